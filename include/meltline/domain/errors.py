@@ -1,0 +1,142 @@
+"""The one exception tree. Every error names the object, what was expected, found, and what next."""
+
+
+class MeltlineError(Exception):
+    """Something Meltline will not go on with.
+
+    Attributes:
+        message: One sentence for a person.
+        object: What it is about: a table, a file, a plan, a configuration key.
+        expected: What would have been right.
+        found: What was there instead.
+        next: What the reader can do now.
+        exit_code: The command's exit code when this error ends it.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        object: str = "",
+        expected: str = "",
+        found: str = "",
+        next: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.object = object
+        self.expected = expected
+        self.found = found
+        self.next = next
+
+    @property
+    def type(self) -> str:
+        """The error's name, as printed in `--json`."""
+        return type(self).__name__
+
+    def as_json(self) -> dict[str, str]:
+        """The document that `--json` prints under `error`."""
+        return {
+            "type": self.type,
+            "message": self.message,
+            "object": self.object,
+            "expected": self.expected,
+            "found": self.found,
+            "next": self.next,
+        }
+
+
+class ConfigInvalid(MeltlineError):
+    """`meltline.yaml` is missing, unreadable, or has an unknown key or a bad value."""
+
+    exit_code = 2
+
+
+class UsageInvalid(MeltlineError):
+    """A command was called with words that do not fit."""
+
+    exit_code = 2
+
+
+class AsOfInFuture(UsageInvalid):
+    """`as_of` lies after the wall clock (PX-7)."""
+
+
+class ClockRefused(MeltlineError):
+    """The wall clock cannot be trusted: behind the ledger, or off the store's or database's."""
+
+
+class NotASandbox(UsageInvalid):
+    """A simulated clock or a zero grace was asked for outside a marked sandbox."""
+
+
+class MetadataUnreadable(MeltlineError):
+    """A metadata file, manifest list or manifest is missing, corrupt or contradicts itself."""
+
+
+class FormatUnsupported(MetadataUnreadable):
+    """A table of a format, or with an encryption, that Meltline does not handle."""
+
+
+class CatalogUnlistable(MeltlineError):
+    """A catalog or namespace could not be listed completely: nothing is deleted anywhere."""
+
+
+class TableNotFound(UsageInvalid):
+    """No table of that name is in the configured catalogs."""
+
+
+class PlanNotFound(UsageInvalid):
+    """No plan has that id, prefix or name."""
+
+
+class PlanAltered(MeltlineError):
+    """A stored plan's items no longer give its digest."""
+
+    exit_code = 3
+
+
+class PlanStale(MeltlineError):
+    """The table moved so that the plan no longer describes what may be done."""
+
+    exit_code = 3
+
+
+class GateNotPassed(MeltlineError):
+    """A destructive step was asked for without a passed, fresh gate for that digest."""
+
+    exit_code = 3
+
+
+class ApprovalMissing(GateNotPassed):
+    """A purge is larger than the configured limit and no person has approved it."""
+
+
+class LedgerOutOfStep(MeltlineError):
+    """The ledger's generation and the catalog's differ: an old backup came back, or it was lost."""
+
+    exit_code = 3
+
+
+class Stopped(MeltlineError):
+    """`meltline stop` holds back every destructive step."""
+
+    exit_code = 3
+
+
+class LockHeld(MeltlineError):
+    """Another run works on this group and did not finish within the wait."""
+
+
+class LockLost(MeltlineError):
+    """This run's lease ended or was taken over; it may not write any more."""
+
+
+class StoreRefused(MeltlineError):
+    """The object store refused or failed a request."""
+
+
+class SetupMissing(MeltlineError):
+    """Something a run needs is not there: Java, a jar, an initialised ledger."""

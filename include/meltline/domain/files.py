@@ -1,0 +1,140 @@
+"""Files and what refers to them: kinds, manifests, entries, snapshots as the ledger keeps them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum, StrEnum
+
+
+class FileKind(StrEnum):
+    """What a file is, in the spec's words."""
+
+    DATA = "data"
+    POSITION_DELETE = "position_delete"
+    EQUALITY_DELETE = "equality_delete"
+    DELETION_VECTOR = "deletion_vector"
+    MANIFEST = "manifest"
+    MANIFEST_LIST = "manifest_list"
+    STATISTICS = "statistics"
+    METADATA = "metadata"
+
+
+class EntryStatus(IntEnum):
+    """A manifest entry's status. DELETED does not keep a file (AR-7)."""
+
+    EXISTING = 0
+    ADDED = 1
+    DELETED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRef:
+    """A manifest as a manifest list names it; counts are None where format 1 leaves them out."""
+
+    path: str
+    bytes: int
+    added_files: int | None = None
+    existing_files: int | None = None
+    deleted_files: int | None = None
+    added_snapshot_id: int | None = None
+    sequence_number: int = 0
+    is_deletes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    """One row of a manifest. `snapshot_id` is None where it is inherited from the manifest."""
+
+    path: str
+    kind: FileKind
+    bytes: int
+    status: EntryStatus
+    snapshot_id: int | None = None
+    sequence_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestOutcome:
+    """What came of reading one manifest, once (design section 4 step 1).
+
+    Attributes:
+        path: The manifest.
+        added: Rows with status ADDED; likewise `existing` and `deleted`.
+        owners: UUIDs of the tables that own the files it names, by prefix.
+        error: Why it cannot be trusted; empty when it was read and its counts agree.
+    """
+
+    path: str
+    added: int = 0
+    existing: int = 0
+    deleted: int = 0
+    owners: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """A snapshot as the file ledger keeps it: enough to tell, later, what it referenced."""
+
+    table_uuid: str
+    snapshot_id: int
+    committed_at: datetime
+    parent_id: int | None
+    manifest_list: str
+    manifest_list_bytes: int
+    manifests: tuple[ManifestRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SideFile:
+    """A file that a metadata file names directly: statistics, or a metadata file itself."""
+
+    table_uuid: str
+    path: str
+    kind: FileKind
+    bytes: int
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file of a plan.
+
+    Attributes:
+        path: As Iceberg wrote it.
+        kind: What it is.
+        bytes: Its size.
+        owner: UUID of the table under whose prefix it lies.
+        due_at: From when it may be purged; None in an expiration plan.
+    """
+
+    path: str
+    kind: FileKind
+    bytes: int
+    owner: str
+    due_at: datetime | None = None
+
+
+class DepartureState(StrEnum):
+    """Where a departed file is on its way out."""
+
+    FAILSAFE = "failsafe"
+    CANCELLED = "cancelled"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A file that left every kept snapshot of every table, and until when it waits.
+
+    `due_at` counts from the first recording after the commit and is never reset.
+    """
+
+    path: str
+    kind: FileKind
+    bytes: int
+    owner: str
+    plan_id: str
+    departed_at: datetime
+    due_at: datetime
+    state: DepartureState
+    recorded_at: datetime

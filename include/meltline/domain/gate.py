@@ -1,0 +1,71 @@
+"""Gates: the evidence about a plan, and the verdict that approves one digest."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from meltline.domain.plan import PlanKind
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was found out about one plan, from the other end than the planner's.
+
+    Attributes:
+        plan_id: The plan.
+        digest: The stored digest that is to be approved.
+        kind: Decides the suite.
+        facts: One number or flag per question; the suite's expectations are about these.
+        examples: For a question with a bad answer, the objects that make it bad (a few).
+    """
+
+    plan_id: str
+    digest: str
+    kind: PlanKind
+    facts: Mapping[str, int | float | bool | str]
+    examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FailedExpectation:
+    """One expectation that did not hold."""
+
+    expectation: str
+    object: str
+    observed: str
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """A gate's verdict on one digest.
+
+    Attributes:
+        plan_id: The plan.
+        digest: What was approved or refused: nothing else is.
+        suite: The expectation suite's name.
+        evaluated: How many expectations were evaluated for this plan.
+        failed: Those that did not hold.
+        ran_at: Wall clock.
+        valid_until: After this the result is worth nothing.
+        error: Why the gate could not judge; empty when it could.
+        docs: Where the rendered Data Docs page of the run lies, if any.
+    """
+
+    plan_id: str
+    digest: str
+    suite: str
+    evaluated: int
+    failed: tuple[FailedExpectation, ...]
+    ran_at: datetime
+    valid_until: datetime
+    error: str = ""
+    docs: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Fail closed: something was evaluated, nothing failed, nothing crashed (PX-2)."""
+        return self.evaluated > 0 and not self.failed and not self.error
+
+    def approves(self, digest: str, now: datetime) -> bool:
+        """Whether this result allows applying that digest now (PX-3)."""
+        return self.passed and self.digest == digest and now < self.valid_until

@@ -1,0 +1,233 @@
+"""The keep set: which snapshots stay, and every reason why.
+
+A snapshot stays when its validity interval meets the window, not when it is young: the one that
+was current at the window's start may be years old (AR-4, AR-5, C-1). Age equal to the window is
+kept (C-2). Unknown times count as later, never as earlier (design section 5).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from meltline.domain.policy import HOLD_TAG, SHARE_TAG
+from meltline.domain.table import MAIN, Ref, TableState
+
+
+class KeepReason(StrEnum):
+    """Why a snapshot is kept."""
+
+    HEAD = "head"
+    WINDOW = "window"
+    BRANCH = "branch"
+    TAG = "tag"
+    NAMED = "named"
+    SHARE = "share"
+    HOLD = "hold"
+    LEASE = "lease"
+    HANDOFF_PENDING = "handoff pending"
+    NOT_MANAGED = "not managed"
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """What earlier observations remember of one snapshot.
+
+    Attributes:
+        unreferenced_since: The observation that first saw it in no ref's ancestry; None while it
+            is in one, or was never looked at.
+        was_on_branch: Whether an observation saw it on a branch other than main.
+    """
+
+    unreferenced_since: datetime | None = None
+    was_on_branch: bool = False
+
+
+@dataclass(frozen=True)
+class KeepRequest:
+    """Everything the keep set of one table depends on.
+
+    Attributes:
+        state: The table, from one metadata file.
+        as_of: The logical date: it decides retention.
+        window: How long superseded snapshots stay; None is for ever.
+        sightings: What the ledger remembers, by snapshot id.
+        leased: Snapshots that a reader has leased.
+        held: Whether a hold lies on the table or a namespace of it.
+        managed: False for tables that are only read: everything of theirs is kept.
+        handoff_pending: Snapshots waiting for their cold copy.
+    """
+
+    state: TableState
+    as_of: datetime
+    window: timedelta | None
+    sightings: Mapping[int, Sighting] = field(default_factory=dict)
+    leased: frozenset[int] = frozenset()
+    held: bool = False
+    managed: bool = True
+    handoff_pending: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class KeepSet:
+    """The verdict on every snapshot and ref of one table.
+
+    Attributes:
+        reasons: The reasons of each kept snapshot, by id.
+        superseded_at: When each snapshot stopped being readable by time; None while current.
+        expired: Ids of snapshots without a reason, sorted.
+        expired_refs: Names of refs past their age, sorted.
+    """
+
+    reasons: Mapping[int, tuple[KeepReason, ...]]
+    superseded_at: Mapping[int, datetime | None]
+    expired: tuple[int, ...]
+    expired_refs: tuple[str, ...]
+
+
+def keep_set(request: KeepRequest) -> KeepSet:
+    """Decides which snapshots of a table are kept, and why."""
+    state = request.state
+    expired_refs = _expired_refs(request)
+    refs = [ref for name, ref in state.refs.items() if name not in expired_refs]
+    reasons: dict[int, set[KeepReason]] = {}
+
+    def keep(snapshot_id: int, reason: KeepReason) -> None:
+        if snapshot_id in state.snapshots:
+            reasons.setdefault(snapshot_id, set()).add(reason)
+
+    for ref in refs:
+        keep(ref.snapshot_id, _ref_reason(ref))
+    for snapshot_id in _kept_by_branches(request, refs):
+        keep(snapshot_id, KeepReason.BRANCH)
+    ends = superseded_at(request, refs)
+    for snapshot_id, end in ends.items():
+        if request.window is None or end is None or end >= request.as_of - request.window:
+            keep(snapshot_id, KeepReason.WINDOW)
+    for snapshot_id in request.leased:
+        keep(snapshot_id, KeepReason.LEASE)
+    for snapshot_id in request.handoff_pending:
+        keep(snapshot_id, KeepReason.HANDOFF_PENDING)
+    for snapshot_id in state.snapshots:
+        if request.held:
+            keep(snapshot_id, KeepReason.HOLD)
+        if not request.managed:
+            keep(snapshot_id, KeepReason.NOT_MANAGED)
+    return KeepSet(
+        reasons={sid: tuple(sorted(found)) for sid, found in sorted(reasons.items())},
+        superseded_at=ends,
+        expired=tuple(sorted(state.snapshots.keys() - reasons.keys())),
+        expired_refs=tuple(sorted(expired_refs)),
+    )
+
+
+def _ref_reason(ref: Ref) -> KeepReason:
+    if ref.is_branch:
+        return KeepReason.HEAD
+    if ref.name.startswith(SHARE_TAG):
+        return KeepReason.SHARE
+    if ref.name.startswith(HOLD_TAG):
+        return KeepReason.HOLD
+    return KeepReason.TAG
+
+
+def _expired_refs(request: KeepRequest) -> set[str]:
+    """Refs past their age, as plain Iceberg counts it: from the snapshot's commit time (F-3)."""
+    if not request.managed or request.held:
+        return set()
+    state = request.state
+    default = _number(state, "history.expire.max-ref-age-ms")
+    expired = set()
+    for ref in state.refs.values():
+        limit = default if ref.max_ref_age_ms is None else ref.max_ref_age_ms
+        if ref.name == MAIN or limit is None:
+            continue
+        if ref.name.startswith((SHARE_TAG, HOLD_TAG)) and ref.max_ref_age_ms is None:
+            continue  # ours, and held until somebody lets go; a table default does not end it
+        if ref.snapshot_id in request.leased or ref.snapshot_id in request.handoff_pending:
+            continue
+        age = request.as_of - state.snapshots[ref.snapshot_id].committed_at
+        if age // timedelta(milliseconds=1) > limit:
+            expired.add(ref.name)
+    return expired
+
+
+def _kept_by_branches(request: KeepRequest, refs: Sequence[Ref]) -> set[int]:
+    """Ancestors that plain Iceberg keeps: the newest few of each branch, and those young enough.
+
+    `max-snapshot-age-ms` counts only where somebody set it; Iceberg's default of five days is
+    nobody's wish (C-3), and a short one never shortens a window.
+    """
+    state = request.state
+    default_count = _number(state, "history.expire.min-snapshots-to-keep") or 1
+    default_age = _number(state, "history.expire.max-snapshot-age-ms")
+    kept: set[int] = set()
+    for ref in (ref for ref in refs if ref.is_branch):
+        count = ref.min_snapshots_to_keep or default_count
+        age = ref.max_snapshot_age_ms if ref.max_snapshot_age_ms is not None else default_age
+        for position, snapshot in enumerate(state.ancestry(ref.snapshot_id)):
+            span = (request.as_of - snapshot.committed_at) // timedelta(milliseconds=1)
+            if position >= count and (age is None or span > age):
+                break
+            if position:  # the head itself is kept as a head
+                kept.add(snapshot.snapshot_id)
+    return kept
+
+
+def superseded_at(request: KeepRequest, refs: Sequence[Ref]) -> dict[int, datetime | None]:
+    """When each snapshot stopped being what somebody reads; None for heads of branches.
+
+    The earliest time that is proved: the next entry of the snapshot log; else the commit of its
+    child on a branch that holds it; else the oldest log entry; else the observation that first
+    saw it on no branch; else `as_of`. Where several lines of history hold a snapshot, the latest
+    end counts.
+    """
+    state = request.state
+    ends: dict[int, list[datetime]] = {}
+    for entry, following in zip(state.snapshot_log, state.snapshot_log[1:], strict=False):
+        ends.setdefault(entry.snapshot_id, []).append(following.at)
+    logged = {entry.snapshot_id for entry in state.snapshot_log}
+    on_branch: set[int] = set()
+    for ref in (ref for ref in refs if ref.is_branch):
+        child = None
+        for snapshot in state.ancestry(ref.snapshot_id):
+            on_branch.add(snapshot.snapshot_id)
+            if child and not (ref.name == MAIN and snapshot.snapshot_id in logged):
+                ends.setdefault(snapshot.snapshot_id, []).append(child.committed_at)
+            child = snapshot
+    heads = {ref.snapshot_id for ref in refs if ref.is_branch}
+    result: dict[int, datetime | None] = {}
+    for snapshot_id in state.snapshots:
+        if snapshot_id in heads:
+            result[snapshot_id] = None
+            continue
+        if snapshot_id not in on_branch:
+            unproved = _end_off_branches(request, snapshot_id, proved=snapshot_id in ends)
+            ends.setdefault(snapshot_id, []).extend(unproved)
+        # Nothing proved on any line: unknown means later.
+        result[snapshot_id] = max(ends.get(snapshot_id) or [request.as_of])
+    return result
+
+
+def _end_off_branches(request: KeepRequest, snapshot_id: int, *, proved: bool) -> list[datetime]:
+    sighting = request.sightings.get(snapshot_id, Sighting())
+    snapshot = request.state.snapshots[snapshot_id]
+    if sighting.was_on_branch:
+        # A deleted branch's snapshots count from the observation that missed it.
+        return [sighting.unreferenced_since or request.as_of]
+    if proved:
+        return []
+    log = request.state.snapshot_log
+    if log and snapshot.committed_at < log[0].at:
+        return [log[0].at]
+    return [sighting.unreferenced_since or request.as_of]
+
+
+def _number(state: TableState, key: str) -> int | None:
+    raw = state.properties.get(key)
+    if raw is None:
+        return None
+    try:
+        return int(raw)
+    except ValueError:
+        return None

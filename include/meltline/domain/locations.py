@@ -1,0 +1,94 @@
+"""File locations: what is compared (a key), what is opened (the path as written), who owns it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import unquote
+
+_SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
+
+
+class Location(NamedTuple):
+    """A path taken apart as written: nothing decoded, nothing collapsed."""
+
+    scheme: str
+    authority: str
+    path: str
+
+
+def split_location(path: str) -> Location:
+    """Takes a location apart; a bare path is a local file.
+
+    `file:/x` and `file:///x` are the same place. A URL's `#` and `?` are letters here: Iceberg
+    writes paths raw.
+    """
+    scheme, colon, rest = path.partition(":")
+    if not colon or "/" in scheme:
+        return Location("file", "", path)
+    scheme = scheme.lower()
+    if not rest.startswith("//"):
+        return Location(scheme, "", rest)
+    authority, slash, tail = rest[2:].partition("/")
+    if scheme == "file" and authority == "localhost":
+        authority = ""
+    return Location(scheme, authority, slash + tail)
+
+
+def location_key(path: str) -> str:
+    """The form in which locations are compared: scheme, authority, slashes, encoding evened out.
+
+    Two different files may share a key (`a%20b`, `a b`); that can only keep a file, because a
+    file is deletable only when its key is referenced nowhere.
+    """
+    scheme, authority, raw = split_location(path)
+    scheme = _SAME_SCHEME.get(scheme, scheme)
+    parts: list[str] = []
+    for part in unquote(raw).split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return f"{scheme}://{authority.lower()}/{'/'.join(parts)}"
+
+
+def is_odd(path: str) -> bool:
+    """Whether a location has parts that name different places to different readers: keep it."""
+    raw = unquote(split_location(path).path)
+    return ".." in raw.split("/") or "\x00" in raw or raw.endswith("/") or not raw
+
+
+def prefix_key(location: str) -> str:
+    """A folder's key, with a trailing slash, so that `tbl` never covers `tbl_backup`."""
+    return location_key(location).rstrip("/") + "/"
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """That a table owns, or once owned, everything under a prefix. It outlives the table."""
+
+    prefix: str
+    table_uuid: str
+
+
+class OwnerIndex:
+    """Finds a file's owners by the longest matching prefix (tables nest)."""
+
+    def __init__(self, ownerships: Iterable[Ownership]) -> None:
+        self._owners: dict[str, list[str]] = {}
+        for ownership in ownerships:
+            owners = self._owners.setdefault(ownership.prefix, [])
+            if ownership.table_uuid not in owners:
+                owners.append(ownership.table_uuid)
+        for owners in self._owners.values():
+            owners.sort()
+
+    def owners(self, path: str) -> tuple[str, ...]:
+        """The tables owning a path, several where they share a location, none when foreign."""
+        at = location_key(path)
+        while (cut := at.rfind("/")) >= 0:
+            at = at[:cut]
+            if at.endswith(":/"):
+                return ()
+            if owners := self._owners.get(at + "/"):
+                return tuple(owners)
+        return ()

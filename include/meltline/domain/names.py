@@ -1,0 +1,74 @@
+"""Names of tables as Spark SQL writes them: `catalog.namespace.table`, odd parts in backticks."""
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+_PLAIN = re.compile(r"^[A-Za-z0-9_]+$")
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+def quote_part(part: str) -> str:
+    """Puts a part in backticks where Spark SQL needs them."""
+    return part if _PLAIN.match(part) else "`" + part.replace("`", "``") + "`"
+
+
+def split_name(text: str) -> tuple[str, ...]:
+    """Splits a dotted name into parts, honouring backticks.
+
+    Raises:
+        ValueError: The text is empty, has an empty part or a stray backtick.
+    """
+    parts: list[str] = []
+    at = 0
+    while True:
+        found = _PART.match(text, at)
+        if found is None:
+            raise ValueError(f"{text!r} is not a dotted name")
+        parts.append(found[1].replace("``", "`") if found[1] else found[2])
+        at = found.end()
+        if at == len(text):
+            return tuple(parts)
+        if text[at] != ".":
+            raise ValueError(f"{text!r} is not a dotted name")
+        at += 1
+
+
+@dataclass(frozen=True, order=True)
+class TableName:
+    """Where a table stands: catalog, namespace levels, name."""
+
+    catalog: str
+    namespace: tuple[str, ...]
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> "TableName":
+        """Reads `lake.air.flights` or ``lake.air.`t[1]` ``.
+
+        Raises:
+            ValueError: It has fewer than three parts.
+        """
+        parts = split_name(text)
+        if len(parts) < 3:
+            raise ValueError(f"{text!r} is not catalog.namespace.table")
+        return cls(parts[0], parts[1:-1], parts[-1])
+
+    def __str__(self) -> str:
+        return ".".join(quote_part(part) for part in (self.catalog, *self.namespace, self.name))
+
+    @property
+    def plain(self) -> str:
+        """The dotted name without quoting: what globs are matched against."""
+        return ".".join((self.catalog, *self.namespace, self.name))
+
+
+def selected(name: TableName, globs: tuple[str, ...]) -> bool:
+    """Whether `--tables` picks this table; no globs pick all. `[` is a letter, not a class."""
+    if not globs:
+        return True
+    return any(
+        fnmatchcase(form, glob.replace("[", "[[]"))
+        for glob in globs
+        for form in {name.plain, str(name)}
+    )

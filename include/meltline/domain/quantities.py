@@ -1,0 +1,88 @@
+"""Durations, sizes and instants as people write them."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_DURATION = re.compile(r"^(\d+)(ms|s|m|h|d)$")
+_UNITS = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(hours=24),  # C-30: a day is 24 hours, never a calendar day
+}
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB|PiB)?$")
+_SIZES = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
+
+
+def parse_duration(text: str) -> timedelta:
+    """Reads `7d`, `6h`, `30m`, `10s`.
+
+    Raises:
+        ValueError: The text is not a whole number followed by a unit.
+    """
+    found = _DURATION.match(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not a duration: write a whole number and d, h, m or s")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def format_duration(span: timedelta) -> str:
+    """Writes a duration in the largest unit that holds it exactly: `7d`, `6h`, `90m`."""
+    for unit in ("d", "h", "m", "s"):
+        if span % _UNITS[unit] == timedelta(0):
+            return f"{span // _UNITS[unit]}{unit}"
+    return f"{span // _UNITS['ms']}ms"
+
+
+def parse_size(text: str | int) -> int:
+    """Reads `1TiB`, `512 MiB` or a plain number of bytes.
+
+    Raises:
+        ValueError: The text is not a number with an optional binary unit.
+    """
+    found = _SIZE.match(str(text).strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not a size: write bytes, or a number and KiB to PiB")
+    return round(float(found[1]) * 1024 ** _SIZES[found[2] or "B"])
+
+
+def format_size(size: int) -> str:
+    """Writes bytes for a person: `0 B`, `1.5 MiB`."""
+    amount = float(size)
+    for unit in _SIZES:
+        if abs(amount) < 1024 or unit == "PiB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError("unreachable: the last unit always returns")
+
+
+def parse_instant(text: str) -> datetime:
+    """Reads an ISO 8601 instant with an offset or `Z`; a bare date is midnight UTC.
+
+    Raises:
+        ValueError: It is no ISO 8601 time, or a time without offset.
+    """
+    moment = datetime.fromisoformat(text.strip())
+    if moment.tzinfo is None:
+        if len(text.strip()) > len("2026-01-31"):
+            raise ValueError(f"{text!r} has no offset: add Z or, say, +01:00")
+        moment = moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC)
+
+
+def format_instant(moment: datetime) -> str:
+    """Writes an instant in UTC with `Z`, to the millisecond where it has one."""
+    moment = moment.astimezone(UTC)
+    spec = "milliseconds" if moment.microsecond else "seconds"
+    return moment.isoformat(timespec=spec).replace("+00:00", "Z")
+
+
+def from_millis(millis: int) -> datetime:
+    """Turns Iceberg's milliseconds since 1970 into an instant, without rounding."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
+
+
+def to_millis(moment: datetime) -> int:
+    """Turns an instant into Iceberg's milliseconds since 1970."""
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -1,0 +1,251 @@
+"""What one metadata file says about a table: the facts the keep set is computed from."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
+from meltline.domain.names import TableName
+from meltline.domain.quantities import from_millis
+
+MAIN = "main"
+NEWEST_FORMAT = 3
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One snapshot, as the spec's `snapshots` list holds it.
+
+    `manifest_list` is empty for the oldest form of format 1, which lists `manifests` inline.
+    """
+
+    snapshot_id: int
+    committed_at: datetime
+    parent_id: int | None = None
+    sequence_number: int = 0
+    manifest_list: str = ""
+    inline_manifests: tuple[str, ...] = ()
+    summary: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A branch or tag. Ages and counts are None where the ref does not set them."""
+
+    name: str
+    snapshot_id: int
+    is_branch: bool
+    max_ref_age_ms: int | None = None
+    max_snapshot_age_ms: int | None = None
+    min_snapshots_to_keep: int | None = None
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """From `at` on, `snapshot_id` was main's head."""
+
+    at: datetime
+    snapshot_id: int
+
+
+@dataclass(frozen=True)
+class StatisticsFile:
+    """A statistics or partition statistics file and the snapshot it describes."""
+
+    snapshot_id: int
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A table as one metadata file describes it. Immutable, like the file."""
+
+    name: TableName
+    uuid: str
+    metadata_location: str
+    metadata_bytes: int
+    location: str
+    format_version: int
+    last_updated: datetime
+    snapshots: Mapping[int, Snapshot]
+    refs: Mapping[str, Ref]
+    snapshot_log: tuple[LogEntry, ...]
+    metadata_log: tuple[str, ...]
+    statistics: tuple[StatisticsFile, ...]
+    properties: Mapping[str, str]
+
+    @property
+    def heads(self) -> dict[str, int]:
+        """Each branch's head snapshot, by branch name."""
+        return {ref.name: ref.snapshot_id for ref in self.refs.values() if ref.is_branch}
+
+    def ancestry(self, snapshot_id: int) -> Iterator[Snapshot]:
+        """The snapshot and its ancestors, newest first, as far as the metadata knows them."""
+        seen: set[int] = set()
+        at: int | None = snapshot_id
+        while at is not None and at not in seen and (snapshot := self.snapshots.get(at)):
+            seen.add(at)
+            yield snapshot
+            at = snapshot.parent_id
+
+    def descends_from(self, head: int, ancestor: int) -> bool:
+        """Whether `head` is `ancestor` or one of its descendants."""
+        return any(s.snapshot_id == ancestor for s in self.ancestry(head))
+
+    @property
+    def owned_locations(self) -> tuple[str, ...]:
+        """The folders this table writes to now."""
+        paths = (
+            self.location,
+            self.properties.get("write.data.path", ""),
+            self.properties.get("write.folder-storage.path", ""),
+            self.properties.get("write.object-storage.path", ""),
+            self.properties.get("write.metadata.path", ""),
+        )
+        return tuple(dict.fromkeys(path for path in paths if path))
+
+    @property
+    def engine_deletes_metadata(self) -> bool:
+        """Whether the engine itself deletes metadata files that leave the log."""
+        flag = self.properties.get("write.metadata.delete-after-commit.enabled", "false")
+        return flag.strip().lower() == "true"
+
+
+def parse_table(name: TableName, location: str, size: int, document: object) -> TableState:
+    """Reads a metadata document into facts, or says why it cannot be trusted.
+
+    Args:
+        name: Under which name the catalog has it.
+        location: Where the metadata file lies.
+        size: The metadata file's length in bytes.
+        document: The parsed JSON.
+
+    Raises:
+        FormatUnsupported: A format above 3, or encryption.
+        MetadataUnreadable: A required field is missing or of the wrong shape, or a ref or the
+            current snapshot names a snapshot that is not there.
+    """
+    try:
+        return _parse(name, location, size, document)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as odd:
+        raise MetadataUnreadable(
+            f"{name}: the metadata file does not follow the Iceberg spec",
+            object=location,
+            expected="table metadata of format 1, 2 or 3",
+            found=f"{type(odd).__name__}: {odd}",
+            next="read the table with another engine; restore the file, or drop the table",
+        ) from odd
+
+
+def _parse(name: TableName, location: str, size: int, document: object) -> TableState:
+    if not isinstance(document, dict):
+        raise TypeError(f"a JSON object was expected, not {type(document).__name__}")
+    properties = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
+    _refuse_unsupported(name, location, document, properties)
+    snapshots = {s.snapshot_id: s for s in map(_snapshot, document.get("snapshots") or [])}
+    state = TableState(
+        name=name,
+        uuid=str(document.get("table-uuid") or _uuid_of_format_1(document)),
+        metadata_location=location,
+        metadata_bytes=size,
+        location=str(document["location"]),
+        format_version=int(document["format-version"]),
+        last_updated=from_millis(int(document["last-updated-ms"])),
+        snapshots=snapshots,
+        refs=_refs(document),
+        snapshot_log=tuple(
+            LogEntry(from_millis(int(e["timestamp-ms"])), int(e["snapshot-id"]))
+            for e in document.get("snapshot-log") or []
+        ),
+        metadata_log=tuple(str(e["metadata-file"]) for e in document.get("metadata-log") or []),
+        statistics=tuple(_statistics(document)),
+        properties=properties,
+    )
+    for ref in state.refs.values():
+        if ref.snapshot_id not in snapshots:
+            raise ValueError(f"ref {ref.name} names snapshot {ref.snapshot_id}, which is not there")
+    return state
+
+
+def _refuse_unsupported(
+    name: TableName, location: str, document: Mapping[str, object], properties: Mapping[str, str]
+) -> None:
+    version = document["format-version"]
+    odd = ""
+    if not isinstance(version, int) or not 1 <= version <= NEWEST_FORMAT:
+        odd = f"format {version}"
+    elif document.get("encryption-keys") or "encryption.key-id" in properties:
+        odd = "an encrypted table"
+    if odd:
+        raise FormatUnsupported(
+            f"{name} is {odd}: Meltline does not handle it",
+            object=location,
+            expected=f"formats 1 to {NEWEST_FORMAT}, not encrypted",
+            found=odd,
+            next="nothing of it or of tables that share its files is touched; maintain it yourself",
+        )
+
+
+def _uuid_of_format_1(document: Mapping[str, object]) -> str:
+    # Format 1 allows tables without a UUID; the location is then the only lasting identity.
+    return f"location:{document['location']}"
+
+
+def _snapshot(raw: Mapping[str, object]) -> Snapshot:
+    parent = raw.get("parent-snapshot-id")
+    inline = raw.get("manifests") or []
+    manifest_list = str(raw.get("manifest-list") or "")
+    if not manifest_list and "manifests" not in raw:
+        raise KeyError(f"manifest-list of snapshot {raw['snapshot-id']}")
+    return Snapshot(
+        snapshot_id=_whole(raw["snapshot-id"]),
+        committed_at=from_millis(_whole(raw["timestamp-ms"])),
+        parent_id=None if parent is None or parent == -1 else _whole(parent),
+        sequence_number=_whole(raw.get("sequence-number") or 0),
+        manifest_list=manifest_list,
+        inline_manifests=() if manifest_list else tuple(map(str, inline)),  # type: ignore[call-overload]
+        summary={str(k): str(v) for k, v in dict(raw.get("summary") or {}).items()},  # type: ignore[call-overload]
+    )
+
+
+def _refs(document: Mapping[str, object]) -> dict[str, Ref]:
+    refs: dict[str, Ref] = {}
+    for name, raw in dict(document.get("refs") or {}).items():  # type: ignore[call-overload]
+        kind = str(raw["type"]).lower()
+        if kind not in ("branch", "tag"):
+            raise ValueError(f"ref {name} is a {kind}")
+        refs[name] = Ref(
+            name=name,
+            snapshot_id=_whole(raw["snapshot-id"]),
+            is_branch=kind == "branch",
+            max_ref_age_ms=_optional(raw.get("max-ref-age-ms")),
+            max_snapshot_age_ms=_optional(raw.get("max-snapshot-age-ms")),
+            min_snapshots_to_keep=_optional(raw.get("min-snapshots-to-keep")),
+        )
+    current = document.get("current-snapshot-id")
+    if MAIN not in refs and current is not None and current != -1:
+        refs[MAIN] = Ref(MAIN, _whole(current), is_branch=True)
+    if MAIN in refs and current is not None and refs[MAIN].snapshot_id != current:
+        raise ValueError(f"main is {refs[MAIN].snapshot_id}, current-snapshot-id is {current}")
+    return refs
+
+
+def _statistics(document: Mapping[str, object]) -> Iterator[StatisticsFile]:
+    for key in ("statistics", "partition-statistics"):
+        for raw in document.get(key) or []:  # type: ignore[attr-defined]
+            yield StatisticsFile(
+                _whole(raw["snapshot-id"]),
+                str(raw["statistics-path"]),
+                _whole(raw["file-size-in-bytes"]),
+            )
+
+
+def _whole(raw: object) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int):
+        raise TypeError(f"a whole number was expected, not {raw!r}")
+    return raw
+
+
+def _optional(raw: object) -> int | None:
+    return None if raw is None else _whole(raw)
