@@ -118,13 +118,23 @@ class ObjectStore(Protocol):
         ...
 
 
-# --- manifests -------------------------------------------------------------------------------
+# --- manifests ------------------------------------------------------------------------------
 
 
 class ManifestReader(Protocol):
-    """Reads manifest lists and manifests. Picklable."""
+    """Reads manifest lists and manifests for the planner."""
 
-    def read_list(self, content: bytes) -> tuple[ManifestRef, ...]: ...
+    def read_list(self, path: str, content: bytes) -> tuple[ManifestRef, ...]:
+        """The manifests a manifest list names. Raises MetadataUnreadable."""
+        ...
+
+    def live_paths(self, manifest: ManifestRef, content: bytes) -> Sequence[str]:
+        """The files a manifest keeps alive, its counts held against its list entry.
+
+        Raises:
+            MetadataUnreadable: It does not follow the spec, or is not what its list says.
+        """
+        ...
 
 
 # --- committing ------------------------------------------------------------------------------
@@ -207,7 +217,7 @@ class FileLedger(Protocol):
 
     def side_files(self) -> Sequence[SideFile]: ...
 
-    def record_side_files(self, files: Sequence[SideFile]) -> None: ...
+    def record_side_files(self, files: Sequence[SideFile], seen_at: datetime) -> None: ...
 
     def departing(self, candidates: Sequence[SnapshotKey]) -> Sequence[DepartingFile]:
         """Files, manifests and manifest lists that only these snapshots refer to.
@@ -216,24 +226,137 @@ class FileLedger(Protocol):
         """
         ...
 
-    def referenced_bytes(self, except_for: Sequence[SnapshotKey]) -> Mapping[str, int]:
-        """Bytes that each table's other known snapshots refer to, each file once per table."""
+    def live_totals(self, heads: Sequence[SnapshotKey]) -> Mapping[SnapshotKey, tuple[int, int]]:
+        """Live files and their bytes of each snapshot, by the index; unknown ones are absent."""
         ...
 
-    def store_items(self, plan_id: str, files: Sequence[PlannedFile]) -> None: ...
+    def unknown_paths(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that no row of the index or of the side files names."""
+        ...
 
-    def items(self, plan_id: str) -> Sequence[PlannedFile]: ...
+    def store_items(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
+        """Stores the items of plans, in one commit; those of a plan that has some stay as they are."""
+        ...
 
-    def record_departures(self, marker: str, departures: Sequence[Departure]) -> None: ...
+    def items(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
+        """The items of plans, each sorted by path; a plan without any has an empty list."""
+        ...
+
+    def record_departures(self, departures: Mapping[str, Sequence[Departure]]) -> None:
+        """Appends states of departures, by marker, in one commit.
+
+        A marker whose rows are there already adds nothing: recording twice is recording once.
+        """
+        ...
 
     def departures(
-        self, states: frozenset[DepartureState], due_by: datetime | None = None
+        self,
+        states: frozenset[DepartureState],
+        *,
+        due_by: datetime | None = None,
+        paths: Sequence[str] | None = None,
     ) -> Sequence[Departure]:
         """The newest row of each departed path, where it is in one of the states."""
         ...
 
-    def referenced_now(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that a known snapshot, not departed itself, refers to."""
+    def referenced_now(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
+        """Those of the paths that any known snapshot but the dead ones refers to."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSnapshot:
+    """A snapshot as the ledger knows it, with the ids of its manifests."""
+
+    key: SnapshotKey
+    committed_at: datetime
+    manifest_list: str
+    manifest_list_bytes: int
+    manifests: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """A live entry of the manifest index, or a manifest itself."""
+
+    manifest_id: int
+    path: str
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class LedgerContents:
+    """The file ledger, read whole and without a JVM: for reports and explanations."""
+
+    snapshots: Sequence[IndexedSnapshot]
+    manifests: Sequence[IndexedFile]
+    entries: Sequence[IndexedFile]
+    side_files: Sequence[SideFile]
+    departures: Sequence[Departure]
+
+
+class LedgerReader(Protocol):
+    """Reads the file ledger's tables without a JVM."""
+
+    def contents(self) -> LedgerContents:
+        """Everything; of departures the newest row of each path. Empty before `init`."""
+        ...
+
+    def items(self, plan_id: str) -> Sequence[PlannedFile]:
+        """A plan's items, sorted by path."""
+        ...
+
+
+class Deleter(Protocol):
+    """Deletes files in bulk, from executors where there are any, at no more than the given rate."""
+
+    def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]: ...
+
+
+# --- proofs ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ProofSnapshot:
+    """A snapshot whose files a gate reads afresh."""
+
+    table_uuid: str
+    snapshot_id: int
+    manifest_list: str
+    inline_manifests: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> SnapshotKey:
+        """Which snapshot it is."""
+        return SnapshotKey(self.table_uuid, self.snapshot_id)
+
+
+@dataclass(frozen=True)
+class ProofResult:
+    """What reading manifest lists and manifests from the files alone has shown.
+
+    Attributes:
+        manifests: The manifests of each snapshot, by path.
+        live_files: Live entries per manifest, and `live_bytes` their size.
+        hits: Wanted paths that a manifest keeps alive, by manifest.
+        errors: Why a list or manifest could not be read, per table UUID.
+        referenced_bytes: Bytes of distinct live files, per table UUID.
+    """
+
+    manifests: Mapping[SnapshotKey, tuple[str, ...]]
+    live_files: Mapping[str, int]
+    live_bytes: Mapping[str, int]
+    hits: Mapping[str, tuple[str, ...]]
+    errors: Mapping[str, tuple[str, ...]]
+    referenced_bytes: Mapping[str, int]
+
+
+class ProofReader(Protocol):
+    """Reads manifest lists and manifests afresh, sharing nothing with the index's reader."""
+
+    def prove(self, snapshots: Sequence[ProofSnapshot], wanted: Sequence[str]) -> ProofResult:
+        """Reads everything the snapshots refer to and looks for the wanted paths in it."""
         ...
 
 
@@ -247,7 +370,6 @@ class KnownTable:
     Attributes:
         status: `live`, `unreadable` (error says why), or `gone` from every catalog.
         incomplete: Whether some of its references have never been read.
-        blocked: Group members and why nothing of this table may depart or be purged, if so.
     """
 
     uuid: str
@@ -362,6 +484,8 @@ class ControlLedger(Protocol):
         """Leases that have not ended."""
         ...
 
+    def save_lease(self, lease: Lease) -> None: ...
+
     # plans and gates
     def add_plan(self, plan: Plan) -> Plan:
         """Stores a plan's header; one of the same id that exists already is returned instead."""
@@ -413,7 +537,7 @@ class ControlLedger(Protocol):
         ...
 
     def finish_batch(self, plan_id: str, number: int, lock: Lock) -> None: ...
-    def drop_claim(self, plan_id: str, number: int) -> None: ...
+    def drop_claim(self, plan_id: str, number: int, lock: Lock) -> None: ...
     def claimed_paths(self) -> Mapping[str, str]:
         """Paths in claimed, unfinished batches, and the plan that claimed each."""
         ...

@@ -63,7 +63,6 @@ class Plan:
         heads: Each branch's head when it was planned.
         window_start: Snapshots superseded before it may go; None when nothing may.
         files: How many files depart or are purged; `bytes` is their size.
-        referenced_bytes: What the table's kept snapshots still refer to.
         state: Where it stands.
         committed_base: The metadata file that the expiration commit replaced, once applied.
         note: Why it is stale, refused or already done.
@@ -85,7 +84,6 @@ class Plan:
     window_start: datetime | None = None
     files: int = 0
     bytes: int = 0
-    referenced_bytes: int = 0
     state: PlanState = PlanState.PLANNED
     committed_base: str = ""
     note: str = ""
@@ -111,7 +109,7 @@ def plan_digest(
     return "sha256:" + hashlib.sha256(b"".join(lines)).hexdigest()
 
 
-def plan_id(run_id: str, kind: PlanKind, table_uuid: str, digest: str) -> str:
+def plan_id(run_id: str, kind: PlanKind, table: TableName, digest: str) -> str:
     """A plan's id: the same run, table and content give the same id, so a retry makes no twin."""
-    seed = f"{run_id}\n{kind}\n{table_uuid}\n{digest}".encode()
+    seed = f"{run_id}\n{kind}\n{table}\n{digest}".encode()
     return f"{kind[0]}{hashlib.sha256(seed).hexdigest()[:15]}"

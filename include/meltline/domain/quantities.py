@@ -44,7 +44,7 @@ def parse_size(text: str | int) -> int:
     found = _SIZE.match(str(text).strip())
     if found is None:
         raise ValueError(f"{text!r} is not a size: write bytes, or a number and KiB to PiB")
-    return round(float(found[1]) * 1024 ** _SIZES[found[2] or "B"])
+    return round(float(found[1]) * float(1024 ** _SIZES[found[2] or "B"]))
 
 
 def format_size(size: int) -> str:

@@ -1,0 +1,32 @@
+# Every target sets up first what it needs (setup/run); once that is done it costs nothing.
+run := ./setup/run
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up down test check lock
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+setup:  ## virtual environment, Java and jars, and nothing else
+	@$(run)
+
+demo:  ## build the demo warehouse, run its lifecycle in Airflow, show what happened
+	@$(run) python -m demo
+
+up:  ## start Airflow with the demo loaded, on loopback; prints the address and the login
+	@$(run) python -m demo.up
+
+down:  ## stop exactly what `make up` started
+	@$(run) python -m demo.down
+
+test:  ## run every test
+	@$(run) python -m pytest
+
+check:  ## format, lint, types, borders between the packages
+	@$(run) ruff format --check .
+	@$(run) ruff check .
+	@$(run) mypy
+	@$(run) lint-imports
+
+lock:  ## compile requirements.in into requirements.txt, with hashes
+	@$(run) uv pip compile --quiet --generate-hashes --python-version 3.11 \
+		--custom-compile-command 'make lock' requirements.in -o requirements.txt

@@ -1,0 +1,271 @@
+"""Stacked columns of bytes per day, as SVG: what is stored stands on the line, what was deleted
+hangs below it.
+
+Every stage has a pattern of its own beside its colour, so that the chart reads without colour.
+Colours come from the page's style sheet, by class.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from html import escape
+from itertools import accumulate
+
+from meltline.domain.quantities import format_size
+from meltline.domain.storage import Stage
+
+STORED = (Stage.ACTIVE, Stage.HISTORICAL, Stage.RETAINED_FOR_CLONE, Stage.FAILSAFE)
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_HEADROOM = 1.05
+_LINE = 31
+"""Height of a direct label: a name above a size."""
+_RADIUS = 9
+
+
+@dataclass(frozen=True)
+class Column:
+    """One day's bytes: by stage what is stored, in the order of `STORED`, and what was deleted."""
+
+    day: date
+    stored: tuple[int, int, int, int]
+    deleted: int
+
+    @property
+    def total(self) -> int:
+        """The bytes that are stored."""
+        return sum(self.stored)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened on a day: a run."""
+
+    day: date
+    label: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The chart's size and margins, in the units of its view box, which are pixels at full size."""
+
+    width: int
+    height: int
+    left: int = 62
+    right: int = 8
+    top: int = 26
+    bottom: int = 28
+    rows: int = 6
+    """The most spaces between lines; `dates` likewise the most dates."""
+    dates: int = 8
+    direct_labels: bool = False
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Where a day and a number of bytes lie."""
+
+    frame: Frame
+    first: date
+    days: int
+    step: int
+    above: float
+    below: float
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], frame: Frame) -> "_Scale":
+        tallest = max(column.total for column in columns)
+        deepest = max(column.deleted for column in columns)
+        above, below = _HEADROOM * tallest or 1.0, _HEADROOM * deepest
+        step = tick_step(int(above + below), frame.rows)
+        first = min(column.day for column in columns)
+        days = (max(column.day for column in columns) - first).days + 1
+        return cls(frame, first, days, step, above, below)
+
+    @property
+    def day_width(self) -> float:
+        return (self.frame.width - self.frame.left - self.frame.right) / self.days
+
+    def x(self, day: date) -> float:
+        return self.frame.left + (day - self.first).days * self.day_width
+
+    def y(self, size: int) -> float:
+        """From the top; a negative size lies below the line."""
+        height = self.frame.height - self.frame.top - self.frame.bottom
+        return self.frame.top + height * (self.above - size) / (self.above + self.below)
+
+
+def draw(
+    columns: Sequence[Column],
+    frame: Frame,
+    *,
+    id: str,
+    title: str,
+    description: str,
+    marks: Sequence[Mark] = (),
+) -> str:
+    """One chart as an `svg` element, with a title and a description for those who cannot see it.
+
+    Args:
+        columns: At least one day; days without a column stay empty.
+        frame: The size.
+        id: Unique in the page.
+        title: What is shown.
+        description: What is to be seen.
+        marks: Runs, drawn above their days.
+    """
+    scale = _Scale.of(columns, frame)
+    parts = [
+        f'<svg viewBox="0 0 {frame.width} {frame.height}" role="img"'
+        f' aria-labelledby="{id}-title {id}-desc">',
+        f'<title id="{id}-title">{escape(title)}</title>',
+        f'<desc id="{id}-desc">{escape(description)}</desc>',
+        *_size_axis(scale),
+        *_date_axis(scale),
+        *_bands(columns, scale),
+        f'<path class="zero" d="M{frame.left} {scale.y(0):.1f}H{frame.width - frame.right}"/>',
+        *_marked(marks, scale),
+        *_hover(columns, scale),
+        *(_direct_labels(max(columns, key=lambda c: c.day), scale) if frame.direct_labels else ()),
+        "</svg>",
+    ]
+    return "".join(parts)
+
+
+def tick_step(size: int, rows: int) -> int:
+    """The bytes between two lines: 1, 2 or 5 times a power of ten of a binary unit.
+
+    Args:
+        size: What the lines must span.
+        rows: How many spaces between lines are wanted at most.
+    """
+    for unit in range(len(_UNITS)):
+        for tens in (1, 10, 100):
+            for digit in (1, 2, 5):
+                step = digit * tens * int(1024**unit)
+                if step * rows >= size and digit * tens < 1000:
+                    return step
+    return -(-size // rows)
+
+
+def tick_text(size: int) -> str:
+    """A line's label: `0`, `500 KiB`, `2 MiB`, without decimals that say nothing."""
+    return format_size(size).replace(".0 ", " ") if size else "0"
+
+
+def stage_name(stage: Stage) -> str:
+    """The stage as a person reads it."""
+    return stage.value.replace("_", " ").capitalize()
+
+
+def _size_axis(scale: _Scale) -> list[str]:
+    left, right = scale.frame.left, scale.frame.width - scale.frame.right
+    parts = []
+    for row in range(-int(scale.below / scale.step), int(scale.above / scale.step) + 1):
+        y = scale.y(row * scale.step)
+        parts.append(
+            f'<path class="grid" d="M{left} {y:.1f}H{right}"/>'
+            f'<text class="tick" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">'
+            f"{tick_text(abs(row) * scale.step)}</text>"
+        )
+    return parts
+
+
+def _date_axis(scale: _Scale) -> list[str]:
+    every = next(
+        (days for days in (1, 2, 7, 14, 28) if scale.days / days <= scale.frame.dates),
+        -(-scale.days // scale.frame.dates),
+    )
+    bottom = scale.frame.height - scale.frame.bottom
+    parts = []
+    for number in range(0, scale.days, every):
+        day = scale.first + timedelta(days=number)
+        x = scale.x(day) + scale.day_width / 2
+        parts.append(
+            f'<path class="grid" d="M{x:.1f} {bottom}v5"/>'
+            f'<text class="tick" x="{x:.1f}" y="{bottom + 19}" text-anchor="middle">'
+            f"{day.day} {day:%b}</text>"
+        )
+    return parts
+
+
+def _bands(columns: Sequence[Column], scale: _Scale) -> list[str]:
+    gap = min(1.0, scale.day_width * 0.15)
+    width = scale.day_width - gap
+
+    def box(column: Column, low: int, high: int) -> str:
+        if low == high:
+            return ""
+        x, top, bottom = scale.x(column.day) + gap / 2, scale.y(high), scale.y(low)
+        return f"M{x:.1f} {top:.1f}h{width:.1f}V{bottom:.1f}h{-width:.1f}z"
+
+    edges = [(0, *accumulate(column.stored)) for column in columns]
+    outlines = {
+        stage: "".join(
+            box(column, edge[rank], edge[rank + 1])
+            for column, edge in zip(columns, edges, strict=True)
+        )
+        for rank, stage in enumerate(STORED)
+    }
+    outlines[Stage.DELETED] = "".join(box(column, -column.deleted, 0) for column in columns)
+    return [f'<path class="stage {s.value}" d="{d}"/>' for s, d in outlines.items() if d]
+
+
+def _marked(marks: Sequence[Mark], scale: _Scale) -> list[str]:
+    """A line for each mark, and its label where it does not cover the one before."""
+    top, bottom = scale.frame.top, scale.frame.height - scale.frame.bottom
+    parts = []
+    free = 0.0
+    for mark in sorted(marks, key=lambda mark: mark.day):
+        x = scale.x(mark.day) + scale.day_width / 2
+        parts.append(
+            f'<g class="mark"><title>{escape(mark.text)}</title>'
+            f'<path d="M{x:.1f} {top - 3}V{bottom}"/>'
+        )
+        if x >= free:
+            parts.append(
+                f'<circle cx="{x:.1f}" cy="{top - 12}" r="{_RADIUS}"/>'
+                f'<text x="{x:.1f}" y="{top - 8}" text-anchor="middle">{escape(mark.label)}</text>'
+            )
+            free = x + 2 * _RADIUS + 1
+        parts.append("</g>")
+    return parts
+
+
+def _hover(columns: Sequence[Column], scale: _Scale) -> list[str]:
+    """Invisible boxes, one a day, that name the numbers to whoever points at them."""
+    top, bottom = scale.frame.top, scale.frame.height - scale.frame.bottom
+    parts = []
+    for column in columns:
+        named = [*zip(STORED, column.stored, strict=True), (Stage.DELETED, column.deleted)]
+        lines = [f"{stage_name(stage)}: {format_size(size)}" for stage, size in named if size]
+        parts.append(
+            f'<rect class="hover" x="{scale.x(column.day):.1f}" y="{top}"'
+            f' width="{scale.day_width:.1f}" height="{bottom - top}">'
+            f"<title>{chr(10).join([f'{column.day:%d %b %Y}', *lines])}</title></rect>"
+        )
+    return parts
+
+
+def _direct_labels(last: Column, scale: _Scale) -> list[str]:
+    """Names and sizes beside the last day, from the bottom up and never over one another."""
+    edges = (0, *accumulate(last.stored))
+    wanted = [(Stage.DELETED, last.deleted, scale.y(-last.deleted // 2))]
+    wanted += [
+        (stage, last.stored[rank], scale.y((edges[rank] + edges[rank + 1]) // 2))
+        for rank, stage in enumerate(STORED)
+    ]
+    x = scale.frame.width - scale.frame.right
+    floor = float(scale.frame.height - scale.frame.bottom)
+    parts = []
+    for stage, size, middle in wanted:
+        if not size:
+            continue
+        y = min(middle, floor)
+        floor = y - _LINE
+        parts.append(
+            f'<path class="leader" d="M{x + 2} {middle:.1f}L{x + 14} {y:.1f}"/>'
+            f'<text class="label" x="{x + 18}" y="{y - 2:.1f}">{stage_name(stage)}'
+            f'<tspan class="size" x="{x + 18}" dy="14">{format_size(size)}</tspan></text>'
+        )
+    return parts

@@ -1,0 +1,1 @@
+"""Great Expectations: judges the evidence about plans and writes it down as Data Docs."""

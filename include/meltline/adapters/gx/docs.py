@@ -1,0 +1,124 @@
+"""Data Docs: one page per run that can be read offline.
+
+Great Expectations renders the results; its own page around them loads styles, icons and scripts
+from the network and links to a site that does not exist here, so the page is ours.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from datetime import datetime
+from html import escape
+from pathlib import Path
+
+from great_expectations.core.expectation_validation_result import (
+    ExpectationSuiteValidationResult,
+)
+from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
+from great_expectations.render.view.view import DefaultJinjaPageView
+
+from meltline.domain.gate import GateResult
+from meltline.domain.quantities import format_instant
+
+_SECTIONS = """{% for section in sections %}{% set section_loop = loop -%}
+{% include 'section.j2' %}{% endfor %}"""
+
+_STYLE = """
+:root { color-scheme: light dark }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; margin: .4rem 0 }
+td, th { border-bottom: 1px solid #8884; padding: .25rem .8rem; text-align: left;
+  vertical-align: top }
+article { border-top: 2px solid; margin-top: 2.5rem }
+h5, h6 { font-size: 1rem; margin: 1rem 0 .2rem }
+.passed, .text-success { color: #2a8a3e }
+.refused, .text-danger { color: #d1383d; font-weight: 600 }
+.fa-check-circle::before { content: "\\2713" }
+.fa-times::before { content: "\\2717" }
+.fa-exclamation-triangle::before { content: "\\26A0" }
+.collapse:not(:target), .cooltip .top { display: none }
+code, pre { font-size: .85em; overflow-wrap: anywhere; white-space: pre-wrap }
+"""
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>{title}</h1>
+</body>
+</html>
+"""
+_END = "</body>"
+_LINK_ELSEWHERE = re.compile(r'<a\b[^>]*\bhref="(?!#)[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
+
+
+def add_to_page(
+    page: Path,
+    title: str,
+    result: ExpectationSuiteValidationResult,
+    verdicts: Sequence[GateResult],
+    now: datetime,
+) -> None:
+    """Adds a validation to the run's page, below those that are there already.
+
+    A gate that runs again adds to the page and takes nothing away. The page is replaced as a
+    whole, so a reader never sees half of one.
+
+    Raises:
+        OSError: The page cannot be read or written.
+    """
+    page.parent.mkdir(parents=True, exist_ok=True)
+    before = page.read_text("utf-8") if page.exists() else ""
+    if _END not in before:
+        before = _PAGE.format(title=escape(title), style=_STYLE)
+    body, _, rest = before.rpartition(_END)
+    after = f"{body}{_article(result, verdicts, now)}\n{_END}{rest}"
+    handle, temporary = tempfile.mkstemp(dir=page.parent, suffix=".html.part")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(after)
+    Path(temporary).chmod(0o644)
+    Path(temporary).replace(page)
+
+
+def _article(
+    result: ExpectationSuiteValidationResult, verdicts: Sequence[GateResult], now: datetime
+) -> str:
+    suite = escape(verdicts[0].suite)
+    rows = "\n".join(_verdict(verdict) for verdict in verdicts)
+    return f"""<article>
+<h2>Suite {suite}, {format_instant(now)}</h2>
+<table>
+<tr><th>Plan</th><th>Digest</th><th>Verdict</th><th>Evaluated</th><th>What did not hold</th></tr>
+{rows}
+</table>
+<details open><summary>Great Expectations' result</summary>
+{_sections(result)}
+</details>
+</article>"""
+
+
+def _verdict(verdict: GateResult) -> str:
+    word = "passed" if verdict.passed else "refused"
+    reasons = [
+        f"{failure.expectation}: found {failure.observed} ({failure.object})"
+        for failure in verdict.failed
+    ]
+    reasons += [verdict.error] if verdict.error else []
+    return (
+        f"<tr><td>{escape(verdict.plan_id)}</td><td><code>{escape(verdict.digest)}</code></td>"
+        f'<td class="{word}">{word}</td><td>{verdict.evaluated}</td>'
+        f"<td>{'<br>'.join(map(escape, reasons))}</td></tr>"
+    )
+
+
+def _sections(result: ExpectationSuiteValidationResult) -> str:
+    document = ValidationResultsPageRenderer(run_info_at_end=True).render(result)
+    view = DefaultJinjaPageView()
+    rendered = view.env.from_string(_SECTIONS).render(document.to_json_dict())
+    return _LINK_ELSEWHERE.sub(r"\1", rendered)

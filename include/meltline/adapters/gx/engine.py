@@ -1,0 +1,173 @@
+"""The gate engine on Great Expectations: one validation per kind of plan, a verdict per plan."""
+
+import logging
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.gate import Evidence, FailedExpectation, GateResult
+from meltline.domain.limits import Limits
+from meltline.domain.plan import PlanKind
+from meltline.gates.suites import SUITES, Suite, SuiteOf
+
+if TYPE_CHECKING:
+    from great_expectations.data_context.data_context.abstract_data_context import (
+        AbstractDataContext,
+    )
+
+    from meltline.adapters.gx.validation import Outcome, Validation
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class GreatExpectationsEngine:
+    """Judges evidence with Great Expectations (PX-2 to PX-5; design section 4, steps 4 and 7).
+
+    Attributes:
+        limits: The configured bounds that some expectations take.
+        ttl: How long a verdict is worth something.
+        docs_dir: Where pages of Data Docs go; None for none.
+        run_id: Names the run's page; without one the page is named by the time.
+        suites: Which suite judges which kind of plan.
+        context_of: Makes the data context; None for one in memory.
+    """
+
+    limits: Limits
+    ttl: timedelta
+    docs_dir: Path | None = None
+    run_id: str = ""
+    suites: Mapping[PlanKind, SuiteOf] = field(default_factory=lambda: SUITES)
+    context_of: "Callable[[], AbstractDataContext] | None" = None
+
+    def judge(self, evidence: Sequence[Evidence], now: datetime) -> Sequence[GateResult]:
+        """One result per piece of evidence, in its order. A crash is a result, not a pass.
+
+        Args:
+            evidence: At most one piece per plan.
+            now: Wall clock.
+
+        Raises:
+            UsageInvalid: Two pieces of evidence are about one plan.
+        """
+        _refuse_twins(evidence)
+        kinds: dict[PlanKind, list[Evidence]] = {}
+        for item in evidence:
+            kinds.setdefault(item.kind, []).append(item)
+        results = {
+            result.plan_id: result
+            for kind, group in kinds.items()
+            for result in self._judge_kind(kind, group, now)
+        }
+        return [results[item.plan_id] for item in evidence]
+
+    def _judge_kind(
+        self, kind: PlanKind, evidence: Sequence[Evidence], now: datetime
+    ) -> Sequence[GateResult]:
+        try:
+            suite = self._suite(kind)
+            validation = self._validate(suite, evidence)
+            results = [self._verdict(suite, validation, item, now) for item in evidence]
+        except Exception as crash:
+            # Whatever went wrong, nobody has judged these plans: that is never a pass (PX-2).
+            log.exception("the %s gate could not judge %d plans", kind, len(evidence))
+            reason = f"{type(crash).__name__}: {crash}"
+            return [self._unjudged(kind, item, reason, now) for item in evidence]
+        return self._with_docs(validation, results, now)
+
+    def _suite(self, kind: PlanKind) -> Suite:
+        if kind not in self.suites:
+            raise LookupError(f"there is no suite for plans of kind {kind}")
+        suite = self.suites[kind](self.limits)
+        if suite.kind != kind:
+            raise LookupError(f"suite {suite.name} is for {suite.kind}, not for {kind}")
+        if not suite.expectations:
+            raise LookupError(f"suite {suite.name} is empty: nothing would be evaluated")
+        return suite
+
+    def _validate(self, suite: Suite, evidence: Sequence[Evidence]) -> "Validation":
+        _quieten_great_expectations()
+        from meltline.adapters.gx import validation  # noqa: PLC0415 - takes seconds
+
+        return validation.validate(suite, evidence, self.context_of or validation.ephemeral_context)
+
+    def _verdict(
+        self, suite: Suite, validation: "Validation", item: Evidence, now: datetime
+    ) -> GateResult:
+        answered = [o for o in validation.outcomes if not o.crash and item.plan_id not in o.absent]
+        return GateResult(
+            plan_id=item.plan_id,
+            digest=item.digest,
+            suite=suite.name,
+            evaluated=len(answered),
+            failed=tuple(_failures(validation.outcomes, item)),
+            ran_at=now,
+            valid_until=now + self.ttl,
+            error="" if answered else "no expectation could be evaluated for this plan",
+        )
+
+    def _unjudged(self, kind: PlanKind, item: Evidence, reason: str, now: datetime) -> GateResult:
+        return GateResult(
+            plan_id=item.plan_id,
+            digest=item.digest,
+            suite=str(kind),
+            evaluated=0,
+            failed=(),
+            ran_at=now,
+            valid_until=now + self.ttl,
+            error=reason,
+        )
+
+    def _with_docs(
+        self, validation: "Validation", results: Sequence[GateResult], now: datetime
+    ) -> Sequence[GateResult]:
+        if self.docs_dir is None:
+            return results
+        from meltline.adapters.gx.docs import add_to_page  # noqa: PLC0415 - takes seconds
+
+        name = self.run_id or f"{now:%Y%m%dT%H%M%S%z}"
+        page = self.docs_dir / f"gates-{re.sub(r'[^A-Za-z0-9._+-]', '_', name)}.html"
+        try:
+            add_to_page(page, f"Gates of {name}", validation.result, results, now)
+        except Exception:
+            # The page only shows the verdicts; those stand and are stored without it.
+            log.exception("the page of Data Docs %s could not be written", page)
+            return results
+        return [replace(result, docs=str(page)) for result in results]
+
+
+def _failures(outcomes: "Sequence[Outcome]", item: Evidence) -> Iterator[FailedExpectation]:
+    for outcome in outcomes:
+        expectation = outcome.expectation
+        if outcome.crash:
+            observed = f"not evaluated: {outcome.crash}"
+            yield FailedExpectation(str(expectation), item.plan_id, observed)
+        elif item.plan_id in outcome.absent | outcome.violated:
+            examples = ", ".join(item.examples.get(expectation.fact, ()))
+            observed = expectation.observed(item.facts)
+            yield FailedExpectation(str(expectation), examples or item.plan_id, observed)
+
+
+def _refuse_twins(evidence: Sequence[Evidence]) -> None:
+    # A verdict is found by plan id: of two rows with one id, one would take the other's.
+    twins = [plan for plan, times in Counter(e.plan_id for e in evidence).items() if times > 1]
+    if twins:
+        raise UsageInvalid(
+            "two pieces of evidence are about one plan",
+            object=", ".join(sorted(twins)),
+            expected="one piece of evidence per plan and validation",
+            found=f"{len(evidence)} pieces about {len({e.plan_id for e in evidence})} plans",
+            next="collect the evidence of each plan once and judge again",
+        )
+
+
+def _quieten_great_expectations() -> None:
+    """Before its import: no telemetry, and no 200 lines on what it registers."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)

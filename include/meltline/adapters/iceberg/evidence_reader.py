@@ -1,0 +1,136 @@
+"""Reads manifest lists and manifests with PyIceberg, for the gate's evidence.
+
+It shares no code with the index's reader (`manifests`): where the two disagree, the gate refuses.
+Files are read by field id, not by name, and a manifest's rows are counted against its list.
+"""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io import InputFile, InputStream
+from pyiceberg.schema import Schema
+from pyiceberg.types import StructType
+
+from meltline.domain.errors import MetadataUnreadable
+
+# Field ids of the Iceberg spec: manifest lists, manifest entries, data files.
+_MANIFEST_PATH, _MANIFEST_LENGTH, _COUNTS = 500, 501, (504, 505, 506)
+_STATUS, _DATA_FILE = 0, 2
+_FILE_PATH, _FILE_SIZE, _CONTENT = 100, 104, 134
+_DELETED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ListedManifest:
+    """A manifest as its list names it; `rows` is None where the list does not count them."""
+
+    path: str
+    bytes: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file that a manifest keeps alive (status EXISTING or ADDED)."""
+
+    path: str
+    bytes: int
+    is_delete: bool
+
+
+def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
+    """The manifests of a manifest list.
+
+    Raises:
+        MetadataUnreadable: The file does not follow the spec.
+    """
+    try:
+        schema, rows = _read(path, content)
+        at = _positions(schema.as_struct())
+        return tuple(
+            ListedManifest(
+                row[at[_MANIFEST_PATH]],
+                row[at[_MANIFEST_LENGTH]],
+                _total([row[at[count]] if count in at else None for count in _COUNTS]),
+            )
+            for row in rows
+        )
+    except Exception as odd:
+        raise _refused(path, "a manifest list", f"{type(odd).__name__}: {odd}") from odd
+
+
+def live_files(manifest: ListedManifest, content: bytes) -> tuple[LiveFile, ...]:
+    """The live files of a manifest, after its length and row count agreed with the list.
+
+    Raises:
+        MetadataUnreadable: It does not follow the spec, or is not as long as its list says.
+    """
+    if manifest.bytes and len(content) != manifest.bytes:
+        raise _refused(
+            manifest.path, f"a manifest of {manifest.bytes} bytes", f"{len(content)} bytes"
+        )
+    try:
+        schema, rows = _read(manifest.path, content)
+        live = tuple(_live(schema, rows))
+    except Exception as odd:
+        raise _refused(manifest.path, "a manifest", f"{type(odd).__name__}: {odd}") from odd
+    if manifest.rows is not None and len(rows) != manifest.rows:
+        raise _refused(manifest.path, f"{manifest.rows} entries", f"{len(rows)} entries")
+    return live
+
+
+def _read(path: str, content: bytes) -> tuple[Schema, list[Any]]:
+    with AvroFile[Any](_Content(path, content)) as rows:
+        return rows.schema, list(rows)
+
+
+def _positions(struct: StructType) -> dict[int, int]:
+    return {field.field_id: position for position, field in enumerate(struct.fields)}
+
+
+def _total(counts: list[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _live(schema: Schema, rows: list[Any]) -> Iterator[LiveFile]:
+    entry = _positions(schema.as_struct())
+    data_file = schema.find_field(_DATA_FILE).field_type
+    if not isinstance(data_file, StructType):
+        raise TypeError("data_file is not a struct")
+    at = _positions(data_file)
+    for row in rows:
+        if row[entry[_STATUS]] != _DELETED:
+            file = row[entry[_DATA_FILE]]
+            is_delete = _CONTENT in at and bool(file[at[_CONTENT]])
+            yield LiveFile(file[at[_FILE_PATH]], file[at[_FILE_SIZE]], is_delete)
+
+
+def _refused(path: str, expected: str, found: str) -> MetadataUnreadable:
+    return MetadataUnreadable(
+        f"the gate cannot read {path}",
+        object=path,
+        expected=expected,
+        found=found,
+        next="the plan is refused; restore the file and run again",
+    )
+
+
+class _Content(InputFile):
+    """Bytes already read, in the shape PyIceberg's Avro reader wants."""
+
+    def __init__(self, location: str, content: bytes) -> None:
+        super().__init__(location)
+        self._content = content
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def exists(self) -> bool:
+        return True
+
+    def open(self, seekable: bool = True) -> InputStream:
+        return io.BytesIO(self._content)  # type: ignore[return-value]

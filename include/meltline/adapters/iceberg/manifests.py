@@ -1,0 +1,155 @@
+"""Reads manifest lists and manifests with fastavro, for the manifest index.
+
+The gate's evidence reads the same files with another library (`evidence_reader`), so that one
+reader's mistake cannot approve itself.
+"""
+
+import copy
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import fastavro
+
+from meltline.domain.errors import MetadataUnreadable
+from meltline.domain.files import EntryStatus, FileKind, ManifestEntry, ManifestRef
+
+_ENTRY_FIELDS = {"status", "snapshot_id", "sequence_number", "data_file"}
+_FILE_FIELDS = {"content", "file_path", "file_format", "file_size_in_bytes"}
+
+
+def read_manifest_list(path: str, content: bytes) -> tuple[ManifestRef, ...]:
+    """The manifests that a manifest list names.
+
+    Raises:
+        MetadataUnreadable: It is not an Avro file that follows the spec.
+    """
+    try:
+        return tuple(_manifest(row) for row in fastavro.reader(io.BytesIO(content)))
+    except Exception as odd:
+        raise _unreadable(path, "a manifest list", odd) from odd
+
+
+def read_manifest(path: str, content: bytes) -> Iterator[ManifestEntry]:
+    """The entries of a manifest; only the columns that reachability needs are decoded to rows.
+
+    Raises:
+        MetadataUnreadable: It is not an Avro file that follows the spec.
+    """
+    try:
+        reader = fastavro.reader(io.BytesIO(content))
+        projection = _projection(reader.writer_schema)
+        for row in fastavro.reader(io.BytesIO(content), projection):
+            yield _entry(row)
+    except Exception as odd:
+        raise _unreadable(path, "a manifest", odd) from odd
+
+
+class AvroManifests:
+    """The port `ManifestReader`."""
+
+    def read_list(self, path: str, content: bytes) -> tuple[ManifestRef, ...]:
+        """The manifests a manifest list names. Raises MetadataUnreadable."""
+        return read_manifest_list(path, content)
+
+    def live_paths(self, manifest: ManifestRef, content: bytes) -> Sequence[str]:
+        """The files a manifest keeps alive, its counts held against its list entry.
+
+        Raises:
+            MetadataUnreadable: It does not follow the spec, or is not what its list says.
+        """
+        entries = checked_entries(manifest, content)
+        return [entry.path for entry in entries if entry.status != EntryStatus.DELETED]
+
+
+def checked_entries(manifest: ManifestRef, content: bytes) -> Sequence[ManifestEntry]:
+    """All entries of a manifest, after its length and counts agreed with its list entry.
+
+    Raises:
+        MetadataUnreadable: It does not follow the spec, or is not what its list says.
+    """
+    if manifest.bytes and len(content) != manifest.bytes:
+        raise _mismatch(manifest, f"{manifest.bytes} bytes", f"{len(content)} bytes")
+    entries = list(read_manifest(manifest.path, content))
+    listed = {
+        EntryStatus.ADDED: manifest.added_files,
+        EntryStatus.EXISTING: manifest.existing_files,
+        EntryStatus.DELETED: manifest.deleted_files,
+    }
+    found = Counter(entry.status for entry in entries)
+    for status, count in listed.items():
+        if count is not None and count != found[status]:
+            raise _mismatch(manifest, f"{count} {status.name} entries", str(found[status]))
+    return entries
+
+
+def _mismatch(manifest: ManifestRef, expected: str, found: str) -> MetadataUnreadable:
+    return MetadataUnreadable(
+        f"manifest {manifest.path} is not what its manifest list says",
+        object=manifest.path,
+        expected=expected,
+        found=f"{found}, where the list says {expected}",
+        next="restore the file from a copy, or roll the table back to a readable snapshot",
+    )
+
+
+def _unreadable(path: str, what: str, odd: Exception) -> MetadataUnreadable:
+    return MetadataUnreadable(
+        f"{path} cannot be read as {what}",
+        object=path,
+        expected=f"{what} as the Iceberg spec has it",
+        found=f"{type(odd).__name__}: {odd}",
+        next="restore the file from a copy, or roll the table back to a readable snapshot",
+    )
+
+
+def _manifest(row: Any) -> ManifestRef:
+    # Format 1 wrote the counts under other names, and may leave them out.
+    return ManifestRef(
+        path=row["manifest_path"],
+        bytes=row["manifest_length"],
+        added_files=_first(row, "added_files_count", "added_data_files_count"),
+        existing_files=_first(row, "existing_files_count", "existing_data_files_count"),
+        deleted_files=_first(row, "deleted_files_count", "deleted_data_files_count"),
+        added_snapshot_id=row.get("added_snapshot_id"),
+        sequence_number=row.get("sequence_number") or 0,
+        is_deletes=(row.get("content") or 0) == 1,
+    )
+
+
+def _first(row: Mapping[str, Any], *names: str) -> int | None:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _projection(writer_schema: Any) -> Any:
+    schema = copy.deepcopy(writer_schema)
+    schema["fields"] = [f for f in schema["fields"] if f["name"] in _ENTRY_FIELDS]
+    for entry_field in schema["fields"]:
+        if entry_field["name"] == "data_file":
+            record = entry_field["type"]
+            record["fields"] = [f for f in record["fields"] if f["name"] in _FILE_FIELDS]
+    return schema
+
+
+def _entry(row: Any) -> ManifestEntry:
+    file = row["data_file"]
+    return ManifestEntry(
+        path=file["file_path"],
+        kind=_kind(file.get("content") or 0, file["file_format"]),
+        bytes=file["file_size_in_bytes"],
+        status=EntryStatus(row["status"]),
+        snapshot_id=row.get("snapshot_id"),
+        sequence_number=row.get("sequence_number"),
+    )
+
+
+def _kind(content: int, file_format: str) -> FileKind:
+    if content == 0:
+        return FileKind.DATA
+    if content == 1:
+        puffin = file_format.upper() == "PUFFIN"
+        return FileKind.DELETION_VECTOR if puffin else FileKind.POSITION_DELETE
+    if content == 2:
+        return FileKind.EQUALITY_DELETE
+    raise ValueError(f"content {content} is none of 0, 1, 2")

@@ -1,0 +1,163 @@
+"""Files of the local file system, spelled exactly as Iceberg wrote their paths.
+
+The standard library rather than obstore's local store, because of what that one was seen to do:
+it neither lists nor opens a name that ends in `#` and digits, it takes a trailing `|` for a
+folder, and one link loop or odd name anywhere makes a whole listing fail.
+"""
+
+import logging
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from meltline.domain.errors import StoreRefused
+from meltline.domain.locations import split_location
+from meltline.ports import DeleteOutcome, StoredObject
+
+_log = logging.getLogger(__name__)
+
+
+class LocalFiles:
+    """The object-store port over local files: `/x`, `file:/x`, `file:///x`."""
+
+    def read(self, path: str) -> bytes:
+        """The whole file.
+
+        Raises:
+            FileNotFoundError: It is not there.
+            StoreRefused: Any other reason.
+        """
+        try:
+            return _local(path).read_bytes()
+        except NotADirectoryError:
+            raise FileNotFoundError(path) from None
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError) as error:
+            raise _refused("read", path, error) from error
+
+    def size(self, path: str) -> int | None:
+        """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
+        try:
+            status = _local(path).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            raise _refused("measure", path, error) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise _refused("measure", path, OSError("it is no file"))
+        return status.st_size
+
+    def write(self, path: str, content: bytes) -> datetime:
+        """Writes a file in one step, so that nobody reads half of it; returns its time."""
+        try:
+            target = _changeable(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=target.parent, prefix=".meltline-", delete=False) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                Path(file.name).replace(target)
+            except OSError:
+                Path(file.name).unlink()
+                raise
+            return _time(target.stat())
+        except (OSError, ValueError) as error:
+            raise _refused("write", path, error) from error
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Every file under a folder, at any depth, the hidden ones too.
+
+        Links are passed over: what they lead to has another name, by which it may be needed.
+        """
+        base = prefix.rstrip("/") + "/"
+        folders = [(base, _local(prefix))]
+        while folders:
+            spelled, folder = folders.pop()
+            for entry in _entries(spelled, folder):
+                if not _is_text(entry.name):
+                    _log.warning("passed over, as its name is not UTF-8: %r", entry.path)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append((f"{spelled}{entry.name}/", Path(entry.path)))
+                elif entry.is_file(follow_symlinks=False):
+                    with suppress(FileNotFoundError):  # gone since it was listed
+                        status = entry.stat(follow_symlinks=False)
+                        at = spelled + entry.name
+                        yield StoredObject(at, status.st_size, _time(status))
+
+    def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
+        """Deletes files, each with Hadoop's checksum file beside it, an outcome per path."""
+        return [DeleteOutcome(path, _delete(path)) for path in paths]
+
+
+def _delete(path: str) -> str:
+    """Deletes one file; returns why it could not, or nothing."""
+    try:
+        file = _changeable(path)
+        for each in (file, file.with_name(f".{file.name}.crc")):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                each.unlink()
+    except (OSError, ValueError, StoreRefused) as error:
+        return str(error)
+    return ""
+
+
+def _entries(spelled: str, folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, ValueError) as error:
+        raise _refused("list", spelled, error) from error
+
+
+def _local(path: str) -> Path:
+    location = split_location(path)
+    if location.scheme != "file" or location.authority or not location.path.startswith("/"):
+        raise StoreRefused(
+            f"{path} does not name a local file",
+            object=path,
+            expected="an absolute path, bare or after file:",
+            found=path,
+            next="have the table's location corrected; until then its files are kept",
+        )
+    return Path(location.path)
+
+
+def _changeable(path: str) -> Path:
+    """A path that may be written or deleted: through `..` a link leads to another file."""
+    file = _local(path)
+    if ".." in file.parts or path.endswith("/"):
+        raise StoreRefused(
+            f"{path} may name different files to different readers, so it is left alone",
+            object=path,
+            expected="a path of a file, without '..'",
+            found=path,
+            next="move the table to a location without '..'",
+        )
+    return file
+
+
+def _refused(action: str, path: str, error: Exception) -> StoreRefused:
+    reason = getattr(error, "strerror", None) or str(error)
+    return StoreRefused(
+        f"cannot {action} {path}: {reason}",
+        object=path,
+        expected=f"a file this user may {action}",
+        found=str(reason),
+        next="check the disk and the permissions, then run again",
+    )
+
+
+def _time(status: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(status.st_mtime, UTC)
+
+
+def _is_text(name: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)

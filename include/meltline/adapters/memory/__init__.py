@@ -1,0 +1,1 @@
+"""The ports in memory: for tests and dry runs."""

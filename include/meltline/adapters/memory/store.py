@@ -1,0 +1,90 @@
+"""An object store in memory: for tests, with faults that are hard to stage on a real one."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from meltline.domain.clock import Clock, WallClock
+from meltline.domain.errors import StoreRefused
+from meltline.domain.locations import Location, split_location
+from meltline.ports import DeleteOutcome, StoredObject
+
+
+class MemoryStore:
+    """The object-store port over a dict.
+
+    Args:
+        objects: What it holds to begin with, by path.
+        failing: Paths whose every request is refused.
+        clock: Gives written objects their time.
+    """
+
+    def __init__(
+        self,
+        objects: Mapping[str, bytes] | None = None,
+        *,
+        failing: frozenset[str] = frozenset(),
+        clock: Clock | None = None,
+    ) -> None:
+        self._clock = clock or WallClock()
+        self._failing = {_place(path) for path in failing}
+        now = self._clock.now()
+        self._objects = {_place(path): (body, now) for path, body in (objects or {}).items()}
+
+    def read(self, path: str) -> bytes:
+        """The whole object. Raises FileNotFoundError or, for a failing path, StoreRefused."""
+        place = self._allowed(path)
+        if place not in self._objects:
+            raise FileNotFoundError(path)
+        return self._objects[place][0]
+
+    def size(self, path: str) -> int | None:
+        """Its length in bytes, None when it is not there."""
+        found = self._objects.get(self._allowed(path))
+        return None if found is None else len(found[0])
+
+    def write(self, path: str, content: bytes) -> datetime:
+        """Writes an object at the clock's time."""
+        now = self._clock.now()
+        self._objects[self._allowed(path)] = (bytes(content), now)
+        return now
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Every object under a folder, at any depth."""
+        base = prefix.rstrip("/") + "/"
+        folder = _place(base)
+        for place, (body, at) in sorted(self._objects.items()):
+            if place[:2] == folder[:2] and place.path.startswith(folder.path):
+                yield StoredObject(base + place.path[len(folder.path) :], len(body), at)
+
+    def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
+        """Deletes objects, the local ones with their side files, an outcome per path."""
+        return [DeleteOutcome(path, self._delete(path)) for path in paths]
+
+    def _delete(self, path: str) -> str:
+        try:
+            place = self._allowed(path)
+        except StoreRefused as error:
+            return str(error)
+        self._objects.pop(place, None)
+        if place.scheme == "file":
+            folder, slash, name = place.path.rpartition("/")
+            self._objects.pop(place._replace(path=f"{folder}{slash}.{name}.crc"), None)
+        return ""
+
+    def _allowed(self, path: str) -> Location:
+        place = _place(path)
+        if place in self._failing:
+            raise StoreRefused(
+                f"{path} is refused",
+                object=path,
+                expected="an answer",
+                found="a fault put in on purpose",
+                next="take it from `failing`",
+            )
+        return place
+
+
+def _place(path: str) -> Location:
+    location = split_location(path)
+    scheme = "s3" if location.scheme in {"s3a", "s3n"} else location.scheme
+    return location._replace(scheme=scheme)

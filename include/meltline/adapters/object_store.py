@@ -1,0 +1,236 @@
+"""Object storage: local files, and S3, GCS and Azure through obstore.
+
+Paths come and go as Iceberg writes them: nothing is encoded, decoded or collapsed. A key that
+obstore cannot spell (`a//b`, `.`, `..`) is refused and so its object is kept. PyIceberg's FileIO
+is no way out: it cannot spell `a//b` either, and it cuts a key at `#` or `?`, which was seen to
+reach another object.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+import obstore
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+from meltline.adapters.cloud_stores import CloudStore, open_cloud_store
+from meltline.adapters.local_files import LocalFiles
+from meltline.domain.errors import StoreRefused
+from meltline.domain.locations import Location, split_location
+from meltline.ports import DeleteOutcome, StoredObject
+
+_BULK = 1000  # the most keys that one S3 DeleteObjects takes
+_GIVE_UP_AFTER = 3  # keys in a row that got no answer: the store is not there
+
+
+class ObjectStores:
+    """The object-store port over every store that the configured catalogs use.
+
+    Holds only properties, so that executors can be sent one; each process opens its own stores.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        """Takes a catalog's properties in PyIceberg's words, such as `s3.endpoint`."""
+        self._properties = dict(properties)
+        self._local = LocalFiles()
+        self._stores: dict[tuple[str, str], CloudStore] = {}
+
+    def __repr__(self) -> str:
+        return f"ObjectStores({', '.join(sorted(self._properties))})"  # values may be secrets
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_properties": self._properties, "_local": self._local, "_stores": {}}
+
+    def read(self, path: str) -> bytes:
+        """The whole object.
+
+        Raises:
+            FileNotFoundError: It is not there.
+            StoreRefused: Any other reason.
+        """
+        if _is_local(path):
+            return self._local.read(path)
+        store, key = self._find(path)
+        with _refusing("read", path):
+            return bytes(obstore.get(store, key).bytes())
+
+    def size(self, path: str) -> int | None:
+        """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
+        if _is_local(path):
+            return self._local.size(path)
+        store, key = self._find(path)
+        try:
+            with _refusing("measure", path):
+                return obstore.head(store, key)["size"]
+        except FileNotFoundError:
+            return None
+
+    def write(self, path: str, content: bytes) -> datetime:
+        """Writes an object and returns when the store says it was written."""
+        if _is_local(path):
+            return self._local.write(path, content)
+        store, key = self._find(path)
+        with _refusing("write", path):
+            obstore.put(store, key, content)
+            return obstore.head(store, key)["last_modified"]
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Every object under a folder, at any depth. A folder that is not there is empty.
+
+        Raises:
+            StoreRefused: Any of it cannot be listed, or has a name that cannot be spelled.
+        """
+        if _is_local(prefix):
+            yield from self._local.list(prefix)
+            return
+        base = prefix.rstrip("/") + "/"
+        location = split_location(base)
+        folder = location.path.removeprefix("/")
+        store = self._store(location, prefix)
+        if folder and not _can_spell(folder.removesuffix("/")):
+            raise _unspellable(prefix)
+        with _refusing("list", prefix):
+            for page in obstore.list(store, folder or None):
+                for found in page:
+                    path = base + found["path"][len(folder) :]
+                    yield StoredObject(path, found["size"], found["last_modified"])
+
+    def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
+        """Deletes objects in bulk, an outcome per path, in their order.
+
+        An object that is gone already counts as done.
+        """
+        errors: dict[str, str] = {}
+        batches: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        for path in dict.fromkeys(paths):
+            if _is_local(path):
+                errors[path] = self._local.delete([path])[0].error
+                continue
+            try:
+                _, key = self._find(path)
+            except StoreRefused as error:
+                errors[path] = str(error)
+            else:
+                batches.setdefault(_place(split_location(path)), []).append((path, key))
+        for place, batch in batches.items():
+            for start in range(0, len(batch), _BULK):
+                errors |= _delete_bulk(self._stores[place], batch[start : start + _BULK])
+        return [DeleteOutcome(path, errors[path]) for path in paths]
+
+    def _find(self, path: str) -> tuple[CloudStore, str]:
+        location = split_location(path)
+        store = self._store(location, path)
+        key = location.path.removeprefix("/")
+        if not _can_spell(key):
+            raise _unspellable(path)
+        return store, key
+
+    def _store(self, location: Location, path: str) -> CloudStore:
+        place = _place(location)
+        if place not in self._stores:
+            with _refusing("open the store of", path):
+                self._stores[place] = open_cloud_store(*place, self._properties)
+        return self._stores[place]
+
+
+# --- spelling --------------------------------------------------------------------------------
+
+_SCHEMES = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gs"),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "abfs"),
+}
+
+
+def _is_local(path: str) -> bool:
+    return split_location(path).scheme == "file"
+
+
+def _place(location: Location) -> tuple[str, str]:
+    return _SCHEMES.get(location.scheme, location.scheme), location.authority
+
+
+def _can_spell(key: str) -> bool:
+    """Whether obstore sends this very key: no part empty, `.` or `..`, no control character."""
+    return key.isprintable() and not {"", ".", ".."}.intersection(key.split("/"))
+
+
+def _unspellable(path: str) -> StoreRefused:
+    return StoreRefused(
+        f"no client here can spell {path!r}, so it is left alone",
+        object=path,
+        expected="a key without empty parts, '.', '..' and control characters",
+        found=path,
+        next="if it is a table's location, copy the table to one without them",
+    )
+
+
+# --- deleting --------------------------------------------------------------------------------
+
+
+def _delete_bulk(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Deletes one batch at once, and where that fails key by key; an error or "" per path."""
+    try:
+        obstore.delete(store, [key for _, key in batch])
+    except (BaseError, OSError, ValueError):
+        return _delete_singly(store, batch)
+    return {path: "" for path, _ in batch}
+
+
+def _delete_singly(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, str]:
+    errors: dict[str, str] = {}
+    unanswered = 0
+    for path, key in batch:
+        if unanswered >= _GIVE_UP_AFTER and not _answers(store, key):
+            break
+        try:
+            obstore.delete(store, key)
+            errors[path] = ""
+        except FileNotFoundError:
+            errors[path] = ""
+        except (BaseError, OSError, ValueError) as error:
+            errors[path] = _reason(error)
+            if not isinstance(error, PermissionDeniedError | UnauthenticatedError):
+                unanswered += 1
+                continue
+        unanswered = 0
+    not_tried = "not tried: the store did not answer for the files before"
+    return {path: errors.get(path, not_tried) for path, _ in batch}
+
+
+def _answers(store: CloudStore, key: str) -> bool:
+    """Whether the store says anything at all; else a batch would wait for every key's retries."""
+    try:
+        obstore.head(store, key)
+    except (FileNotFoundError, PermissionDeniedError, UnauthenticatedError):
+        return True
+    except (BaseError, OSError, ValueError):
+        return False
+    return True
+
+
+# --- trouble ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _refusing(action: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(path) from None
+    except (BaseError, OSError, ValueError) as error:
+        reason = _reason(error)
+        raise StoreRefused(
+            f"cannot {action} {path}: {reason}",
+            object=path,
+            expected="an answer from the store",
+            found=reason,
+            next="check the store, its address and the credentials in meltline.yaml",
+        ) from None  # the client's own words may hold a signed address
+
+
+def _reason(error: Exception) -> str:
+    """What the client said, without the queries of addresses: signatures stand there."""
+    said = str(error).partition("\n\nDebug source")[0]
+    return re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", said)[:500]

@@ -1,0 +1,1 @@
+"""Adapters on Spark: the session, the file ledger, expiration commits, bulk deletes."""

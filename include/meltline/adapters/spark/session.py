@@ -1,0 +1,148 @@
+"""The Spark session, with the catalogs of `meltline.yaml` derived inside the app.
+
+Catalog settings never travel as `--conf`: their secrets would show in the process list.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote
+
+from pyspark.sql import SparkSession
+
+from meltline.config import CatalogConfig, Config
+from meltline.domain.errors import SetupMissing
+from meltline.domain.locations import split_location
+from meltline.domain.names import TableName
+
+_JARS = ("iceberg-spark-runtime-", "spark-avro_", "sqlite-jdbc-", "postgresql-")
+_CATALOG_CLASSES = {
+    "sql": "org.apache.iceberg.jdbc.JdbcCatalog",
+    "rest": "org.apache.iceberg.rest.RESTCatalog",
+    "hive": "org.apache.iceberg.hive.HiveCatalog",
+    "glue": "org.apache.iceberg.aws.glue.GlueCatalog",
+}
+
+
+def jar_folder(environ: Mapping[str, str]) -> Path:
+    """Where the jars lie: `MELTLINE_JARS`, else the cache folder that set-up fills."""
+    if folder := environ.get("MELTLINE_JARS"):
+        return Path(folder)
+    cache = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(environ.get("MELTLINE_CACHE") or Path(cache) / "meltline") / "jars"
+
+
+def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The jars every Meltline app needs.
+
+    Raises:
+        SetupMissing: One is not there.
+    """
+    folder = jar_folder(environ)
+    found: list[str] = []
+    for prefix in _JARS:
+        jars = sorted(folder.glob(f"{prefix}*.jar"))
+        if not jars:
+            raise SetupMissing(
+                f"the jar {prefix}*.jar is missing",
+                object=str(folder),
+                expected="the jars of setup/jars.txt",
+                found=", ".join(sorted(jar.name for jar in folder.glob("*.jar"))) or "no jars",
+                next="run `make test` or `make demo` once, or set MELTLINE_JARS",
+            )
+        found.append(str(jars[-1]))
+    return (*found, *map(str, sorted(folder.glob("iceberg-aws-bundle-*.jar"))[-1:]))
+
+
+def open_session(config: Config, app: str, environ: Mapping[str, str] = os.environ) -> SparkSession:
+    """Starts or joins the session of this process. The master is the environment's, else local."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"meltline {app}")
+    if "PYSPARK_GATEWAY_PORT" not in environ:  # not under spark-submit, which has set these
+        builder = builder.master(environ.get("MELTLINE_MASTER", "local[2]"))
+        builder = builder.config("spark.jars", ",".join(jar_paths(environ)))
+        builder = builder.config("spark.driver.extraJavaOptions", java_options())
+    for key, value in session_settings(config).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def java_options() -> str:
+    """Options for short apps: less compiling and one collector thread (measured in design 5)."""
+    return "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+
+
+def session_settings(config: Config) -> dict[str, str]:
+    """Everything the session must be told, catalogs included."""
+    settings = {
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+        # A cluster may default these to true; they turn a lost file into a shorter answer.
+        "spark.sql.files.ignoreCorruptFiles": "false",
+        "spark.sql.files.ignoreMissingFiles": "false",
+    }
+    for catalog in config.catalogs.values():
+        settings.update(catalog_settings(catalog))
+    return settings
+
+
+def catalog_settings(catalog: CatalogConfig) -> dict[str, str]:
+    """The Spark catalog that stands for a configured one (PyIceberg's words turned to Spark's)."""
+    prefix = f"spark.sql.catalog.{spark_catalog(catalog)}"
+    settings = {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.catalog-impl": _CATALOG_CLASSES[catalog.type],
+        f"{prefix}.uri": catalog.uri,
+        f"{prefix}.warehouse": catalog.warehouse,
+        f"{prefix}.cache-enabled": "false",
+        **{f"{prefix}.{key}": value for key, value in catalog.properties.items()},
+    }
+    if catalog.type == "sql":
+        settings.update(_jdbc_settings(prefix, catalog))
+    if split_location(catalog.warehouse).scheme.startswith("s3"):
+        settings[f"{prefix}.io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+        if region := catalog.properties.get("s3.region"):
+            settings[f"{prefix}.client.region"] = region
+    return {key: value for key, value in settings.items() if value}
+
+
+def spark_catalog(catalog: CatalogConfig) -> str:
+    """The catalog's name in Spark. A JDBC catalog finds its rows by this name."""
+    return catalog.catalog_name if catalog.type == "sql" else catalog.name
+
+
+def spark_identifier(catalogs: Mapping[str, CatalogConfig], table: TableName) -> str:
+    """A table's name as this session's Spark SQL knows it."""
+    return str(replace(table, catalog=spark_catalog(catalogs[table.catalog])))
+
+
+def _jdbc_settings(prefix: str, catalog: CatalogConfig) -> dict[str, str]:
+    settings = {f"{prefix}.jdbc.schema-version": "V1"}
+    if catalog.uri.startswith("sqlite:///"):
+        # SQLAlchemy decodes the path of its URL, JDBC takes it raw.
+        file, _, query = catalog.uri.removeprefix("sqlite:///").partition("?")
+        settings[f"{prefix}.uri"] = f"jdbc:sqlite:{unquote(file)}" + (f"?{query}" if query else "")
+        settings[f"{prefix}.jdbc.busy_timeout"] = "30000"
+    else:
+        settings.update(_server_settings(prefix, catalog.uri))
+    return settings
+
+
+def _server_settings(prefix: str, uri: str) -> dict[str, str]:
+    scheme, _, rest = uri.partition("://")
+    authority, slash, database = rest.partition("/")
+    user, at, server = authority.rpartition("@")
+    settings = {f"{prefix}.uri": f"jdbc:{scheme.split('+')[0]}://{server}{slash}{database}"}
+    if at:
+        name, _, password = user.partition(":")
+        settings |= {f"{prefix}.jdbc.user": name, f"{prefix}.jdbc.password": password}
+    return settings

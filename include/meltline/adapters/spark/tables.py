@@ -1,0 +1,91 @@
+"""The file ledger's Iceberg tables: their columns, in Spark's words and in Arrow's.
+
+All are format 2 and append-only; a change of state is a new row, and the newest wins.
+"""
+
+import pyarrow as pa
+
+_TIME = pa.timestamp("us", tz="UTC")
+
+ENTRIES = pa.schema(
+    [
+        ("table_uuid", pa.string()),
+        ("manifest_id", pa.int64()),
+        ("path", pa.string()),
+        ("key_hash", pa.int64()),
+        ("kind", pa.string()),
+        ("bytes", pa.int64()),
+        ("status", pa.int32()),
+        ("snapshot_id", pa.int64()),
+        ("sequence_number", pa.int64()),
+    ]
+)
+MANIFESTS = pa.schema(
+    [
+        ("table_uuid", pa.string()),
+        ("manifest_id", pa.int64()),
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("added", pa.int32()),
+        ("existing", pa.int32()),
+        ("deleted", pa.int32()),
+    ]
+)
+SNAPSHOTS = pa.schema(
+    [
+        ("table_uuid", pa.string()),
+        ("snapshot_id", pa.int64()),
+        ("committed_at", _TIME),
+        ("parent_id", pa.int64()),
+        ("manifest_list", pa.string()),
+        ("list_hash", pa.int64()),
+        ("manifest_list_bytes", pa.int64()),
+        ("manifests", pa.list_(pa.int64())),
+    ]
+)
+SIDE_FILES = pa.schema(
+    [
+        ("table_uuid", pa.string()),
+        ("path", pa.string()),
+        ("key_hash", pa.int64()),
+        ("kind", pa.string()),
+        ("bytes", pa.int64()),
+        ("snapshot_id", pa.int64()),
+        ("first_seen", _TIME),
+    ]
+)
+PLAN_ITEMS = pa.schema(
+    [
+        ("plan_id", pa.string()),
+        ("path", pa.string()),
+        ("kind", pa.string()),
+        ("bytes", pa.int64()),
+        ("owner", pa.string()),
+        ("due_at", _TIME),
+    ]
+)
+DEPARTURES = pa.schema(
+    [
+        ("path", pa.string()),
+        ("key_hash", pa.int64()),
+        ("kind", pa.string()),
+        ("bytes", pa.int64()),
+        ("owner", pa.string()),
+        ("plan_id", pa.string()),
+        ("departed_at", _TIME),
+        ("due_at", _TIME),
+        ("state", pa.string()),
+        ("recorded_at", _TIME),
+        ("written_ns", pa.int64()),
+        ("marker", pa.string()),
+    ]
+)
+
+TABLES = {
+    "entries": ENTRIES,
+    "manifests": MANIFESTS,
+    "snapshots": SNAPSHOTS,
+    "side_files": SIDE_FILES,
+    "plan_items": PLAN_ITEMS,
+    "departures": DEPARTURES,
+}

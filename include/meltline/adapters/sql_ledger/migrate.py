@@ -1,0 +1,54 @@
+"""Brings a ledger's schema to the newest revision. Alembic is imported only here."""
+
+import sqlite3
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from meltline.adapters.sql_ledger.schema import REVISION, current_revision
+from meltline.domain.errors import SetupMissing
+
+_SCRIPTS = Path(__file__).parent / "migrations"
+_ANY_NUMBER = 6_353_101  # names our lock among the database's advisory locks
+
+
+def upgrade(connection: Connection, where: str) -> None:
+    """Runs what is missing, inside the caller's transaction; one process at a time.
+
+    Raises:
+        SetupMissing: The schema was written by a newer Meltline.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _ANY_NUMBER})
+    config = Config()
+    # A percent sign in the path would be read as a placeholder.
+    config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    found = current_revision(connection)
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if found is not None and found not in known:
+        raise SetupMissing(
+            f"the control ledger at {where} was written by a newer Meltline",
+            object=where,
+            expected=f"revision {REVISION} or older",
+            found=f"revision {found}",
+            next="use that version of Meltline, or another ledger",
+        )
+    command.upgrade(config, REVISION)
+
+
+def create_sqlite_file(database: Path) -> None:
+    """Makes the file and its folder, in the mode in which readers do not wait for writers."""
+    database.parent.mkdir(parents=True, exist_ok=True)
+    # Not through the engine: the mode cannot change inside a transaction. It stays in the file.
+    connection = sqlite3.connect(database, timeout=30, isolation_level=None)
+    try:
+        connection.execute("BEGIN IMMEDIATE")  # waits its turn, which the change itself would not
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()

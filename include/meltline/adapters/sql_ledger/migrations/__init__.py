@@ -1,0 +1,1 @@
+"""Alembic's environment; `migrate.upgrade` runs it."""

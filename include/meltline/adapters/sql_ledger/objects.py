@@ -1,0 +1,87 @@
+"""Objects known to the ledger: tables, who owns which prefix, who shares files, sightings."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from sqlalchemy import select
+
+from meltline.adapters.sql_ledger import schema
+from meltline.adapters.sql_ledger.database import Database
+from meltline.adapters.sql_ledger.rows import from_row, to_row
+from meltline.domain.keep import Sighting
+from meltline.domain.locations import Ownership
+from meltline.ports import KnownTable, Lease
+
+
+class ObjectRows(Database):
+    """Facts about the catalogs' objects that outlive one run."""
+
+    def tables(self) -> Sequence[KnownTable]:
+        """Every table ever seen, by name."""
+        with self._reading() as connection:
+            rows = connection.execute(select(schema.tables)).all()
+        return sorted((from_row(KnownTable, row) for row in rows), key=lambda t: (t.name, t.uuid))
+
+    def save_tables(self, tables: Sequence[KnownTable]) -> None:
+        """Stores what is known now, one row per UUID and name: two names can share a UUID."""
+        with self._writing() as connection:
+            self._upsert(connection, schema.tables, [to_row(table) for table in tables])
+
+    def ownerships(self) -> Sequence[Ownership]:
+        """Every prefix ever owned, with its owners."""
+        with self._reading() as connection:
+            rows = connection.execute(select(schema.ownerships)).all()
+        found = (from_row(Ownership, row) for row in rows)
+        return sorted(found, key=lambda o: (o.prefix, o.table_uuid))
+
+    def add_ownerships(self, ownerships: Iterable[Ownership], at: datetime) -> None:
+        """Adds what is new; `at` is when it was first seen. Ownership is never taken away."""
+        rows = [to_row(one) | {"first_seen_at": at} for one in ownerships]
+        rows.sort(key=lambda row: (str(row["prefix"]), str(row["table_uuid"])))
+        with self._writing() as connection:
+            self._insert_new(connection, schema.ownerships, rows)
+
+    def sharing(self) -> Sequence[tuple[str, str]]:
+        """Pairs of table UUIDs that share, or ever shared, files; the smaller one first."""
+        pairs = schema.sharing.c
+        with self._reading() as connection:
+            rows = connection.execute(select(pairs.table_uuid, pairs.other_uuid)).all()
+        return sorted((one, other) for one, other in rows)
+
+    def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Adds pairs, in either order; a table and itself is no pair."""
+        ordered = sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
+        rows = [{"table_uuid": one, "other_uuid": other} for one, other in ordered]
+        with self._writing() as connection:
+            self._insert_new(connection, schema.sharing, rows)
+
+    def sightings(self) -> Mapping[str, Mapping[int, Sighting]]:
+        """What earlier observations remember, per table UUID and snapshot id."""
+        with self._reading() as connection:
+            rows = connection.execute(select(schema.sightings)).all()
+        found: dict[str, dict[int, Sighting]] = {}
+        for row in rows:
+            found.setdefault(row.table_uuid, {})[row.snapshot_id] = from_row(Sighting, row)
+        return found
+
+    def save_sightings(self, sightings: Mapping[str, Mapping[int, Sighting]]) -> None:
+        """Stores these; others stay as they are."""
+        rows = [
+            {"table_uuid": table_uuid, "snapshot_id": snapshot_id, **to_row(sighting)}
+            for table_uuid, by_snapshot in sightings.items()
+            for snapshot_id, sighting in by_snapshot.items()
+        ]
+        with self._writing() as connection:
+            self._upsert(connection, schema.sightings, rows)
+
+    def leases(self, now: datetime) -> Sequence[Lease]:
+        """Leases that have not ended; in its last millisecond a lease still holds."""
+        wanted = select(schema.leases).where(schema.leases.c.expires_at >= now)
+        with self._reading() as connection:
+            rows = connection.execute(wanted.order_by(schema.leases.c.id)).all()
+        return [from_row(Lease, row) for row in rows]
+
+    def save_lease(self, lease: Lease) -> None:
+        """Stores a reader's lease, or its new end."""
+        with self._writing() as connection:
+            self._upsert(connection, schema.leases, [to_row(lease)])

@@ -1,0 +1,89 @@
+"""What every control ledger refuses, and in which words; the one in memory uses them too."""
+
+from collections.abc import Sequence
+
+from meltline.domain.errors import LockHeld, LockLost, PlanNotFound, PlanStale, SetupMissing
+from meltline.domain.plan import MOVES, Plan, PlanState
+from meltline.ports import Lock
+
+
+def not_prepared(where: str, found: str = "no ledger") -> SetupMissing:
+    """The ledger has not been initialised, or is of another version."""
+    return SetupMissing(
+        f"the control ledger at {where} is not prepared",
+        object=where,
+        expected="the tables of this version of Meltline",
+        found=found,
+        next="run `meltline init`",
+    )
+
+
+def lock_lost(lock: Lock, found: str) -> LockLost:
+    """A lock is not held any more, or not by this holder."""
+    return LockLost(
+        f"{lock.holder} no longer holds the lock {lock.key}",
+        object=lock.key,
+        expected=f"held by {lock.holder} with token {lock.token}",
+        found=found,
+        next="nothing more is written under it; the next run completes what is left",
+    )
+
+
+def batch_not_ours(plan_id: str, number: int, lock: Lock) -> LockLost:
+    """A batch is not claimed under this lock."""
+    return LockLost(
+        f"batch {number} of plan {plan_id} is not claimed by {lock.holder}",
+        object=f"{plan_id}/{number}",
+        expected=f"claimed under {lock.key} with token {lock.token}",
+        found="not claimed, or claimed under another lock or token",
+        next="the next run claims the batch again and proves it anew",
+    )
+
+
+def living_claim(plan_id: str, number: int, holder: str, key: str) -> LockHeld:
+    """A batch is being purged under another lock."""
+    return LockHeld(
+        f"{holder} is purging batch {number} of plan {plan_id}",
+        object=f"{plan_id}/{number}",
+        expected="no claim, or one whose holder is gone",
+        found=f"{holder} holds the lock {key}",
+        next="wait for that run to end",
+    )
+
+
+def no_plan(asked: str, matches: Sequence[str] = ()) -> PlanNotFound:
+    """No plan, or several, answer to what was asked."""
+    found = "several plans: " + ", ".join(sorted(matches)) if matches else "no such plan"
+    problem = "is the start of several plans' ids" if matches else "names no plan"
+    return PlanNotFound(
+        f"{asked!r} {problem}",
+        object=asked,
+        expected="a plan's id, an unambiguous start of one, or `last`",
+        found=found,
+        next="give more of the id; `meltline plan` and `meltline run` print ids",
+    )
+
+
+def require_move(plan: Plan, to: PlanState) -> None:
+    """Raises PlanStale when a plan in this state can never make that move."""
+    if to in MOVES[plan.state]:
+        return
+    allowed = ", ".join(sorted(MOVES[plan.state])) or "nothing: this state is final"
+    raise PlanStale(
+        f"plan {plan.id} cannot go from {plan.state} to {to}",
+        object=plan.id,
+        expected=f"from {plan.state} to {allowed}",
+        found=to,
+        next="make a new plan",
+    )
+
+
+def moved_meanwhile(plan: Plan, to: PlanState, stored: PlanState) -> PlanStale:
+    """Somebody else moved the plan since it was read."""
+    return PlanStale(
+        f"plan {plan.id} is {stored}, not {plan.state}: another run moved it",
+        object=plan.id,
+        expected=f"{plan.state}, to become {to}",
+        found=stored,
+        next="look at it with `meltline show plan`; the next run goes on from there",
+    )

@@ -1,0 +1,270 @@
+"""Evidence: one row of facts per plan, for the gate's expectations (PX-4, design section 4)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+
+from meltline.app.proof import Proof, fresh_owners, ledger_uuids, look_afresh, prove
+from meltline.app.services import Services
+from meltline.domain.files import Departure, DepartureState, PlannedFile
+from meltline.domain.gate import Evidence
+from meltline.domain.groups import Groups
+from meltline.domain.locations import OwnerIndex, location_key
+from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest
+from meltline.domain.policy import HOLD, effective_retention
+from meltline.domain.table import MAIN, TableState
+from meltline.ports import SnapshotKey
+
+_EXAMPLES = 5
+_HISTORY = 10
+_ENOUGH_HISTORY = 3  # growth says nothing while a table has fewer earlier plans
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A plan and what is known about it."""
+
+    plan: Plan
+    files: Sequence[PlannedFile]
+    proof: Proof
+    owners: OwnerIndex
+    groups: Groups
+
+
+def collect_evidence(services: Services, plans: Sequence[Plan]) -> list[Evidence]:
+    """Evidence for some plans of one kind or both; one fresh look serves them all."""
+    if not plans:
+        return []
+    items = services.files.items([plan.id for plan in plans])
+    world = look_afresh(services)
+    own = ledger_uuids(services, world)
+    leaving = {
+        SnapshotKey(plan.table_uuid, snapshot_id)
+        for plan in plans
+        if plan.kind is PlanKind.EXPIRE
+        for snapshot_id in plan.snapshots
+    }
+    leaving -= _kept_by_other_registrations(world.states, plans)
+    paths = sorted({file.path for files in items.values() for file in files})
+    proof = prove(services, world, leaving, paths, own)
+    owners, groups = fresh_owners(services, world), Groups(services.control.sharing())
+    unknown = services.files.unknown_paths(paths)
+    departed = services.files.departures(frozenset(DepartureState), paths=paths)
+    claimed = services.control.claimed_paths()
+    evidence = []
+    for plan in plans:
+        case = _Case(plan, items[plan.id], proof, owners, groups)
+        if plan.kind is PlanKind.EXPIRE:
+            evidence.append(_expire_evidence(services, case, unknown))
+        else:
+            evidence.append(_purge_evidence(services, case, departed, claimed))
+    return evidence
+
+
+def _kept_by_other_registrations(
+    states: Sequence[TableState], plans: Sequence[Plan]
+) -> set[SnapshotKey]:
+    """Snapshots that a second registration of the same table still has."""
+    planned = {(plan.table_uuid, plan.table): set(plan.snapshots) for plan in plans}
+    return {
+        SnapshotKey(state.uuid, snapshot_id)
+        for state in states
+        for snapshot_id in state.snapshots.keys() - planned.get((state.uuid, state.name), set())
+    }
+
+
+def _row(plan: Plan, found: Mapping[str, Collection[str] | int | float | bool]) -> Evidence:
+    facts: dict[str, int | float | bool | str] = {}
+    examples: dict[str, tuple[str, ...]] = {}
+    for fact, value in found.items():
+        if isinstance(value, (bool, int, float)):
+            facts[fact] = value
+        else:
+            facts[fact] = len(value)
+            examples[fact] = tuple(sorted(value)[:_EXAMPLES])
+    return Evidence(plan.id, plan.digest, plan.kind, facts, examples)
+
+
+def _expire_evidence(services: Services, case: _Case, unknown: Collection[str]) -> Evidence:
+    plan, proof = case.plan, case.proof
+    state = proof.world.of(plan.table_uuid, plan.table)
+    planned = set(plan.snapshots)
+    heads = set(state.heads.values()) if state else set()
+    paths = {file.path for file in case.files}
+    remaining_refs = {
+        ref.snapshot_id: ref.name
+        for ref in (state.refs.values() if state else ())
+        if ref.name not in plan.refs
+    }
+    leased = {
+        lease.snapshot_id
+        for lease in services.control.leases(services.clock.now())
+        if lease.table_uuid == plan.table_uuid
+    }
+    referenced = proof.result.referenced_bytes.get(plan.table_uuid, 0)
+    referenced += state.metadata_bytes if state else 0
+    found: dict[str, Collection[str] | int | float | bool] = {
+        **_common_facts(case),
+        "planned_heads": _text(planned & heads),
+        "planned_ref_targets": [remaining_refs[sid] for sid in planned & remaining_refs.keys()],
+        "planned_main": int(MAIN in plan.refs),
+        "planned_young_refs": _young_refs(state, plan),
+        "planned_held": _text(planned) if state and _held(services, case, state) else [],
+        "planned_leased": _text(planned & leased),
+        "planned_in_window": _text(_still_promised(services, case, state)),
+        "planned_not_in_metadata": _text(planned - (state.snapshots.keys() if state else set())),
+        "planned_unknown": paths & set(unknown),
+        "head_files_lost": paths & proof.lost_by_heads,
+        "delete_ratio": plan.bytes / max(1, plan.bytes + referenced),
+        "growth": _growth(services, plan),
+        "head_totals_differ": _differing_heads(services, case, state),
+        "manifests_read": len(proof.result.live_files),
+    }
+    return _row(plan, found)
+
+
+def _common_facts(case: _Case) -> dict[str, Collection[str] | int | float | bool]:
+    plan, proof = case.plan, case.proof
+    paths = [file.path for file in case.files]
+    digest = plan_digest(plan.table_uuid, plan.snapshots, plan.refs, case.files)
+    members = case.groups.members(plan.table_uuid) | {file.owner for file in case.files}
+    blind = {"", *members} if plan.kind is PlanKind.PURGE else members
+    protected = _protected(proof)
+    return {
+        "digest_matches": digest == plan.digest and len(case.files) == plan.files,
+        "planned_referenced": [p for p in paths if p in proof.referenced],
+        "planned_unowned": [
+            f.path for f in case.files if f.owner not in case.owners.owners(f.path)
+        ],
+        "planned_protected": [p for p in paths if location_key(p) in protected or _is_hint(p)],
+        "unreadable": [error for uuid in blind for error in proof.errors.get(uuid, ())],
+        "tables_read": len(proof.world.states),
+    }
+
+
+def _protected(proof: Proof) -> set[str]:
+    return {
+        location_key(path)
+        for state in proof.world.states
+        for path in (state.metadata_location, *state.metadata_log)
+    }
+
+
+def _is_hint(path: str) -> bool:
+    return path.rpartition("/")[2] == "version-hint.text"
+
+
+def _text(ids: Collection[int]) -> list[str]:
+    return [str(snapshot_id) for snapshot_id in sorted(ids)]
+
+
+def _held(services: Services, case: _Case, state: TableState) -> bool:
+    levels = case.proof.world.levels(state, services.config.ledger_namespace)
+    return any(properties.get(HOLD, "").strip() for _, properties in levels)
+
+
+def _young_refs(state: TableState | None, plan: Plan) -> list[str]:
+    """Planned refs that plain Iceberg would not let go yet, or that are not there."""
+    young = []
+    for name in plan.refs:
+        ref = state.refs.get(name) if state else None
+        if state is None or ref is None:
+            young.append(name)
+            continue
+        default = state.properties.get("history.expire.max-ref-age-ms", "")
+        limit = ref.max_ref_age_ms
+        if limit is None and default.isdecimal():
+            limit = int(default)
+        age = plan.as_of - state.snapshots[ref.snapshot_id].committed_at
+        if limit is None or age <= timedelta(milliseconds=limit):
+            young.append(name)
+    return young
+
+
+def _still_promised(services: Services, case: _Case, state: TableState | None) -> set[int]:
+    """Planned snapshots that answered for some instant of the window, found from the log alone."""
+    if state is None:
+        return set(case.plan.snapshots)
+    levels = case.proof.world.levels(state, services.config.ledger_namespace)
+    window = effective_retention(services.config.account, levels).window
+    planned = set(case.plan.snapshots)
+    if window is None:
+        return planned
+    start = case.plan.as_of - window
+    log = state.snapshot_log
+    ends = [entry.at for entry in log[1:]] + [None]
+    promised = {
+        entry.snapshot_id
+        for entry, end in zip(log, ends, strict=False)
+        if end is None or end >= start
+    }
+    promised |= {sid for sid, snapshot in state.snapshots.items() if snapshot.committed_at >= start}
+    return planned & (promised | _replaced_late(state, case.plan, start))
+
+
+def _replaced_late(state: TableState, plan: Plan, start: datetime) -> set[int]:
+    """Snapshots of side branches whose successor came inside the window."""
+    late: set[int] = set()
+    for name, head in state.heads.items():
+        if name == MAIN or name in plan.refs:
+            continue
+        line = list(state.ancestry(head))
+        for child, parent in zip(line, line[1:], strict=False):
+            if child.committed_at >= start:
+                late.add(parent.snapshot_id)
+    return late
+
+
+def _growth(services: Services, plan: Plan) -> float:
+    earlier = [
+        other.bytes
+        for other in services.control.plans(table_uuid=plan.table_uuid, states=[PlanState.APPLIED])
+        if other.kind is plan.kind and other.id != plan.id and other.bytes
+    ][:_HISTORY]
+    if len(earlier) < _ENOUGH_HISTORY:
+        return 0.0
+    return plan.bytes / max(1.0, median(earlier))
+
+
+def _differing_heads(services: Services, case: _Case, state: TableState | None) -> list[str]:
+    """Heads whose live files differ between the files, the index and the snapshot's own totals."""
+    if state is None:
+        return ["the table is not there"]
+    keys = [SnapshotKey(state.uuid, head) for head in sorted(set(state.heads.values()))]
+    indexed = services.files.live_totals(keys)
+    differing = []
+    for key in keys:
+        files, size = case.proof.totals.get(key, (-1, -1))
+        summary = state.snapshots[key.snapshot_id].summary
+        totals = [summary.get("total-data-files", ""), summary.get("total-delete-files", "")]
+        stated = sum(map(int, totals)) if all(t.isdecimal() for t in totals) else files
+        if indexed.get(key) != (files, size) or stated != files:
+            differing.append(
+                f"{key.snapshot_id}: files {files}/{size} B, index {indexed.get(key)}, "
+                f"summary {stated}"
+            )
+    return differing
+
+
+def _purge_evidence(
+    services: Services,
+    case: _Case,
+    departed: Sequence[Departure],
+    claimed: Mapping[str, str],
+) -> Evidence:
+    plan, now = case.plan, services.clock.now()
+    waiting = {d.path: d for d in departed if d.state is DepartureState.FAILSAFE}
+    not_due = [
+        file.path
+        for file in case.files
+        if file.path in waiting
+        and (file.due_at is None or max(waiting[file.path].due_at, file.due_at) > now)
+    ]
+    found: dict[str, Collection[str] | int | float | bool] = {
+        **_common_facts(case),
+        "planned_not_due": not_due,
+        "planned_not_in_failsafe": [f.path for f in case.files if f.path not in waiting],
+        "planned_claimed": [f.path for f in case.files if claimed.get(f.path, plan.id) != plan.id],
+    }
+    return _row(plan, found)

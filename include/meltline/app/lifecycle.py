@@ -1,0 +1,123 @@
+"""The whole chain, for people without Airflow: the same steps that the DAG runs as Spark apps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.expire import Expired, apply_expirations
+from meltline.app.gate import run_gate
+from meltline.app.observe import Observation, observe
+from meltline.app.permission import require_clock, require_generation
+from meltline.app.plan_expiration import Planned, plan_expiration
+from meltline.app.purge import Purged, apply_purges, plan_purge, resumable
+from meltline.app.report import record_storage
+from meltline.app.services import Services
+from meltline.app.summary import Summary
+from meltline.domain.errors import PlanStale
+from meltline.domain.names import TableName
+from meltline.domain.plan import Plan, PlanKind, PlanState
+
+_REPLANS = 2
+APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a run was asked for.
+
+    Attributes:
+        as_of: The logical date, already resolved against the wall clock.
+        tables: Globs of `--tables`; none is all.
+    """
+
+    run_id: str
+    as_of: datetime
+    tables: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+def run_chain(services: Services, request: RunRequest) -> Summary:
+    """Observe, plan, gate, expire, plan purge, gate, purge, report. Safe to repeat at any point."""
+    summary = Summary(request.run_id, request.as_of)
+    observation = observe_step(services, request, summary)
+    planned = plan_expiration(
+        services, observation, run_id=request.run_id, as_of=request.as_of,
+        tables=request.tables, dry_run=request.dry_run,
+    )  # fmt: skip
+    if request.dry_run:
+        purge = plan_purge(
+            services, observation, run_id=request.run_id, as_of=request.as_of,
+            tables=request.tables, dry_run=True,
+        )  # fmt: skip
+        return summary.with_plans([p.plan for p in (*planned, *purge)])
+    plans = gate_step(services, [p.plan for p in planned], PlanKind.EXPIRE)
+    expire_step(services, request, plans, summary)
+    purges = plan_purge_step(services, request)
+    gated = gate_step(services, [p.plan for p in purges], PlanKind.PURGE)
+    purge_step(services, gated, summary)
+    record_storage(services)
+    return summary
+
+
+def observe_step(services: Services, request: RunRequest, summary: Summary) -> Observation:
+    """Looks at everything and notes what could not be read."""
+    require_generation(services)
+    observation = observe(services)
+    summary.observed(observation, request.tables)
+    return observation
+
+
+def gate_step(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list[Plan]:
+    """Gates plans together with those of the kind that an earlier run began and did not finish."""
+    begun = [plan for plan in resumable(services) if plan.kind is kind]
+    together = {plan.id: plan for plan in (*begun, *plans)}
+    return [plan for plan, _ in run_gate(services, list(together.values()))]
+
+
+def expire_step(
+    services: Services, request: RunRequest, plans: Sequence[Plan], summary: Summary
+) -> list[Expired]:
+    """Applies what passed. A stale plan is made and gated anew, never forced (AR-40)."""
+    results = apply_expirations(services, [p for p in plans if p.state in APPLICABLE])
+    for _ in range(_REPLANS):
+        stale = [r.plan.table for r in results if isinstance(r.error, PlanStale)]
+        if not stale:
+            break
+        services.progress(f"expire: planning {len(stale)} tables anew, they have moved")
+        anew = [p.plan for p in _plan_again(services, request, stale)]
+        anew = [plan for plan, _ in run_gate(services, anew)]
+        done = apply_expirations(services, [p for p in anew if p.state in APPLICABLE])
+        refused = [plan for plan in anew if plan.state not in APPLICABLE]
+        results = [r for r in results if not isinstance(r.error, PlanStale)] + done
+        plans = [*plans, *refused]
+    summary.expired([p for p in plans if p.state not in APPLICABLE], results)
+    return results
+
+
+def _plan_again(
+    services: Services, request: RunRequest, tables: Sequence[TableName]
+) -> list[Planned]:
+    observation = observe(services)
+    planned = plan_expiration(
+        services, observation, run_id=request.run_id, as_of=request.as_of, tables=request.tables
+    )
+    return [p for p in planned if p.plan.table in tables]
+
+
+def plan_purge_step(services: Services, request: RunRequest) -> list[Planned]:
+    """Plans what is past its failsafe, on a fresh observation."""
+    require_clock(services)
+    return plan_purge(
+        services,
+        observe(services),
+        run_id=request.run_id,
+        as_of=request.as_of,
+        tables=request.tables,
+    )
+
+
+def purge_step(services: Services, plans: Sequence[Plan], summary: Summary) -> list[Purged]:
+    """Deletes what passed."""
+    results = apply_purges(services, [p for p in plans if p.state in APPLICABLE])
+    summary.purged([p for p in plans if p.state not in APPLICABLE], results)
+    return results

@@ -1,0 +1,318 @@
+"""Observe: list every catalog, load one metadata object per table, ingest what is new.
+
+Design section 4 step 1. Completeness is checked on the way; whatever cannot be read, or does not
+add up, keeps its table and its group out, and what was last known of it stays referenced.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from meltline.app.ingest import ingest_snapshots
+from meltline.app.metadata import at_once, load_states
+from meltline.app.services import Services
+from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.files import FileKind, SideFile
+from meltline.domain.groups import Groups
+from meltline.domain.keep import Sighting
+from meltline.domain.locations import OwnerIndex, Ownership, location_key, prefix_key
+from meltline.domain.names import TableName
+from meltline.domain.policy import HOLD, is_enabled
+from meltline.domain.table import MAIN, TableState
+from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
+
+
+@dataclass(frozen=True)
+class ObservedTable:
+    """A readable, complete table and the properties around it, nearest first."""
+
+    state: TableState
+    levels: tuple[tuple[str, Mapping[str, str]], ...]
+    managed: bool
+
+    @property
+    def held(self) -> bool:
+        """Whether a hold lies on the table or a namespace of it."""
+        return any(properties.get(HOLD, "").strip() for _, properties in self.levels)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What all catalogs held at one moment, as far as it could be read.
+
+    Attributes:
+        at: Wall clock.
+        tables: The readable, complete ones.
+        skipped: Why each unreadable one was left out, by name.
+        blocked: Why nothing of a table may depart or be purged, by UUID; whole groups.
+        purge_blocked: Why nothing may be deleted anywhere, empty when something may.
+        known: Every snapshot the file ledger knows and that has not departed.
+        live: Those that a table, as last read, still has.
+        owners: Whose prefix a file lies under.
+        groups: Tables that share files.
+        ledger_uuids: The ledger's own tables: never planned.
+        unchecked: Snapshots whose completeness could not be checked, as `table@id`.
+    """
+
+    at: datetime
+    tables: tuple[ObservedTable, ...]
+    skipped: Mapping[TableName, MeltlineError]
+    blocked: Mapping[str, str]
+    purge_blocked: str
+    known: frozenset[SnapshotKey]
+    live: frozenset[SnapshotKey]
+    owners: OwnerIndex
+    groups: Groups
+    ledger_uuids: frozenset[str]
+    unchecked: tuple[str, ...] = ()
+    names: Mapping[str, TableName] = field(default_factory=dict)
+
+    @property
+    def dead(self) -> list[SnapshotKey]:
+        """Known snapshots that no table has any more: expired by us or by another tool."""
+        return sorted(self.known - self.live, key=lambda k: (k.table_uuid, k.snapshot_id))
+
+
+def observe(services: Services) -> Observation:
+    """Looks at everything once. Safe to repeat; a second look right away records nothing."""
+    services.progress("observe: listing catalogs")
+    now = services.clock.now()
+    listings, unlisted = _list_catalogs(services)
+    entries = [entry for listing in listings.values() for entry in listing.entries]
+    services.progress(f"observe: loading the metadata of {len(entries)} tables")
+    loaded = load_states(services.store, entries)
+    states = [state for state in loaded.values() if isinstance(state, TableState)]
+    skipped = {e.name: s for e, s in loaded.items() if isinstance(s, MeltlineError)}
+    ledger = {s.uuid for s in states if _is_ledger(services, s.name)}
+    _record_ownership(services, states, now)
+    owners = OwnerIndex(services.control.ownerships())
+
+    watched = [state for state in states if state.uuid not in ledger]
+    known = services.files.known_snapshots()
+    ingested = ingest_snapshots(services, watched, known, owners)
+    skipped.update(ingested.refused)
+    known |= ingested.recorded
+    readable = [state for state in watched if state.name not in skipped]
+    _record_side_files(services, readable, now)
+    _record_sightings(services, readable, now)
+    previous = services.control.tables()
+    _record_tables(services, watched, skipped, listings, previous, now)
+    return _observation(
+        services, now, listings, unlisted, readable, skipped, previous, known, owners, ledger,
+        ingested.unchecked,
+    )  # fmt: skip
+
+
+def _is_ledger(services: Services, name: TableName) -> bool:
+    config = services.config
+    return name.catalog == config.hot and name.namespace == (config.ledger_namespace,)
+
+
+def _list_catalogs(
+    services: Services,
+) -> tuple[dict[str, CatalogListing], dict[str, CatalogUnlistable]]:
+    listings: dict[str, CatalogListing] = {}
+    unlisted: dict[str, CatalogUnlistable] = {}
+    for catalog in services.catalogs.values():
+        try:
+            listings[catalog.name] = catalog.listing()
+        except CatalogUnlistable as refused:
+            unlisted[catalog.name] = refused
+    return listings, unlisted
+
+
+def _record_ownership(services: Services, states: Iterable[TableState], now: datetime) -> None:
+    found = {
+        Ownership(prefix_key(location), state.uuid)
+        for state in states
+        for location in state.owned_locations
+    }
+    new = found - set(services.control.ownerships())
+    if new:
+        services.control.add_ownerships(sorted(new, key=lambda o: (o.prefix, o.table_uuid)), now)
+
+
+def _record_side_files(services: Services, states: Sequence[TableState], now: datetime) -> None:
+    """Remembers statistics and metadata files: nothing lists them once a table forgets them."""
+    seen = {(file.table_uuid, location_key(file.path)) for file in services.files.side_files()}
+    new: dict[tuple[str, str], SideFile] = {}
+    for state in states:
+        for file in side_files_of(state):
+            key = (file.table_uuid, location_key(file.path))
+            if key not in seen:
+                new.setdefault(key, file)
+    if not new:
+        return
+    sizes = at_once(lambda file: file.bytes or services.store.size(file.path), list(new.values()))
+    found = [
+        SideFile(file.table_uuid, file.path, file.kind, size, file.snapshot_id)
+        for file, size in zip(new.values(), sizes, strict=True)
+        if size is not None  # the engine deleted it already
+    ]
+    services.files.record_side_files(found, now)
+
+
+def side_files_of(state: TableState) -> Iterable[SideFile]:
+    """The files that a metadata file names directly, itself included; 0 bytes where unknown."""
+    yield SideFile(state.uuid, state.metadata_location, FileKind.METADATA, state.metadata_bytes)
+    for path in state.metadata_log:
+        yield SideFile(state.uuid, path, FileKind.METADATA, 0)
+    for file in state.statistics:
+        yield SideFile(state.uuid, file.path, FileKind.STATISTICS, file.bytes, file.snapshot_id)
+
+
+def _record_sightings(services: Services, states: Sequence[TableState], now: datetime) -> None:
+    """Notes snapshots on side branches, and since when a snapshot is on no branch at all."""
+    before = services.control.sightings()
+    changed: dict[str, dict[int, Sighting]] = {}
+    for state in states:
+        side, held = set(), set()
+        for name, head in state.heads.items():
+            ids = {snapshot.snapshot_id for snapshot in state.ancestry(head)}
+            held |= ids
+            if name != MAIN:
+                side |= ids
+        old = before.get(state.uuid, {})
+        for snapshot_id in state.snapshots:
+            was = old.get(snapshot_id, Sighting())
+            since = None if snapshot_id in held else (was.unreferenced_since or now)
+            new = Sighting(since, was.was_on_branch or snapshot_id in side)
+            if new != was:
+                changed.setdefault(state.uuid, {})[snapshot_id] = new
+    if changed:
+        services.control.save_sightings(changed)
+
+
+def _record_tables(
+    services: Services,
+    states: Sequence[TableState],
+    skipped: Mapping[TableName, MeltlineError],
+    listings: Mapping[str, CatalogListing],
+    previous: Sequence[KnownTable],
+    now: datetime,
+) -> None:
+    rows = {
+        (state.uuid, state.name): KnownTable(
+            uuid=state.uuid,
+            name=state.name,
+            metadata_location=state.metadata_location,
+            location=state.location,
+            status="unreadable" if state.name in skipped else "live",
+            observed_at=now,
+            error=skipped[state.name].message if state.name in skipped else "",
+            incomplete=state.name in skipped,
+        )
+        for state in states
+    }
+    listed = {entry.name for listing in listings.values() for entry in listing.entries}
+    for table in previous:
+        if (table.uuid, table.name) in rows or table.name.catalog not in listings:
+            continue
+        if table.name not in listed:
+            rows[table.uuid, table.name] = _changed(table, "gone", "", now)
+        elif table.name in skipped:
+            rows[table.uuid, table.name] = _changed(
+                table, "unreadable", skipped[table.name].message, now
+            )
+        else:  # another table stands under its name now
+            rows[table.uuid, table.name] = _changed(table, "gone", "", now)
+    services.control.save_tables(list(rows.values()))
+
+
+def _changed(table: KnownTable, status: str, error: str, now: datetime) -> KnownTable:
+    return KnownTable(
+        table.uuid, table.name, table.metadata_location, table.location, status,
+        table.observed_at if status == table.status else now, error, table.incomplete,
+    )  # fmt: skip
+
+
+def _observation(
+    services: Services,
+    now: datetime,
+    listings: Mapping[str, CatalogListing],
+    unlisted: Mapping[str, CatalogUnlistable],
+    readable: Sequence[TableState],
+    skipped: Mapping[TableName, MeltlineError],
+    previous: Sequence[KnownTable],
+    known: set[SnapshotKey],
+    owners: OwnerIndex,
+    ledger: set[str],
+    unchecked: Sequence[str],
+) -> Observation:
+    reasons: dict[str, str] = {}
+    never_read: list[str] = []
+    uuids_by_name = {table.name: table.uuid for table in previous}
+    uuids_by_name.update({table.name: table.uuid for table in services.control.tables()})
+    for name, refused in skipped.items():
+        if name in uuids_by_name:
+            reasons[uuids_by_name[name]] = f"{name}: {refused.message}"
+        else:
+            never_read.append(str(name))
+    groups = Groups(services.control.sharing())
+    in_metadata = {
+        SnapshotKey(state.uuid, snapshot_id)
+        for state in readable
+        for snapshot_id in state.snapshots
+    }
+    fully_read = {state.uuid for state in readable} - reasons.keys()
+    # Of tables that were not read today (unreadable, unlisted, gone) all that is known stays.
+    live = {key for key in known if key.table_uuid not in fully_read} | (known & in_metadata)
+    return Observation(
+        at=now,
+        tables=tuple(
+            _observed(services, state, listings[state.name.catalog])
+            for state in sorted(readable, key=lambda state: state.name)
+        ),
+        skipped=skipped,
+        blocked=groups.blocked(reasons),
+        purge_blocked=_purge_blocked(unlisted, never_read),
+        known=frozenset(known),
+        live=frozenset(live),
+        owners=owners,
+        groups=groups,
+        ledger_uuids=frozenset(ledger),
+        unchecked=tuple(unchecked),
+        names={uuid: name for name, uuid in uuids_by_name.items()},
+    )
+
+
+def _purge_blocked(unlisted: Mapping[str, CatalogUnlistable], never_read: Sequence[str]) -> str:
+    reasons = [f"{name}: {refused.found}" for name, refused in unlisted.items()]
+    if reasons:
+        return "a catalog could not be listed: " + "; ".join(reasons)
+    if never_read:
+        return "tables that were never read may refer to any file: " + ", ".join(never_read)
+    return ""
+
+
+def _observed(services: Services, state: TableState, listing: CatalogListing) -> ObservedTable:
+    namespace = state.name.namespace
+    levels: list[tuple[str, Mapping[str, str]]] = [(str(state.name), state.properties)]
+    for depth in range(len(namespace), 0, -1):
+        properties = listing.namespaces.get(namespace[:depth], {})
+        levels.append((".".join((state.name.catalog, *namespace[:depth])), properties))
+    account = listing.namespaces.get((services.config.ledger_namespace,), {})
+    levels.append(("account", account))
+    managed = (
+        state.name.catalog == services.config.hot
+        and not services.catalogs[state.name.catalog].observe_only
+        and namespace[0] != DROPPED_NAMESPACE
+        and is_enabled(levels)
+    )
+    return ObservedTable(state, tuple(levels), managed)
+
+
+DROPPED_NAMESPACE = "meltline_dropped"
+
+
+def registrations(observation: Observation) -> Mapping[str, list[ObservedTable]]:
+    """The tables of each UUID: more than one when a metadata file was registered twice."""
+    found: dict[str, list[ObservedTable]] = {}
+    for table in observation.tables:
+        found.setdefault(table.state.uuid, []).append(table)
+    return found
+
+
+def entries_by_name(listings: Iterable[CatalogListing]) -> dict[TableName, CatalogEntry]:
+    """All entries of some listings, by name."""
+    return {entry.name: entry for listing in listings for entry in listing.entries}

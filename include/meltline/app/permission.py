@@ -1,0 +1,79 @@
+"""What must hold before anything is destroyed: no stop, a trusted clock, the right ledger."""
+
+from datetime import timedelta
+
+from meltline.app.services import Services
+from meltline.domain.errors import ClockRefused, LedgerOutOfStep, Stopped
+from meltline.domain.quantities import format_instant
+
+GENERATION = "meltline.ledger-generation"
+_CLOCK_TOLERANCE = timedelta(minutes=5)
+_PROBE = ".meltline-clock"
+
+
+def require_go(services: Services) -> None:
+    """Refuses while `meltline stop` is in force. Checked before each commit and delete batch.
+
+    Raises:
+        Stopped: Somebody holds everything back.
+    """
+    switch = services.control.stopped()
+    if switch is not None:
+        raise Stopped(
+            f"stopped by {switch.who} at {format_instant(switch.at)}: {switch.reason}",
+            object="meltline stop",
+            expected="no stop in force",
+            found=switch.reason or "a stop without reason",
+            next="`meltline go` when it is safe to go on",
+        )
+
+
+def require_generation(services: Services) -> None:
+    """Refuses when the ledger and the catalog do not belong together (design section 3).
+
+    Raises:
+        LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
+    """
+    config = services.config
+    listing = services.catalogs[config.hot].listing()
+    properties = listing.namespaces.get((config.ledger_namespace,), {})
+    stated = properties.get(GENERATION)
+    if stated != str(services.control.generation()):
+        raise LedgerOutOfStep(
+            "the control ledger and the catalog are of different generations",
+            object=f"namespace {config.ledger_namespace}",
+            expected=f"generation {stated or 'none'} as the catalog has it",
+            found=f"generation {services.control.generation()} in the control ledger",
+            next="find the right ledger, or run `meltline init --adopt`: it restarts all failsafe",
+        )
+
+
+def require_clock(services: Services) -> None:
+    """Refuses a clock that lies: behind the ledger, or off the store's or the database's.
+
+    Raises:
+        ClockRefused: Which clock disagrees, and by how much.
+    """
+    now = services.clock.now()
+    newest = services.control.newest_time()
+    if newest is not None and now < newest:
+        raise _refused("the ledger's newest entry", format_instant(newest), format_instant(now))
+    if services.clock.simulated:
+        return
+    folder = services.config.catalogs[services.config.hot].warehouse.rstrip("/")
+    others = {"the database": services.control.database_now()}
+    if folder:
+        others["the object store"] = services.store.write(f"{folder}/{_PROBE}", b"")
+    for whose, moment in others.items():
+        if abs(moment - services.clock.now()) > _CLOCK_TOLERANCE:
+            raise _refused(whose, format_instant(moment), format_instant(services.clock.now()))
+
+
+def _refused(whose: str, expected: str, found: str) -> ClockRefused:
+    return ClockRefused(
+        f"this machine's clock disagrees with {whose}",
+        object="wall clock",
+        expected=f"{expected}, within {_CLOCK_TOLERANCE.total_seconds():.0f} s and never behind",
+        found=found,
+        next="set the clock right; nothing is purged until then",
+    )

@@ -1,0 +1,252 @@
+"""Report: storage by stage, per table and day.
+
+Stages are derived from what the ledger knows. A byte stands with the owner of its file, once,
+however many tables refer to it (ML-4, ML-18, I-3). A past day can be computed again: a file is
+there from the commit that brought it until it was deleted (design section 3).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from meltline.app.metadata import load_states
+from meltline.app.services import Ledgers
+from meltline.domain.files import DepartureState, FileKind
+from meltline.domain.locations import OwnerIndex, location_key
+from meltline.domain.names import TableName
+from meltline.domain.storage import Stage, StorageRow
+from meltline.domain.table import TableState
+from meltline.ports import LedgerContents, SnapshotKey
+
+
+@dataclass
+class FileStanding:
+    """One file, at one moment."""
+
+    path: str
+    kind: str
+    bytes: int
+    owner: str
+    stage: Stage
+    tables: set[str] = field(default_factory=set)
+    snapshots: set[SnapshotKey] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Every known file with its stage, and whose names the UUIDs are."""
+
+    at: datetime
+    files: Mapping[str, FileStanding]
+    foreign: Mapping[str, FileStanding]
+    names: Mapping[str, TableName]
+
+
+def storage_rows(
+    standing: Standing, in_flight: Mapping[str, int] | None = None
+) -> list[StorageRow]:
+    """Sums a standing per owner; foreign bytes stand with the table that refers to them."""
+    totals: dict[str, dict[str, int]] = {uuid: {} for uuid in standing.names}
+    for file in standing.files.values():
+        of_owner = totals.setdefault(file.owner, {})
+        of_owner[file.stage] = of_owner.get(file.stage, 0) + file.bytes
+    for file in standing.foreign.values():
+        for uuid in sorted(file.tables)[:1]:
+            totals.setdefault(uuid, {})["foreign"] = totals[uuid].get("foreign", 0) + file.bytes
+    rows = []
+    for uuid, found in totals.items():
+        name = standing.names.get(uuid)
+        if name is None:
+            continue
+        rows.append(
+            StorageRow(
+                table=name,
+                table_uuid=uuid,
+                active_bytes=found.get(Stage.ACTIVE, 0),
+                historical_bytes=found.get(Stage.HISTORICAL, 0),
+                retained_for_clone_bytes=found.get(Stage.RETAINED_FOR_CLONE, 0),
+                failsafe_bytes=found.get(Stage.FAILSAFE, 0),
+                deleted_bytes=found.get(Stage.DELETED, 0),
+                foreign_bytes=found.get("foreign", 0),
+                in_flight_bytes=None if in_flight is None else in_flight.get(uuid, 0),
+                computed_at=standing.at,
+            )
+        )
+    return sorted(rows, key=lambda row: row.table)
+
+
+def standing_now(ledgers: Ledgers) -> Standing:
+    """Where every known file stands by the tables' present metadata."""
+    return standing_at(ledgers, ledgers.reader.contents(), None)
+
+
+def standing_at(ledgers: Ledgers, contents: LedgerContents, as_of: datetime | None) -> Standing:
+    """Where every known file stood at an instant; None is now."""
+    states, names = _states(ledgers)
+    return _Stages(ledgers, contents, states, names, as_of).standing()
+
+
+def _states(ledgers: Ledgers) -> tuple[list[TableState], dict[str, TableName]]:
+    config = ledgers.config
+    entries = [e for c in ledgers.catalogs.values() for e in c.listing().entries]
+    entries = [
+        e
+        for e in entries
+        if not (e.name.catalog == config.hot and e.name.namespace == (config.ledger_namespace,))
+    ]
+    loaded = load_states(ledgers.store, entries).values()
+    states = [state for state in loaded if isinstance(state, TableState)]
+    names = {table.uuid: table.name for table in ledgers.control.tables()}
+    names.update({state.uuid: state.name for state in states})
+    own = {o.table_uuid for o in ledgers.control.ownerships()} - names.keys()
+    return states, {uuid: name for uuid, name in names.items() if uuid not in own}
+
+
+class _Stages:
+    """Derives stages; a file's rank only ever rises from active outwards, so the lowest wins."""
+
+    def __init__(
+        self,
+        ledgers: Ledgers,
+        contents: LedgerContents,
+        states: Iterable[TableState],
+        names: Mapping[str, TableName],
+        as_of: datetime | None,
+    ) -> None:
+        self._at = as_of or ledgers.clock.now()
+        self._past = as_of
+        self._contents = contents
+        self._states = list(states)
+        self._names = names
+        self._owners = OwnerIndex(ledgers.control.ownerships())
+        self._files: dict[str, FileStanding] = {}
+        self._foreign: dict[str, FileStanding] = {}
+        self._by_manifest: dict[int, list[tuple[str, str, int]]] = {}
+        for entry in (*contents.manifests, *contents.entries):
+            self._by_manifest.setdefault(entry.manifest_id, []).append(
+                (entry.path, entry.kind, entry.bytes)
+            )
+
+    def standing(self) -> Standing:
+        heads = self._heads()
+        present = self._present()
+        for snapshot in self._contents.snapshots:
+            if snapshot.key not in present:
+                continue
+            uuid, stage = snapshot.key.table_uuid, Stage.HISTORICAL
+            if snapshot.key in heads:
+                stage = Stage.ACTIVE
+            files = [f for m in snapshot.manifests for f in self._by_manifest.get(m, ())]
+            if snapshot.manifest_list:
+                files.append(
+                    (snapshot.manifest_list, FileKind.MANIFEST_LIST, snapshot.manifest_list_bytes)
+                )
+            for path, kind, size in files:
+                self._refer(path, kind, size, uuid, stage, snapshot.key)
+        self._side_files()
+        self._departures()
+        return Standing(self._at, self._files, self._foreign, self._names)
+
+    def _heads(self) -> set[SnapshotKey]:
+        if self._past is None:
+            return {SnapshotKey(s.uuid, head) for s in self._states for head in s.heads.values()}
+        heads: set[SnapshotKey] = set()
+        for state in self._states:
+            then = [entry for entry in state.snapshot_log if entry.at <= self._past]
+            if then:
+                heads.add(SnapshotKey(state.uuid, then[-1].snapshot_id))
+            else:
+                known = [
+                    s for s in self._contents.snapshots
+                    if s.key.table_uuid == state.uuid and s.committed_at <= self._past
+                ]  # fmt: skip
+                if known:  # the log was cut by expiry: the newest snapshot of that time answers
+                    heads.add(max(known, key=lambda s: s.committed_at).key)
+        return heads
+
+    def _present(self) -> set[SnapshotKey]:
+        """Snapshots that keep their files: in today's metadata, or not departed at that time."""
+        if self._past is None:
+            read = {state.uuid for state in self._states}
+            now = {SnapshotKey(s.uuid, sid) for s in self._states for sid in s.snapshots}
+            unread = {s.key for s in self._contents.snapshots if s.key.table_uuid not in read}
+            return now | unread
+        gone = {
+            location_key(d.path)
+            for d in self._contents.departures
+            if d.kind is FileKind.MANIFEST_LIST
+            and d.state is not DepartureState.CANCELLED
+            and d.departed_at <= self._past
+        }
+        return {
+            s.key
+            for s in self._contents.snapshots
+            if s.committed_at <= self._past and location_key(s.manifest_list) not in gone
+        }
+
+    def _refer(
+        self, path: str, kind: str, size: int, uuid: str, stage: Stage, key: SnapshotKey | None
+    ) -> None:
+        owners = self._owners.owners(path)
+        book = self._files if owners else self._foreign
+        at = location_key(path)
+        owner = uuid if uuid in owners else (owners[0] if owners else "")
+        if owner != uuid and stage is not Stage.DELETED:
+            stage = Stage.RETAINED_FOR_CLONE
+        file = book.setdefault(at, FileStanding(path, str(kind), size, owner, stage))
+        if stage.rank < file.stage.rank:
+            file.stage = stage
+            file.owner = owner or file.owner
+        file.tables.add(uuid)
+        if key is not None:
+            file.snapshots.add(key)
+
+    def _side_files(self) -> None:
+        current = {location_key(s.metadata_location) for s in self._states}
+        heads = {SnapshotKey(s.uuid, head) for s in self._states for head in s.heads.values()}
+        created = {s.key: s.committed_at for s in self._contents.snapshots}
+        first_commit: dict[str, datetime] = {}
+        for key, moment in created.items():
+            first = first_commit.get(key.table_uuid, moment)
+            first_commit[key.table_uuid] = min(first, moment)
+        departed = {
+            location_key(d.path)
+            for d in self._contents.departures
+            if d.state is not DepartureState.CANCELLED and d.departed_at <= self._at
+        }
+        for file in self._contents.side_files:
+            at = location_key(file.path)
+            if at in departed:
+                continue
+            if self._past is not None and first_commit.get(file.table_uuid, self._at) > self._past:
+                continue
+            active = at in current or (
+                file.snapshot_id is not None
+                and SnapshotKey(file.table_uuid, file.snapshot_id) in heads
+            )
+            stage = Stage.ACTIVE if active else Stage.HISTORICAL
+            self._refer(file.path, file.kind, file.bytes, file.table_uuid, stage, None)
+
+    def _departures(self) -> None:
+        for departure in self._contents.departures:
+            if departure.state is DepartureState.CANCELLED or departure.departed_at > self._at:
+                continue
+            at = location_key(departure.path)
+            if at in self._files:
+                continue  # something refers to it again: that is newer than the record
+            deleted = departure.state is DepartureState.DELETED
+            gone = deleted and departure.recorded_at <= self._at
+            self._files[at] = FileStanding(
+                departure.path,
+                str(departure.kind),
+                departure.bytes,
+                departure.owner,
+                Stage.DELETED if gone else Stage.FAILSAFE,
+            )
+
+
+def record_storage(ledgers: Ledgers) -> list[StorageRow]:
+    """Computes today's rows and stores them under today, never under another day (ML-37)."""
+    rows = storage_rows(standing_now(ledgers))
+    ledgers.control.save_storage(ledgers.clock.now().date().isoformat(), rows)
+    return rows

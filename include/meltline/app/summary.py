@@ -1,0 +1,204 @@
+"""What a run did, in the words that `run --json`, XCom and the verdict share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from meltline.app.expire import Expired
+from meltline.app.observe import Observation
+from meltline.app.purge import Purged
+from meltline.domain.errors import (
+    GateNotPassed,
+    LedgerOutOfStep,
+    MeltlineError,
+    PlanAltered,
+    Stopped,
+)
+from meltline.domain.names import TableName, selected
+from meltline.domain.plan import Plan
+from meltline.domain.quantities import format_instant
+
+_REFUSALS = (GateNotPassed, PlanAltered, Stopped, LedgerOutOfStep)
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """One table's part of a run. `skipped` and `refused` say why, and are empty when it was not."""
+
+    table: str
+    snapshots_expired: int = 0
+    files_departed: int = 0
+    files_purged: int = 0
+    bytes_purged: int = 0
+    skipped: str = ""
+    refused: str = ""
+    failed: str = ""
+
+
+@dataclass
+class Summary:
+    """Collects what the steps of a run did."""
+
+    run_id: str
+    as_of: datetime
+    plans: dict[str, Plan] = field(default_factory=dict)
+    tables: dict[str, TableResult] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def _change(self, table: TableName, **changes: Any) -> None:
+        name = str(table)
+        self.tables[name] = replace(self.tables.get(name, TableResult(name)), **changes)
+
+    def _note_error(self, table: TableName, error: MeltlineError) -> None:
+        why = f"{error.message} ({error.found})" if error.found else error.message
+        if isinstance(error, _REFUSALS):
+            self._change(table, refused=why)
+        else:
+            self._change(table, skipped=why)
+
+    def observed(self, observation: Observation, globs: tuple[str, ...]) -> None:
+        """Notes every selected table, and why some are left out."""
+        for table in observation.tables:
+            name = table.state.name
+            if table.managed and selected(name, globs):
+                reason = observation.blocked.get(table.state.uuid, "")
+                self._change(name, skipped=reason)
+        for name, error in observation.skipped.items():
+            if selected(name, globs):
+                self._change(name, skipped=f"{error.message} ({error.found})")
+        if observation.purge_blocked:
+            self.notes.append(f"nothing is purged anywhere: {observation.purge_blocked}")
+
+    def with_plans(self, plans: Sequence[Plan]) -> "Summary":
+        """Adds plans that were only planned."""
+        self.plans.update({plan.id: plan for plan in plans})
+        return self
+
+    def expired(self, refused: Sequence[Plan], results: Sequence[Expired]) -> None:
+        """Adds what became of expiration plans."""
+        self._refused(refused)
+        for result in results:
+            self.plans[result.plan.id] = result.plan
+            before = self.tables.get(str(result.plan.table), TableResult(""))
+            self._change(
+                result.plan.table,
+                snapshots_expired=before.snapshots_expired + result.snapshots_expired,
+                files_departed=before.files_departed + result.files_departed,
+            )
+            if result.error is not None:
+                self._note_error(result.plan.table, result.error)
+
+    def purged(self, refused: Sequence[Plan], results: Sequence[Purged]) -> None:
+        """Adds what became of purge plans."""
+        self._refused(refused)
+        for result in results:
+            self.plans[result.plan.id] = result.plan
+            before = self.tables.get(str(result.plan.table), TableResult(""))
+            failed = "; ".join(f"{f.path}: {f.error}" for f in result.failed[:3])
+            self._change(
+                result.plan.table,
+                files_purged=before.files_purged + result.files_purged,
+                bytes_purged=before.bytes_purged + result.bytes_purged,
+                failed=f"{len(result.failed)} files could not be deleted: {failed}"
+                if failed
+                else "",
+            )
+            if result.error is not None:
+                self._note_error(result.plan.table, result.error)
+
+    def _refused(self, plans: Sequence[Plan]) -> None:
+        for plan in plans:
+            self.plans[plan.id] = plan
+            self._change(plan.table, refused=plan.note or f"plan {plan.id} is {plan.state}")
+
+    @property
+    def exit_code(self) -> int:
+        """0 done, 1 failed, 3 refused, 4 some tables skipped: the first of 1, 3, 4 that applies."""
+        found = self.tables.values()
+        if any(table.failed for table in found):
+            return 1
+        if any(table.refused for table in found):
+            return 3
+        return 4 if any(table.skipped for table in found) or self.notes else 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The document of `run --json`."""
+        return {
+            "run_id": self.run_id,
+            "as_of": format_instant(self.as_of),
+            "plans": [plan_line(plan) for plan in self.plans.values()],
+            "tables": [table_line(table) for _, table in sorted(self.tables.items())],
+            "notes": self.notes,
+        }
+
+
+def plan_line(plan: Plan) -> dict[str, Any]:
+    """A plan in the summary of a run."""
+    gate = "passed" if plan.state in ("passed", "applying", "applied", "failed") else plan.state
+    return {
+        "id": plan.id,
+        "kind": str(plan.kind),
+        "table": str(plan.table),
+        "digest": plan.digest,
+        "gate": str(gate) if gate in ("passed", "refused") else "none",
+        "state": str(plan.state),
+    }
+
+
+def table_line(table: TableResult) -> dict[str, Any]:
+    """A table in the summary of a run; `skipped` is null when it was not."""
+    return {
+        "table": table.table,
+        "snapshots_expired": table.snapshots_expired,
+        "files_departed": table.files_departed,
+        "files_purged": table.files_purged,
+        "bytes_purged": table.bytes_purged,
+        "skipped": table.skipped or None,
+        "refused": table.refused or None,
+        "failed": table.failed or None,
+    }
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """A plan as `plan` and `show plan` print it."""
+    return {
+        "id": plan.id,
+        "kind": str(plan.kind),
+        "table": str(plan.table),
+        "table_uuid": plan.table_uuid,
+        "digest": plan.digest,
+        "snapshots": list(plan.snapshots),
+        "refs": list(plan.refs),
+        "files": plan.files,
+        "bytes": plan.bytes,
+        "state": str(plan.state),
+        "as_of": format_instant(plan.as_of),
+        "created_at": format_instant(plan.created_at),
+        "note": plan.note,
+    }
+
+
+def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One run's document from the documents of its steps (the DAG's verdict)."""
+    tables: dict[str, dict[str, Any]] = {}
+    plans: dict[str, Any] = {}
+    notes: list[str] = []
+    for document in documents:
+        plans.update({plan["id"]: plan for plan in document.get("plans", ())})
+        notes += [note for note in document.get("notes", ()) if note not in notes]
+        for line in document.get("tables", ()):
+            found = tables.setdefault(line["table"], {})
+            for key, value in line.items():
+                if isinstance(value, int) and not isinstance(value, bool):
+                    found[key] = found.get(key, 0) + value
+                else:
+                    found[key] = value if value is not None else found.get(key)
+    first = documents[0] if documents else {}
+    return {
+        "run_id": first.get("run_id", ""),
+        "as_of": first.get("as_of", ""),
+        "plans": list(plans.values()),
+        "tables": [tables[name] for name in sorted(tables)],
+        "notes": notes,
+    }

@@ -1,0 +1,170 @@
+"""The expectation suites: which facts each kind of plan must show before it may be applied.
+
+Plain data, judged by an adapter. What an expectation asks for and cannot find has not held:
+a missing fact, a fact of another type, NaN and infinity all refuse the plan (PX-2).
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from meltline.domain.limits import Limits
+from meltline.domain.plan import PlanKind
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What one fact of the evidence must be: a flag that is true, or a number within bounds.
+
+    Attributes:
+        fact: The fact's name in the evidence.
+        meaning: What the fact says, for the reader of a refusal.
+        minimum: The smallest number allowed; None for no lower bound.
+        maximum: The largest number allowed; None for no upper bound.
+        flag: Whether the fact is a flag instead of a number; it must then be true.
+    """
+
+    fact: str
+    meaning: str
+    minimum: float | None = None
+    maximum: float | None = None
+    flag: bool = False
+
+    def __post_init__(self) -> None:
+        bounds = [bound for bound in (self.minimum, self.maximum) if bound is not None]
+        if self.flag == bool(bounds):
+            raise ValueError(
+                f"{self.fact} needs bounds if it is a number, and none if it is a flag"
+            )
+        if not all(_number(bound) is not None for bound in bounds):
+            raise ValueError(f"{self.fact} has a bound that is no finite number: {bounds}")
+
+    def __str__(self) -> str:
+        if self.flag:
+            return f"{self.fact} is true"
+        if self.minimum is None:
+            return f"{self.fact} is at most {self.maximum}"
+        if self.maximum is None:
+            return f"{self.fact} is at least {self.minimum}"
+        if self.minimum == self.maximum:
+            return f"{self.fact} is {self.minimum}"
+        return f"{self.fact} is between {self.minimum} and {self.maximum}"
+
+    def reading(self, facts: Mapping[str, object]) -> float | bool | None:
+        """The fact as this expectation can judge it; None when it is missing or no such value."""
+        value = facts.get(self.fact)
+        if self.flag:
+            return value if isinstance(value, bool) else None
+        return _number(value)
+
+    def observed(self, facts: Mapping[str, object]) -> str:
+        """What the evidence holds for this fact, as text."""
+        value = facts.get(self.fact, "missing")
+        if isinstance(value, bool):
+            return str(value).lower()
+        is_word = isinstance(value, str) and self.fact in facts
+        return repr(value) if is_word else str(value)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The expectations that a plan of one kind must all meet."""
+
+    name: str
+    kind: PlanKind
+    expectations: tuple[Expectation, ...]
+
+    def __post_init__(self) -> None:
+        facts = [expectation.fact for expectation in self.expectations]
+        if len(set(facts)) < len(facts):
+            raise ValueError(f"suite {self.name} asks twice about one fact: {sorted(facts)}")
+
+
+def expire_suite(limits: Limits) -> Suite:
+    """What a plan that expires snapshots must show (PX-4; design section 4, step 4).
+
+    Raises:
+        ValueError: A limit is no finite number, so that it would bound nothing.
+    """
+    return Suite(
+        "expire",
+        PlanKind.EXPIRE,
+        (
+            _true("digest_matches", "the stored items give the stored digest"),
+            _none("planned_heads", "heads of branches among the planned snapshots"),
+            _none("planned_ref_targets", "planned snapshots that a remaining ref reaches"),
+            _none("planned_young_refs", "planned refs that are not past their age"),
+            _none("planned_main", "whether main is among the planned refs"),
+            _none("planned_held", "planned snapshots under a hold or a share"),
+            _none("planned_leased", "planned snapshots that a reader has leased"),
+            _none("planned_in_window", "planned snapshots still in their retention window"),
+            _none("planned_not_in_metadata", "planned ids and refs that the table does not have"),
+            _none("planned_referenced", "planned files that a remaining snapshot references"),
+            _none("planned_unowned", "planned files outside every prefix their table owns"),
+            _none("planned_unknown", "planned files without a row in the ledger"),
+            _none("planned_protected", "planned metadata files, hints and files of the engine"),
+            _at_most("head_files_lost", limits.max_head_loss, "files of any head in the plan"),
+            _at_most("delete_ratio", limits.max_delete_ratio, "planned share of the bytes"),
+            _at_most("growth", limits.max_growth, "size against the median of the last plans"),
+            _none("head_totals_differ", "heads whose live files differ from their totals"),
+            _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
+            _at_least("tables_read", 1, "tables whose metadata was read for this proof"),
+            _at_least("manifests_read", 0, "manifests that were opened for this proof"),
+        ),
+    )
+
+
+def purge_suite(limits: Limits) -> Suite:
+    """What a plan that deletes departed files must show (PX-4; design section 4, step 7)."""
+    return Suite(
+        "purge",
+        PlanKind.PURGE,
+        (
+            _true("digest_matches", "the stored items give the stored digest"),
+            _none("planned_not_due", "planned files whose failsafe has not ended"),
+            _none("planned_not_in_failsafe", "planned files that are not in failsafe"),
+            _none("planned_referenced", "planned files that a snapshot of any table references"),
+            _none("planned_unowned", "planned files outside every prefix their table owns"),
+            _none("planned_protected", "planned metadata files, hints and files of the engine"),
+            _none("planned_claimed", "planned files that another plan has claimed"),
+            _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
+            _at_least("tables_read", 1, "tables whose metadata was read for this proof"),
+        ),
+    )
+
+
+SuiteOf = Callable[[Limits], Suite]
+
+SUITES: Mapping[PlanKind, SuiteOf] = {
+    PlanKind.EXPIRE: expire_suite,
+    PlanKind.PURGE: purge_suite,
+}
+
+
+def _true(fact: str, meaning: str) -> Expectation:
+    return Expectation(fact, meaning, flag=True)
+
+
+def _none(fact: str, meaning: str) -> Expectation:
+    return Expectation(fact, meaning, minimum=0, maximum=0)
+
+
+def _at_least(fact: str, least: float, meaning: str) -> Expectation:
+    return Expectation(fact, meaning, minimum=least)
+
+
+def _at_most(fact: str, limit: float, meaning: str) -> Expectation:
+    # A limit that is not set would leave the upper side open: refuse it rather than the check.
+    if _number(limit) is None:
+        raise ValueError(f"the limit of {fact} is {limit!r}, not a finite number")
+    return Expectation(fact, meaning, minimum=0, maximum=limit)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,143 @@
+"""The one place that builds adapters and hands them to the steps."""
+
+import getpass
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from meltline.adapters.gx.engine import GreatExpectationsEngine
+from meltline.adapters.iceberg.catalogs import open_catalog
+from meltline.adapters.iceberg.ledger_reader import IcebergLedgerReader
+from meltline.adapters.iceberg.manifests import AvroManifests
+from meltline.adapters.object_store import ObjectStores
+from meltline.adapters.sql_ledger.ledger import SqlControlLedger
+from meltline.app.services import Ledgers, Services
+from meltline.config import Config
+from meltline.domain.clock import Clock, FixedClock, WallClock
+from meltline.domain.errors import NotASandbox, UsageInvalid
+from meltline.domain.quantities import parse_instant
+from meltline.ports import ObjectStore
+
+NOW = "MELTLINE_NOW"
+SANDBOX_MARK = ".meltline-sandbox"
+
+
+def to_stderr(line: str) -> None:
+    """Progress for a person: never on stdout, which carries only the answer."""
+    print(line, file=sys.stderr, flush=True)
+
+
+class Wiring:
+    """Builds what a command or app needs from one configuration, once each."""
+
+    def __init__(
+        self,
+        config: Config,
+        environ: Mapping[str, str] = os.environ,
+        progress: Callable[[str], None] = to_stderr,
+    ) -> None:
+        self.config = config
+        self._environ = environ
+        self._progress = progress
+        self.store: ObjectStore = ObjectStores(_store_properties(config))
+        self.clock = self._clock()
+
+    def _clock(self) -> Clock:
+        asked = self._environ.get(NOW)
+        if not asked:
+            return WallClock()
+        require_sandbox(self.config, self.store, f"{NOW}={asked}")
+        try:
+            return FixedClock(parse_instant(asked))
+        except ValueError as odd:
+            raise UsageInvalid(
+                f"{NOW} is not an instant",
+                object=NOW,
+                expected="ISO 8601 with an offset, such as 2026-11-21T06:00:00Z",
+                found=asked,
+                next=f"unset {NOW}, or give it an offset",
+            ) from odd
+
+    @property
+    def who(self) -> str:
+        """Under whose name decisions are recorded: `MELTLINE_USER`, else the login name."""
+        name = self._environ.get("MELTLINE_USER", "")
+        with suppress(OSError, KeyError):
+            name = name or getpass.getuser()
+        return name or "unknown"
+
+    def ledgers(self) -> Ledgers:
+        """What commands need that start no JVM: catalogs, control ledger, the ledger's tables."""
+        hot = self.config.catalogs[self.config.hot]
+        return Ledgers(
+            config=self.config,
+            clock=self.clock,
+            catalogs={
+                name: open_catalog(catalog, self.store)
+                for name, catalog in self.config.catalogs.items()
+            },
+            store=self.store,
+            manifests=AvroManifests(),
+            control=SqlControlLedger(self.config.control, self.clock),
+            reader=IcebergLedgerReader(hot, self.store, self.config.ledger_namespace),
+            progress=self._progress,
+            who=self.who,
+        )
+
+    def services(self, app: str, run_id: str = "") -> Services:
+        """Everything the steps of the chain need: starts, or joins, this process's Spark session."""
+        from meltline.adapters.spark.committer import JvmCommitter  # noqa: PLC0415 - starts slowly
+        from meltline.adapters.spark.deleter import SparkDeleter  # noqa: PLC0415
+        from meltline.adapters.spark.file_ledger import SparkFileLedger  # noqa: PLC0415
+        from meltline.adapters.spark.proofs import SparkProofReader  # noqa: PLC0415
+        from meltline.adapters.spark.session import open_session, spark_catalog  # noqa: PLC0415
+
+        ledgers = self.ledgers()
+        self._progress("starting Spark")
+        spark = open_session(self.config, app, self._environ)
+        hot = self.config.catalogs[self.config.hot]
+        return Services(
+            **{name: getattr(ledgers, name) for name in Ledgers.__dataclass_fields__},
+            files=SparkFileLedger(
+                spark, self.store, spark_catalog(hot), self.config.ledger_namespace
+            ),
+            committer=JvmCommitter(spark, self.config.catalogs),
+            deleter=SparkDeleter(spark, self.store),
+            proofs=SparkProofReader(spark, self.store),
+            gate=GreatExpectationsEngine(
+                self.config.limits, self.config.gates.ttl, self.docs_folder, run_id
+            ),
+        )
+
+    @property
+    def docs_folder(self) -> Path:
+        """Where gates leave their Data Docs pages: beside `meltline.yaml`."""
+        return self.config.path.parent / "meltline-docs"
+
+
+def _store_properties(config: Config) -> dict[str, str]:
+    properties: dict[str, str] = {}
+    for name, catalog in config.catalogs.items():
+        if name != config.hot:
+            properties.update(catalog.properties)
+    return {**properties, **config.catalogs[config.hot].properties}
+
+
+def require_sandbox(config: Config, store: ObjectStore, what: str) -> None:
+    """Allows a simulated clock only in a configured and marked sandbox (design section 2).
+
+    Raises:
+        NotASandbox: The configuration or the warehouse does not say that it is one.
+    """
+    warehouse = config.catalogs[config.hot].warehouse.rstrip("/")
+    marked = bool(warehouse) and store.size(f"{warehouse}/{SANDBOX_MARK}") is not None
+    if not (config.sandbox and marked):
+        raise NotASandbox(
+            f"{what} is for sandboxes only",
+            object=warehouse,
+            expected=f"sandbox: true in {config.path.name}, and {SANDBOX_MARK} in the warehouse",
+            found=f"sandbox: {str(config.sandbox).lower()}, mark {'there' if marked else 'missing'}",
+            next="`meltline init --sandbox` marks an empty warehouse; elsewhere use the real clock",
+        )

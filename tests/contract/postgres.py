@@ -1,0 +1,130 @@
+"""A throw-away Postgres server from the machine's own packages, for contract tests."""
+
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+_START_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    """A running server with password authentication, on 127.0.0.1."""
+
+    port: int
+    password: str
+
+    def url(self, database: str) -> str:
+        return f"postgresql://meltline:{self.password}@127.0.0.1:{self.port}/{database}"
+
+    def create_database(self) -> str:
+        """Makes an empty database and returns its URL."""
+        name = f"t{secrets.token_hex(6)}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+
+@contextmanager
+def throwaway_postgres() -> Iterator[PostgresServer]:
+    """Starts a server and stops it again, by its own process; nothing of it stays.
+
+    Where Postgres is not installed the tests that need it fail in CI and are skipped elsewhere.
+    """
+    programs = _programs()
+    if programs is None:
+        missing = (
+            "Postgres is not installed (Debian: apt-get install postgresql): its leg cannot run"
+        )
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    home = Path(tempfile.mkdtemp(prefix="meltline-pg-"))
+    user = _prepare_home(home)
+    server = PostgresServer(_free_port(), secrets.token_hex(12))
+    _initdb(programs, home, user, server.password)
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(
+            _command(programs, home, server.port), stdout=log, stderr=log, user=user, cwd=home
+        )
+    try:
+        _wait_until_ready(server, process, home / "log")
+        yield server
+    finally:
+        process.send_signal(signal.SIGINT)  # Postgres's fast shutdown: does not wait for clients
+        process.wait(timeout=_START_SECONDS)
+        shutil.rmtree(home)
+
+
+def _programs() -> Path | None:
+    """The folder of initdb and postgres: Debian keeps it off PATH, one per version."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    installed = Path("/usr/lib/postgresql").glob("*/bin/initdb")
+    newest = sorted(installed, key=lambda path: float(path.parts[-3]))
+    return newest[-1].parent if newest else None
+
+
+def _prepare_home(home: Path) -> str | None:
+    """Postgres refuses to run as root: root hands it to the package's user."""
+    if os.geteuid() != 0:
+        return None
+    owner = pwd.getpwnam("postgres")
+    os.chown(home, owner.pw_uid, owner.pw_gid)
+    return owner.pw_name
+
+
+def _initdb(programs: Path, home: Path, user: str | None, password: str) -> None:
+    secret = home / "password"
+    secret.write_text(password)
+    secret.chmod(0o644)  # its folder is the owner's alone
+    command = [
+        str(programs / "initdb"),
+        *("-D", str(home / "data"), "-U", "meltline", "--encoding=UTF8", "--locale=C"),
+        *("--auth=scram-sha-256", f"--pwfile={secret}", "--no-sync"),
+    ]
+    done = subprocess.run(command, user=user, cwd=home, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"initdb failed: {done.stdout}{done.stderr}"
+
+
+def _command(programs: Path, home: Path, port: int) -> list[str]:
+    settings = {
+        "listen_addresses": "127.0.0.1",
+        "port": str(port),
+        "unix_socket_directories": str(home),
+        "fsync": "off",  # it lives for one test run
+        "shared_buffers": "16MB",
+    }
+    options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+    return [str(programs / "postgres"), "-D", str(home / "data"), *options]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_ready(server: PostgresServer, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            psycopg.connect(server.url("postgres"), connect_timeout=5).close()
+            return
+        except psycopg.OperationalError as failure:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"Postgres did not start: {log.read_text()}") from failure
+            time.sleep(0.1)

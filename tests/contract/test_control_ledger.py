@@ -1,0 +1,942 @@
+"""One suite for every control ledger: in memory, on an SQLite file, on a real Postgres."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import count
+from multiprocessing import get_context
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from meltline.adapters.memory.control import MemoryControlLedger
+from meltline.adapters.sql_ledger import schema
+from meltline.adapters.sql_ledger.engine import scrubbed
+from meltline.adapters.sql_ledger.ledger import SqlControlLedger
+from meltline.domain.clock import Clock, FixedClock
+from meltline.domain.errors import (
+    ConfigInvalid,
+    LockHeld,
+    LockLost,
+    PlanNotFound,
+    PlanStale,
+    SetupMissing,
+)
+from meltline.domain.gate import FailedExpectation, GateResult
+from meltline.domain.keep import Sighting
+from meltline.domain.locations import Ownership
+from meltline.domain.names import TableName
+from meltline.domain.plan import MOVES, Plan, PlanKind, PlanState
+from meltline.domain.storage import StorageRow
+from meltline.ports import (
+    Approval,
+    AuditEntry,
+    ControlLedger,
+    KnownTable,
+    Lease,
+    Lock,
+    RunRecord,
+    StopSwitch,
+)
+from sqlalchemy import Table, create_engine, make_url, select, text
+
+from tests.contract.postgres import PostgresServer, throwaway_postgres
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, 123000, tzinfo=UTC)
+SOON = timedelta(0)
+LEASE = timedelta(minutes=5)
+HUGE = 9_223_372_036_854_775_807
+ODD_NAMES = ("lake.air.`t[1]`", "lake.air.`it's`", "lake.`a.b`.c.`d``e`", "lake.air.`ж %s`")
+
+Ledger = MemoryControlLedger | SqlControlLedger
+
+
+@dataclass
+class RealTime:
+    """Real time that a test can push forward, as if a process had been dead for a while."""
+
+    skipped: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.skipped
+
+
+@dataclass
+class SandboxClock:
+    """A simulated clock that a test moves."""
+
+    moment: datetime = NOW
+    simulated: bool = True
+
+    def now(self) -> datetime:
+        return self.moment
+
+
+@dataclass
+class Shop:
+    """One ledger, of one kind, and further handles on it."""
+
+    open_handle: Callable[[Clock, RealTime], Ledger]
+    clock: SandboxClock = field(default_factory=SandboxClock)
+    real_time: RealTime = field(default_factory=RealTime)
+
+    def handle(self) -> Ledger:
+        return self.open_handle(self.clock, self.real_time)
+
+    def let_leases_end(self) -> None:
+        self.real_time.skipped += 2 * LEASE.total_seconds()
+
+
+@pytest.fixture(scope="module")
+def postgres_server() -> Iterator[PostgresServer]:
+    with throwaway_postgres() as server:
+        yield server
+
+
+SQL = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+def a_url(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    if kind == "sqlite":
+        return f"sqlite:///{folder}/made/control.db"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.create_database()
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return a_url(request.param, request, tmp_path)
+
+
+OpenSql = Callable[[str], SqlControlLedger]
+
+
+@pytest.fixture
+def open_sql() -> Iterator[OpenSql]:
+    with ExitStack() as closing:
+
+        def open_sql(url: str) -> SqlControlLedger:
+            ledger = SqlControlLedger(url, FixedClock(NOW))
+            closing.callback(ledger.close)
+            return ledger
+
+        yield open_sql
+
+
+@pytest.fixture(params=["memory", *SQL])
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
+    if request.param == "memory":
+        yield a_memory_shop()
+        return
+    url = a_url(request.param, request, tmp_path)
+    with ExitStack() as closing:
+
+        def open_handle(clock: Clock, real_time: RealTime) -> SqlControlLedger:
+            ledger = SqlControlLedger(url, clock, lease_time=real_time)
+            closing.callback(ledger.close)
+            return ledger
+
+        yield Shop(open_handle)
+
+
+def a_memory_shop() -> Shop:
+    clock, real_time = SandboxClock(), RealTime()
+    ledger = MemoryControlLedger(clock, lease_time=real_time)
+    return Shop(lambda *_: ledger, clock, real_time)
+
+
+@pytest.fixture
+def ledger(shop: Shop) -> Ledger:
+    ledger = shop.handle()
+    ledger.prepare()
+    return ledger
+
+
+_numbers = count(1)
+
+
+def a_plan(**changes: object) -> Plan:
+    plan = Plan(
+        id=f"e{next(_numbers):015x}",
+        run_id="run-1",
+        kind=PlanKind.EXPIRE,
+        table=TableName.parse("lake.air.flights"),
+        table_uuid="u-1",
+        digest="sha256:aa",
+        as_of=NOW - timedelta(days=1),
+        created_at=NOW,
+        base_location="file:/w/air/flights/metadata/v1.metadata.json",
+    )
+    return replace(plan, **changes)  # type: ignore[arg-type]
+
+
+def a_passed_plan(ledger: ControlLedger) -> Plan:
+    return ledger.move_plan(ledger.add_plan(a_plan()), PlanState.PASSED)
+
+
+def a_table(uuid: str = "u-1", name: str = "lake.air.flights") -> KnownTable:
+    return KnownTable(uuid, TableName.parse(name), "file:/m/v1", "file:/w/air", "live", NOW)
+
+
+def a_result(plan_id: str = "e1", *, ran_at: datetime = NOW, **changes: object) -> GateResult:
+    result = GateResult(plan_id, "sha256:aa", "expire", 9, (), ran_at, ran_at + timedelta(hours=6))
+    return replace(result, **changes)  # type: ignore[arg-type]
+
+
+def a_storage_row(uuid: str = "u-1", name: str = "lake.air.flights") -> StorageRow:
+    return StorageRow(TableName.parse(name), uuid, 5, 4, 3, 2, 1, 0, None, NOW)
+
+
+def a_lock(
+    ledger: ControlLedger, stack: ExitStack, key: str = "group-1", who: str = "run-1"
+) -> Lock:
+    return stack.enter_context(ledger.lock(key, who, wait=SOON, lease=LEASE))
+
+
+# --- readiness, generation, time -------------------------------------------------------------
+
+
+def test_a_ledger_is_prepared_once_and_the_second_time_changes_nothing(shop: Shop) -> None:
+    ledger = shop.handle()
+    assert not ledger.is_prepared()
+    ledger.prepare()
+    ledger.set_generation(3)
+    ledger.save_tables([a_table()])
+    shop.handle().prepare()
+    assert shop.handle().is_prepared()
+    assert ledger.generation() == 3
+    assert list(ledger.tables()) == [a_table()]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda ledger: ledger.tables(),
+        lambda ledger: ledger.newest_time(),
+        lambda ledger: ledger.database_now(),
+        lambda ledger: ledger.add_plan(a_plan()),
+        lambda ledger: ledger.plan("last"),
+        lambda ledger: ledger.stopped(),
+        lambda ledger: ledger.lock("k", "me", wait=SOON, lease=LEASE).__enter__(),
+    ],
+)
+def test_a_ledger_that_was_never_prepared_says_what_to_run(
+    shop: Shop, use: Callable[[ControlLedger], object]
+) -> None:
+    with pytest.raises(SetupMissing) as refused:
+        use(shop.handle())
+    assert refused.value.next == "run `meltline init`"
+
+
+def test_the_generation_starts_at_nothing_and_is_remembered(shop: Shop, ledger: Ledger) -> None:
+    assert ledger.generation() == 0
+    ledger.set_generation(7)
+    assert shop.handle().generation() == 7
+
+
+def test_the_newest_time_is_that_of_the_newest_write_and_never_goes_back(
+    shop: Shop, ledger: Ledger
+) -> None:
+    assert ledger.newest_time() is None
+    ledger.add_audit(AuditEntry(NOW, "me", "stop", "all"))
+    assert ledger.newest_time() == NOW
+    shop.clock.moment = NOW + timedelta(days=2)
+    ledger.save_tables([a_table()])
+    shop.clock.moment = NOW + timedelta(days=1)
+    shop.handle().set_stop(None)
+    assert ledger.newest_time() == NOW + timedelta(days=2)
+
+
+def test_times_that_have_not_come_yet_are_not_the_newest_time(ledger: Ledger) -> None:
+    assert ledger.newest_time() is None
+    ledger.save_gate_result(a_result(ran_at=NOW))
+    ledger.save_lease(Lease("l-1", "u-1", 1, NOW + timedelta(days=9)))
+    with ledger.lock("group-1", "run-1", wait=SOON, lease=LEASE):
+        pass
+    assert ledger.newest_time() == NOW
+
+
+def test_taking_a_lock_alone_records_no_time(ledger: Ledger) -> None:
+    with ledger.lock("group-1", "run-1", wait=SOON, lease=LEASE) as lock:
+        ledger.check_lock(lock)
+    assert ledger.newest_time() is None
+
+
+def test_the_database_tells_its_own_time(ledger: Ledger) -> None:
+    before = datetime.now(UTC) - timedelta(milliseconds=2)
+    found = ledger.database_now()
+    assert before <= found <= datetime.now(UTC) + timedelta(milliseconds=2)
+    assert found.utcoffset() == timedelta(0)
+
+
+# --- objects ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_tables_with_odd_names_come_back_as_they_were(ledger: Ledger, name: str) -> None:
+    table = replace(a_table(name=name), status="unreadable", incomplete=True, error="no 'list'")
+    ledger.save_tables([table])
+    assert list(ledger.tables()) == [table]
+
+
+def test_a_table_seen_again_replaces_what_was_known_of_it(ledger: Ledger) -> None:
+    later = replace(a_table(), metadata_location="file:/m/v2", observed_at=NOW + timedelta(hours=1))
+    ledger.save_tables([a_table(), a_table("u-2", "lake.air.planes")])
+    ledger.save_tables([later])
+    assert list(ledger.tables()) == [later, a_table("u-2", "lake.air.planes")]
+
+
+def test_two_names_over_one_metadata_file_are_both_remembered(ledger: Ledger) -> None:
+    twins = [a_table(name="lake.air.a"), replace(a_table(name="lake.air.b"), status="gone")]
+    ledger.save_tables(twins)
+    assert list(ledger.tables()) == twins
+
+
+def test_an_error_that_quotes_a_corrupt_file_can_be_stored(ledger: Ledger) -> None:
+    ledger.save_tables([replace(a_table(), error="not Avro: 'Obj\x00\udcff'")])
+    assert ledger.tables()[0].error.startswith("not Avro: 'Obj")
+
+
+def test_a_time_in_another_zone_comes_back_as_the_same_instant(ledger: Ledger) -> None:
+    far = NOW.astimezone(timezone(timedelta(hours=13)))
+    ledger.save_tables([replace(a_table(), observed_at=far)])
+    assert ledger.tables()[0].observed_at == NOW
+
+
+def test_saving_nothing_is_allowed(ledger: Ledger) -> None:
+    ledger.save_tables([])
+    ledger.add_ownerships([], NOW)
+    ledger.add_sharing([])
+    ledger.save_sightings({})
+    ledger.save_storage("2026-03-01", [])
+    assert not ledger.tables()
+    assert not ledger.sightings()
+
+
+def test_ownership_is_added_once_and_a_prefix_may_have_two_owners(ledger: Ledger) -> None:
+    first, second = Ownership("file:///w/air/", "u-1"), Ownership("file:///w/air/", "u-2")
+    ledger.add_ownerships([second, first], NOW)
+    ledger.add_ownerships([first], NOW + timedelta(days=1))
+    assert list(ledger.ownerships()) == [first, second]
+
+
+def test_sharing_has_no_direction_and_is_never_with_oneself(ledger: Ledger) -> None:
+    ledger.add_sharing([("u-2", "u-1"), ("u-1", "u-1")])
+    ledger.add_sharing([("u-1", "u-2"), ("u-2", "u-3")])
+    assert list(ledger.sharing()) == [("u-1", "u-2"), ("u-2", "u-3")]
+
+
+def test_sightings_come_back_and_the_newest_replaces(ledger: Ledger) -> None:
+    ledger.save_sightings({"u-1": {HUGE: Sighting(), -HUGE - 1: Sighting(NOW, True)}, "u-2": {}})
+    ledger.save_sightings({"u-1": {HUGE: Sighting(NOW)}, "u-3": {1: Sighting()}})
+    assert ledger.sightings() == {
+        "u-1": {HUGE: Sighting(NOW), -HUGE - 1: Sighting(NOW, True)},
+        "u-3": {1: Sighting()},
+    }
+
+
+def test_a_lease_counts_until_it_has_ended(ledger: Ledger) -> None:
+    lease = Lease("l-1", "u-1", HUGE, NOW)
+    ledger.save_lease(lease)
+    assert list(ledger.leases(NOW)) == [lease]
+    assert not ledger.leases(NOW + timedelta(milliseconds=1))
+    ledger.save_lease(replace(lease, expires_at=NOW + timedelta(days=1)))
+    assert len(ledger.leases(NOW + timedelta(milliseconds=1))) == 1
+
+
+# --- plans, gates, approvals -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_plan_comes_back_as_it_was_stored(ledger: Ledger, name: str) -> None:
+    plan = a_plan(
+        kind=PlanKind.PURGE,
+        table=TableName.parse(name),
+        snapshots=(-HUGE - 1, HUGE),
+        refs=("it's", "ж"),
+        gone_snapshots=(7,),
+        heads={"main": HUGE, "b": 2},
+        window_start=NOW - timedelta(days=7),
+        files=3,
+        bytes=HUGE,
+        note="why",
+    )
+    assert ledger.add_plan(plan) == plan
+    assert ledger.plan(plan.id) == plan
+
+
+def test_a_plan_stored_twice_keeps_the_first(ledger: Ledger) -> None:
+    first = a_plan(bytes=1)
+    ledger.add_plan(first)
+    assert ledger.add_plan(replace(first, bytes=2, state=PlanState.PASSED)) == first
+    assert list(ledger.plans()) == [first]
+
+
+def test_a_plan_is_found_by_a_prefix_that_no_other_plan_shares(ledger: Ledger) -> None:
+    one, other = ledger.add_plan(a_plan(id="ab12")), ledger.add_plan(a_plan(id="ab34"))
+    assert ledger.plan("ab1") == one
+    assert ledger.plan("ab34") == other
+    with pytest.raises(PlanNotFound, match="start of several") as refused:
+        ledger.plan("ab")
+    assert refused.value.found == "several plans: ab12, ab34"
+
+
+def test_a_whole_id_is_found_even_where_it_begins_another(ledger: Ledger) -> None:
+    short = ledger.add_plan(a_plan(id="ab"))
+    ledger.add_plan(a_plan(id="ab34"))
+    assert ledger.plan("ab") == short
+
+
+@pytest.mark.parametrize("asked", ["last", "", "%", "_", "AB", "ab12x"])
+def test_a_plan_that_is_not_there_is_named(ledger: Ledger, asked: str) -> None:
+    if asked != "last":
+        ledger.add_plan(a_plan(id="ab12"))
+    with pytest.raises(PlanNotFound) as refused:
+        ledger.plan(asked)
+    assert refused.value.object == asked
+
+
+def test_the_last_plan_is_the_newest_and_among_equals_the_one_stored_later(
+    ledger: Ledger,
+) -> None:
+    ledger.add_plan(a_plan(id="late", created_at=NOW))
+    ledger.add_plan(a_plan(id="early", created_at=NOW - timedelta(days=1)))
+    assert ledger.plan("last").id == "late"
+    ledger.add_plan(a_plan(id="later", created_at=NOW))
+    assert ledger.plan("last").id == "later"
+    assert [plan.id for plan in ledger.plans()] == ["later", "late", "early"]
+
+
+def test_plans_are_filtered_by_run_state_and_table(ledger: Ledger) -> None:
+    ledger.add_plan(a_plan(id="a", run_id="r1"))
+    ledger.add_plan(a_plan(id="b", run_id="r2", table_uuid="u-2"))
+    ledger.add_plan(a_plan(id="c", run_id="r2"))
+    ledger.move_plan(ledger.plan("c"), PlanState.REFUSED)
+    found = {
+        "run": ledger.plans(run_id="r2"),
+        "table": ledger.plans(table_uuid="u-1"),
+        "state": ledger.plans(states=iter([PlanState.PLANNED, PlanState.STALE])),
+        "all": ledger.plans(run_id="r2", table_uuid="u-1", states=[PlanState.REFUSED]),
+        "limit": ledger.plans(limit=2),
+    }
+    assert {what: [plan.id for plan in plans] for what, plans in found.items()} == {
+        "run": ["c", "b"],
+        "table": ["c", "a"],
+        "state": ["b", "a"],
+        "all": ["c"],
+        "limit": ["c", "b"],
+    }
+
+
+def test_a_move_keeps_the_base_and_replaces_the_note(ledger: Ledger) -> None:
+    plan = a_passed_plan(ledger)
+    applying = ledger.move_plan(plan, PlanState.APPLYING, committed_base="v7", note="intent")
+    assert (applying.state, applying.committed_base) == (PlanState.APPLYING, "v7")
+    applied = ledger.move_plan(applying, PlanState.APPLIED)
+    assert applied == replace(plan, state=PlanState.APPLIED, committed_base="v7", note="")
+    assert ledger.plan(plan.id) == applied
+
+
+@pytest.mark.parametrize(
+    ("start", "to"),
+    [(start, to) for start in PlanState for to in PlanState if to not in MOVES[start]],
+)
+def test_a_plan_cannot_make_a_move_that_does_not_exist(start: PlanState, to: PlanState) -> None:
+    ledger = MemoryControlLedger(FixedClock(NOW))
+    ledger.prepare()
+    _refuses_move(ledger, start, to)
+
+
+@pytest.mark.parametrize(
+    ("start", "to"),
+    [(PlanState.PLANNED, PlanState.APPLYING), (PlanState.APPLIED, PlanState.PLANNED)],
+)
+def test_no_ledger_makes_a_move_that_does_not_exist(
+    ledger: Ledger, start: PlanState, to: PlanState
+) -> None:
+    _refuses_move(ledger, start, to)
+
+
+def _refuses_move(ledger: ControlLedger, start: PlanState, to: PlanState) -> None:
+    plan = ledger.add_plan(a_plan(state=start))
+    with pytest.raises(PlanStale):
+        ledger.move_plan(plan, to)
+    assert ledger.plan(plan.id).state is start
+
+
+def test_a_plan_that_another_run_moved_stays_where_it_is(ledger: Ledger) -> None:
+    seen = a_passed_plan(ledger)
+    ledger.move_plan(seen, PlanState.STALE, note="head moved")
+    with pytest.raises(PlanStale) as refused:
+        ledger.move_plan(seen, PlanState.APPLYING)
+    assert refused.value.found == "stale"
+    assert ledger.plan(seen.id).note == "head moved"
+
+
+def test_a_plan_that_was_never_stored_cannot_move(ledger: Ledger) -> None:
+    with pytest.raises(PlanNotFound):
+        ledger.move_plan(a_plan(), PlanState.PASSED)
+
+
+def test_the_gate_result_stored_last_is_the_one_that_counts(ledger: Ledger) -> None:
+    failed = a_result(
+        failed=(FailedExpectation("no head in plan", "it's", "ж 3"),), error="x", docs="d"
+    )
+    assert ledger.gate_result("e1") is None
+    ledger.save_gate_result(a_result())
+    ledger.save_gate_result(a_result("e2"))
+    ledger.save_gate_result(failed)
+    assert ledger.gate_result("e1") == failed
+    assert ledger.gate_result("e2") == a_result("e2")
+
+
+def test_an_approval_holds_for_one_digest(ledger: Ledger) -> None:
+    approval = Approval("e1", "sha256:aa", "ann", "known\x00", NOW)
+    ledger.save_approval(replace(approval, reason="first"))
+    ledger.save_approval(replace(approval, reason="second"))
+    assert ledger.approval("e1", "sha256:aa") == replace(approval, reason="second")
+    assert ledger.approval("e1", "sha256:bb") is None
+    assert ledger.approval("e2", "sha256:aa") is None
+
+
+# --- locks -----------------------------------------------------------------------------------
+
+
+def test_a_lock_that_is_held_names_its_holder(shop: Shop, ledger: Ledger) -> None:
+    with (
+        ledger.lock("group-1", "run-1 on host-a", wait=SOON, lease=LEASE),
+        pytest.raises(LockHeld, match="run-1 on host-a") as refused,
+        shop.handle().lock("group-1", "run-2", wait=SOON, lease=LEASE),
+    ):
+        pytest.fail("two holders of one lock")
+    assert "since 20" in refused.value.found
+
+
+def test_locks_of_two_keys_are_held_side_by_side(ledger: Ledger) -> None:
+    with ExitStack() as stack:
+        ledger.check_lock(a_lock(ledger, stack, "group-1"))
+        ledger.check_lock(a_lock(ledger, stack, "group-2"))
+
+
+def test_tokens_grow_and_are_never_used_again(shop: Shop, ledger: Ledger) -> None:
+    tokens = []
+    for handle in (ledger, shop.handle(), ledger):
+        with handle.lock("group-1", "run-1", wait=SOON, lease=LEASE) as lock:
+            tokens.append(lock.token)
+    assert tokens == sorted(set(tokens))
+
+
+def test_a_lock_is_free_at_the_end_even_after_a_failure(ledger: Ledger) -> None:
+    with pytest.raises(RuntimeError), ledger.lock("k", "a", wait=SOON, lease=LEASE) as first:
+        raise RuntimeError
+    with pytest.raises(LockLost):
+        ledger.check_lock(first)
+    with ledger.lock("k", "b", wait=SOON, lease=LEASE) as second:
+        ledger.check_lock(second)
+
+
+def test_a_lock_whose_lease_is_over_can_be_taken_over(shop: Shop, ledger: Ledger) -> None:
+    with ExitStack() as stack:
+        dead = a_lock(ledger, stack)
+        shop.let_leases_end()
+        with pytest.raises(LockLost):
+            ledger.check_lock(dead)
+        alive = a_lock(shop.handle(), stack, who="run-2")
+        assert alive.token > dead.token
+        ledger.check_lock(alive)
+        with pytest.raises(LockLost) as refused:
+            ledger.check_lock(dead)
+        assert "run-2" in refused.value.found
+
+
+def test_the_end_of_a_former_holder_does_not_free_its_successors_lock(
+    shop: Shop, ledger: Ledger
+) -> None:
+    with ExitStack() as successor:
+        with ledger.lock("group-1", "run-1", wait=SOON, lease=LEASE):
+            shop.let_leases_end()
+            alive = a_lock(shop.handle(), successor, who="run-2")
+        ledger.check_lock(alive)
+
+
+def test_a_simulated_clock_ages_no_lease(shop: Shop, ledger: Ledger) -> None:
+    with ledger.lock("group-1", "run-1", wait=SOON, lease=LEASE) as lock:
+        shop.clock.moment += timedelta(days=90)
+        with pytest.raises(LockHeld), ledger.lock("group-1", "r", wait=SOON, lease=LEASE):
+            pytest.fail("taken over")
+        ledger.check_lock(lock)
+
+
+def test_a_held_lock_outlives_its_lease(shop: Shop, ledger: Ledger) -> None:
+    short = timedelta(seconds=1.5)
+    with ledger.lock("group-1", "run-1", wait=SOON, lease=short) as lock:
+        time.sleep(1.5 * short.total_seconds())
+        shop.handle().check_lock(lock)
+
+
+def test_a_lock_is_waited_for(shop: Shop, ledger: Ledger) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with ledger.lock("group-1", "run-1", wait=SOON, lease=LEASE) as first:
+            waiting = pool.submit(_hold_once, shop.handle(), "run-2", timedelta(seconds=20))
+            time.sleep(0.3)
+            assert not waiting.done()
+        assert waiting.result().token > first.token
+
+
+def _hold_once(ledger: ControlLedger, holder: str, wait: timedelta) -> Lock:
+    with ledger.lock("group-1", holder, wait=wait, lease=LEASE) as lock:
+        return lock
+
+
+def test_a_lock_that_was_taken_over_refuses_writes(shop: Shop, ledger: Ledger) -> None:
+    plan = a_passed_plan(ledger)
+    with ExitStack() as stack:
+        dead = a_lock(ledger, stack)
+        ledger.claim_batch(plan.id, 1, ["file:/a"], dead)
+        shop.let_leases_end()
+        a_lock(shop.handle(), stack, who="run-2")
+        with pytest.raises(LockLost):
+            ledger.move_plan(plan, PlanState.APPLYING, lock=dead)
+        with pytest.raises(LockLost):
+            ledger.claim_batch(plan.id, 2, ["file:/b"], dead)
+        with pytest.raises(LockLost):
+            ledger.finish_batch(plan.id, 1, dead)
+    assert ledger.plan(plan.id) == plan
+    assert ledger.claimed_paths() == {"file:/a": plan.id}
+
+
+def test_a_plan_moves_under_a_lock_that_is_held(ledger: Ledger) -> None:
+    plan = a_passed_plan(ledger)
+    with ledger.lock("group-1", "run-1", wait=SOON, lease=LEASE) as lock:
+        moved = ledger.move_plan(plan, PlanState.APPLYING, lock=lock)
+    assert moved.state is PlanState.APPLYING
+
+
+def test_of_many_threads_one_takes_the_lock_and_one_moves_the_plan(
+    shop: Shop, ledger: Ledger
+) -> None:
+    plan = a_passed_plan(ledger)
+    racers = 4
+    start = Barrier(racers)
+
+    def race(handle: Ledger, who: str) -> tuple[bool, bool]:
+        start.wait()
+        locked = handle.take("group-1", who, LEASE) is not None
+        start.wait()
+        return locked, _moves(handle, plan)
+
+    with ThreadPoolExecutor(racers) as pool:
+        runs: list[Future[tuple[bool, bool]]] = [
+            pool.submit(race, shop.handle(), f"run-{n}") for n in range(racers)
+        ]
+        locked, moved = zip(*(run.result() for run in runs), strict=True)
+    assert sum(locked) == 1
+    assert sum(moved) == 1
+
+
+def _moves(ledger: ControlLedger, plan: Plan) -> bool:
+    try:
+        ledger.move_plan(plan, PlanState.APPLYING)
+    except PlanStale:
+        return False
+    return True
+
+
+def _race_in_a_process(url: str, plan: Plan, start_at: float) -> tuple[int, int]:
+    """Holds one lock again and again; returns how often, and how many plan moves it won."""
+    ledger = SqlControlLedger(url, FixedClock(NOW))
+    ledger.is_prepared()
+    time.sleep(max(0.0, start_at - time.time()))
+    won = int(_moves(ledger, plan))
+    tokens = [_hold_once(ledger, "racer", timedelta(seconds=60)).token for _ in range(5)]
+    ledger.close()
+    return len(set(tokens)), won
+
+
+@pytest.mark.parametrize("url", SQL, indirect=True)
+def test_of_two_processes_one_moves_the_plan_and_both_get_the_lock_in_turn(
+    url: str, open_sql: OpenSql
+) -> None:
+    ledger = open_sql(url)
+    ledger.prepare()
+    plan = a_passed_plan(ledger)
+    start_at = time.time() + 3
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        runs = [pool.submit(_race_in_a_process, url, plan, start_at) for _ in range(2)]
+        held, won = zip(*(run.result(timeout=120) for run in runs), strict=True)
+    assert held == (5, 5)
+    assert sum(won) == 1
+    with ledger.lock("group-1", "after", wait=SOON, lease=LEASE) as lock:
+        assert lock.token == 11
+
+
+# --- purge batches ---------------------------------------------------------------------------
+
+
+def test_claimed_paths_are_known_until_the_batch_is_finished(ledger: Ledger) -> None:
+    with ExitStack() as stack:
+        lock = a_lock(ledger, stack)
+        assert ledger.claim_batch("e1", 1, ["file:/a", "file:/it's", "file:/a"], lock)
+        assert ledger.claim_batch("e1", 2, ["file:/b"], lock)
+        ledger.finish_batch("e1", 1, lock)
+        assert ledger.claimed_paths() == {"file:/b": "e1"}
+        ledger.finish_batch("e1", 1, lock)
+        assert not ledger.claim_batch("e1", 1, ["file:/a"], lock)
+        assert ledger.claimed_paths() == {"file:/b": "e1"}
+
+
+def test_a_dropped_claim_can_be_made_again(ledger: Ledger) -> None:
+    with ExitStack() as stack:
+        lock = a_lock(ledger, stack)
+        ledger.claim_batch("e1", 1, ["file:/a"], lock)
+        ledger.drop_claim("e1", 1, lock)
+        assert not ledger.claimed_paths()
+        with pytest.raises(LockLost):
+            ledger.finish_batch("e1", 1, lock)
+        assert ledger.claim_batch("e1", 1, ["file:/a"], lock)
+
+
+def test_a_claim_of_a_finished_batch_cannot_be_dropped(ledger: Ledger) -> None:
+    with ExitStack() as stack:
+        lock = a_lock(ledger, stack)
+        ledger.claim_batch("e1", 1, ["file:/a"], lock)
+        ledger.finish_batch("e1", 1, lock)
+        ledger.drop_claim("e1", 1, lock)
+        ledger.drop_claim("e1", 99, lock)
+        assert not ledger.claim_batch("e1", 1, ["file:/a"], lock)
+
+
+def test_a_batch_of_a_dead_holder_is_claimed_again_with_a_newer_token(
+    shop: Shop, ledger: Ledger
+) -> None:
+    with ExitStack() as stack:
+        ledger.claim_batch("e1", 1, ["file:/a", "file:/b"], a_lock(ledger, stack))
+        shop.let_leases_end()
+        alive = a_lock(ledger, stack, who="run-2")
+        with pytest.raises(LockLost):
+            ledger.finish_batch("e1", 1, alive)
+        assert ledger.claim_batch("e1", 1, ["file:/b"], alive)
+        assert set(ledger.claimed_paths()) == {"file:/a", "file:/b"}
+        ledger.finish_batch("e1", 1, alive)
+        assert not ledger.claimed_paths()
+
+
+def test_a_batch_under_another_living_lock_is_left_alone(shop: Shop, ledger: Ledger) -> None:
+    with ExitStack() as stack:
+        ledger.claim_batch("e1", 1, ["file:/a"], a_lock(ledger, stack, "group-1", "run-1"))
+        other = a_lock(ledger, stack, "group-2", "run-2")
+        with pytest.raises(LockHeld, match="run-1"):
+            ledger.claim_batch("e1", 1, ["file:/a"], other)
+        shop.let_leases_end()
+        heir = a_lock(ledger, stack, "group-3", "run-3")
+        assert ledger.claim_batch("e1", 1, ["file:/a"], heir)
+
+
+# --- runs, switch, audit, storage ------------------------------------------------------------
+
+
+def test_a_run_is_stored_when_it_starts_and_completed_when_it_ends(ledger: Ledger) -> None:
+    run = RunRecord("r1", NOW - timedelta(days=1), NOW)
+    ledger.start_run(run)
+    ledger.start_run(replace(run, started_at=NOW + timedelta(hours=1)))
+    assert list(ledger.runs(5)) == [run]
+    ended = replace(run, ended_at=NOW + timedelta(minutes=1), summary='{"plans": ["ж"]}')
+    ledger.finish_run(ended)
+    assert list(ledger.runs(5)) == [ended]
+
+
+def test_runs_come_newest_first_and_one_that_never_started_can_end(ledger: Ledger) -> None:
+    for day in (2, 3, 1):
+        run = RunRecord(f"r{day}", NOW, NOW + timedelta(days=day))
+        ledger.finish_run(replace(run, ended_at=run.started_at))
+    assert [run.id for run in ledger.runs(2)] == ["r3", "r2"]
+
+
+def test_the_stop_switch_is_set_changed_and_released(shop: Shop, ledger: Ledger) -> None:
+    assert ledger.stopped() is None
+    ledger.set_stop(StopSwitch("ann", "audit", NOW))
+    ledger.set_stop(StopSwitch("bob", "it's", NOW))
+    assert shop.handle().stopped() == StopSwitch("bob", "it's", NOW)
+    ledger.set_stop(None)
+    assert shop.handle().stopped() is None
+
+
+def test_audit_entries_stay_in_order_and_are_found_by_object_and_time(
+    ledger: Ledger,
+) -> None:
+    first = AuditEntry(NOW, "ann", "stop", "all", "why", "detail")
+    second = AuditEntry(NOW, "ann", "go", "all")
+    third = AuditEntry(NOW + timedelta(milliseconds=1), "bob", "attach", "lake.air.`it's`")
+    for entry in (first, second, third):
+        ledger.add_audit(entry)
+    assert list(ledger.audit()) == [first, second, third]
+    assert list(ledger.audit("all")) == [first, second]
+    assert list(ledger.audit(since=third.at)) == [third]
+    assert not ledger.audit("all", since=third.at)
+
+
+def test_a_days_storage_is_replaced_table_by_table(ledger: Ledger) -> None:
+    planes = a_storage_row("u-2", "lake.air.`it's`")
+    later = replace(a_storage_row(), active_bytes=HUGE, in_flight_bytes=9)
+    ledger.save_storage("2026-03-01", [a_storage_row(), planes])
+    ledger.save_storage("2026-03-01", [later])
+    ledger.save_storage("2026-03-02", [planes])
+    assert list(ledger.storage("2026-03-01")) == [later, planes]
+    assert list(ledger.storage("2026-03-02")) == [planes]
+    assert not ledger.storage("2026-02-28")
+
+
+# --- the databases ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("record", "table", "beside"),
+    [
+        (KnownTable, schema.tables, set()),
+        (Ownership, schema.ownerships, {"first_seen_at"}),
+        (Sighting, schema.sightings, {"table_uuid", "snapshot_id"}),
+        (Lease, schema.leases, set()),
+        (Plan, schema.plans, {"seq"}),
+        (GateResult, schema.gate_results, {"seq"}),
+        (Approval, schema.approvals, {"seq"}),
+        (RunRecord, schema.runs, {"seq"}),
+        (StopSwitch, schema.stop_switch, {"id"}),
+        (AuditEntry, schema.audit, {"seq"}),
+        (StorageRow, schema.storage, {"day"}),
+    ],
+)
+def test_every_field_of_a_record_has_its_column(
+    record: type, table: Table, beside: set[str]
+) -> None:
+    assert {one.name for one in fields(record)} | beside == set(table.columns.keys())
+
+
+@pytest.mark.parametrize("url", SQL, indirect=True)
+def test_the_revisions_make_the_schema_that_the_code_expects(url: str, open_sql: OpenSql) -> None:
+    ledger = open_sql(url)
+    ledger.prepare()
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connection:
+        # Names, keys and indexes; types are plain in the revisions, on purpose.
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+        assert context.get_current_revision() == schema.REVISION
+    engine.dispose()
+
+
+@pytest.mark.parametrize("url", SQL, indirect=True)
+def test_processes_that_initialise_at_the_same_time_do_not_disturb_each_other(
+    url: str, open_sql: OpenSql
+) -> None:
+    ledgers = [open_sql(url) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(SqlControlLedger.prepare, ledgers))
+    assert all(ledger.generation() == 0 for ledger in ledgers)
+
+
+@pytest.mark.parametrize("url", SQL, indirect=True)
+def test_a_ledger_of_a_newer_meltline_is_left_as_it_is(url: str, open_sql: OpenSql) -> None:
+    open_sql(url).prepare()
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    ledger = open_sql(url)
+    assert not ledger.is_prepared()
+    with pytest.raises(SetupMissing, match="newer Meltline"):
+        ledger.prepare()
+
+
+def test_asking_for_a_ledger_creates_no_file(tmp_path: Path, open_sql: OpenSql) -> None:
+    assert not open_sql(f"sqlite:///{tmp_path}/c.db").is_prepared()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_reader_of_a_sqlite_ledger_does_not_hold_up_its_writers(
+    tmp_path: Path, open_sql: OpenSql
+) -> None:
+    url = f"sqlite:///{tmp_path}/c.db"
+    ledger = open_sql(url)
+    ledger.prepare()
+    engine = create_engine(url)
+    with engine.connect() as reader:
+        reader.exec_driver_sql("BEGIN")
+        assert not reader.execute(select(schema.sharing)).all()
+        started = time.monotonic()
+        ledger.add_sharing([("a", "b")])
+        assert time.monotonic() - started < 5
+    engine.dispose()
+
+
+def test_a_driver_that_repeats_the_password_is_not_quoted() -> None:
+    for url in ("postgresql://u:sesame@h/db", "postgresql://u@h/db?password=sesame"):
+        said = scrubbed('bad string "password=sesame"', make_url(url))
+        assert said == 'bad string "password=***"'
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://meltline:sesame@127.0.0.1:1/db",
+        "postgresql+psycopg://meltline:sesame@127.0.0.1:1/db",
+        "postgresql://meltline@127.0.0.1:1/db?password=sesame",
+        "postgresql://meltline:sesame@127.0.0.1:1/db?nonsense=sesame",
+    ],
+)
+def test_a_database_that_does_not_answer_is_named_without_its_password(
+    url: str, open_sql: OpenSql
+) -> None:
+    with pytest.raises(SetupMissing) as refused:
+        open_sql(url).prepare()
+    assert refused.value.object == "postgresql://127.0.0.1:1/db"
+    assert "sesame" not in _everything_said(refused.value)
+
+
+@pytest.mark.postgres
+def test_a_wrong_password_is_not_repeated(
+    postgres_server: PostgresServer, open_sql: OpenSql
+) -> None:
+    url = postgres_server.url("postgres").replace(postgres_server.password, "sesame")
+    with pytest.raises(SetupMissing, match="does not answer") as refused:
+        open_sql(url).is_prepared()
+    assert "sesame" not in _everything_said(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://meltline:ses/ame@host:5432/db",
+        "mysql://meltline:ses/ame@host/db",
+        "ses/ame",
+        "",
+        "sqlite://",
+        "sqlite:///:memory:",
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_without_its_password(
+    url: str, open_sql: OpenSql
+) -> None:
+    if url.startswith("postgresql"):
+        url = "postgresql://meltline:ses@host:ses/ame/db"
+    with pytest.raises(ConfigInvalid) as refused:
+        open_sql(url)
+    assert refused.value.object == "control"
+    assert "ses" not in _everything_said(refused.value).replace("passes", "")
+
+
+def _everything_said(error: BaseException) -> str:
+    said = []
+    at: BaseException | None = error
+    while at is not None:
+        said += [str(at), *map(str, vars(at).values())]
+        at = (
+            None
+            if at.__suppress_context__ and at.__cause__ is None
+            else at.__cause__ or at.__context__
+        )
+    return " ".join(said)
