@@ -170,7 +170,7 @@ def _find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path:
             object=str(path),
             expected=f"a {FILE_NAME}, by --config, {ENVIRONMENT}, or in the working directory",
             found="no such file",
-            next="run `meltline init` to write one, or pass --config FILE",
+            next="write one as docs/configure.md shows, or pass --config FILE",
         )
     return path
 
@@ -198,7 +198,7 @@ def _read(path: Path) -> dict[str, object]:
             path, _place(error), "quote values that hold : # * & ! { [ or %"
         ) from None
     if not isinstance(tree, dict):
-        raise _unreadable(path, "no keys", "write `catalogs:` and `hot:`, or run `meltline init`")
+        raise _unreadable(path, "no keys", "write `catalogs:` and `hot:`, as docs/configure.md has it")
     return tree
 
 

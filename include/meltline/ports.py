@@ -1,6 +1,6 @@
 """The protocols behind which catalogs, object stores, ledgers, committers and gates stand."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -201,6 +201,10 @@ class FileLedger(Protocol):
         """Creates the ledger's namespace and tables where they are missing."""
         ...
 
+    def rebuild(self, readable: Collection[str]) -> None:
+        """Forgets what these tables' metadata can tell again; what others refer to stays known."""
+        ...
+
     def unknown_manifests(self, paths: Sequence[str]) -> set[str]: ...
 
     def ingest(
@@ -235,7 +239,7 @@ class FileLedger(Protocol):
         ...
 
     def store_items(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
-        """Stores the items of plans, in one commit; those of a plan that has some stay as they are."""
+        """Stores the items of plans, in one commit; a plan that has some already keeps those."""
         ...
 
     def items(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 from meltline.adapters.gx.engine import GreatExpectationsEngine
@@ -18,7 +19,7 @@ from meltline.config import Config
 from meltline.domain.clock import Clock, FixedClock, WallClock
 from meltline.domain.errors import NotASandbox, UsageInvalid
 from meltline.domain.quantities import parse_instant
-from meltline.ports import ObjectStore
+from meltline.ports import ObjectStore, RunRecord
 
 NOW = "MELTLINE_NOW"
 SANDBOX_MARK = ".meltline-sandbox"
@@ -87,7 +88,7 @@ class Wiring:
         )
 
     def services(self, app: str, run_id: str = "") -> Services:
-        """Everything the steps of the chain need: starts, or joins, this process's Spark session."""
+        """Everything the steps of the chain need; starts, or joins, the process's Spark session."""
         from meltline.adapters.spark.committer import JvmCommitter  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.deleter import SparkDeleter  # noqa: PLC0415
         from meltline.adapters.spark.file_ledger import SparkFileLedger  # noqa: PLC0415
@@ -110,6 +111,10 @@ class Wiring:
                 self.config.limits, self.config.gates.ttl, self.docs_folder, run_id
             ),
         )
+
+    def run_record(self, run_id: str, as_of: datetime) -> RunRecord:
+        """A run that begins now."""
+        return RunRecord(run_id, as_of, self.clock.now())
 
     @property
     def docs_folder(self) -> Path:
@@ -137,7 +142,7 @@ def require_sandbox(config: Config, store: ObjectStore, what: str) -> None:
         raise NotASandbox(
             f"{what} is for sandboxes only",
             object=warehouse,
-            expected=f"sandbox: true in {config.path.name}, and {SANDBOX_MARK} in the warehouse",
-            found=f"sandbox: {str(config.sandbox).lower()}, mark {'there' if marked else 'missing'}",
+            expected=f"sandbox: True in {config.path.name}, and {SANDBOX_MARK} in the warehouse",
+            found=f"sandbox: {config.sandbox}, the mark is {'there' if marked else 'missing'}",
             next="`meltline init --sandbox` marks an empty warehouse; elsewhere use the real clock",
         )

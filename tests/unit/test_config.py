@@ -164,7 +164,7 @@ def test_a_missing_file_says_where_it_was_looked_for_and_what_to_do(
         write(tmp_path, MINIMAL)  # must not be fallen back to
     with pytest.raises(ConfigInvalid, match=f"there is no configuration at .*{place}") as caught:
         load_config(explicit, environ, tmp_path)
-    assert "meltline init" in caught.value.next
+    assert "docs/configure.md" in caught.value.next
     assert "--config" in caught.value.next
     assert str(tmp_path) in caught.value.object
 

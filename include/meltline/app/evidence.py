@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from statistics import median
 
 from meltline.app.proof import Proof, fresh_owners, ledger_uuids, look_afresh, prove
@@ -210,7 +211,7 @@ def _replaced_late(state: TableState, plan: Plan, start: datetime) -> set[int]:
         if name == MAIN or name in plan.refs:
             continue
         line = list(state.ancestry(head))
-        for child, parent in zip(line, line[1:], strict=False):
+        for child, parent in pairwise(line):
             if child.committed_at >= start:
                 late.add(parent.snapshot_id)
     return late

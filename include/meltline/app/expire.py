@@ -84,13 +84,13 @@ def apply_expirations(
             try:
                 if key not in held:
                     held[key] = locks.enter_context(group_lock(services, key, plan))
-                plan = services.control.plan(plan.id)
-                if plan.state is PlanState.APPLIED:
-                    results[plan.id] = Expired(plan)
+                stored = services.control.plan(plan.id)
+                if stored.state is PlanState.APPLIED:
+                    results[plan.id] = Expired(stored)
                     continue
-                require_unaltered(plan, files[plan.id])
-                expired, plan = _commit(services, plan, held[key], pause)
-                committed.append((plan, expired, held[key]))
+                require_unaltered(stored, files[plan.id])
+                expired, begun = _commit(services, stored, held[key], pause)
+                committed.append((begun, expired, held[key]))
             except MeltlineError as stop:
                 results[plan.id] = Expired(services.control.plan(plan.id), error=stop)
         departed = _record_departures(services, [plan for plan, _, _ in committed], files)

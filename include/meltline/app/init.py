@@ -26,6 +26,7 @@ def init(services: Services, *, adopt: bool = False, sandbox: bool = False) -> I
     """Prepares both ledgers. Running it again changes nothing.
 
     Args:
+        services: The ledgers and the catalogs.
         adopt: Accept a ledger whose generation is not the catalog's: every file in failsafe
             waits its whole period anew.
         sandbox: Mark an empty warehouse as a sandbox.
@@ -44,15 +45,14 @@ def init(services: Services, *, adopt: bool = False, sandbox: bool = False) -> I
     stated, ours = properties.get(GENERATION), services.control.generation()
     if stated == str(ours) and ours > 0:
         return Initialised(ours, adopted=False, sandbox=sandbox)
-    if stated is not None or ours > 0:
-        if not adopt:
-            raise LedgerOutOfStep(
-                "the control ledger and the catalog are of different generations",
-                object=f"namespace {config.ledger_namespace}",
-                expected=f"generation {stated or 'none'} as the catalog has it",
-                found=f"generation {ours} in the control ledger",
-                next="point `control` at the right ledger, or run `meltline init --adopt`",
-            )
+    if (stated is not None or ours > 0) and not adopt:
+        raise LedgerOutOfStep(
+            "the control ledger and the catalog are of different generations",
+            object=f"namespace {config.ledger_namespace}",
+            expected=f"generation {stated or 'none'} as the catalog has it",
+            found=f"generation {ours} in the control ledger",
+            next="point `control` at the right ledger, or run `meltline init --adopt`",
+        )
     number = max(int(stated or 0), ours) + 1
     restarted = _restart_failsafe(services) if adopt else 0
     hot.set_namespace_properties((config.ledger_namespace,), {GENERATION: str(number)})

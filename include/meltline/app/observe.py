@@ -9,31 +9,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from meltline.app.ingest import ingest_snapshots
+from meltline.app.membership import vouched_for
 from meltline.app.metadata import at_once, load_states
 from meltline.app.services import Services
+from meltline.app.tables import ObservedTable, is_ledger, observed_table
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.files import FileKind, SideFile
 from meltline.domain.groups import Groups
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import OwnerIndex, Ownership, location_key, prefix_key
 from meltline.domain.names import TableName
-from meltline.domain.policy import HOLD, is_enabled
 from meltline.domain.table import MAIN, TableState
-from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
-
-
-@dataclass(frozen=True)
-class ObservedTable:
-    """A readable, complete table and the properties around it, nearest first."""
-
-    state: TableState
-    levels: tuple[tuple[str, Mapping[str, str]], ...]
-    managed: bool
-
-    @property
-    def held(self) -> bool:
-        """Whether a hold lies on the table or a namespace of it."""
-        return any(properties.get(HOLD, "").strip() for _, properties in self.levels)
+from meltline.ports import CatalogListing, KnownTable, SnapshotKey
 
 
 @dataclass(frozen=True)
@@ -83,7 +70,7 @@ def observe(services: Services) -> Observation:
     loaded = load_states(services.store, entries)
     states = [state for state in loaded.values() if isinstance(state, TableState)]
     skipped = {e.name: s for e, s in loaded.items() if isinstance(s, MeltlineError)}
-    ledger = {s.uuid for s in states if _is_ledger(services, s.name)}
+    ledger = {s.uuid for s in states if is_ledger(services, s.name)}
     _record_ownership(services, states, now)
     owners = OwnerIndex(services.control.ownerships())
 
@@ -101,11 +88,6 @@ def observe(services: Services) -> Observation:
         services, now, listings, unlisted, readable, skipped, previous, known, owners, ledger,
         ingested.unchecked,
     )  # fmt: skip
-
-
-def _is_ledger(services: Services, name: TableName) -> bool:
-    config = services.config
-    return name.catalog == config.hot and name.namespace == (config.ledger_namespace,)
 
 
 def _list_catalogs(
@@ -241,12 +223,13 @@ def _observation(
 ) -> Observation:
     reasons: dict[str, str] = {}
     never_read: list[str] = []
+    vouched = vouched_for(services)
     uuids_by_name = {table.name: table.uuid for table in previous}
     uuids_by_name.update({table.name: table.uuid for table in services.control.tables()})
     for name, refused in skipped.items():
         if name in uuids_by_name:
             reasons[uuids_by_name[name]] = f"{name}: {refused.message}"
-        else:
+        elif str(name) not in vouched:
             never_read.append(str(name))
     groups = Groups(services.control.sharing())
     in_metadata = {
@@ -260,7 +243,7 @@ def _observation(
     return Observation(
         at=now,
         tables=tuple(
-            _observed(services, state, listings[state.name.catalog])
+            observed_table(services, state, listings[state.name.catalog])
             for state in sorted(readable, key=lambda state: state.name)
         ),
         skipped=skipped,
@@ -285,26 +268,6 @@ def _purge_blocked(unlisted: Mapping[str, CatalogUnlistable], never_read: Sequen
     return ""
 
 
-def _observed(services: Services, state: TableState, listing: CatalogListing) -> ObservedTable:
-    namespace = state.name.namespace
-    levels: list[tuple[str, Mapping[str, str]]] = [(str(state.name), state.properties)]
-    for depth in range(len(namespace), 0, -1):
-        properties = listing.namespaces.get(namespace[:depth], {})
-        levels.append((".".join((state.name.catalog, *namespace[:depth])), properties))
-    account = listing.namespaces.get((services.config.ledger_namespace,), {})
-    levels.append(("account", account))
-    managed = (
-        state.name.catalog == services.config.hot
-        and not services.catalogs[state.name.catalog].observe_only
-        and namespace[0] != DROPPED_NAMESPACE
-        and is_enabled(levels)
-    )
-    return ObservedTable(state, tuple(levels), managed)
-
-
-DROPPED_NAMESPACE = "meltline_dropped"
-
-
 def registrations(observation: Observation) -> Mapping[str, list[ObservedTable]]:
     """The tables of each UUID: more than one when a metadata file was registered twice."""
     found: dict[str, list[ObservedTable]] = {}
@@ -313,6 +276,7 @@ def registrations(observation: Observation) -> Mapping[str, list[ObservedTable]]
     return found
 
 
-def entries_by_name(listings: Iterable[CatalogListing]) -> dict[TableName, CatalogEntry]:
-    """All entries of some listings, by name."""
-    return {entry.name: entry for listing in listings for entry in listing.entries}
+def rebuild(services: Services) -> None:
+    """Forgets the index of every table that can be read; the next observation reads it again."""
+    readable = {table.uuid for table in services.control.tables() if table.status == "live"}
+    services.files.rebuild(sorted(readable))

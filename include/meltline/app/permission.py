@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from meltline.app.services import Services
+from meltline.app.services import Ledgers
 from meltline.domain.errors import ClockRefused, LedgerOutOfStep, Stopped
 from meltline.domain.quantities import format_instant
 
@@ -11,7 +11,7 @@ _CLOCK_TOLERANCE = timedelta(minutes=5)
 _PROBE = ".meltline-clock"
 
 
-def require_go(services: Services) -> None:
+def require_go(services: Ledgers) -> None:
     """Refuses while `meltline stop` is in force. Checked before each commit and delete batch.
 
     Raises:
@@ -28,7 +28,7 @@ def require_go(services: Services) -> None:
         )
 
 
-def require_generation(services: Services) -> None:
+def require_generation(services: Ledgers) -> None:
     """Refuses when the ledger and the catalog do not belong together (design section 3).
 
     Raises:
@@ -48,7 +48,7 @@ def require_generation(services: Services) -> None:
         )
 
 
-def require_clock(services: Services) -> None:
+def require_clock(services: Ledgers) -> None:
     """Refuses a clock that lies: behind the ledger, or off the store's or the database's.
 
     Raises:

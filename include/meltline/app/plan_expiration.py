@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.observe import ObservedTable, Observation, registrations, side_files_of
+from meltline.app.observe import Observation, registrations, side_files_of
 from meltline.app.services import Services
+from meltline.app.tables import Kept, keep_sets
 from meltline.domain.files import DepartureState, FileKind, PlannedFile
-from meltline.domain.keep import KeepRequest, KeepSet, keep_set
 from meltline.domain.locations import is_odd, location_key
 from meltline.domain.names import TableName, selected
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
@@ -23,15 +23,6 @@ class Planned:
     files: tuple[PlannedFile, ...]
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A table, its policy and its keep set."""
-
-    table: ObservedTable
-    retention: Retention
-    keeps: KeepSet
-
-
 def plan_expiration(
     services: Services,
     observation: Observation,
@@ -43,7 +34,7 @@ def plan_expiration(
 ) -> list[Planned]:
     """Plans every managed table that was selected and can be read; empty plans are left out."""
     services.progress("plan expire: deciding which snapshots are kept")
-    kept = keep_sets(services, observation, as_of)
+    kept = keep_sets(services, observation.tables, as_of)
     wanted = [
         found
         for found in kept
@@ -65,31 +56,6 @@ def plan_expiration(
         if not planned.plan.is_empty:
             plans.append(planned)
     return plans if dry_run else store_plans(services, plans)
-
-
-def keep_sets(services: Services, observation: Observation, as_of: datetime) -> list[Kept]:
-    """The keep set of every readable table."""
-    sightings = services.control.sightings()
-    leased: dict[str, set[int]] = {}
-    for lease in services.control.leases(services.clock.now()):
-        leased.setdefault(lease.table_uuid, set()).add(lease.snapshot_id)
-    kept = []
-    for table in observation.tables:
-        uuid = table.state.uuid
-        retention = effective_retention(services.config.account, table.levels)
-        keeps = keep_set(
-            KeepRequest(
-                state=table.state,
-                as_of=as_of,
-                window=retention.window,
-                sightings=sightings.get(uuid, {}),
-                leased=frozenset(leased.get(uuid, ())),
-                held=table.held,
-                managed=table.managed,
-            )
-        )
-        kept.append(Kept(table, retention, keeps))
-    return kept
 
 
 def _candidates(

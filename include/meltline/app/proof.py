@@ -7,6 +7,7 @@ remains in any table's metadata, and what that refers to.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from meltline.app.membership import vouched_for
 from meltline.app.metadata import load_states
 from meltline.app.services import Services
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
@@ -66,7 +67,7 @@ def look_afresh(services: Services) -> World:
     uuids = {table.metadata_location: table.uuid for table in known}
     uuids |= {(str(t.name)): t.uuid for t in known if t.status != "gone"}
     states: list[TableState] = []
-    detached = {entry.object for entry in services.control.audit() if entry.action == "detach"}
+    detached = vouched_for(services)
     for entry, state in load_states(services.store, entries).items():
         if isinstance(state, TableState):
             states.append(state)
@@ -153,23 +154,23 @@ def _referenced(
     leaving: Collection[SnapshotKey],
 ) -> Iterable[tuple[str, str]]:
     wanted = {location_key(path): path for path in planned}
+
+    def named(path: str, by: str) -> Iterable[tuple[str, str]]:
+        if hit := wanted.get(location_key(path)):
+            yield hit, by
+
     for manifest, hits in result.hits.items():
-        for path in hits:
-            yield path, manifest
+        yield from ((path, manifest) for path in hits)
     for manifest in result.live_files:
-        if path := wanted.get(location_key(manifest)):
-            yield path, "a manifest list"
+        yield from named(manifest, "a manifest list")
     for snapshot in remaining:
-        if path := wanted.get(location_key(snapshot.manifest_list)):
-            yield path, f"snapshot {snapshot.snapshot_id}"
+        yield from named(snapshot.manifest_list, f"snapshot {snapshot.snapshot_id}")
     for state in world.states:
-        for named in (state.metadata_location, *state.metadata_log):
-            if path := wanted.get(location_key(named)):
-                yield path, f"metadata of {state.name}"
+        for path in (state.metadata_location, *state.metadata_log):
+            yield from named(path, f"metadata of {state.name}")
         for file in state.statistics:
-            key = SnapshotKey(state.uuid, file.snapshot_id)
-            if (path := wanted.get(location_key(file.path))) and key not in leaving:
-                yield path, f"statistics of {state.name}"
+            if SnapshotKey(state.uuid, file.snapshot_id) not in leaving:
+                yield from named(file.path, f"statistics of {state.name}")
 
 
 def _by_index(

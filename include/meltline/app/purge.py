@@ -16,7 +16,7 @@ from meltline.app.observe import Observation
 from meltline.app.permission import require_clock, require_generation, require_go
 from meltline.app.plan_expiration import Planned, store_plans
 from meltline.app.reproof import Reproof
-from meltline.app.services import Services
+from meltline.app.services import Ledgers, Services
 from meltline.domain.errors import ApprovalMissing, MeltlineError, PlanStale
 from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.domain.groups import Groups
@@ -24,7 +24,7 @@ from meltline.domain.names import selected
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
 from meltline.domain.quantities import format_size
 from meltline.domain.table import TableState
-from meltline.ports import AuditEntry, DeleteOutcome, Lock
+from meltline.ports import Approval, AuditEntry, DeleteOutcome, Lock
 
 BATCH = 1000
 _PROOF_LASTS = timedelta(minutes=5)
@@ -46,7 +46,8 @@ def plan_purge(
     if observation.purge_blocked:
         services.progress(f"plan purge: nothing anywhere: {observation.purge_blocked}")
         return []
-    now = services.clock.now()
+    # A preview of a day to come asks what will be due by then.
+    now = max(services.clock.now(), as_of) if dry_run else services.clock.now()
     due = services.files.departures(frozenset({DepartureState.FAILSAFE}), due_by=now)
     held = services.files.referenced_now([d.path for d in due], observation.dead)
     if held and not dry_run:
@@ -327,3 +328,11 @@ def _audit_cancelled(services: Services, paths: Sequence[str], why: str) -> None
 def resumable(services: Services) -> list[Plan]:
     """Plans of either kind that were begun and not finished."""
     return list(services.control.plans(states=[PlanState.APPLYING]))
+
+
+def approve(services: Ledgers, plans: Sequence[Plan], reason: str) -> None:
+    """Records a person's word for exactly these digests."""
+    now = services.clock.now()
+    for plan in plans:
+        services.control.save_approval(Approval(plan.id, plan.digest, services.who, reason, now))
+        services.control.add_audit(AuditEntry(now, services.who, "approve", plan.id, reason))

@@ -250,3 +250,23 @@ def record_storage(ledgers: Ledgers) -> list[StorageRow]:
     rows = storage_rows(standing_now(ledgers))
     ledgers.control.save_storage(ledgers.clock.now().date().isoformat(), rows)
     return rows
+
+
+def in_flight_bytes(ledgers: Ledgers, standing: Standing) -> dict[str, int]:
+    """Bytes under each table's prefixes that no commit has named, from a listing made now.
+
+    Side files of Hadoop's local file system (`.NAME.crc`) go with their file and do not count.
+    """
+    owners = OwnerIndex(ledgers.control.ownerships())
+    found: dict[str, int] = {}
+    seen: set[str] = set()
+    for prefix in sorted({o.prefix for o in ledgers.control.ownerships()}):
+        for stored in ledgers.store.list(prefix):
+            at = location_key(stored.path)
+            name = stored.path.rpartition("/")[2]
+            if at in seen or at in standing.files or (name[:1] == "." and name[-4:] == ".crc"):
+                continue
+            seen.add(at)
+            for uuid in owners.owners(stored.path)[:1]:
+                found[uuid] = found.get(uuid, 0) + stored.bytes
+    return found

@@ -16,7 +16,7 @@ from meltline.domain.errors import (
     Stopped,
 )
 from meltline.domain.names import TableName, selected
-from meltline.domain.plan import Plan
+from meltline.domain.plan import Plan, PlanState
 from meltline.domain.quantities import format_instant
 
 _REFUSALS = (GateNotPassed, PlanAltered, Stopped, LedgerOutOfStep)
@@ -45,6 +45,7 @@ class Summary:
     plans: dict[str, Plan] = field(default_factory=dict)
     tables: dict[str, TableResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    resume: bool = False
 
     def _change(self, table: TableName, **changes: Any) -> None:
         name = str(table)
@@ -74,6 +75,11 @@ class Summary:
         """Adds plans that were only planned."""
         self.plans.update({plan.id: plan for plan in plans})
         return self
+
+    def gated(self, plans: Sequence[Plan]) -> None:
+        """Adds plans that were judged; those that did not pass are refused."""
+        self.with_plans(plans)
+        self._refused([plan for plan in plans if plan.state is PlanState.REFUSED])
 
     def expired(self, refused: Sequence[Plan], results: Sequence[Expired]) -> None:
         """Adds what became of expiration plans."""
@@ -130,6 +136,7 @@ class Summary:
             "plans": [plan_line(plan) for plan in self.plans.values()],
             "tables": [table_line(table) for _, table in sorted(self.tables.items())],
             "notes": self.notes,
+            "resume": self.resume,
         }
 
 

@@ -28,8 +28,7 @@ class Totals:
         cls, manifests: Iterable[ManifestRef], outcomes: Mapping[str, ManifestOutcome]
     ) -> "Totals":
         """Counts from the manifest list, or from the manifests read where it has no counts."""
-        data: int | None = 0
-        deletes: int | None = 0
+        data = deletes = 0
         own: dict[int, tuple[int, int]] = {}
         for manifest in manifests:
             counts = _counts(manifest, outcomes.get(manifest.path))

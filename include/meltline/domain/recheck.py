@@ -29,11 +29,11 @@ def still_valid(plan: Plan, state: TableState, leased: Collection[int]) -> str:
         if now is None or not state.descends_from(now.snapshot_id, head):
             return f"{name} no longer descends from {head}"
     for name in plan.refs:
-        ref = state.refs.get(name)
-        if name == MAIN or ref is None:
+        leaving = state.refs.get(name)
+        if name == MAIN or leaving is None:
             return f"ref {name} cannot go"
-        limit = _age_limit(state, ref.max_ref_age_ms)
-        age = plan.as_of - state.snapshots[ref.snapshot_id].committed_at
+        limit = _age_limit(state, leaving.max_ref_age_ms)
+        age = plan.as_of - state.snapshots[leaving.snapshot_id].committed_at
         if limit is None or age.total_seconds() * 1000 <= limit:
             return f"ref {name} is not past its age any more"
     return _window_problem(plan, state, planned)

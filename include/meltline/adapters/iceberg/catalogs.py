@@ -1,6 +1,7 @@
 """Catalogs: SQL ones read row by row, all others through PyIceberg."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog import load_catalog
@@ -94,8 +95,6 @@ class LoadedTables:
     ) -> None:
         """Sets properties on a namespace and creates it when it is not there."""
         catalog = self._catalog()
-        try:
+        with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(namespace)
-        except NamespaceAlreadyExistsError:
-            pass
         catalog.update_namespace_properties(namespace, updates=dict(updates))

@@ -133,4 +133,4 @@ class _Content(InputFile):
         return True
 
     def open(self, seekable: bool = True) -> InputStream:
-        return io.BytesIO(self._content)  # type: ignore[return-value]
+        return io.BytesIO(self._content)

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, LessThan
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, LessThan, Reference
+from pyiceberg.expressions.literals import literal
 from pyiceberg.table import StaticTable
 
 from meltline.adapters.hashing import key_hash
@@ -31,7 +32,7 @@ class IcebergLedgerReader:
     def contents(self) -> LedgerContents:
         """Everything; of departures the newest row of each path. Empty before `init`."""
         tables = self._tables()
-        live = LessThan("status", 2)
+        live = LessThan(term=Reference("status"), value=literal(2))
         return LedgerContents(
             snapshots=[_snapshot(row) for row in _unique(self._rows(tables, "snapshots"))],
             manifests=[
@@ -55,7 +56,9 @@ class IcebergLedgerReader:
 
     def items(self, plan_id: str) -> Sequence[PlannedFile]:
         """A plan's items, sorted by path."""
-        rows = self._rows(self._tables(), "plan_items", EqualTo("plan_id", plan_id))
+        rows = self._rows(
+            self._tables(), "plan_items", EqualTo(term=Reference("plan_id"), value=literal(plan_id))
+        )
         files = [
             PlannedFile(r["path"], FileKind(r["kind"]), r["bytes"], r["owner"], r["due_at"])
             for r in rows

@@ -68,7 +68,7 @@ class SqlTables:
         return CatalogUnlistable(
             f"catalog {self.name} could not be listed completely",
             object=self.name,
-            expected=f"tables iceberg_tables and iceberg_namespace_properties with rows of {self._config.catalog_name}",
+            expected="a database with the tables iceberg_tables and iceberg_namespace_properties",
             found=found,
             next="nothing is deleted anywhere until it can be listed; check its uri and database",
         )

@@ -5,7 +5,7 @@ Manifests anti-join first, then hashes of locations; a collision can only keep a
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -69,6 +69,18 @@ class SparkFileLedger:
     def _write(self, table: str, frame: DataFrame, marker: str) -> None:
         writer = frame.writeTo(f"{self._namespace}.{table}")
         writer.option("snapshot-property.meltline.marker", marker).append()
+
+    def rebuild(self, readable: Collection[str]) -> None:
+        """Forgets what these tables' metadata can tell again; what others refer to stays known."""
+        snapshots = self._read("snapshots")
+        others = snapshots.where(~F.col("table_uuid").isin(list(readable)))
+        kept = [row[0] for row in _manifests_of(others).collect()]
+        wanted = "" if not kept else f" WHERE manifest_id NOT IN ({', '.join(map(str, kept))})"
+        for table in ("entries", "manifests"):
+            self._spark.sql(f"DELETE FROM {self._namespace}.{table}{wanted}")
+        names = ", ".join(f"'{uuid}'" for uuid in readable)
+        for table in ("snapshots", "side_files") if readable else ():
+            self._spark.sql(f"DELETE FROM {self._namespace}.{table} WHERE table_uuid IN ({names})")
 
     # --- the manifest index --------------------------------------------------------------------
 

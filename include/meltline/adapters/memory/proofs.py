@@ -1,0 +1,116 @@
+"""Proofs from the files alone, in this process: the gate's own reading, apart from the index."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from meltline.adapters.iceberg.evidence_reader import (
+    ListedManifest,
+    LiveFile,
+    listed_manifests,
+    live_files,
+)
+from meltline.domain.errors import MeltlineError
+from meltline.domain.locations import location_key
+from meltline.ports import ObjectStore, ProofResult, ProofSnapshot, SnapshotKey
+
+
+class MemoryProofReader:
+    """The port `ProofReader` without Spark."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def prove(self, snapshots: Sequence[ProofSnapshot], wanted: Sequence[str]) -> ProofResult:
+        """Reads everything the snapshots refer to and looks for the wanted paths in it."""
+        reading = _Reading(self._store, {location_key(path): path for path in wanted})
+        for snapshot in snapshots:
+            reading.read_list(snapshot)
+        for manifest in list(reading.asked.values()):
+            reading.read_manifest(manifest)
+        return reading.result()
+
+
+@dataclass
+class _Reading:
+    """What has been read so far."""
+
+    store: ObjectStore
+    wanted: Mapping[str, str]
+    asked: dict[str, ListedManifest] = field(default_factory=dict)
+    _manifests: dict[SnapshotKey, list[str]] = field(default_factory=dict)
+    _tables: dict[str, set[str]] = field(default_factory=dict)
+    _live: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
+    _hits: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _errors: dict[str, list[str]] = field(default_factory=dict)
+    _list_bytes: Counter[str] = field(default_factory=Counter)
+
+    def read_list(self, snapshot: ProofSnapshot) -> None:
+        """Notes which manifests a snapshot refers to."""
+        uuid, path = snapshot.table_uuid, snapshot.manifest_list
+        try:
+            if not path:
+                self._note(snapshot, self._inline(snapshot))
+                return
+            content = self.store.read(path)
+            self._note(snapshot, listed_manifests(path, content))
+            self._list_bytes[uuid] += len(content)
+        except FileNotFoundError:
+            self._errors.setdefault(uuid, []).append(f"{path} is missing")
+        except MeltlineError as odd:
+            self._errors.setdefault(uuid, []).append(f"{odd.message}: {odd.found}")
+
+    def _inline(self, snapshot: ProofSnapshot) -> list[ListedManifest]:
+        return [
+            ListedManifest(path, self.store.size(path) or 0, None)
+            for path in snapshot.inline_manifests
+        ]
+
+    def _note(self, snapshot: ProofSnapshot, manifests: Iterable[ListedManifest]) -> None:
+        named = self._manifests.setdefault(snapshot.key, [])
+        for manifest in manifests:
+            named.append(manifest.path)
+            self.asked.setdefault(manifest.path, manifest)
+            self._tables.setdefault(manifest.path, set()).add(snapshot.table_uuid)
+
+    def read_manifest(self, manifest: ListedManifest) -> None:
+        """Notes what a manifest keeps alive; an unreadable one keeps an error instead."""
+        live: tuple[LiveFile, ...] = ()
+        error = ""
+        try:
+            live = live_files(manifest, self.store.read(manifest.path))
+        except FileNotFoundError:
+            error = f"{manifest.path} is missing"
+        except MeltlineError as odd:
+            error = f"{odd.message}: {odd.found}"
+        self._live[manifest.path] = live
+        found = [self.wanted.get(location_key(file.path)) for file in live]
+        if hits := tuple(path for path in found if path is not None):
+            self._hits[manifest.path] = hits
+        for uuid in self._tables[manifest.path] if error else ():
+            self._errors.setdefault(uuid, []).append(error)
+
+    def result(self) -> ProofResult:
+        """All that was read."""
+        return ProofResult(
+            manifests={key: tuple(paths) for key, paths in self._manifests.items()},
+            live_files={path: len(live) for path, live in self._live.items()},
+            live_bytes={path: sum(f.bytes for f in live) for path, live in self._live.items()},
+            hits=self._hits,
+            errors={uuid: tuple(found) for uuid, found in self._errors.items()},
+            referenced_bytes=self._referenced(),
+        )
+
+    def _referenced(self) -> Counter[str]:
+        files: dict[str, dict[str, int]] = {}
+        total = Counter(self._list_bytes)
+        for path, tables in self._tables.items():
+            for uuid in tables:
+                total[uuid] += self.asked[path].bytes
+                sizes = files.setdefault(uuid, {})
+                for file in self._live.get(path, ()):
+                    key = location_key(file.path)
+                    sizes[key] = max(file.bytes, sizes.get(key, 0))
+        for uuid, sizes in files.items():
+            total[uuid] += sum(sizes.values())
+        return total

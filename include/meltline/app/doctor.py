@@ -1,0 +1,183 @@
+"""Doctor: everything that keeps a table out, holds a run back, or endangers files."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from meltline.app.metadata import load_state
+from meltline.app.permission import require_generation
+from meltline.app.services import Ledgers
+from meltline.app.tables import ObservedTable, is_ledger, keep_sets, observed_table
+from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.plan import PlanState
+from meltline.domain.quantities import format_instant
+from meltline.domain.table import TableState
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to know. Level is `error`, `warning` or `info`."""
+
+    level: str
+    code: str
+    object: str
+    message: str
+    fix: str
+
+
+def examine(ledgers: Ledgers) -> list[Finding]:
+    """Looks at everything that can be looked at without a JVM; the worst first."""
+    findings: list[Finding] = []
+    if not ledgers.control.is_prepared():
+        return [
+            Finding(
+                "error",
+                "not_initialised",
+                str(ledgers.config.path),
+                "the control ledger is not prepared",
+                "run `meltline init`",
+            )
+        ]
+    for check in (_ledger, _tables, _plans):
+        findings += check(ledgers)
+    order = {"error": 0, "warning": 1, "info": 2}
+    return sorted(findings, key=lambda f: (order[f.level], f.code, f.object))
+
+
+def _error(code: str, error: MeltlineError) -> Finding:
+    message = f"{error.message}: {error.found}" if error.found else error.message
+    return Finding("error", code, error.object, message, error.next)
+
+
+def _refusals(check: Callable[[Ledgers], None], ledgers: Ledgers, code: str) -> list[Finding]:
+    try:
+        check(ledgers)
+    except CatalogUnlistable:
+        return []  # found again, with its own words, among the catalogs
+    except MeltlineError as refused:
+        return [_error(code, refused)]
+    return []
+
+
+def _ledger(ledgers: Ledgers) -> list[Finding]:
+    findings = _refusals(require_generation, ledgers, "ledger_out_of_step")
+    newest = ledgers.control.newest_time()
+    now = ledgers.clock.now()
+    if newest is not None and now < newest:
+        findings.append(
+            Finding(
+                "error",
+                "clock_behind",
+                "wall clock",
+                f"the clock says {format_instant(now)}, the ledger {format_instant(newest)}",
+                "set the clock right; nothing is purged until then",
+            )
+        )
+    switch = ledgers.control.stopped()
+    if switch is not None:
+        findings.append(
+            Finding(
+                "warning",
+                "stopped",
+                "meltline stop",
+                f"{switch.who} holds everything back: {switch.reason}",
+                "`meltline go`",
+            )
+        )
+    return findings
+
+
+def _tables(ledgers: Ledgers) -> list[Finding]:
+    findings: list[Finding] = []
+    tables: list[ObservedTable] = []
+    for catalog in ledgers.catalogs.values():
+        try:
+            listing = catalog.listing()
+        except CatalogUnlistable as refused:
+            findings.append(_error("catalog_unlistable", refused))
+            continue
+        for entry in listing.entries:
+            if is_ledger(ledgers, entry.name):
+                continue
+            try:
+                state = load_state(ledgers.store, entry.name, entry.metadata_location)
+                tables.append(observed_table(ledgers, state, listing))
+            except MeltlineError as refused:
+                findings.append(_error("table_unreadable", refused))
+    findings += _known(ledgers)
+    findings += _policies(ledgers, tables)
+    sharing = {uuid for pair in ledgers.control.sharing() for uuid in pair}
+    for table in tables:
+        findings += _who_else_deletes(table.state, table.state.uuid in sharing)
+    return findings
+
+
+def _known(ledgers: Ledgers) -> Iterable[Finding]:
+    for table in ledgers.control.tables():
+        if table.status == "unreadable":
+            yield Finding(
+                "error",
+                "table_skipped",
+                str(table.name),
+                table.error,
+                "restore what is missing; until then nothing of its group is touched",
+            )
+        elif table.status == "gone":
+            yield Finding(
+                "warning",
+                "table_gone",
+                str(table.name),
+                f"it left its catalog (noticed {format_instant(table.observed_at)}); "
+                "its files are kept",
+                "register it again, or leave it: nothing of it is deleted",
+            )
+
+
+def _policies(ledgers: Ledgers, tables: list[ObservedTable]) -> Iterable[Finding]:
+    for kept in keep_sets(ledgers, tables, ledgers.clock.now()):
+        for warning in kept.retention.warnings:
+            yield Finding(
+                "warning",
+                "policy_out_of_range",
+                str(kept.table.state.name),
+                warning,
+                "set a value inside the profile's limits",
+            )
+
+
+def _who_else_deletes(state: TableState, shares: bool) -> Iterable[Finding]:
+    name = str(state.name)
+    if state.engine_deletes_metadata:
+        yield Finding(
+            "info",
+            "engine_deletes_metadata",
+            name,
+            "its engine deletes old metadata files itself; Meltline leaves them alone",
+            "unset write.metadata.delete-after-commit.enabled to have them kept in failsafe",
+        )
+    if shares and state.properties.get("gc.enabled", "true").strip().lower() != "false":
+        yield Finding(
+            "warning",
+            "shared_files_unguarded",
+            name,
+            "it shares files with another table, and other tools may still expire or purge it",
+            "set gc.enabled=false on it",
+        )
+
+
+def _plans(ledgers: Ledgers) -> Iterable[Finding]:
+    for plan in ledgers.control.plans(states=[PlanState.APPLYING]):
+        yield Finding(
+            "warning",
+            "plan_unfinished",
+            plan.id,
+            f"a {plan.kind} of {plan.table} was begun and not finished",
+            "the next run finishes it",
+        )
+    for plan in ledgers.control.plans(states=[PlanState.REFUSED], limit=20):
+        yield Finding(
+            "info",
+            "plan_refused",
+            plan.id,
+            f"{plan.table}: {plan.note}",
+            f"`meltline gate {plan.id}` judges it again",
+        )

@@ -1,0 +1,164 @@
+"""Explain: why a file or snapshot is kept, and until when."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.report import Standing, standing_now
+from meltline.app.services import Ledgers
+from meltline.app.tables import Kept, find_table, keep_sets, read_tables
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.files import DepartureState
+from meltline.domain.locations import location_key
+from meltline.domain.names import TableName
+from meltline.domain.storage import Stage
+from meltline.ports import SnapshotKey
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why something is kept.
+
+    Attributes:
+        path: The file; for a snapshot `table@id`.
+        stage: Its stage; empty where it is kept in the metadata only.
+        keep_reasons: Every reason, in the words of the design.
+        referenced_by: Snapshots (`table@id`), refs or metadata that name it.
+        since: From when it has been in that stage.
+        due_at: When it may be purged, or, for a snapshot, when its window ends.
+    """
+
+    path: str
+    stage: str
+    keep_reasons: tuple[str, ...]
+    referenced_by: tuple[str, ...]
+    since: datetime | None
+    due_at: datetime | None
+
+
+def explain_path(ledgers: Ledgers, path: str) -> Explanation:
+    """Why a file is where it is.
+
+    Raises:
+        UsageInvalid: No commit that Meltline has seen ever named it.
+    """
+    contents = ledgers.reader.contents()
+    standing = standing_now(ledgers)
+    at = location_key(path)
+    departed = {location_key(d.path): d for d in contents.departures}.get(at)
+    file = standing.files.get(at) or standing.foreign.get(at)
+    if file is None:
+        raise UsageInvalid(
+            f"{path} is not known",
+            object=path,
+            expected="a file that some commit, or a table's metadata, has named",
+            found="no row of the ledger names it",
+            next="`meltline observe` takes in new commits; a writer may yet commit it",
+        )
+    kept = _kept(ledgers)
+    reasons = sorted({r for key in file.snapshots for r in _reasons(kept, key)})
+    if not file.snapshots and file.tables:
+        reasons = ["metadata log" if file.stage is Stage.HISTORICAL else "current metadata"]
+    since, due_at = _times(kept, file.snapshots), None
+    if departed is not None and file.stage in (Stage.FAILSAFE, Stage.DELETED):
+        since, due_at = departed.departed_at, departed.due_at
+        reasons = ["failsafe"] if file.stage is Stage.FAILSAFE else []
+        if departed.state is DepartureState.DELETED:
+            since = departed.recorded_at
+    foreign = at in standing.foreign
+    return Explanation(
+        path=file.path,
+        stage="foreign" if foreign else str(file.stage),
+        keep_reasons=tuple(["foreign", *reasons] if foreign else reasons),
+        referenced_by=tuple(_named(standing, file.snapshots, file.tables)),
+        since=since,
+        due_at=due_at,
+    )
+
+
+def explain_table(
+    ledgers: Ledgers, name: TableName, snapshot_id: int | None = None
+) -> list[Explanation]:
+    """The same per snapshot of a table, newest first; or of one snapshot.
+
+    Raises:
+        TableNotFound: There is no such table.
+        UsageInvalid: The table has no such snapshot.
+    """
+    kept = next(
+        k for k in keep_sets(ledgers, [find_table(read_tables(ledgers), name)], _now(ledgers))
+    )
+    state = kept.table.state
+    wanted = sorted(state.snapshots.values(), key=lambda s: s.committed_at, reverse=True)
+    if snapshot_id is not None:
+        wanted = [s for s in wanted if s.snapshot_id == snapshot_id]
+        if not wanted:
+            raise UsageInvalid(
+                f"{name} has no snapshot {snapshot_id}",
+                object=str(name),
+                expected="one of " + ", ".join(str(s) for s in sorted(state.snapshots)[:8]),
+                found=str(snapshot_id),
+                next=f"`meltline explain {name}` lists them",
+            )
+    return [_snapshot(kept, snapshot.snapshot_id) for snapshot in wanted]
+
+
+def _snapshot(kept: Kept, snapshot_id: int) -> Explanation:
+    state, keeps = kept.table.state, kept.keeps
+    end = keeps.superseded_at[snapshot_id]
+    window = kept.retention.window
+    refs = [name for name, ref in state.refs.items() if ref.snapshot_id == snapshot_id]
+    reasons = tuple(str(reason) for reason in keeps.reasons.get(snapshot_id, ()))
+    return Explanation(
+        path=f"{state.name}@{snapshot_id}",
+        stage=str(Stage.ACTIVE if end is None else Stage.HISTORICAL) if reasons else "expired",
+        keep_reasons=reasons,
+        referenced_by=tuple(sorted(refs)),
+        since=end or state.snapshots[snapshot_id].committed_at,
+        due_at=None if end is None or window is None else end + window,
+    )
+
+
+def _now(ledgers: Ledgers) -> datetime:
+    return ledgers.clock.now()
+
+
+def _kept(ledgers: Ledgers) -> Mapping[str, Sequence[Kept]]:
+    found: dict[str, list[Kept]] = {}
+    for kept in keep_sets(ledgers, read_tables(ledgers), _now(ledgers)):
+        found.setdefault(kept.table.state.uuid, []).append(kept)
+    return found
+
+
+def _reasons(kept: Mapping[str, Sequence[Kept]], key: SnapshotKey) -> set[str]:
+    return {
+        str(reason)
+        for one in kept.get(key.table_uuid, ())
+        for reason in one.keeps.reasons.get(key.snapshot_id, ())
+    }
+
+
+def _times(kept: Mapping[str, Sequence[Kept]], keys: set[SnapshotKey]) -> datetime | None:
+    """Since the commit that brought it, while a head has it; else since the last one had it."""
+    ends: list[datetime] = []
+    starts: list[datetime] = []
+    current = False
+    for key in keys:
+        for one in kept.get(key.table_uuid, ()):
+            if key.snapshot_id in one.keeps.superseded_at:
+                end = one.keeps.superseded_at[key.snapshot_id]
+                current = current or end is None
+                ends += [end] if end else []
+                starts.append(one.table.state.snapshots[key.snapshot_id].committed_at)
+    if current:
+        return min(starts)
+    return max(ends, default=None)
+
+
+def _named(standing: Standing, keys: set[SnapshotKey], uuids: set[str]) -> list[str]:
+    if keys:
+        return sorted(
+            f"{standing.names.get(key.table_uuid, key.table_uuid)}@{key.snapshot_id}"
+            for key in keys
+        )
+    return sorted(str(standing.names.get(uuid, uuid)) for uuid in uuids)

@@ -1,0 +1,111 @@
+"""The chain cut into the steps that Airflow runs one by one. State between them is the ledgers'."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from meltline.app.lifecycle import (
+    APPLICABLE,
+    RunRequest,
+    expire_step,
+    gate_step,
+    observe_step,
+    plan_purge_step,
+    purge_step,
+)
+from meltline.app.observe import observe
+from meltline.app.permission import require_generation
+from meltline.app.plan_expiration import plan_expiration
+from meltline.app.purge import approve, plan_purge, resumable
+from meltline.app.report import record_storage
+from meltline.app.services import Services
+from meltline.app.summary import Summary
+from meltline.domain.plan import Plan, PlanKind, PlanState
+
+
+@dataclass(frozen=True)
+class StepRequest:
+    """A run's request, and what one step of it needs beside."""
+
+    run: RunRequest
+    kind: PlanKind = PlanKind.EXPIRE
+    approve: str = ""
+
+
+Step = Callable[[Services, StepRequest, Summary], None]
+
+
+def run_step(name: str, services: Services, request: StepRequest) -> Summary:
+    """Runs one step of the chain by name, and says what it did."""
+    summary = Summary(request.run.run_id, request.run.as_of)
+    STEPS[name](services, request, summary)
+    return summary
+
+
+def _plans(
+    services: Services, request: StepRequest, kind: PlanKind, *states: PlanState
+) -> list[Plan]:
+    """This run's plans of a kind, and those an earlier run began and did not finish."""
+    own = services.control.plans(run_id=request.run.run_id, states=states)
+    begun = resumable(services)
+    return list({p.id: p for p in (*own, *begun) if p.kind is kind}.values())
+
+
+def _observe(services: Services, request: StepRequest, summary: Summary) -> None:
+    observe_step(services, request.run, summary)
+
+
+def _plan_expiration(services: Services, request: StepRequest, summary: Summary) -> None:
+    run = request.run
+    require_generation(services)
+    planned = plan_expiration(
+        services, observe(services), run_id=run.run_id, as_of=run.as_of, tables=run.tables,
+        dry_run=run.dry_run,
+    )  # fmt: skip
+    summary.with_plans([p.plan for p in planned])
+    summary.resume = any(p.kind is PlanKind.EXPIRE for p in resumable(services))
+
+
+def _gate(services: Services, request: StepRequest, summary: Summary) -> None:
+    gateable = _plans(services, request, request.kind, PlanState.PLANNED, PlanState.PASSED)
+    judged = gate_step(services, gateable, request.kind)
+    summary.gated(judged)
+
+
+def _expire(services: Services, request: StepRequest, summary: Summary) -> None:
+    plans = _plans(services, request, PlanKind.EXPIRE, *APPLICABLE)
+    expire_step(services, request.run, plans, summary)
+
+
+def _plan_purge(services: Services, request: StepRequest, summary: Summary) -> None:
+    run = request.run
+    if run.dry_run:
+        planned = plan_purge(
+            services, observe(services), run_id=run.run_id, as_of=run.as_of, tables=run.tables,
+            dry_run=True,
+        )  # fmt: skip
+    else:
+        planned = plan_purge_step(services, run)
+    summary.with_plans([p.plan for p in planned])
+    summary.resume = any(p.kind is PlanKind.PURGE for p in resumable(services))
+
+
+def _purge(services: Services, request: StepRequest, summary: Summary) -> None:
+    plans = _plans(services, request, PlanKind.PURGE, *APPLICABLE)
+    if request.approve:
+        approve(services, plans, request.approve)
+    purge_step(services, plans, summary)
+
+
+def _report(services: Services, _: StepRequest, __: Summary) -> None:
+    record_storage(services)
+
+
+STEPS: Mapping[str, Step] = {
+    "observe": _observe,
+    "plan_expiration": _plan_expiration,
+    "gate": _gate,
+    "expire": _expire,
+    "plan_purge": _plan_purge,
+    "purge": _purge,
+    "report": _report,
+}

@@ -1,0 +1,118 @@
+"""Tables as steps and commands look at them: state, the properties around it, the keep set."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.metadata import load_states
+from meltline.app.services import Ledgers
+from meltline.domain.errors import TableNotFound
+from meltline.domain.keep import KeepRequest, KeepSet, keep_set
+from meltline.domain.names import TableName
+from meltline.domain.policy import HOLD, Retention, effective_retention, is_enabled
+from meltline.domain.table import TableState
+from meltline.ports import CatalogListing
+
+DROPPED_NAMESPACE = "meltline_dropped"
+
+
+@dataclass(frozen=True)
+class ObservedTable:
+    """A readable, complete table and the properties around it, nearest first."""
+
+    state: TableState
+    levels: tuple[tuple[str, Mapping[str, str]], ...]
+    managed: bool
+
+    @property
+    def held(self) -> bool:
+        """Whether a hold lies on the table or a namespace of it."""
+        return any(properties.get(HOLD, "").strip() for _, properties in self.levels)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A table, its policy and its keep set."""
+
+    table: ObservedTable
+    retention: Retention
+    keeps: KeepSet
+
+
+def is_ledger(ledgers: Ledgers, name: TableName) -> bool:
+    """Whether it is one of the file ledger's own tables."""
+    config = ledgers.config
+    return name.catalog == config.hot and name.namespace == (config.ledger_namespace,)
+
+
+def observed_table(ledgers: Ledgers, state: TableState, listing: CatalogListing) -> ObservedTable:
+    """Puts a table together with the properties of its namespaces and the account."""
+    namespace = state.name.namespace
+    levels: list[tuple[str, Mapping[str, str]]] = [(str(state.name), state.properties)]
+    for depth in range(len(namespace), 0, -1):
+        properties = listing.namespaces.get(namespace[:depth], {})
+        levels.append((".".join((state.name.catalog, *namespace[:depth])), properties))
+    account = listing.namespaces.get((ledgers.config.ledger_namespace,), {})
+    levels.append(("account", account))
+    managed = (
+        state.name.catalog == ledgers.config.hot
+        and not ledgers.catalogs[state.name.catalog].observe_only
+        and namespace[0] != DROPPED_NAMESPACE
+        and is_enabled(levels)
+    )
+    return ObservedTable(state, tuple(levels), managed)
+
+
+def read_tables(ledgers: Ledgers) -> list[ObservedTable]:
+    """Every readable table of every catalog that can be listed, without ingesting anything."""
+    tables = []
+    for catalog in ledgers.catalogs.values():
+        listing = catalog.listing()
+        entries = [entry for entry in listing.entries if not is_ledger(ledgers, entry.name)]
+        for state in load_states(ledgers.store, entries).values():
+            if isinstance(state, TableState):
+                tables.append(observed_table(ledgers, state, listing))
+    return sorted(tables, key=lambda table: table.state.name)
+
+
+def find_table(tables: Sequence[ObservedTable], name: TableName) -> ObservedTable:
+    """The table of that name.
+
+    Raises:
+        TableNotFound: There is none that can be read.
+    """
+    for table in tables:
+        if table.state.name == name:
+            return table
+    raise TableNotFound(
+        f"no readable table {name}",
+        object=str(name),
+        expected=", ".join(str(table.state.name) for table in tables[:8]) or "a table",
+        found=str(name),
+        next="check the name; `meltline doctor` names tables that cannot be read",
+    )
+
+
+def keep_sets(ledgers: Ledgers, tables: Sequence[ObservedTable], as_of: datetime) -> list[Kept]:
+    """The keep set of each table."""
+    sightings = ledgers.control.sightings()
+    leased: dict[str, set[int]] = {}
+    for lease in ledgers.control.leases(ledgers.clock.now()):
+        leased.setdefault(lease.table_uuid, set()).add(lease.snapshot_id)
+    kept = []
+    for table in tables:
+        uuid = table.state.uuid
+        retention = effective_retention(ledgers.config.account, table.levels)
+        keeps = keep_set(
+            KeepRequest(
+                state=table.state,
+                as_of=as_of,
+                window=retention.window,
+                sightings=sightings.get(uuid, {}),
+                leased=frozenset(leased.get(uuid, ())),
+                held=table.held,
+                managed=table.managed,
+            )
+        )
+        kept.append(Kept(table, retention, keeps))
+    return kept

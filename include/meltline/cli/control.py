@@ -1,0 +1,95 @@
+"""Commands that decide: stop, go, attach, detach."""
+
+from typing import Annotated
+
+import typer
+
+from meltline.app.membership import attach as attach_table
+from meltline.app.membership import detach as detach_table
+from meltline.cli.options import AsJson, ConfigPath, DryRun, wire
+from meltline.cli.output import console, print_json
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.names import TableName
+from meltline.ports import AuditEntry, StopSwitch
+
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="catalog.namespace.table")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands."""
+    app.command()(stop)
+    app.command()(go)
+    app.command()(attach)
+    app.command()(detach)
+
+
+def stop(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    reason: Annotated[str, typer.Option("--reason", help="why, for those who find it")] = "",
+) -> int:
+    """Hold back every destructive step on all machines, from the next commit or batch on."""
+    ledgers = wire(config).ledgers()
+    now = ledgers.clock.now()
+    switch = StopSwitch(ledgers.who, reason, now)
+    ledgers.control.set_stop(switch)
+    ledgers.control.add_audit(AuditEntry(now, ledgers.who, "stop", "everything", reason))
+    _answer(as_json, {"stopped": True, "who": switch.who, "reason": reason, "at": now}, "Stopped.")
+    return 0
+
+
+def go(config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """Let destructive steps go on again."""
+    ledgers = wire(config).ledgers()
+    now = ledgers.clock.now()
+    ledgers.control.set_stop(None)
+    ledgers.control.add_audit(AuditEntry(now, ledgers.who, "go", "everything"))
+    _answer(as_json, {"stopped": False, "who": ledgers.who, "at": now}, "Going on.")
+    return 0
+
+
+def attach(
+    table: TableArgument,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Put a table under Meltline's care again."""
+    name = _name(table)
+    ledgers = wire(config).ledgers()
+    if not dry_run:
+        attach_table(ledgers, name)
+    _answer(as_json, {"table": name, "managed": True, "dry_run": dry_run}, f"{name}: attached.")
+    return 0
+
+
+def detach(
+    table: TableArgument,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Leave a table alone: its references still count, nothing of it changes."""
+    name = _name(table)
+    ledgers = wire(config).ledgers()
+    if not dry_run:
+        detach_table(ledgers, name)
+    _answer(as_json, {"table": name, "managed": False, "dry_run": dry_run}, f"{name}: detached.")
+    return 0
+
+
+def _name(text: str) -> TableName:
+    try:
+        return TableName.parse(text)
+    except ValueError as odd:
+        raise UsageInvalid(
+            f"{text} is not a table's name", object=text, expected="catalog.namespace.table",
+            found=text, next=str(odd),
+        ) from odd  # fmt: skip
+
+
+def _answer(as_json: bool, document: dict[str, object], line: str) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        console().print(line)

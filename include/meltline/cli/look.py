@@ -1,0 +1,180 @@
+"""Commands that only look, without a JVM: storage, show, explain, doctor."""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from meltline.app.doctor import examine
+from meltline.app.explain import Explanation, explain_path, explain_table
+from meltline.app.report import in_flight_bytes, standing_at, standing_now, storage_rows
+from meltline.app.services import Ledgers
+from meltline.app.summary import plan_document
+from meltline.cli.chain import PlanName, print_plans
+from meltline.cli.options import AsJson, AsOf, ConfigPath, Tables, globs, instant, wire
+from meltline.cli.output import console, plain, print_json, print_rows
+from meltline.domain.errors import SetupMissing, UsageInvalid
+from meltline.domain.names import TableName, selected
+from meltline.domain.quantities import format_instant, format_size
+from meltline.domain.storage import StorageRow
+
+_SNAPSHOT = re.compile(r"^(?P<table>.+)@(?P<snapshot>-?\d+)$")
+_BY: dict[str, Callable[[TableName], str]] = {
+    "table": str,
+    "namespace": lambda name: str(name).rsplit(".", 1)[0],
+    "catalog": lambda name: name.catalog,
+}
+_BYTES = (
+    "active_bytes", "historical_bytes", "retained_for_clone_bytes", "failsafe_bytes",
+    "deleted_bytes", "foreign_bytes", "in_flight_bytes",
+)  # fmt: skip
+show_app = typer.Typer(help="Show what is stored.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands."""
+    app.add_typer(show_app, name="show")
+    show_app.command("plan")(show_plan)
+    app.command()(storage)
+    app.command()(explain)
+    app.command()(doctor)
+
+
+def _ledgers(ledgers: Ledgers) -> Ledgers:
+    if not ledgers.control.is_prepared():
+        raise SetupMissing(
+            "the ledgers are not prepared",
+            object=str(ledgers.config.path),
+            expected="a control ledger that `meltline init` has prepared",
+            found="none",
+            next="run `meltline init`",
+        )
+    return ledgers
+
+
+def show_plan(
+    plan: PlanName,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    items: Annotated[bool, typer.Option("--items", help="list every file")] = False,
+) -> int:
+    """A stored plan, and with --items every file of it."""
+    ledgers = _ledgers(wire(config).ledgers())
+    found = ledgers.control.plan(plan)
+    document: dict[str, Any] = plan_document(found)
+    files = ledgers.reader.items(found.id) if items else []
+    if items:
+        document["items"] = [plain(file) for file in files]
+    if as_json:
+        print_json(document)
+        return 0
+    print_plans([found])
+    if found.note:
+        console().print(found.note)
+    if items:
+        rows = [[f.path, str(f.kind), format_size(f.bytes)] for f in files]
+        print_rows("", ("path", "kind", "bytes"), rows)
+    return 0
+
+
+def storage(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    tables: Tables = "",
+    as_of: AsOf = None,
+    by: Annotated[str, typer.Option("--by", help="table, namespace or catalog")] = "table",
+    listing: Annotated[
+        bool, typer.Option("--listing", help="list the store too, for files in flight")
+    ] = False,
+) -> int:
+    """Storage by stage: what is active, historical, kept for clones, waiting, gone."""
+    if by not in _BY:
+        raise UsageInvalid(
+            f"--by {by} is not known", object="--by", expected=", ".join(_BY), found=by,
+            next="choose one of them",
+        )  # fmt: skip
+    ledgers = _ledgers(wire(config).ledgers())
+    moment = instant(as_of)
+    if moment is None:
+        standing = standing_now(ledgers)
+    else:
+        standing = standing_at(ledgers, ledgers.reader.contents(), moment)
+    flying = in_flight_bytes(ledgers, standing) if listing else None
+    rows = [r for r in storage_rows(standing, flying) if selected(r.table, globs(tables))]
+    document = _summed(rows, by)
+    if as_json:
+        print_json({"rows": document})
+        return 0
+    shown = [
+        [line["table"], *("-" if line[b] is None else format_size(line[b]) for b in _BYTES)]
+        for line in document
+    ]
+    heads = (by, *(column.removesuffix("_bytes").replace("_", " ") for column in _BYTES))
+    print_rows(f"Storage at {format_instant(standing.at)}", heads, shown)
+    return 0
+
+
+def _summed(rows: list[StorageRow], by: str) -> list[dict[str, Any]]:
+    sums: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        line = plain(row)
+        name = _BY[by](row.table)
+        into = sums.setdefault(name, {"table": name, **dict.fromkeys(_BYTES, 0)})
+        for column in _BYTES:
+            value = line[column]
+            into[column] = None if value is None or into[column] is None else into[column] + value
+        into["computed_at"] = line["computed_at"]
+    return [sums[name] for name in sorted(sums)]
+
+
+def explain(
+    what: Annotated[str, typer.Argument(metavar="PATH | TABLE | TABLE@SNAPSHOT")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Why a file, a table's snapshots, or one snapshot is kept, and until when."""
+    ledgers = _ledgers(wire(config).ledgers())
+    found = _explain(ledgers, what)
+    if as_json:
+        print_json(found if isinstance(found, Explanation) else {"snapshots": found})
+        return 0
+    rows = [
+        [e.path, e.stage, ", ".join(e.keep_reasons) or "-", ", ".join(e.referenced_by[:3]) or "-",
+         format_instant(e.since) if e.since else "-", format_instant(e.due_at) if e.due_at else "-"]
+        for e in (found if isinstance(found, list) else [found])
+    ]  # fmt: skip
+    print_rows("", ("path", "stage", "kept because", "named by", "since", "until"), rows)
+    return 0
+
+
+def _explain(ledgers: Ledgers, what: str) -> Explanation | list[Explanation]:
+    if "/" in what:
+        return explain_path(ledgers, what)
+    snapshot = _SNAPSHOT.match(what)
+    try:
+        name = TableName.parse(snapshot["table"] if snapshot else what)
+    except ValueError as odd:
+        raise UsageInvalid(
+            f"{what} is neither a path nor a table",
+            object=what,
+            expected="a path, catalog.namespace.table, or catalog.namespace.table@snapshot",
+            found=what,
+            next=str(odd),
+        ) from odd
+    if snapshot:
+        return explain_table(ledgers, name, int(snapshot["snapshot"]))[0]
+    return explain_table(ledgers, name)
+
+
+def doctor(config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """Everything that keeps a table out, holds a run back, or endangers files."""
+    findings = examine(wire(config).ledgers())
+    if as_json:
+        print_json({"findings": findings})
+    elif not findings:
+        console().print("Nothing to report.")
+    else:
+        rows = [[f.level, f.code, f.object, f.message, f.fix] for f in findings]
+        print_rows("", ("level", "code", "object", "message", "fix"), rows)
+    return 1 if any(finding.level == "error" for finding in findings) else 0

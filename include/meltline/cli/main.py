@@ -1,0 +1,68 @@
+"""`meltline`: one command to see storage by stage, plan, gate, apply, explain, stop and go."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+from typer.exceptions import TyperException
+
+from meltline.cli import chain, control, look
+from meltline.cli.output import print_error
+from meltline.domain.errors import MeltlineError, UsageInvalid
+
+app = typer.Typer(
+    name="meltline",
+    help="Decides what melts, and when: the storage lifecycle of Apache Iceberg tables.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for group in (control, chain, look):
+    group.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a command and exits with its code: 0 done, 1 failed, 2 usage, 3 refused, 4 skipped."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(run(words))
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs a command and returns its exit code; every error is printed here, once."""
+    as_json = "--json" in words
+    try:
+        code = app(list(words), standalone_mode=False, prog_name="meltline")
+        return code if isinstance(code, int) else 0
+    except MeltlineError as error:
+        print_error(error, as_json=as_json)
+        return error.exit_code
+    except typer.Exit as ended:
+        return int(ended.exit_code)
+    except typer.Abort:
+        return 1
+    except TyperException as wrong:
+        said = getattr(wrong, "format_message", lambda: str(wrong))()
+        usage = UsageInvalid(said, object="command line", next="`meltline COMMAND --help`")
+        print_error(usage, as_json=as_json)
+        return usage.exit_code
+    except Exception as unforeseen:
+        if os.environ.get("MELTLINE_DEBUG"):
+            raise
+        print_error(_unforeseen(unforeseen), as_json=as_json)
+        return 1
+
+
+def _unforeseen(error: Exception) -> MeltlineError:
+    first = (str(error).splitlines() or [""])[0]
+    return MeltlineError(
+        "something went wrong that Meltline did not foresee; nothing more was done",
+        object=type(error).__name__,
+        found=first[:500],
+        next="run again: every step is safe to repeat; MELTLINE_DEBUG=1 shows the whole trace",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""What commands print: one document on stdout with `--json`, else a few clear lines."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from meltline.domain.errors import MeltlineError
+from meltline.domain.names import TableName
+from meltline.domain.quantities import format_instant
+
+
+def plain(value: Any) -> Any:
+    """Turns facts into JSON: instants in UTC with Z, names as Spark SQL writes them."""
+    if isinstance(value, datetime):
+        return format_instant(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, TableName):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, str) or value is None or isinstance(value, (bool, int, float)):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, (Sequence, set, frozenset)):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def print_json(document: Any) -> None:
+    """The one document of a command."""
+    print(json.dumps(plain(document), indent=2, ensure_ascii=False))
+
+
+def console() -> Console:
+    """Where answers for people go."""
+    # A pipe has no width: lines stay whole for grep.
+    width = None if sys.stdout.isatty() else 400
+    return Console(file=sys.stdout, highlight=False, width=width)
+
+
+def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table for people; numbers to the right."""
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for position, column in enumerate(columns):
+        numeric = bool(rows) and all(_is_number(row[position]) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def _is_number(text: str) -> bool:
+    return bool(text) and (text[0].isdigit() or text == "-")
+
+
+def print_error(error: MeltlineError, *, as_json: bool) -> None:
+    """An error: on stdout as the answer's document with `--json`, else on stderr in full."""
+    if as_json:
+        print_json({"error": error.as_json()})
+        return
+    lines = [f"{error.type}: {error.message}"]
+    for label in ("object", "expected", "found", "next"):
+        text = getattr(error, label)
+        if text:
+            lines.append(f"  {label + ':':10}{text}")
+    print("\n".join(lines), file=sys.stderr)

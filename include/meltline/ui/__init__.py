@@ -1,0 +1,1 @@
+"""How Airflow sees Meltline: the operator behind each step, the `as_of` rule, the verdict."""

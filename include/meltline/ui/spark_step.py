@@ -1,0 +1,173 @@
+"""One step of the lifecycle as an Airflow task: a Spark app whose summary becomes the XCom."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Connection, Context, Variable
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+)
+
+from meltline.domain.errors import MeltlineError, SetupMissing
+from meltline.ui.request import Request
+
+CONFIG = "MELTLINE_CONFIG"
+CONFIG_VARIABLE = "meltline_config"
+_INCLUDE = Path(__file__).parents[2]
+
+
+class SparkStep(SparkSubmitOperator):
+    """Submits one of the Spark apps for the run it is part of, and returns the app's summary.
+
+    Only the path of `meltline.yaml` travels on the command line: the app derives its catalogs from
+    there, so no secret reaches a process list, a log or XCom. Driver and task share a machine
+    (client mode), because the configuration and the summary are files. The app exits non-zero only
+    when it failed as a whole; tables that were skipped or refused stand in its summary.
+
+    Args:
+        application: The app's file.
+        arguments: Further words for this app alone.
+        plans_of: The task whose plans this step works on; without plans there, it is skipped.
+        previews: Whether the step is part of a dry run.
+        approvable: Whether a person's approval is passed on to the app.
+        conn_id: The Spark connection. It must exist: without one the provider would submit to
+            YARN and say nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        application: str | Path,
+        arguments: Sequence[str] = (),
+        plans_of: str = "",
+        previews: bool = False,
+        approvable: bool = False,
+        conn_id: str = "spark_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            application=str(application),
+            conn_id=conn_id,
+            deploy_mode="client",
+            name=f"meltline {kwargs['task_id']}",
+            **kwargs,
+        )
+        self.conn_id = conn_id
+        self.arguments = tuple(arguments)
+        self.plans_of = plans_of
+        self.previews = previews
+        self.approvable = approvable
+
+    def execute(self, context: Context) -> Mapping[str, Any]:  # type: ignore[override]
+        """Runs the app and returns its summary.
+
+        Raises:
+            AirflowSkipException: There is nothing for this step to do.
+            AirflowFailException: It cannot be done, and trying again would not change that.
+        """
+        with _for_good():
+            request = Request.of(context, os.environ)
+            self._skip_without_work(request, context)
+            self._prepare()
+            with TemporaryDirectory(prefix="meltline-") as folder:
+                summary = Path(folder, "summary.json")
+                self.application_args = [
+                    *request.arguments(self._config(), str(summary)),
+                    *self.arguments,
+                    *([f"--approve={request.approval}"] if self.approves(request) else []),
+                ]
+                super().execute(context)
+                return _read(summary, self.application)
+
+    def approves(self, request: Request) -> bool:
+        """Whether this step is told that a person approved what is above the limit."""
+        return self.approvable and bool(request.approval)
+
+    def _skip_without_work(self, request: Request, context: Context) -> None:
+        if request.dry_run and not self.previews:
+            raise AirflowSkipException("a dry run changes nothing")
+        if not self.plans_of:
+            return
+        planned = context["ti"].xcom_pull(task_ids=self.plans_of)
+        # A plan step that said nothing (marked as done by hand, say) proves nothing: go and look.
+        if planned is not None and not planned.get("plans") and not planned.get("resume"):
+            raise AirflowSkipException(f"{self.plans_of} planned nothing")
+
+    def _prepare(self) -> None:
+        # Here and not above: parsing the DAG must not import Spark.
+        from meltline.adapters.spark.session import jar_paths, java_options  # noqa: PLC0415
+
+        self._require_connection()
+        self.jars = ",".join(jar_paths(os.environ))
+        self.conf = {
+            "spark.driver.extraJavaOptions": java_options(),
+            "spark.ui.enabled": "false",
+            **(self.conf or {}),
+        }
+        python_path = [str(_INCLUDE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.env_vars = {
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(python_path),
+            **(self.env_vars or {}),
+        }
+
+    def _require_connection(self) -> None:
+        try:
+            Connection.get(self.conn_id)
+        except AirflowNotFoundException as missing:
+            raise SetupMissing(
+                f"there is no Airflow connection {self.conn_id}",
+                object=self.conn_id,
+                expected="a connection of type spark: local[*], or a cluster",
+                found="none, which would have meant YARN",
+                next=f"add it, or set AIRFLOW_CONN_{self.conn_id.upper()}="
+                """'{"conn_type": "spark", "host": "local[*]"}'""",
+            ) from missing
+
+    def _config(self) -> str:
+        path = os.environ.get(CONFIG) or Variable.get(CONFIG_VARIABLE, default=None)
+        if not path:
+            raise SetupMissing(
+                "no task knows where meltline.yaml is",
+                object=CONFIG,
+                expected="its path",
+                found="nothing",
+                next=f"set {CONFIG} for the workers, or the Airflow variable {CONFIG_VARIABLE}",
+            )
+        return str(path)
+
+
+@contextmanager
+def _for_good() -> Iterator[None]:
+    """What Meltline refuses here would be refused again: no retry, and its next step is named."""
+    try:
+        yield
+    except MeltlineError as refused:
+        raise AirflowFailException(
+            f"{refused.message}; expected {refused.expected}, found {refused.found}."
+            f" Next: {refused.next}"
+        ) from refused
+
+
+def _read(summary: Path, application: str) -> Mapping[str, Any]:
+    """An app that exits 0 and leaves no summary has proved nothing."""
+    try:
+        document = json.loads(summary.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as odd:
+        raise AirflowFailException(
+            f"{application} ended without a readable summary: {odd}"
+        ) from odd
+    if not isinstance(document, dict):
+        raise AirflowFailException(
+            f"{application} left a summary that is no document: {document!r}"
+        )
+    return document

@@ -1,0 +1,87 @@
+"""The last task: what the run came to, and by name whatever it left undone."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.sdk import BaseXCom, Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from meltline.app.summary import merge
+
+_LOG = logging.getLogger(__name__)
+
+_WRONG = ("skipped", "refused", "failed")
+_UNFINISHED = ("planned", "passed", "applying")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run came to.
+
+    Attributes:
+        document: All its steps' summaries as one, in the words of `meltline run --json`.
+        complaints: A line for everything that did not go as planned; none is success.
+    """
+
+    document: Mapping[str, Any]
+    complaints: tuple[str, ...]
+
+
+def judge(
+    summaries: Sequence[Mapping[str, Any]], states: Mapping[str, str], *, dry_run: bool = False
+) -> Verdict:
+    """Names every table that was skipped, refused or failed, and every task that failed.
+
+    A plan that nobody finished, though no step complained about its table, is named as well: a
+    gate that was marked as skipped by hand must not look like success.
+
+    Args:
+        summaries: The summaries of the steps that ran, in their order.
+        states: State of each other task of the run.
+        dry_run: Nothing was to be applied.
+    """
+    document = merge(summaries)
+    complaints = [f"task {task}: {state}" for task, state in states.items() if state == "failed"]
+    if unreached := [task for task, state in states.items() if state == "upstream_failed"]:
+        complaints.append(f"never ran: {', '.join(unreached)}")
+    complaints += document["notes"]
+    tables = document["tables"]
+    complaints += [f"{t['table']}: {how}: {t[how]}" for t in tables for how in _WRONG if t.get(how)]
+    if not dry_run:
+        named = {t["table"] for t in tables if any(t.get(how) for how in _WRONG)}
+        complaints += _unfinished(document["plans"], named)
+    return Verdict(document, tuple(complaints))
+
+
+def _unfinished(plans: Iterable[Mapping[str, Any]], named: set[str]) -> list[str]:
+    return [
+        f"{plan['table']}: plan {plan['id']} to {plan['kind']} is still {plan['state']}"
+        for plan in plans
+        if plan["state"] in _UNFINISHED and plan["table"] not in named
+    ]
+
+
+def conclude(context: Context) -> Mapping[str, Any]:
+    """Ends the run: its document goes to XCom, whether the run succeeded or not.
+
+    Raises:
+        AirflowFailException: Something did not go as planned; the message names all of it.
+    """
+    ti, dag, run = context["ti"], context["dag"], context["dag_run"]
+    ordered = dag.topological_sort()  # type: ignore[no-untyped-call]
+    steps = [task.task_id for task in ordered if task.task_id != ti.task_id]
+    pulled = [ti.xcom_pull(task_ids=step) for step in steps]
+    states = ti.get_task_states(dag.dag_id, task_ids=steps, run_ids=[run.run_id])[run.run_id]
+    verdict = judge(
+        [summary for summary in pulled if isinstance(summary, Mapping)],
+        {step: str(states.get(step)) for step in steps},
+        dry_run=bool(context["params"]["dry_run"]),
+    )
+    for table in verdict.document["tables"]:
+        _LOG.info("%s", table)
+    if verdict.complaints:
+        ti.xcom_push(BaseXCom.XCOM_RETURN_KEY, verdict.document)
+        raise AirflowFailException("; ".join(verdict.complaints))
+    return verdict.document
