@@ -122,6 +122,17 @@ class Wiring:
         return self.config.path.parent / "meltline-docs"
 
 
+def submit_settings(environ: Mapping[str, str] = os.environ) -> tuple[tuple[str, ...], str]:
+    """The jars and the driver's Java options of a `spark-submit`; catalogs never go this way.
+
+    Raises:
+        SetupMissing: A jar is not there.
+    """
+    from meltline.adapters.spark.session import jar_paths, java_options  # noqa: PLC0415
+
+    return jar_paths(environ), java_options()
+
+
 def _store_properties(config: Config) -> dict[str, str]:
     properties: dict[str, str] = {}
     for name, catalog in config.catalogs.items():

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -32,7 +33,7 @@ def load_state(store: ObjectStore, name: TableName, location: str) -> TableState
         document = json.loads(plain)
     except FileNotFoundError as missing:
         raise _unreadable(name, location, "no such file") from missing
-    except (ValueError, EOFError, OSError) as odd:
+    except (ValueError, EOFError, OSError, zlib.error) as odd:
         raise _unreadable(name, location, f"{type(odd).__name__}: {odd}") from odd
     return parse_table(name, location, len(content), document)
 

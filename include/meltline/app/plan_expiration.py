@@ -96,23 +96,17 @@ def _departing_side_files(
         for table in observation.tables
         for file in side_files_of(table.state)
     }
-    leaving_statistics = {
-        (found.table.state.uuid, snapshot_id)
+    # By name, not UUID: where a table is registered twice, one registration may keep a snapshot.
+    leaving = {
+        (found.table.state.name, snapshot_id)
         for found in wanted
         for snapshot_id in found.keeps.expired
     }
-    expiring = {
-        location_key(file.path)
-        for found in wanted
-        for file in found.table.state.statistics
-        if (found.table.state.uuid, file.snapshot_id) in leaving_statistics
-    }
-    staying = {
-        location_key(file.path)
-        for table in observation.tables
-        for file in table.state.statistics
-        if (table.state.uuid, file.snapshot_id) not in leaving_statistics
-    }
+    expiring, staying = set[str](), set[str]()
+    for table in observation.tables:
+        for statistics in table.state.statistics:
+            goes = (table.state.name, statistics.snapshot_id) in leaving
+            (expiring if goes else staying).add(location_key(statistics.path))
     waiting = _described_by_waiting_departures(services)
     uuids = {found.table.state.uuid for found in wanted}
     departing = []

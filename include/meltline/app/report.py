@@ -11,6 +11,8 @@ from datetime import datetime
 
 from meltline.app.metadata import load_states
 from meltline.app.services import Ledgers
+from meltline.app.tables import is_ledger
+from meltline.domain.errors import MeltlineError
 from meltline.domain.files import DepartureState, FileKind
 from meltline.domain.locations import OwnerIndex, location_key
 from meltline.domain.names import TableName
@@ -77,29 +79,32 @@ def storage_rows(
 
 def standing_now(ledgers: Ledgers) -> Standing:
     """Where every known file stands by the tables' present metadata."""
-    return standing_at(ledgers, ledgers.reader.contents(), None)
+    return StorageHistory(ledgers).at(None)
 
 
-def standing_at(ledgers: Ledgers, contents: LedgerContents, as_of: datetime | None) -> Standing:
-    """Where every known file stood at an instant; None is now."""
-    states, names = _states(ledgers)
-    return _Stages(ledgers, contents, states, names, as_of).standing()
+class StorageHistory:
+    """Where every known file stood at any instant, from one look at ledgers and catalogs."""
+
+    def __init__(self, ledgers: Ledgers) -> None:
+        self._ledgers = ledgers
+        self._contents = ledgers.reader.contents()
+        self._states, self._names = _states(ledgers)
+
+    def at(self, as_of: datetime | None) -> Standing:
+        """The standing at an instant; None is now."""
+        return _Stages(self._ledgers, self._contents, self._states, self._names, as_of).standing()
 
 
 def _states(ledgers: Ledgers) -> tuple[list[TableState], dict[str, TableName]]:
-    config = ledgers.config
-    entries = [e for c in ledgers.catalogs.values() for e in c.listing().entries]
-    entries = [
-        e
-        for e in entries
-        if not (e.name.catalog == config.hot and e.name.namespace == (config.ledger_namespace,))
-    ]
-    loaded = load_states(ledgers.store, entries).values()
+    """Every readable table, and the names of all that were ever known, the ledger's own left out."""
+    loaded: list[TableState | MeltlineError] = []
+    for catalog in ledgers.catalogs.values():
+        entries = [e for e in catalog.listing().entries if not is_ledger(ledgers, e.name)]
+        loaded += load_states(ledgers.store, entries).values()
     states = [state for state in loaded if isinstance(state, TableState)]
     names = {table.uuid: table.name for table in ledgers.control.tables()}
     names.update({state.uuid: state.name for state in states})
-    own = {o.table_uuid for o in ledgers.control.ownerships()} - names.keys()
-    return states, {uuid: name for uuid, name in names.items() if uuid not in own}
+    return states, names
 
 
 class _Stages:
@@ -202,13 +207,16 @@ class _Stages:
             file.snapshots.add(key)
 
     def _side_files(self) -> None:
-        current = {location_key(s.metadata_location) for s in self._states}
         heads = {SnapshotKey(s.uuid, head) for s in self._states for head in s.heads.values()}
-        created = {s.key: s.committed_at for s in self._contents.snapshots}
-        first_commit: dict[str, datetime] = {}
-        for key, moment in created.items():
-            first = first_commit.get(key.table_uuid, moment)
-            first_commit[key.table_uuid] = min(first, moment)
+        since = {
+            location_key(path): moment
+            for state in self._states
+            for path, moment in (
+                *state.metadata_times.items(),
+                (state.metadata_location, state.last_updated),
+            )
+        }
+        current = self._current_metadata(since)
         departed = {
             location_key(d.path)
             for d in self._contents.departures
@@ -218,7 +226,7 @@ class _Stages:
             at = location_key(file.path)
             if at in departed:
                 continue
-            if self._past is not None and first_commit.get(file.table_uuid, self._at) > self._past:
+            if since.get(at, self._at) > self._at:
                 continue
             active = at in current or (
                 file.snapshot_id is not None
@@ -226,6 +234,15 @@ class _Stages:
             )
             stage = Stage.ACTIVE if active else Stage.HISTORICAL
             self._refer(file.path, file.kind, file.bytes, file.table_uuid, stage, None)
+
+    def _current_metadata(self, since: Mapping[str, datetime]) -> set[str]:
+        """Each table's metadata file of that moment: the last one of its log by then."""
+        current: set[str] = set()
+        for state in self._states:
+            log = [location_key(path) for path in (*state.metadata_log, state.metadata_location)]
+            then = [at for at in log if since.get(at, self._at) <= self._at]
+            current.update(then[-1:])
+        return current
 
     def _departures(self) -> None:
         for departure in self._contents.departures:

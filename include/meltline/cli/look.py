@@ -8,7 +8,7 @@ import typer
 
 from meltline.app.doctor import examine
 from meltline.app.explain import Explanation, explain_path, explain_table
-from meltline.app.report import in_flight_bytes, standing_at, standing_now, storage_rows
+from meltline.app.report import StorageHistory, in_flight_bytes, storage_rows
 from meltline.app.services import Ledgers
 from meltline.app.summary import plan_document
 from meltline.cli.chain import PlanName, print_plans
@@ -95,11 +95,7 @@ def storage(
             next="choose one of them",
         )  # fmt: skip
     ledgers = _ledgers(wire(config).ledgers())
-    moment = instant(as_of)
-    if moment is None:
-        standing = standing_now(ledgers)
-    else:
-        standing = standing_at(ledgers, ledgers.reader.contents(), moment)
+    standing = StorageHistory(ledgers).at(instant(as_of))
     flying = in_flight_bytes(ledgers, standing) if listing else None
     rows = [r for r in storage_rows(standing, flying) if selected(r.table, globs(tables))]
     document = _summed(rows, by)

@@ -74,6 +74,8 @@ class TableState:
     metadata_log: tuple[str, ...]
     statistics: tuple[StatisticsFile, ...]
     properties: Mapping[str, str]
+    metadata_times: Mapping[str, datetime] = field(default_factory=dict)
+    """From when each file of the metadata log was the current one."""
 
     @property
     def heads(self) -> dict[str, int]:
@@ -161,6 +163,10 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
         metadata_log=tuple(str(e["metadata-file"]) for e in document.get("metadata-log") or []),
         statistics=tuple(_statistics(document)),
         properties=properties,
+        metadata_times={
+            str(e["metadata-file"]): from_millis(int(e["timestamp-ms"]))
+            for e in document.get("metadata-log") or []
+        },
     )
     for ref in state.refs.values():
         if ref.snapshot_id not in snapshots:

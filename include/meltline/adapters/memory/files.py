@@ -1,7 +1,7 @@
 """The file ledger in memory, for tests and dry runs. One object is one ledger."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import RLock
@@ -72,6 +72,15 @@ class MemoryFileLedger:
 
     def prepare(self) -> None:
         """Nothing to create."""
+
+    def rebuild(self, readable: Collection[str]) -> None:
+        """Forgets what these tables' metadata can tell again; what others refer to stays known."""
+        with self._guard:
+            others = {k: r for k, r in self._snapshots.items() if k.table_uuid not in readable}
+            kept = {location_key(m.path) for record in others.values() for m in record.manifests}
+            self._manifests = {k: read for k, read in self._manifests.items() if k in kept}
+            self._snapshots = others
+            self._side_files = {k: f for k, f in self._side_files.items() if k[0] not in readable}
 
     # --- the manifest index --------------------------------------------------------------------
 

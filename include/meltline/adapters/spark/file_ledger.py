@@ -305,7 +305,11 @@ class SparkFileLedger:
         return {path for path in paths if key_hash(path) in found}
 
     def live_totals(self, heads: Sequence[SnapshotKey]) -> Mapping[SnapshotKey, tuple[int, int]]:
-        """Live files and their bytes of each snapshot, by the index; unknown ones are absent."""
+        """Live files and their bytes of each snapshot, by the index; unknown ones are absent.
+
+        Absent are also those with a manifest of which entries are missing. Two runs at once, or a
+        kill between two appends, may have stored a manifest's entries twice; they count once.
+        """
         if not heads:
             return {}
         on = ["table_uuid", "snapshot_id"]
@@ -315,17 +319,36 @@ class SparkFileLedger:
             .join(self._keys(heads), on, "leftsemi")
             .select(*on, F.explode_outer("manifests").alias("manifest_id"))
         )
-        live = self._read("entries").where(F.col("status") < 2).select("manifest_id", "bytes")
+        stored = (
+            self._read("entries")
+            .where(F.col("status") < 2)
+            .groupBy("manifest_id")
+            .agg(F.count("bytes").alias("rows"), F.sum("bytes").alias("size"))
+        )
+        counted = (
+            self._read("manifests")
+            .dropDuplicates(["manifest_id"])
+            .selectExpr("manifest_id", "added + existing AS files")
+        )
         rows = (
-            manifests.join(live, "manifest_id", "left")
+            manifests.join(counted, "manifest_id", "left")
+            .join(stored, "manifest_id", "left")
+            .withColumn("copies", F.expr("greatest(rows div nullif(files, 0), 1)"))
             .groupBy(*on)
             .agg(
-                F.count("bytes").alias("files"), F.coalesce(F.sum("bytes"), F.lit(0)).alias("size")
+                F.expr("coalesce(sum(files), 0) AS files"),
+                F.expr("coalesce(sum(size div copies), 0) AS size"),
+                F.expr(
+                    "bool_and(manifest_id IS NULL"
+                    " OR coalesce(coalesce(rows, 0) = copies * files, false)) AS complete"
+                ),
             )
             .collect()
         )
         return {
-            SnapshotKey(r["table_uuid"], r["snapshot_id"]): (r["files"], r["size"]) for r in rows
+            SnapshotKey(r["table_uuid"], r["snapshot_id"]): (r["files"], r["size"])
+            for r in rows
+            if r["complete"]
         }
 
     def unknown_paths(self, paths: Sequence[str]) -> set[str]:

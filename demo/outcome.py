@@ -1,0 +1,120 @@
+"""What the demo's runs did: printed, and drawn."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from demo.page import DayOfStorage, RunFacts, render_page
+from meltline.app.report import StorageHistory, storage_rows
+from meltline.app.services import Ledgers
+from meltline.app.tables import keep_sets, read_tables
+from meltline.cli.output import print_rows
+from meltline.domain.plan import Plan, PlanKind, PlanState
+from meltline.domain.quantities import format_instant, format_size
+from meltline.domain.storage import StorageRow
+
+_STAGES = ("active", "historical", "retained_for_clone", "failsafe", "deleted")
+
+
+def print_outcome(ledgers: Ledgers, before: datetime) -> None:
+    """Storage before and after, what each run did, and why the snapshots that stay are kept."""
+    history = StorageHistory(ledgers)
+    _print_storage(f"Before, at {format_instant(before)}", storage_rows(history.at(before)))
+    _print_runs(ledgers)
+    _print_storage("After", storage_rows(history.at(None)))
+    _print_kept(ledgers)
+    print(
+        "\nWhere to look next:\n"
+        "  export MELTLINE_CONFIG=.demo/lake/meltline.yaml MELTLINE_NOW=$(cat .demo/lake/now)\n"
+        "  setup/run meltline storage\n"
+        "  setup/run meltline explain lake.air.flights\n"
+        "  setup/run meltline show plan last --items\n"
+        "  make up                # the same runs in Airflow's UI\n"
+        "  .demo/lake/meltline-docs/   # what each gate checked, and found"
+    )
+
+
+def _print_storage(title: str, rows: Sequence[StorageRow]) -> None:
+    lines = [
+        [str(row.table), *(format_size(getattr(row, f"{stage}_bytes")) for stage in _STAGES)]
+        for row in rows
+    ]
+    print()
+    print_rows(title, ("table", *(stage.replace("_", " ") for stage in _STAGES)), lines)
+
+
+def _print_runs(ledgers: Ledgers) -> None:
+    lines = []
+    for run, plans in _runs(ledgers):
+        for plan in plans:
+            result = ledgers.control.gate_result(plan.id)
+            gate = "no gate" if result is None else "passed" if result.passed else "refused"
+            checks = f"{gate} ({result.evaluated} checks)" if result else gate
+            lines.append(
+                [run.date().isoformat(), str(plan.table), str(plan.kind), str(len(plan.snapshots)),
+                 str(plan.files), format_size(plan.bytes), checks, str(plan.state)]
+            )  # fmt: skip
+    columns = ("as of", "table", "plan", "snapshots", "files", "bytes", "gate", "state")
+    print()
+    print_rows("What the runs did", columns, lines)
+
+
+def _print_kept(ledgers: Ledgers) -> None:
+    lines = []
+    for kept in keep_sets(ledgers, read_tables(ledgers), ledgers.clock.now()):
+        reasons = Counter(str(reason) for found in kept.keeps.reasons.values() for reason in found)
+        told = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+        lines.append([str(kept.table.state.name), str(len(kept.keeps.reasons)), told])
+    print()
+    print_rows("Snapshots kept, and why", ("table", "snapshots", "reasons"), lines)
+
+
+def _runs(ledgers: Ledgers) -> list[tuple[datetime, list[Plan]]]:
+    """Each run's logical date and plans, first one first."""
+    runs: dict[datetime, list[Plan]] = {}
+    for plan in reversed(ledgers.control.plans()):
+        runs.setdefault(plan.as_of, []).append(plan)
+    return sorted(runs.items())
+
+
+def run_facts(ledgers: Ledgers) -> list[RunFacts]:
+    """What each run did, for the picture."""
+    facts = []
+    for as_of, plans in _runs(ledgers):
+        done = [plan for plan in plans if plan.state is PlanState.APPLIED]
+        expired = [plan for plan in done if plan.kind is PlanKind.EXPIRE]
+        purged = [plan for plan in done if plan.kind is PlanKind.PURGE]
+        verdicts = [ledgers.control.gate_result(plan.id) for plan in plans]
+        facts.append(
+            RunFacts(
+                as_of=as_of,
+                snapshots_expired=sum(len(plan.snapshots) for plan in expired),
+                files_departed=sum(plan.files for plan in expired),
+                files_purged=sum(plan.files for plan in purged),
+                bytes_purged=sum(plan.bytes for plan in purged),
+                gates_passed=sum(1 for verdict in verdicts if verdict and verdict.passed),
+                gates_refused=sum(1 for verdict in verdicts if verdict and not verdict.passed),
+            )
+        )
+    return facts
+
+
+def write_page(ledgers: Ledgers, path: Path, first: date) -> None:
+    """Draws storage by stage, day by day, from the ledgers' memory of the past."""
+    history, now = StorageHistory(ledgers), ledgers.clock.now()
+    days: list[DayOfStorage] = []
+    day = first
+    while day <= now.date():
+        evening = datetime.combine(day, datetime.max.time(), UTC)
+        rows = storage_rows(history.at(min(evening, now)))
+        days += [
+            DayOfStorage(
+                day, str(row.table), row.active_bytes, row.historical_bytes,
+                row.retained_for_clone_bytes, row.failsafe_bytes, row.deleted_bytes,
+            )
+            for row in rows
+        ]  # fmt: skip
+        day += timedelta(days=1)
+    tables = sorted({row.table for row in days})
+    path.write_text(render_page(days, tables, run_facts(ledgers)), encoding="utf-8")
