@@ -29,12 +29,27 @@ class Jar(NamedTuple):
     group: str
     artifact: str
     version: str
+    classifier: str
     sha256: str
 
     @property
     def name(self) -> str:
         """The file name, also what the Spark session looks for."""
-        return f"{self.artifact}-{self.version}.jar"
+        parts = (self.artifact, self.version, self.classifier)
+        return "-".join(part for part in parts if part) + ".jar"
+
+    @property
+    def ivy_file(self) -> str:
+        """The jar as Ivy's module descriptor has it: its command line knows no classifiers."""
+        classifier = f' m:classifier="{self.classifier}"' if self.classifier else ""
+        return (
+            '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+            '<info organisation="meltline" module="jars"/><dependencies>'
+            f'<dependency org="{self.group}" name="{self.artifact}" rev="{self.version}"'
+            ' transitive="false">'
+            f'<artifact name="{self.artifact}" type="jar" ext="jar"{classifier}/>'
+            "</dependency></dependencies></ivy-module>"
+        )
 
 
 def directory() -> Path:
@@ -49,7 +64,8 @@ def wanted() -> list[Jar]:
         if line and not line.startswith("#"):
             coordinates, sha256, feature = (*line.split(), "")[:3]
             if feature in features:
-                jars.append(Jar(*coordinates.split(":"), sha256))
+                group, artifact, version, classifier = (*coordinates.split(":"), "")[:4]
+                jars.append(Jar(group, artifact, version, classifier, sha256))
     return jars
 
 
@@ -81,13 +97,13 @@ def fetch(jar: Jar, into: Path, java_home: Path, pyspark: Path) -> None:
     settings = os.environ.get("MELTLINE_IVY_SETTINGS")
     # Beside its destination, so that the last step is a rename: nobody sees half a jar.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=into) as scratch:
+        Path(scratch, "ivy.xml").write_text(jar.ivy_file)
         result = subprocess.run(
             [
                 *(java_home / "bin" / "java", "-jar", ivy, "-warn"),
                 *(("-settings", settings) if settings else ()),
-                *("-cache", f"{scratch}/cache", "-notransitive", "-types", "jar"),
-                *("-dependency", jar.group, jar.artifact, jar.version),
-                *("-retrieve", f"{scratch}/[artifact]-[revision].[ext]"),
+                *("-cache", f"{scratch}/cache", "-types", "jar", "-ivy", f"{scratch}/ivy.xml"),
+                *("-retrieve", f"{scratch}/[artifact]-[revision](-[classifier]).[ext]"),
             ],
             capture_output=True,
             text=True,

@@ -198,7 +198,9 @@ def _read(path: Path) -> dict[str, object]:
             path, _place(error), "quote values that hold : # * & ! { [ or %"
         ) from None
     if not isinstance(tree, dict):
-        raise _unreadable(path, "no keys", "write `catalogs:` and `hot:`, as docs/configure.md has it")
+        raise _unreadable(
+            path, "no keys", "write `catalogs:` and `hot:`, as docs/configure.md has it"
+        )
     return tree
 
 

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from meltline.app.metadata import load_state
 from meltline.app.permission import require_generation
 from meltline.app.services import Ledgers
-from meltline.app.tables import ObservedTable, is_ledger, keep_sets, observed_table
+from meltline.app.tables import (
+    READ_ONLY_TYPES,
+    ObservedTable,
+    is_ledger,
+    keep_sets,
+    observed_table,
+)
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.plan import PlanState
 from meltline.domain.quantities import format_instant
@@ -89,6 +95,16 @@ def _ledger(ledgers: Ledgers) -> list[Finding]:
 def _tables(ledgers: Ledgers) -> list[Finding]:
     findings: list[Finding] = []
     tables: list[ObservedTable] = []
+    if ledgers.config.catalogs[ledgers.config.hot].type in READ_ONLY_TYPES:
+        findings.append(
+            Finding(
+                "error",
+                "catalog_not_managed",
+                ledgers.config.hot,
+                "tables of a REST catalog are read for reachability, never expired",
+                "use a catalog of type sql, hive or glue as hot",
+            )
+        )
     for catalog in ledgers.catalogs.values():
         try:
             listing = catalog.listing()

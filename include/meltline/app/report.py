@@ -17,7 +17,7 @@ from meltline.domain.files import DepartureState, FileKind
 from meltline.domain.locations import OwnerIndex, location_key
 from meltline.domain.names import TableName
 from meltline.domain.storage import Stage, StorageRow
-from meltline.domain.table import TableState
+from meltline.domain.table import MAIN, TableState
 from meltline.ports import LedgerContents, SnapshotKey
 
 
@@ -92,6 +92,8 @@ class StorageHistory:
 
     def at(self, as_of: datetime | None) -> Standing:
         """The standing at an instant; None is now."""
+        if as_of is not None and as_of >= self._ledgers.clock.now():
+            as_of = None
         return _Stages(self._ledgers, self._contents, self._states, self._names, as_of).standing()
 
 
@@ -158,6 +160,7 @@ class _Stages:
         heads: set[SnapshotKey] = set()
         for state in self._states:
             then = [entry for entry in state.snapshot_log if entry.at <= self._past]
+            heads.update(self._side_heads(state))
             if then:
                 heads.add(SnapshotKey(state.uuid, then[-1].snapshot_id))
             else:
@@ -168,6 +171,14 @@ class _Stages:
                 if known:  # the log was cut by expiry: the newest snapshot of that time answers
                     heads.add(max(known, key=lambda s: s.committed_at).key)
         return heads
+
+    def _side_heads(self, state: TableState) -> Iterable[SnapshotKey]:
+        """Heads of other branches at that time: the newest of their line by then."""
+        for name, head in state.heads.items():
+            line = state.ancestry(head) if name != MAIN and self._past else ()
+            then = next((s for s in line if self._past and s.committed_at <= self._past), None)
+            if then is not None:
+                yield SnapshotKey(state.uuid, then.snapshot_id)
 
     def _present(self) -> set[SnapshotKey]:
         """Snapshots that keep their files: in today's metadata, or not departed at that time."""

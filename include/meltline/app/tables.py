@@ -15,6 +15,10 @@ from meltline.ports import CatalogListing
 
 DROPPED_NAMESPACE = "meltline_dropped"
 
+# No requirement of the REST protocol can say "no new ref", so a tag that arrives during an
+# expiration commit would be lost with its snapshot: such catalogs are read, never changed.
+READ_ONLY_TYPES = frozenset({"rest"})
+
 
 @dataclass(frozen=True)
 class ObservedTable:
@@ -57,6 +61,7 @@ def observed_table(ledgers: Ledgers, state: TableState, listing: CatalogListing)
     managed = (
         state.name.catalog == ledgers.config.hot
         and not ledgers.catalogs[state.name.catalog].observe_only
+        and ledgers.config.catalogs[state.name.catalog].type not in READ_ONLY_TYPES
         and namespace[0] != DROPPED_NAMESPACE
         and is_enabled(levels)
     )

@@ -244,7 +244,9 @@ class MemoryFileLedger:
     def store_items(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
         """Stores the items of plans; those of a plan that has some stay as they are."""
         with self._guard:
-            new = {plan: files for plan, files in plans.items() if files and plan not in self._items}
+            new = {
+                plan: files for plan, files in plans.items() if files and plan not in self._items
+            }
             self._items.update({plan: tuple(files) for plan, files in new.items()})
             self.commits["plan_items"] += bool(new)
 
