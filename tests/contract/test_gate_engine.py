@@ -30,6 +30,7 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         "planned_heads": 0,
         "planned_ref_targets": 0,
         "planned_main": 0,
+        "planned_young_refs": 0,
         "planned_held": 0,
         "planned_leased": 0,
         "planned_in_window": 0,

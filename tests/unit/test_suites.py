@@ -18,7 +18,8 @@ ZERO = Expectation("planned_heads", "heads in the plan", minimum=0, maximum=0)
 FLAG = Expectation("digest_matches", "the items give the digest", flag=True)
 
 EXPIRE_FACTS = {
-    "digest_matches", "planned_heads", "planned_ref_targets", "planned_main", "planned_held",
+    "digest_matches", "planned_heads", "planned_ref_targets", "planned_main",
+    "planned_young_refs", "planned_held",
     "planned_leased", "planned_in_window", "planned_not_in_metadata", "planned_referenced",
     "planned_unowned", "planned_unknown", "planned_protected", "head_files_lost", "delete_ratio",
     "growth", "head_totals_differ", "unreadable", "tables_read", "manifests_read",

@@ -256,6 +256,9 @@ def _purge_evidence(
 ) -> Evidence:
     plan, now = case.plan, services.clock.now()
     waiting = {d.path: d for d in departed if d.state is DepartureState.FAILSAFE}
+    # A plan that was begun has deleted some of its files already; those are not deleted twice.
+    begun = plan.state is PlanState.APPLYING
+    done = {d.path for d in departed if begun and d.state is DepartureState.DELETED}
     not_due = [
         file.path
         for file in case.files
@@ -265,7 +268,9 @@ def _purge_evidence(
     found: dict[str, Collection[str] | int | float | bool] = {
         **_common_facts(case),
         "planned_not_due": not_due,
-        "planned_not_in_failsafe": [f.path for f in case.files if f.path not in waiting],
+        "planned_not_in_failsafe": [
+            f.path for f in case.files if f.path not in waiting and f.path not in done
+        ],
         "planned_claimed": [f.path for f in case.files if claimed.get(f.path, plan.id) != plan.id],
     }
     return _row(plan, found)

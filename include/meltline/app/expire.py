@@ -17,11 +17,11 @@ from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_generation, require_go
 from meltline.app.plan_expiration import owner_retentions
 from meltline.app.services import Services
+from meltline.app.tables import keep_requests, observed_table
 from meltline.domain.errors import GateNotPassed, MeltlineError, PlanAltered, PlanStale
 from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.domain.groups import Groups
 from meltline.domain.plan import Plan, PlanState, plan_digest
-from meltline.domain.policy import HOLD
 from meltline.domain.recheck import still_valid
 from meltline.domain.table import TableState
 from meltline.ports import Lock
@@ -121,7 +121,7 @@ def _commit(
         refs = [name for name in plan.refs if name in state.refs]
         if not left and not refs:
             return _already_gone(services, plan, lock)
-        _require_valid(services, plan, state, left, refs)
+        _require_valid(services, plan, state)
         _require_gate(services, plan)
         plan = _intend(services, plan, lock, state.metadata_location)
         require_go(services)
@@ -190,27 +190,13 @@ def _stale(services: Services, plan: Plan, why: str) -> PlanStale:
     )
 
 
-def _require_valid(
-    services: Services, plan: Plan, state: TableState, left: Sequence[int], refs: Sequence[str]
-) -> None:
-    """On any base, the planned one too: leases and namespace holds are not in the metadata."""
-    leased = frozenset(
-        lease.snapshot_id
-        for lease in services.control.leases(services.clock.now())
-        if lease.table_uuid == plan.table_uuid
-    )
-    problem = _hold_on(services, plan, state) or still_valid(plan, state, leased)
-    if not problem and (len(left) != len(plan.snapshots) or len(refs) != len(plan.refs)):
-        problem = "some of the planned snapshots or refs are gone already"
-    if problem:
+def _require_valid(services: Services, plan: Plan, state: TableState) -> None:
+    """On any base, the planned one too: leases and namespaces' holds are not in the metadata."""
+    listing = services.catalogs[plan.table.catalog].listing()
+    table = observed_table(services, state, listing)
+    request = next(keep_requests(services, [table], plan.as_of))[0]
+    if problem := still_valid(plan, request):
         raise _stale(services, plan, problem)
-
-
-def _hold_on(services: Services, plan: Plan, state: TableState) -> str:
-    namespaces = services.catalogs[plan.table.catalog].listing().namespaces
-    parts = plan.table.namespace
-    around = [state.properties, *(namespaces.get(parts[:n], {}) for n in range(1, len(parts) + 1))]
-    return "a hold lies on it" if any(p.get(HOLD, "").strip() for p in around) else ""
 
 
 def _record_departures(

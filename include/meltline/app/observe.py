@@ -82,10 +82,9 @@ def observe(services: Services) -> Observation:
     readable = [state for state in watched if state.name not in skipped]
     _record_side_files(services, readable, now)
     _record_sightings(services, readable, now)
-    previous = services.control.tables()
-    _record_tables(services, watched, skipped, listings, previous, now)
+    _record_tables(services, watched, skipped, listings, services.control.tables(), now)
     return _observation(
-        services, now, listings, unlisted, readable, skipped, previous, known, owners, ledger,
+        services, now, listings, unlisted, readable, skipped, known, owners, ledger,
         ingested.unchecked,
     )  # fmt: skip
 
@@ -157,12 +156,22 @@ def _record_sightings(services: Services, states: Sequence[TableState], now: dat
         old = before.get(state.uuid, {})
         for snapshot_id in state.snapshots:
             was = old.get(snapshot_id, Sighting())
-            since = None if snapshot_id in held else (was.unreferenced_since or now)
-            new = Sighting(since, was.was_on_branch or snapshot_id in side)
+            left = was.unreferenced_since or _left_main(state, snapshot_id, was) or now
+            new = Sighting(
+                None if snapshot_id in held else left, was.was_on_branch or snapshot_id in side
+            )
             if new != was:
                 changed.setdefault(state.uuid, {})[snapshot_id] = new
     if changed:
         services.control.save_sightings(changed)
+
+
+def _left_main(state: TableState, snapshot_id: int, was: Sighting) -> datetime | None:
+    """When the log proves that main had moved on, for a snapshot that was on no other branch."""
+    log = state.snapshot_log
+    if was.was_on_branch or not log:
+        return None
+    return log[0].at if state.snapshots[snapshot_id].committed_at < log[0].at else None
 
 
 def _record_tables(
@@ -173,6 +182,8 @@ def _record_tables(
     previous: Sequence[KnownTable],
     now: datetime,
 ) -> None:
+    # Once everything was read, what a table shares is known; until then it may need any file.
+    complete = {(table.uuid, table.name) for table in previous if not table.incomplete}
     rows = {
         (state.uuid, state.name): KnownTable(
             uuid=state.uuid,
@@ -182,7 +193,7 @@ def _record_tables(
             status="unreadable" if state.name in skipped else "live",
             observed_at=now,
             error=skipped[state.name].message if state.name in skipped else "",
-            incomplete=state.name in skipped,
+            incomplete=state.name in skipped and (state.uuid, state.name) not in complete,
         )
         for state in states
     }
@@ -192,7 +203,7 @@ def _record_tables(
             continue
         if table.name not in listed:
             rows[table.uuid, table.name] = _changed(table, "gone", "", now)
-        elif table.name in skipped:
+        elif table.name in skipped and table.status != "gone":
             rows[table.uuid, table.name] = _changed(
                 table, "unreadable", skipped[table.name].message, now
             )
@@ -215,7 +226,6 @@ def _observation(
     unlisted: Mapping[str, CatalogUnlistable],
     readable: Sequence[TableState],
     skipped: Mapping[TableName, MeltlineError],
-    previous: Sequence[KnownTable],
     known: set[SnapshotKey],
     owners: OwnerIndex,
     ledger: set[str],
@@ -224,12 +234,13 @@ def _observation(
     reasons: dict[str, str] = {}
     never_read: list[str] = []
     vouched = vouched_for(services)
-    uuids_by_name = {table.name: table.uuid for table in previous}
-    uuids_by_name.update({table.name: table.uuid for table in services.control.tables()})
+    tables = services.control.tables()
+    standing = {table.name: table for table in tables if table.status != "gone"}
     for name, refused in skipped.items():
-        if name in uuids_by_name:
-            reasons[uuids_by_name[name]] = f"{name}: {refused.message}"
-        elif str(name) not in vouched:
+        table = standing.get(name)
+        if table is not None:
+            reasons[table.uuid] = f"{name}: {refused.message}"
+        if (table is None or table.incomplete) and str(name) not in vouched:
             never_read.append(str(name))
     groups = Groups(services.control.sharing())
     in_metadata = {
@@ -255,7 +266,7 @@ def _observation(
         groups=groups,
         ledger_uuids=frozenset(ledger),
         unchecked=tuple(unchecked),
-        names={uuid: name for name, uuid in uuids_by_name.items()},
+        names={table.uuid: table.name for table in tables},
     )
 
 
@@ -264,7 +275,8 @@ def _purge_blocked(unlisted: Mapping[str, CatalogUnlistable], never_read: Sequen
     if reasons:
         return "a catalog could not be listed: " + "; ".join(reasons)
     if never_read:
-        return "tables that were never read may refer to any file: " + ", ".join(never_read)
+        names = ", ".join(never_read)
+        return f"tables that were never read completely may refer to any file: {names}"
     return ""
 
 

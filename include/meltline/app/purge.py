@@ -17,7 +17,13 @@ from meltline.app.permission import require_clock, require_generation, require_g
 from meltline.app.plan_expiration import Planned, store_plans
 from meltline.app.reproof import Reproof
 from meltline.app.services import Ledgers, Services
-from meltline.domain.errors import ApprovalMissing, MeltlineError, PlanStale
+from meltline.domain.errors import (
+    ApprovalMissing,
+    GateNotPassed,
+    MeltlineError,
+    PlanAltered,
+    PlanStale,
+)
 from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.domain.groups import Groups
 from meltline.domain.names import selected
@@ -134,11 +140,14 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
     results = {plan.id: Purged(plan) for plan in plans}
     if not work:
         return list(results.values())
-    require_go(services)
-    require_clock(services)
-    require_generation(services)
     files = stored_files(services, work)
-    reproof = Reproof(services, [file.path for plan in work for file in files[plan.id]])
+    try:
+        require_go(services)
+        require_clock(services)
+        require_generation(services)
+        reproof = Reproof(services, [file.path for plan in work for file in files[plan.id]])
+    except MeltlineError as stop:
+        return [replace(results[p.id], error=stop if p in work else None) for p in plans]
     done: dict[str, _Progress] = {plan.id: _Progress() for plan in work}
     groups = Groups(services.control.sharing())
     with ExitStack() as locks:
@@ -170,12 +179,34 @@ def _begin(services: Services, plan: Plan, files: Sequence[PlannedFile], lock: L
     plan = services.control.plan(plan.id)
     if plan.state is PlanState.APPLIED:
         return None
-    require_unaltered(plan, files)
+    try:
+        require_unaltered(plan, files)
+        require_passed(services, plan)
+    except (PlanAltered, GateNotPassed) as refused:
+        if plan.state is PlanState.APPLYING:
+            raise _abandon(services, plan, len(files), lock, refused) from refused
+        raise
     _require_approval(services, plan)
-    require_passed(services, plan)
     if plan.state is PlanState.APPLYING:
         return plan
     return services.control.move_plan(plan, PlanState.APPLYING, lock=lock)
+
+
+def _abandon(
+    services: Services, plan: Plan, files: int, lock: Lock, refused: MeltlineError
+) -> PlanStale:
+    """A plan that was begun and may not go on: what is left of it is planned anew, and gated."""
+    for number in range(-(-files // BATCH)):
+        if services.control.claim_batch(plan.id, number, (), lock):
+            services.control.drop_claim(plan.id, number, lock)
+    services.control.move_plan(plan, PlanState.STALE, lock=lock, note=refused.found)
+    return PlanStale(
+        f"plan {plan.id} was begun and may not go on: {refused.message}",
+        object=plan.id,
+        expected=refused.expected,
+        found=refused.found,
+        next="run again: the files it has not deleted are planned anew",
+    )
 
 
 def _with_counts(purged: Purged, progress: _Progress) -> Purged:

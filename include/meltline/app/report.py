@@ -12,7 +12,7 @@ from datetime import datetime
 from meltline.app.metadata import load_states
 from meltline.app.services import Ledgers
 from meltline.app.tables import is_ledger
-from meltline.domain.errors import MeltlineError
+from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.files import DepartureState, FileKind
 from meltline.domain.locations import OwnerIndex, location_key
 from meltline.domain.names import TableName
@@ -98,7 +98,7 @@ class StorageHistory:
 
 
 def _states(ledgers: Ledgers) -> tuple[list[TableState], dict[str, TableName]]:
-    """Every readable table, and the names of all that were ever known, the ledger's own left out."""
+    """Every readable table, and the names of all ever known; the ledger's own left out."""
     loaded: list[TableState | MeltlineError] = []
     for catalog in ledgers.catalogs.values():
         entries = [e for e in catalog.listing().entries if not is_ledger(ledgers, e.name)]
@@ -237,7 +237,7 @@ class _Stages:
             at = location_key(file.path)
             if at in departed:
                 continue
-            if since.get(at, self._at) > self._at:
+            if self._past is not None and since.get(at, self._past) > self._past:
                 continue
             active = at in current or (
                 file.snapshot_id is not None
@@ -251,7 +251,7 @@ class _Stages:
         current: set[str] = set()
         for state in self._states:
             log = [location_key(path) for path in (*state.metadata_log, state.metadata_location)]
-            then = [at for at in log if since.get(at, self._at) <= self._at]
+            then = [at for at in log if not self._past or since.get(at, self._past) <= self._past]
             current.update(then[-1:])
         return current
 
@@ -274,8 +274,15 @@ class _Stages:
 
 
 def record_storage(ledgers: Ledgers) -> list[StorageRow]:
-    """Computes today's rows and stores them under today, never under another day (ML-37)."""
-    rows = storage_rows(standing_now(ledgers))
+    """Computes today's rows and stores them under today, never under another day (ML-37).
+
+    Where a catalog cannot be listed, nobody knows the heads: that day has no totals.
+    """
+    try:
+        rows = storage_rows(standing_now(ledgers))
+    except CatalogUnlistable as unlisted:
+        ledgers.progress(f"report: no totals for today: {unlisted.message}")
+        return []
     ledgers.control.save_storage(ledgers.clock.now().date().isoformat(), rows)
     return rows
 

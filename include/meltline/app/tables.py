@@ -1,6 +1,6 @@
 """Tables as steps and commands look at them: state, the properties around it, the keep set."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -100,24 +100,30 @@ def find_table(tables: Sequence[ObservedTable], name: TableName) -> ObservedTabl
 
 def keep_sets(ledgers: Ledgers, tables: Sequence[ObservedTable], as_of: datetime) -> list[Kept]:
     """The keep set of each table."""
+    kept = []
+    for request, retention, table in keep_requests(ledgers, tables, as_of):
+        kept.append(Kept(table, retention, keep_set(request)))
+    return kept
+
+
+def keep_requests(
+    ledgers: Ledgers, tables: Sequence[ObservedTable], as_of: datetime
+) -> Iterator[tuple[KeepRequest, Retention, ObservedTable]]:
+    """What each table's keep set depends on, by today's policies, leases and holds."""
     sightings = ledgers.control.sightings()
     leased: dict[str, set[int]] = {}
     for lease in ledgers.control.leases(ledgers.clock.now()):
         leased.setdefault(lease.table_uuid, set()).add(lease.snapshot_id)
-    kept = []
     for table in tables:
         uuid = table.state.uuid
         retention = effective_retention(ledgers.config.account, table.levels)
-        keeps = keep_set(
-            KeepRequest(
-                state=table.state,
-                as_of=as_of,
-                window=retention.window,
-                sightings=sightings.get(uuid, {}),
-                leased=frozenset(leased.get(uuid, ())),
-                held=table.held,
-                managed=table.managed,
-            )
+        request = KeepRequest(
+            state=table.state,
+            as_of=as_of,
+            window=retention.window,
+            sightings=sightings.get(uuid, {}),
+            leased=frozenset(leased.get(uuid, ())),
+            held=table.held,
+            managed=table.managed,
         )
-        kept.append(Kept(table, retention, keeps))
-    return kept
+        yield request, retention, table

@@ -43,7 +43,7 @@ def run(words: Sequence[str]) -> int:
     except typer.Abort:
         return 1
     except TyperException as wrong:
-        said = getattr(wrong, "format_message", lambda: str(wrong))()
+        said = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
         usage = UsageInvalid(said, object="command line", next="`meltline COMMAND --help`")
         print_error(usage, as_json=as_json)
         return usage.exit_code

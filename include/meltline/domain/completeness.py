@@ -67,16 +67,16 @@ def check_totals(snapshot: Snapshot, found: Totals, parent: Totals | None) -> Ve
     """Holds a snapshot's manifests against its summary's totals, or against its parent."""
     if found.data is None or found.deletes is None:
         return Verdict(checked=False)
-    checked = False
+    checked = 0
     for key, count in ((_DATA_TOTAL, found.data), (_DELETE_TOTAL, found.deletes)):
         raw = snapshot.summary.get(key)
         if raw is None or not raw.isdecimal():
             continue
-        checked = True
+        checked += 1
         if int(raw) != count:
             problem = f"its manifests hold {count} live files, its summary says {key}={raw}"
             return Verdict(checked=True, problem=problem)
-    if checked:
+    if checked == 2:
         return Verdict(checked=True)
     return _check_parent(snapshot, found, parent)
 

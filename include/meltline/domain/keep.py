@@ -159,11 +159,13 @@ def _kept_by_branches(request: KeepRequest, refs: Sequence[Ref]) -> set[int]:
     nobody's wish (C-3), and a short one never shortens a window.
     """
     state = request.state
-    default_count = _number(state, "history.expire.min-snapshots-to-keep") or 1
+    raw_count = state.properties.get("history.expire.min-snapshots-to-keep", "1")
+    # A count that cannot be read keeps the branch whole.
+    default_count = int(raw_count) if raw_count.isdecimal() else len(state.snapshots)
     default_age = _number(state, "history.expire.max-snapshot-age-ms")
     kept: set[int] = set()
     for ref in (ref for ref in refs if ref.is_branch):
-        count = ref.min_snapshots_to_keep or default_count
+        count = ref.min_snapshots_to_keep or default_count or 1
         age = ref.max_snapshot_age_ms if ref.max_snapshot_age_ms is not None else default_age
         for position, snapshot in enumerate(state.ancestry(ref.snapshot_id)):
             span = (request.as_of - snapshot.committed_at) // timedelta(milliseconds=1)
@@ -186,8 +188,12 @@ def superseded_at(request: KeepRequest, refs: Sequence[Ref]) -> dict[int, dateti
     ends: dict[int, list[datetime]] = {}
     for entry, following in zip(state.snapshot_log, state.snapshot_log[1:], strict=False):
         ends.setdefault(entry.snapshot_id, []).append(following.at)
-    logged = {entry.snapshot_id for entry in state.snapshot_log}
+    log = state.snapshot_log
+    logged = {entry.snapshot_id for entry in log}
+    if log:  # where the log's last entry is not main's head, nobody knows when it ended
+        ends.setdefault(log[-1].snapshot_id, []).append(request.as_of)
     on_branch: set[int] = set()
+    going: set[int] = set()
     for ref in (ref for ref in refs if ref.is_branch):
         child = None
         for snapshot in state.ancestry(ref.snapshot_id):
@@ -195,18 +201,41 @@ def superseded_at(request: KeepRequest, refs: Sequence[Ref]) -> dict[int, dateti
             if child and not (ref.name == MAIN and snapshot.snapshot_id in logged):
                 ends.setdefault(snapshot.snapshot_id, []).append(child.committed_at)
             child = snapshot
+    for ref in (ref for ref in state.refs.values() if ref.is_branch and ref not in refs):
+        # A branch that goes today was readable until today, by its own line (PX-8).
+        end = request.as_of
+        for snapshot in state.ancestry(ref.snapshot_id):
+            if snapshot.snapshot_id in on_branch:
+                break
+            going.add(snapshot.snapshot_id)
+            ends.setdefault(snapshot.snapshot_id, []).append(end)
+            end = snapshot.committed_at
     heads = {ref.snapshot_id for ref in refs if ref.is_branch}
     result: dict[int, datetime | None] = {}
     for snapshot_id in state.snapshots:
         if snapshot_id in heads:
             result[snapshot_id] = None
             continue
-        if snapshot_id not in on_branch:
+        if snapshot_id not in on_branch and snapshot_id not in going:
             unproved = _end_off_branches(request, snapshot_id, proved=snapshot_id in ends)
             ends.setdefault(snapshot_id, []).extend(unproved)
+        elif snapshot_id not in logged:
+            ends.setdefault(snapshot_id, []).extend(_end_on_main(state, snapshot_id))
         # Nothing proved on any line: unknown means later.
         result[snapshot_id] = max(ends.get(snapshot_id) or [request.as_of])
     return result
+
+
+def _end_on_main(state: TableState, snapshot_id: int) -> list[datetime]:
+    """Until when main may have held a snapshot that its log, cut or cleared, no longer names.
+
+    A child on some branch does not end that: main may have been replaced, or the child published,
+    long after the child's commit.
+    """
+    log = state.snapshot_log
+    if log:
+        return [log[0].at] if state.snapshots[snapshot_id].committed_at < log[0].at else []
+    return [] if MAIN in state.refs else [state.last_updated]
 
 
 def _end_off_branches(request: KeepRequest, snapshot_id: int, *, proved: bool) -> list[datetime]:
@@ -217,10 +246,11 @@ def _end_off_branches(request: KeepRequest, snapshot_id: int, *, proved: bool) -
         return [sighting.unreferenced_since or request.as_of]
     if proved:
         return []
+    if sighting.unreferenced_since is not None:
+        # Recorded once; the log, which our own commits cut, must not prove it earlier (I-7).
+        return [sighting.unreferenced_since]
     log = request.state.snapshot_log
-    if log and snapshot.committed_at < log[0].at:
-        return [log[0].at]
-    return [sighting.unreferenced_since or request.as_of]
+    return [log[0].at if log and snapshot.committed_at < log[0].at else request.as_of]
 
 
 def _number(state: TableState, key: str) -> int | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote
 
-_SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
+_SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
 
 
 class Location(NamedTuple):
@@ -29,7 +29,7 @@ def split_location(path: str) -> Location:
     if not rest.startswith("//"):
         return Location(scheme, "", rest)
     authority, slash, tail = rest[2:].partition("/")
-    if scheme == "file" and authority == "localhost":
+    if scheme == "file" and authority.lower() == "localhost":
         authority = ""
     return Location(scheme, authority, slash + tail)
 
@@ -42,8 +42,10 @@ def location_key(path: str) -> str:
     """
     scheme, authority, raw = split_location(path)
     scheme = _SAME_SCHEME.get(scheme, scheme)
+    while (decoded := unquote(raw)) != raw:  # so that a key is its own key
+        raw = decoded
     parts: list[str] = []
-    for part in unquote(raw).split("/"):
+    for part in raw.split("/"):
         if part == "..":
             del parts[-1:]
         elif part not in ("", "."):
@@ -54,7 +56,8 @@ def location_key(path: str) -> str:
 def is_odd(path: str) -> bool:
     """Whether a location has parts that name different places to different readers: keep it."""
     raw = unquote(split_location(path).path)
-    return ".." in raw.split("/") or "\x00" in raw or raw.endswith("/") or not raw
+    control = any(ord(letter) < 32 for letter in path + raw)  # would break a digest's lines
+    return control or ".." in raw.split("/") or raw.endswith("/") or not raw
 
 
 def prefix_key(location: str) -> str:

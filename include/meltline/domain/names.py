@@ -4,13 +4,13 @@ import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-_PLAIN = re.compile(r"^[A-Za-z0-9_]+$")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def quote_part(part: str) -> str:
     """Puts a part in backticks where Spark SQL needs them."""
-    return part if _PLAIN.match(part) else "`" + part.replace("`", "``") + "`"
+    return part if _PLAIN.fullmatch(part) else "`" + part.replace("`", "``") + "`"
 
 
 def split_name(text: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ HOLD = "meltline.hold"
 COLD = "meltline.cold"
 GUARD = "meltline.guard"
 INFINITE = "infinite"
+_FOREVER = 365_000  # days; a longer window would leave the calendar
 
 SHARE_TAG = "share__"
 HOLD_TAG = "hold__"
@@ -93,11 +94,15 @@ def effective_retention(
     days, source = _retention_days(account, levels, transient, warnings)
     if days is not None:
         days = max(days, account.min_retention_days)
+        if days > _FOREVER:
+            days = None
+        elif days == 0 and source != "profile" and not warnings:
+            warnings.append(f"{source}: {RETENTION}=0, what is overwritten cannot be read again")
     failsafe = _failsafe(account, levels, transient, warnings)
     return Retention(
         window=None if days is None else timedelta(hours=24 * days),
         # ML-14, C-5: where failsafe is zero, readers still get their grace.
-        failsafe=failsafe or account.reader_grace,
+        failsafe=max(failsafe, account.reader_grace),
         source=source,
         warnings=tuple(warnings),
     )
@@ -161,22 +166,25 @@ def _retention_days(
 
 
 def _longest(days: Sequence[int | None], maximum: int | None) -> int | None:
+    """None among the days is for ever: the longest that the profile allows."""
     known = [day for day in days if day is not None]
-    if len(known) < len(days) and maximum is None:
-        return None
-    top = max(known, default=0)
+    if len(known) < len(days):
+        return maximum
+    top = max(known)
     return top if maximum is None else min(top, maximum)
 
 
-def _known(days: int | str | None) -> int:
-    return days if isinstance(days, int) else 0
+def _known(days: int | str | None) -> int | None:
+    """A number of days; None for `infinite`, and for a wish that cannot be read: keep."""
+    return days if isinstance(days, int) else None
 
 
 def _parse_days(raw: str) -> int | str | None:
     raw = raw.strip().lower()
     if raw == INFINITE:
         return INFINITE
-    return int(raw) if raw.isdecimal() else None
+    negative = raw.startswith("-") and raw[1:].isdecimal()
+    return 0 - int(raw[1:]) if negative else int(raw) if raw.isdecimal() else None
 
 
 def _failsafe(
@@ -192,10 +200,10 @@ def _failsafe(
     for name, properties in levels:
         if FAILSAFE in properties:
             asked = _parse_days(properties[FAILSAFE])
-            if isinstance(asked, int):
+            if isinstance(asked, int) and asked >= (default if transient else 0):
                 days = asked
             else:
                 days = max(days, default)
-                warnings.append(f"{name}: {FAILSAFE}={properties[FAILSAFE]} is not a whole number")
+                warnings.append(f"{name}: {FAILSAFE}={properties[FAILSAFE]} is out of range")
             break
-    return timedelta(hours=24 * days)
+    return timedelta(hours=24 * min(days, _FOREVER))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
 from meltline.domain.names import TableName
@@ -145,27 +146,31 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
         raise TypeError(f"a JSON object was expected, not {type(document).__name__}")
     properties = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
     _refuse_unsupported(name, location, document, properties)
-    snapshots = {s.snapshot_id: s for s in map(_snapshot, document.get("snapshots") or [])}
+    version = int(document["format-version"])
+    listed = [_snapshot(raw, version) for raw in _listed(document, "snapshots")]
+    snapshots = {s.snapshot_id: s for s in listed}
+    if len(snapshots) < len(listed):
+        raise ValueError("two snapshots have one id")
     state = TableState(
         name=name,
-        uuid=str(document.get("table-uuid") or _uuid_of_format_1(document)),
+        uuid=_uuid_of_format_1(document) if version == 1 else _text(document["table-uuid"]),
         metadata_location=location,
         metadata_bytes=size,
-        location=str(document["location"]),
-        format_version=int(document["format-version"]),
-        last_updated=from_millis(int(document["last-updated-ms"])),
+        location=_text(document["location"]),
+        format_version=version,
+        last_updated=from_millis(_whole(document["last-updated-ms"])),
         snapshots=snapshots,
         refs=_refs(document),
         snapshot_log=tuple(
-            LogEntry(from_millis(int(e["timestamp-ms"])), int(e["snapshot-id"]))
-            for e in document.get("snapshot-log") or []
+            LogEntry(from_millis(_whole(e["timestamp-ms"])), _whole(e["snapshot-id"]))
+            for e in _listed(document, "snapshot-log")
         ),
-        metadata_log=tuple(str(e["metadata-file"]) for e in document.get("metadata-log") or []),
+        metadata_log=tuple(_text(e["metadata-file"]) for e in _listed(document, "metadata-log")),
         statistics=tuple(_statistics(document)),
         properties=properties,
         metadata_times={
-            str(e["metadata-file"]): from_millis(int(e["timestamp-ms"]))
-            for e in document.get("metadata-log") or []
+            _text(e["metadata-file"]): from_millis(_whole(e["timestamp-ms"]))
+            for e in _listed(document, "metadata-log")
         },
     )
     for ref in state.refs.values():
@@ -179,7 +184,7 @@ def _refuse_unsupported(
 ) -> None:
     version = document["format-version"]
     odd = ""
-    if not isinstance(version, int) or not 1 <= version <= NEWEST_FORMAT:
+    if type(version) is not int or not 1 <= version <= NEWEST_FORMAT:
         odd = f"format {version}"
     elif document.get("encryption-keys") or "encryption.key-id" in properties:
         odd = "an encrypted table"
@@ -195,22 +200,27 @@ def _refuse_unsupported(
 
 def _uuid_of_format_1(document: Mapping[str, object]) -> str:
     # Format 1 allows tables without a UUID; the location is then the only lasting identity.
-    return f"location:{document['location']}"
+    uuid = document.get("table-uuid")
+    return f"location:{_text(document['location'])}" if uuid is None else _text(uuid)
 
 
-def _snapshot(raw: Mapping[str, object]) -> Snapshot:
+def _snapshot(raw: Mapping[str, object], version: int) -> Snapshot:
     parent = raw.get("parent-snapshot-id")
-    inline = raw.get("manifests") or []
-    manifest_list = str(raw.get("manifest-list") or "")
-    if not manifest_list and "manifests" not in raw:
-        raise KeyError(f"manifest-list of snapshot {raw['snapshot-id']}")
+    if raw.get("key-id") is not None:
+        raise ValueError(f"snapshot {raw['snapshot-id']} is encrypted")
+    inline: list[str] = []
+    manifest_list = ""
+    if version == 1 and "manifest-list" not in raw:
+        inline = [_text(path) for path in _listed(raw, "manifests", required=True)]
+    else:
+        manifest_list = _text(raw["manifest-list"])
     return Snapshot(
         snapshot_id=_whole(raw["snapshot-id"]),
         committed_at=from_millis(_whole(raw["timestamp-ms"])),
         parent_id=None if parent is None or parent == -1 else _whole(parent),
         sequence_number=_whole(raw.get("sequence-number") or 0),
         manifest_list=manifest_list,
-        inline_manifests=() if manifest_list else tuple(map(str, inline)),  # type: ignore[call-overload]
+        inline_manifests=tuple(inline),
         summary={str(k): str(v) for k, v in dict(raw.get("summary") or {}).items()},  # type: ignore[call-overload]
     )
 
@@ -221,6 +231,8 @@ def _refs(document: Mapping[str, object]) -> dict[str, Ref]:
         kind = str(raw["type"]).lower()
         if kind not in ("branch", "tag"):
             raise ValueError(f"ref {name} is a {kind}")
+        if name == MAIN and kind != "branch":
+            raise ValueError("main is a tag")
         refs[name] = Ref(
             name=name,
             snapshot_id=_whole(raw["snapshot-id"]),
@@ -239,12 +251,27 @@ def _refs(document: Mapping[str, object]) -> dict[str, Ref]:
 
 def _statistics(document: Mapping[str, object]) -> Iterator[StatisticsFile]:
     for key in ("statistics", "partition-statistics"):
-        for raw in document.get(key) or []:  # type: ignore[attr-defined]
+        for raw in _listed(document, key):
             yield StatisticsFile(
                 _whole(raw["snapshot-id"]),
-                str(raw["statistics-path"]),
+                _text(raw["statistics-path"]),
                 _whole(raw["file-size-in-bytes"]),
             )
+
+
+def _listed(raw: Mapping[str, object], key: str, *, required: bool = False) -> list[Any]:
+    found = raw[key] if required else raw.get(key)
+    if found is None and not required:
+        return []
+    if not isinstance(found, list):
+        raise TypeError(f"{key}: a list was expected, not {found!r}")
+    return found
+
+
+def _text(raw: object) -> str:
+    if not isinstance(raw, str) or not raw:
+        raise TypeError(f"a text was expected, not {raw!r}")
+    return raw
 
 
 def _whole(raw: object) -> int:

@@ -111,6 +111,7 @@ class SparkStep(SparkSubmitOperator):
         self.conf = {
             "spark.driver.extraJavaOptions": java_options(),
             "spark.ui.enabled": "false",
+            "spark.log.level": "WARN",  # each line that Spark prints is one of the task log
             **(self.conf or {}),
         }
         python_path = [str(_INCLUDE), *filter(None, [os.environ.get("PYTHONPATH")])]

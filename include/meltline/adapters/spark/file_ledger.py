@@ -10,12 +10,14 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from meltline.adapters.hashing import key_hash
 from meltline.adapters.spark.index import index_manifests
 from meltline.adapters.spark.tables import TABLES
+from meltline.domain.errors import SetupMissing
 from meltline.domain.files import (
     Departure,
     DepartureState,
@@ -57,7 +59,16 @@ class SparkFileLedger:
             )
 
     def _read(self, table: str) -> DataFrame:
-        return self._spark.table(f"{self._namespace}.{table}")
+        try:
+            return self._spark.table(f"{self._namespace}.{table}")
+        except AnalysisException as missing:
+            raise SetupMissing(
+                f"the file ledger's table {self._namespace}.{table} cannot be opened",
+                object=f"{self._namespace}.{table}",
+                expected="the tables that `meltline init` creates",
+                found=missing.getCondition() or "an error of Spark's",
+                next="restore the table; or `meltline init --adopt`, which starts without its past",
+            ) from missing
 
     def _append(self, table: str, rows: Sequence[Mapping[str, Any]], marker: str) -> None:
         if not rows:

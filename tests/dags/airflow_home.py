@@ -1,0 +1,255 @@
+"""A throw-away Airflow: its own home, SQLite and ports; the checkout's DAGs, or a project's."""
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[2]
+DAG_ID = "meltline_lifecycle"
+_BIN = Path(sys.executable).parent
+_START_SECONDS = 180
+_STOP_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class AirflowHome:
+    """The environment that everything of one Airflow runs in.
+
+    Attributes:
+        project: The folder with dags/, plugins/ and spark_apps/.
+        extra: Further environment: the configuration, a simulated clock.
+    """
+
+    home: Path
+    project: Path = ROOT
+    extra: Mapping[str, str] = field(default_factory=dict)
+    ports: Sequence[int] = ()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What is different from the environment of the tests."""
+        python_path = [str(self.project / "include"), str(ROOT / "include")]
+        settings = {
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.project / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.project / "plugins"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
+            "AIRFLOW__CORE__PARALLELISM": "2",  # each task is a JVM of its own
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}",
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.home / "logs"),
+            "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
+            "GX_ANALYTICS_ENABLED": "false",
+            "PATH": os.pathsep.join([str(_BIN), os.environ.get("PATH", os.defpath)]),
+            "PYTHONPATH": os.pathsep.join(python_path),
+        }
+        if self.ports:
+            api, worker_logs, trigger_logs = self.ports
+            settings |= {
+                "AIRFLOW__API__HOST": "127.0.0.1",
+                "AIRFLOW__API__PORT": str(api),
+                "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{api}",
+                "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{api}/execution/",
+                "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(worker_logs),
+                "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_logs),
+            }
+        return {**settings, **self.extra}
+
+    def airflow(self, *words: str) -> str:
+        """Runs an `airflow` command to its end and returns what it printed."""
+        done = subprocess.run(
+            [str(_BIN / "airflow"), *words],
+            env=os.environ | self.environment,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"airflow {' '.join(words)}:\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+def new_home(folder: Path, *, project: Path = ROOT, **extra: str) -> AirflowHome:
+    """An Airflow with an initialised database; nothing of it runs yet."""
+    home = AirflowHome(folder, project, extra)
+    folder.mkdir(parents=True, exist_ok=True)
+    home.airflow("db", "migrate")
+    return home
+
+
+@dataclass(frozen=True)
+class RunningAirflow:
+    """Scheduler, DAG processor, triggerer and API, all in one process group."""
+
+    home: AirflowHome
+    client: httpx.Client
+
+    def runs(self, run_type: str = "") -> list[dict[str, Any]]:
+        """The runs of the lifecycle so far, of one kind or of all."""
+        listed = self._get(f"/api/v2/dags/{DAG_ID}/dagRuns?limit=100")["dag_runs"]
+        return [run for run in listed if run_type in ("", run["run_type"])]
+
+    def trigger(self, **conf: Any) -> str:
+        """Triggers a run as the UI does, without a logical date; returns its id."""
+        answer = self.client.post(
+            f"/api/v2/dags/{DAG_ID}/dagRuns", json={"logical_date": None, "conf": conf}
+        )
+        assert answer.is_success, answer.text
+        return str(answer.json()["dag_run_id"])
+
+    def unpause(self) -> None:
+        """Lets the schedule begin."""
+        answer = self.client.patch(f"/api/v2/dags/{DAG_ID}", json={"is_paused": False})
+        assert answer.is_success, answer.text
+
+    def set_variable(self, key: str, value: str) -> None:
+        """Sets an Airflow variable, new or not."""
+        body = {"key": key, "value": value}
+        answer = self.client.patch(f"/api/v2/variables/{key}", json=body)
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            answer = self.client.post("/api/v2/variables", json=body)
+        assert answer.is_success, answer.text
+
+    def backfill(self, first: str, last: str, **options: Any) -> None:
+        """Runs past dates again and waits for the last one."""
+        order = {"dag_id": DAG_ID, "from_date": first, "to_date": last, "dag_run_conf": {}}
+        answer = self.client.post("/api/v2/backfills", json=order | options)
+        assert answer.is_success, answer.text
+        backfill = answer.json()["id"]
+        self.until(lambda: self._get(f"/api/v2/backfills/{backfill}")["completed_at"], seconds=1800)
+
+    def finished(self, run_id: str, seconds: float = 900) -> dict[str, Any]:
+        """The run, once it has ended."""
+        path = f"/api/v2/dags/{DAG_ID}/dagRuns/{run_id}"
+        self.until(lambda: self._get(path)["state"] in ("success", "failed"), seconds=seconds)
+        return self._get(path)
+
+    def states(self, run_id: str) -> dict[str, str]:
+        """State of each task of a run."""
+        found = self._get(f"/api/v2/dags/{DAG_ID}/dagRuns/{run_id}/taskInstances")
+        return {ti["task_id"]: ti["state"] for ti in found["task_instances"]}
+
+    def xcom(self, run_id: str, task: str) -> Any:
+        """What a task returned."""
+        path = f"/api/v2/dags/{DAG_ID}/dagRuns/{run_id}/taskInstances/{task}/xcomEntries/"
+        value = self._get(f"{path}return_value?deserialize=true")["value"]
+        return json.loads(value) if isinstance(value, str) else value
+
+    def logs(self) -> str:
+        """Every task log there is."""
+        return "\n".join(log.read_text() for log in (self.home.home / "logs").rglob("*.log"))
+
+    def until(self, condition: Any, *, seconds: float) -> None:
+        """Waits until something holds."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {seconds} s; {self.runs()}"
+            time.sleep(0.5)
+
+    def _get(self, path: str) -> dict[str, Any]:
+        answer = self.client.get(path)
+        assert answer.is_success, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+
+@contextmanager
+def running_airflow(
+    folder: Path, *, project: Path = ROOT, **extra: str
+) -> Iterator[RunningAirflow]:
+    """Starts `airflow standalone` and stops all of it again, by its process group."""
+    password = secrets.token_hex(8)
+    ports = free_ports(3)
+    folder.mkdir(parents=True)
+    passwords = folder / "passwords.json"
+    passwords.write_text(json.dumps({"admin": password}))
+    extra |= {
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+    }
+    home = AirflowHome(folder, project, extra, ports)
+    url = f"http://127.0.0.1:{ports[0]}"
+    with (folder / "standalone.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(_BIN / "airflow"), "standalone"],
+            env=os.environ | home.environment,
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # SIGTERM to its leader alone would orphan the components
+        )
+    try:
+        token = _token(url, password, process, folder / "standalone.log")
+        headers = {"Authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=url, headers=headers, timeout=30) as client:
+            airflow = RunningAirflow(home, client)
+            airflow.until(
+                lambda: client.get(f"/api/v2/dags/{DAG_ID}").is_success, seconds=_START_SECONDS
+            )
+            yield airflow
+    finally:
+        _stop(process)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+def _token(url: str, password: str, process: subprocess.Popen[bytes], log: Path) -> str:
+    """Waits for the API: Airflow says that it is ready before its API is."""
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            answer = httpx.post(
+                f"{url}/auth/token", json={"username": "admin", "password": password}
+            )
+            if answer.is_success:
+                return str(answer.json()["access_token"])
+        except httpx.TransportError:
+            pass
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"Airflow did not start:\n{log.read_text()[-5000:]}")
+        time.sleep(0.5)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends the whole group; what does not go by itself is killed."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, how)
+        except ProcessLookupError:
+            break
+        deadline = time.monotonic() + _STOP_SECONDS
+        while time.monotonic() < deadline and _alive(process):
+            time.sleep(0.1)
+    process.wait(timeout=_STOP_SECONDS)
+
+
+def _alive(process: subprocess.Popen[bytes]) -> bool:
+    process.poll()  # reaps the leader, or its group would never be gone
+    try:
+        os.killpg(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

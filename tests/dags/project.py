@@ -1,0 +1,120 @@
+"""A project folder like the checkout, in which a stand-in for Spark answers as a test wants.
+
+The DAG, its operator and Airflow are the real ones; only `spark-submit` is a script that runs a
+stand-in app: it notes its command line and leaves the summary that it was told to leave.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.dags.airflow_home import ROOT
+
+STEPS = (
+    "observe",
+    "hand_off_to_cold",
+    "plan_expiration",
+    "gate_expiration",
+    "expire",
+    "plan_purge",
+    "gate_purge",
+    "purge",
+    "report",
+    "verdict",
+)
+
+_SUBMIT = """#!{python}
+import os, sys
+at = next(i for i, word in enumerate(sys.argv) if word.endswith(".py") and i)
+os.execv(sys.executable, [sys.executable, *sys.argv[at:]])
+"""
+
+_APP = """
+import json, os, sys
+from pathlib import Path
+folder = Path(__file__).parent.parent
+words = dict(word.removeprefix("--").partition("=")[::2] for word in sys.argv[1:])
+key = Path(__file__).stem
+if key == "gate":
+    key = {"expire": "gate_expiration", "purge": "gate_purge"}[words["kind"]]
+with (folder / "calls.jsonl").open("a") as calls:
+    calls.write(json.dumps({"step": key, "words": words, "pid": os.getpid()}) + "\\n")
+answer = json.loads((folder / "answers.json").read_text()).get(key, {})
+if answer == "crash":
+    sys.exit(1)
+if answer in ("garbage", "list"):
+    Path(words["summary"]).write_text({"garbage": "{", "list": "[]"}[answer])
+elif answer != "silent":
+    empty = {"run_id": words["run-id"], "as_of": words["as-of"], "plans": [], "tables": [],
+             "notes": [], "resume": False}
+    Path(words["summary"]).write_text(json.dumps(empty | answer))
+"""
+
+_JARS = ("iceberg-spark-runtime-0", "spark-avro_0", "sqlite-jdbc-0", "postgresql-0")
+
+
+def plan(table: str, kind: str, state: str) -> dict[str, str]:
+    """A plan's line in a summary."""
+    return {
+        "id": f"{kind}-{table}",
+        "kind": kind,
+        "table": table,
+        "digest": "sha256:0",
+        "gate": "none",
+        "state": state,
+    }
+
+
+def table(name: str, **changes: Any) -> dict[str, Any]:
+    """A table's line in a summary."""
+    counts = ("snapshots_expired", "files_departed", "files_purged", "bytes_purged")
+    reasons = ("skipped", "refused", "failed")
+    return {"table": name, **dict.fromkeys(counts, 0), **dict.fromkeys(reasons), **changes}
+
+
+@dataclass(frozen=True)
+class Project:
+    """The folder, what its apps answer, and what they were asked."""
+
+    folder: Path
+
+    @classmethod
+    def create(cls, folder: Path) -> "Project":
+        """Copies DAG and plugin of the checkout; makes everything else up."""
+        for name in ("dags", "plugins"):
+            shutil.copytree(
+                ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        for name in ("spark_apps", "bin", "jars"):
+            (folder / name).mkdir()
+        for app in (*STEPS, "gate"):
+            (folder / "spark_apps" / f"{app}.py").write_text(_APP)
+        submit = folder / "bin" / "spark-submit"
+        submit.write_text(_SUBMIT.replace("{python}", sys.executable))
+        submit.chmod(0o755)
+        for jar in _JARS:
+            (folder / "jars" / f"{jar}.jar").touch()
+        return cls(folder)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What leads Airflow's tasks to the stand-ins."""
+        return {
+            "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "MELTLINE_JARS": str(self.folder / "jars"),
+        }
+
+    def answer(self, **answers: Mapping[str, Any] | str) -> None:
+        """Sets what each step's summary adds to an empty one, or what it does instead."""
+        (self.folder / "answers.json").write_text(json.dumps(answers))
+        (self.folder / "calls.jsonl").write_text("")
+
+    def calls(self) -> dict[str, dict[str, str]]:
+        """The command line of each app that was started, in order, by step."""
+        lines = (self.folder / "calls.jsonl").read_text().splitlines()
+        return {call["step"]: call["words"] for call in map(json.loads, lines)}

@@ -1,0 +1,115 @@
+"""A warehouse of two tiny tables with a staged past, made by Spark in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+from demo.staging import local_path, read_head, stage_commit_times
+from tests.dags.airflow_home import ROOT
+
+TABLES = ("t", "it's u")
+COMMITS = 6
+SECRET = "a-key-that-nobody-may-see"
+
+# Retention of a day, and nothing to wait for afterwards: what departs is purged the same night.
+_CONFIG = """
+control: sqlite:///control.db
+hot: lake
+sandbox: true
+catalogs:
+  lake:
+    type: sql
+    uri: sqlite:///catalog.db
+    warehouse: {warehouse}
+    s3.secret-access-key: {secret}
+account: {{profile: lakehouse, retention-days: 1, failsafe-days: 0, reader-grace: 0s}}
+limits: {{max-delete-ratio: 1, max-growth: 1000}}
+"""
+
+
+def today() -> datetime:
+    """The midnight that the last interval ended at."""
+    return datetime.combine(datetime.now(UTC).date(), time(), UTC)
+
+
+def committed_at(number: int) -> datetime:
+    """When the commit with that number, from 1, was made: one a day, the last one five days ago."""
+    return today() - timedelta(days=5 + COMMITS - number, hours=-1)
+
+
+def small_lake(folder: Path) -> Path:
+    """Builds the warehouse in an empty folder and returns the path of its meltline.yaml.
+
+    Each commit overwrites all rows of its table: every snapshot but the last is history.
+    """
+    folder.mkdir(parents=True)
+    warehouse = folder / "ware house"
+    warehouse.mkdir()
+    config = folder / "meltline.yaml"
+    config.write_text(_CONFIG.format(warehouse=f"file://{warehouse}", secret=SECRET))
+    path = os.pathsep.join([str(ROOT / "include"), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.dags.small_lake", str(config)],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return config
+
+
+@dataclass(frozen=True)
+class LakeState:
+    """What is left of a lake, comparable with another lake's.
+
+    Attributes:
+        snapshots: The sequence numbers of each table's snapshots.
+        data_files: How many data files lie in each table's folder.
+    """
+
+    snapshots: dict[str, list[int]]
+    data_files: dict[str, int]
+
+    @classmethod
+    def of(cls, config: Path) -> "LakeState":
+        """Looks at the catalog and the disk."""
+        snapshots, files = {}, {}
+        for table in TABLES:
+            head: dict[str, Any] = read_head(config.parent / "catalog.db", "lake", "air", table)
+            snapshots[table] = sorted(s["sequence-number"] for s in head["snapshots"])
+            folder = local_path(head["location"])
+            files[table] = sum(1 for _ in folder.glob("data/*.parquet"))
+        return cls(snapshots, files)
+
+
+def _build(config_path: Path) -> None:
+    from pyspark.sql import SparkSession
+
+    from meltline.app.init import init
+    from meltline.config import load_config
+    from meltline.wiring import Wiring
+
+    config = load_config(config_path, os.environ, config_path.parent)
+    init(Wiring(config).services("small lake"), sandbox=True)
+    spark = SparkSession.builder.getOrCreate()
+    spark.sql("CREATE NAMESPACE lake.air")
+    for table in TABLES:
+        name = f"lake.air.`{table}`"
+        spark.sql(f"CREATE TABLE {name} (id BIGINT) USING iceberg")
+        for number in range(1, COMMITS + 1):
+            spark.sql(f"INSERT OVERWRITE {name} SELECT {number} + id FROM range(0, 4, 1, 1)")
+        database = config_path.parent / "catalog.db"
+        head = read_head(database, "lake", "air", table)
+        times = {s["snapshot-id"]: committed_at(s["sequence-number"]) for s in head["snapshots"]}
+        stage_commit_times(database, "lake", "air", table, times)
+    print(json.dumps({"built": str(config_path)}))
+
+
+if __name__ == "__main__":
+    _build(Path(sys.argv[1]))

@@ -1,0 +1,189 @@
+"""The DAG, run by Airflow for real with stand-ins for the apps: what runs, what is skipped, why."""
+
+import gc
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dags.airflow_home import DAG_ID, AirflowHome
+from tests.dags.project import STEPS, Project, plan, table
+
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.usefixtures("config"),
+    pytest.mark.filterwarnings("ignore"),  # of Airflow's own making
+]
+
+EXPIRY = {"plans": [plan("lake.air.t", "expire", "planned")]}
+PURGE = {"plans": [plan("lake.air.t", "purge", "planned")]}
+EXPIRED = {
+    "plans": [plan("lake.air.t", "expire", "applied")],
+    "tables": [table("lake.air.t", snapshots_expired=3, files_departed=7)],
+}
+PURGED = {
+    "plans": [plan("lake.air.t", "purge", "applied")],
+    "tables": [table("lake.air.t", files_purged=7, bytes_purged=700)],
+}
+FULL = {"plan_expiration": EXPIRY, "expire": EXPIRED, "plan_purge": PURGE, "purge": PURGED}
+ALL_APPS = [step for step in STEPS if step not in ("hand_off_to_cold", "verdict")]
+
+
+class Chain:
+    """Runs the DAG and tells what came of it."""
+
+    def __init__(self, project: Project, dags: Path) -> None:
+        self.project = project
+        self.dags = dags
+        self.run: Any = None
+
+    def go(self, answers: dict[str, Any], **conf: Any) -> str:
+        """Runs it once, as a manual run without logical date; returns its state."""
+        self.project.answer(**answers)
+        self.run = self._dag().test(logical_date=None, run_conf=conf)
+        gc.collect()  # the provider leaves its pipes open: let that be said here, not later
+        return str(self.run.state.value)
+
+    def _dag(self) -> Any:
+        """Loaded anew for each run, as Airflow does: a run's parameters stay in the object."""
+        from airflow.dag_processing.dagbag import DagBag
+
+        dag = DagBag(dag_folder=self.dags).dags[DAG_ID]
+        for task in dag.tasks:
+            task.retry_delay = timedelta(0)
+        return dag
+
+    @property
+    def states(self) -> dict[str, str]:
+        return {ti.task_id: str(ti.state) for ti in self.run.get_task_instances()}
+
+    @property
+    def started(self) -> list[str]:
+        return list(self.project.calls())
+
+    def xcom(self, task: str) -> Any:
+        from airflow import settings
+        from airflow.models.xcom import XComModel
+
+        rows = XComModel.get_many(
+            run_id=self.run.run_id, task_ids=task, dag_ids=DAG_ID, key="return_value"
+        )
+        with settings.Session() as session:
+            found = session.scalars(rows).first()
+            value = found and XComModel.deserialize_value(found)
+        return json.loads(value) if isinstance(value, str) else value
+
+
+@pytest.fixture
+def chain(project: Project, airflow: AirflowHome) -> Chain:
+    return Chain(project, airflow.project / "dags")
+
+
+def test_with_work_to_do_every_app_runs_in_order(chain: Chain) -> None:
+    assert chain.go(FULL) == "success"
+    assert chain.started == ALL_APPS
+    assert chain.states == dict.fromkeys(STEPS, "success") | {"hand_off_to_cold": "skipped"}
+    assert chain.xcom("expire")["tables"] == EXPIRED["tables"]
+
+
+def test_the_verdict_hands_on_the_whole_run_as_one_document(chain: Chain) -> None:
+    chain.go(FULL)
+    document = chain.xcom("verdict")
+    assert document["run_id"] == chain.run.run_id
+    assert document["tables"] == [
+        table("lake.air.t", snapshots_expired=3, files_departed=7, files_purged=7, bytes_purged=700)
+    ]
+    assert {p["id"]: p["state"] for p in document["plans"]} == {
+        "expire-lake.air.t": "applied",
+        "purge-lake.air.t": "applied",
+    }
+
+
+def test_with_nothing_to_do_no_gate_and_no_destructive_app_is_started(chain: Chain) -> None:
+    assert chain.go({}) == "success"
+    assert chain.started == ["observe", "plan_expiration", "plan_purge", "report"]
+    skipped = [step for step, state in chain.states.items() if state == "skipped"]
+    assert sorted(skipped) == [
+        "expire", "gate_expiration", "gate_purge", "hand_off_to_cold", "purge",
+    ]  # fmt: skip
+
+
+def test_nothing_to_expire_does_not_hold_up_a_purge(chain: Chain) -> None:
+    assert chain.go({"plan_purge": PURGE, "purge": PURGED}) == "success"
+    assert chain.started[-4:] == ["plan_purge", "gate_purge", "purge", "report"]
+    assert "expire" not in chain.started
+
+
+def test_what_an_earlier_run_left_half_done_is_gone_on_with(chain: Chain) -> None:
+    assert chain.go({"plan_expiration": {"resume": True}}) == "success"
+    assert "gate_expiration" in chain.started
+    assert "expire" in chain.started
+    assert "purge" not in chain.started
+
+
+@pytest.mark.parametrize("gate, step", [("gate_expiration", "expire"), ("gate_purge", "purge")])
+def test_a_gate_that_crashes_has_not_passed(chain: Chain, gate: str, step: str) -> None:
+    assert chain.go({**FULL, gate: "crash"}) == "failed"
+    assert chain.started.count(gate) == 1
+    assert step not in chain.started
+    assert chain.states[gate] == "failed"
+    assert chain.states[step] == "upstream_failed"
+
+
+def test_nothing_destructive_follows_an_observation_that_crashed(chain: Chain) -> None:
+    assert chain.go({**FULL, "observe": "crash"}) == "failed"
+    assert chain.started == ["observe"]
+    assert chain.states["verdict"] == "failed"
+
+
+def test_tables_that_were_skipped_or_refused_fail_the_run_at_its_end(chain: Chain) -> None:
+    answers = {
+        **FULL,
+        "observe": {"tables": [table("lake.air.u", skipped="its manifest is corrupt")]},
+        "gate_purge": {"tables": [table("lake.air.v", refused="too much at once")]},
+    }
+    assert chain.go(answers) == "failed"
+    assert chain.started == ALL_APPS
+    assert chain.states["verdict"] == "failed"
+    assert [t["table"] for t in chain.xcom("verdict")["tables"]] == [
+        "lake.air.t", "lake.air.u", "lake.air.v",
+    ]  # fmt: skip
+
+
+def test_a_dry_run_plans_and_changes_nothing(chain: Chain) -> None:
+    assert chain.go(FULL, dry_run=True) == "success"
+    assert chain.started == ["observe", "plan_expiration", "plan_purge"]
+    assert all("dry-run" in words for words in chain.project.calls().values())
+
+
+def test_each_app_is_told_the_run_its_day_and_where_the_configuration_is(
+    chain: Chain, config: Path
+) -> None:
+    before = datetime.now(UTC)
+    chain.go(FULL, tables="lake.air.*", as_of="2026-01-05T00:00:00Z")
+    for step, words in chain.project.calls().items():
+        assert words["config"] == str(config), step
+        assert words["run-id"] == chain.run.run_id
+        assert words["as-of"] == "2026-01-05T00:00:00Z"
+        assert words["tables"] == "lake.air.*"
+        assert not Path(words["summary"]).exists()  # nothing stays behind
+    assert chain.run.run_after >= before
+    assert chain.project.calls()["gate_expiration"]["kind"] == "expire"
+    assert chain.project.calls()["gate_purge"]["kind"] == "purge"
+
+
+def test_without_a_logical_date_the_day_is_now(chain: Chain) -> None:
+    chain.go({})  # without parameters
+    told = {words["as-of"] for words in chain.project.calls().values()}
+    assert len(told) == 1
+    as_of = datetime.fromisoformat(told.pop())
+    assert abs((as_of - chain.run.run_after).total_seconds()) < 0.01
+
+
+def test_only_the_purge_is_told_of_an_approval(chain: Chain) -> None:
+    chain.go(FULL, approve_over_limit=True, reason="-- agreed with finance")
+    told = {step: words.get("approve") for step, words in chain.project.calls().items()}
+    assert {step for step, reason in told.items() if reason} == {"purge"}
+    assert told["purge"] == "-- agreed with finance"

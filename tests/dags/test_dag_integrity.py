@@ -1,0 +1,207 @@
+"""The DAG as Airflow loads it: light, documented, and nothing destructive but behind its gate."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.dags.airflow_home import DAG_ID, ROOT, AirflowHome
+from tests.dags.project import STEPS
+
+if TYPE_CHECKING:
+    from airflow.dag_processing.dagbag import DagBag
+
+pytestmark = pytest.mark.airflow
+
+DAG_FILES = sorted((ROOT / "dags").glob("*.py"))
+GATES = {"expire": "gate_expiration", "purge": "gate_purge"}
+HEAVY = ("pyspark", "pyiceberg", "great_expectations", "sqlalchemy_utils", "obstore", "pandas")
+
+_LOAD = """
+import json, runpy, sys, time
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, CronDataIntervalTimetable
+before, began = set(sys.modules), time.perf_counter()
+runpy.run_path(sys.argv[1])
+took = time.perf_counter() - began
+print(json.dumps([took, sorted(set(sys.modules) - before), sorted(sys.modules)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def bag(airflow: AirflowHome) -> "DagBag":
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(dag_folder=ROOT / "dags")
+
+
+@pytest.fixture(scope="module")
+def dag(bag: "DagBag") -> Any:
+    return bag.dags[DAG_ID]
+
+
+@pytest.fixture(params=DAG_FILES, ids=lambda path: path.stem)
+def dag_file(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+def test_every_dag_file_loads(bag: "DagBag") -> None:
+    assert bag.import_errors == {}
+    assert DAG_ID in bag.dags
+
+
+def test_a_dag_file_loads_quickly_and_without_engines(dag_file: Path, airflow: AirflowHome) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LOAD, str(dag_file)],
+        env=os.environ | airflow.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seconds, added, loaded = json.loads(done.stdout.splitlines()[-1])
+    assert "meltline.ui.spark_step" in added
+    assert [name for name in loaded if name.partition(".")[0] in HEAVY] == []
+    assert [name for name in added if name.startswith("meltline.adapters")] == []
+    assert seconds < 1
+
+
+def test_a_dag_file_is_short(dag_file: Path) -> None:
+    assert len(dag_file.read_text().splitlines()) <= 120
+
+
+def test_the_chain_has_its_steps_in_the_order_that_is_safe(dag: Any) -> None:
+    assert [task.task_id for task in dag.topological_sort()] == list(STEPS)
+    assert [dag.task_dict[step].downstream_list for step in STEPS] == [
+        *([dag.task_dict[step]] for step in STEPS[1:]),
+        [],
+    ]
+
+
+@pytest.mark.parametrize("step", sorted(GATES))
+def test_a_destructive_step_stands_behind_its_gate_alone(dag: Any, step: str) -> None:
+    task = dag.task_dict[step]
+    assert task.upstream_task_ids == {GATES[step]}
+    assert task.trigger_rule == "all_success"
+    assert dag.task_dict[GATES[step]].trigger_rule == "all_success"
+
+
+def test_nothing_before_a_destructive_step_runs_after_a_failure(dag: Any) -> None:
+    before = {
+        id for step in GATES for id in dag.task_dict[step].get_flat_relative_ids(upstream=True)
+    }
+    rules = {id: dag.task_dict[id].trigger_rule.value for id in before | GATES.keys()}
+    assert set(rules.values()) <= {"all_success", "none_failed"}
+    assert {id for id, rule in rules.items() if rule == "none_failed"} == {
+        "plan_expiration",
+        "plan_purge",
+    }
+
+
+def test_only_the_last_task_runs_whatever_happened(dag: Any) -> None:
+    rules = {task.task_id: task.trigger_rule.value for task in dag.tasks}
+    assert [id for id, rule in rules.items() if rule == "all_done"] == ["verdict"]
+    assert [task.task_id for task in dag.leaves] == ["verdict"]
+
+
+def test_a_gate_is_not_tried_until_it_passes(dag: Any) -> None:
+    retries = {task.task_id: task.retries for task in dag.tasks}
+    assert {retries[gate] for gate in GATES.values()} == {0}
+    assert retries["verdict"] == 0
+    assert retries["expire"] == retries["purge"] == 1
+
+
+def test_the_dag_and_every_task_say_what_they_are_for(dag: Any) -> None:
+    assert dag.doc_md
+    assert dag.description
+    assert "meltline" in dag.tags
+    assert [task.task_id for task in dag.tasks if not task.doc_md] == []
+    schemas = {name: dag.params.get_param(name).schema for name in dag.params}
+    assert [name for name, schema in schemas.items() if not schema.get("description_md")] == []
+
+
+def test_every_app_of_the_chain_is_there(dag: Any) -> None:
+    apps = [Path(task.application) for task in dag.tasks if hasattr(task, "application")]
+    assert {app.parent for app in apps} == {ROOT / "spark_apps"}
+    assert [app for app in apps if not app.is_file()] == []
+
+
+def test_the_schedule_is_daily_in_utc_with_whole_days(dag: Any) -> None:
+    from airflow.sdk import CronDataIntervalTimetable
+
+    assert isinstance(dag.timetable, CronDataIntervalTimetable)
+    assert dag.timetable.expression == "0 0 * * *"
+    assert str(dag.timetable.timezone) in ("UTC", "Timezone('UTC')")
+    assert dag.catchup is False
+
+
+def validated(dag: Any, **conf: Any) -> dict[str, Any]:
+    params = copy.deepcopy(dag.params)
+    params.update(conf)
+    checked: dict[str, Any] = params.validate()
+    return checked
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"tables": 7},
+        {"tables": None},
+        {"tables": "lake.air.*\nlake.*"},
+        {"as_of": "yesterday"},
+        {"as_of": "2026-01-05"},
+        {"as_of": "2026-13-01T00:00:00Z"},
+        {"as_of": "2026-01-05T00:00:00"},
+        {"as_of": 20260105},
+        {"dry_run": "yes"},
+        {"dry_run": 1},
+        {"approve_over_limit": "true"},
+        {"reason": 5},
+        {"reason": "x" * 501},
+    ],
+    ids=lambda conf: json.dumps(conf)[:40],
+)
+def test_a_bad_parameter_is_rejected(dag: Any, conf: dict[str, Any]) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises(ParamValidationError):
+        validated(dag, **conf)
+
+
+def test_good_parameters_are_taken(dag: Any) -> None:
+    conf = {
+        "tables": "lake.air.*,lake.*.t[1]",
+        "as_of": "2026-01-05T00:00:00+01:00",
+        "dry_run": True,
+        "approve_over_limit": True,
+        "reason": "agreed",
+    }
+    assert validated(dag, **conf) == conf
+
+
+def test_without_parameters_a_run_is_for_real_for_all_tables_and_approves_nothing(
+    dag: Any,
+) -> None:
+    assert validated(dag) == {
+        "tables": "",
+        "as_of": None,
+        "dry_run": False,
+        "approve_over_limit": False,
+        "reason": None,
+    }
+
+
+def test_the_plugin_registers_its_macros(airflow: AirflowHome) -> None:
+    import airflow.plugins_manager as plugins
+
+    found = {plugin.name: plugin for plugin in plugins._get_plugins()[0]}
+    assert [macro.__name__ for macro in found["meltline"].macros] == [
+        "format_instant",
+        "format_size",
+    ]
+    assert plugins.get_import_errors() == {}

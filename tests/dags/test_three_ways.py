@@ -1,0 +1,139 @@
+"""The lifecycle in a real Airflow with real Spark: by schedule, by hand, by backfill.
+
+Each way has a lake of its own, all built alike; they must end alike (PX-6, PX-8).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meltline.domain.quantities import format_instant
+from tests.dags.airflow_home import RunningAirflow, running_airflow
+from tests.dags.project import STEPS
+from tests.dags.small_lake import COMMITS, SECRET, TABLES, LakeState, small_lake, today
+
+pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
+
+# Every snapshot but the head is superseded, and older than the retention.
+END = LakeState({table: [COMMITS] for table in TABLES}, dict.fromkeys(TABLES, 1))
+BEGINNING = LakeState(
+    {table: list(range(1, COMMITS + 1)) for table in TABLES}, dict.fromkeys(TABLES, COMMITS)
+)
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """An Airflow whose schedule has had its first night, and the lake that it saw then."""
+
+    airflow: RunningAirflow
+    lake: Path
+    run: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduled]:
+    folder = tmp_path_factory.mktemp("three ways")
+    lake = small_lake(folder / "scheduled")
+    assert LakeState.of(lake) == BEGINNING
+    with running_airflow(folder / "airflow") as airflow:
+        airflow.set_variable("meltline_config", str(lake))
+        airflow.unpause()  # which begins with the last interval that has ended
+        airflow.until(lambda: airflow.runs("scheduled"), seconds=60)
+        run = airflow.finished(airflow.runs("scheduled")[0]["dag_run_id"])
+        yield Scheduled(airflow, lake, run)
+
+
+@pytest.fixture
+def airflow(scheduled: Scheduled) -> RunningAirflow:
+    return scheduled.airflow
+
+
+@pytest.fixture
+def lake(airflow: RunningAirflow, tmp_path: Path) -> Path:
+    """A lake of its own for one test, which Airflow is told of."""
+    config = small_lake(tmp_path / "a lake")
+    airflow.set_variable("meltline_config", str(config))
+    return config
+
+
+def succeeded(airflow: RunningAirflow, run: dict[str, Any]) -> dict[str, Any]:
+    """The run's own document; it must have succeeded."""
+    document: dict[str, Any] = airflow.xcom(run["dag_run_id"], "verdict")
+    if run["state"] != "success":
+        states = airflow.states(run["dag_run_id"])
+        pytest.fail(f"{run['dag_run_id']} {run['state']}: {states}\n{document}")
+    return document
+
+
+def expired(document: dict[str, Any]) -> int:
+    return sum(table["snapshots_expired"] for table in document["tables"])
+
+
+def test_by_schedule(scheduled: Scheduled) -> None:
+    document = succeeded(scheduled.airflow, scheduled.run)
+    assert document["as_of"] == format_instant(today())
+    assert expired(document) == len(TABLES) * (COMMITS - 1)
+    assert {t["table"] for t in document["tables"]} == {"lake.air.t", "lake.air.`it's u`"}
+    assert set(scheduled.airflow.states(scheduled.run["dag_run_id"])) == set(STEPS)
+    assert LakeState.of(scheduled.lake) == END
+
+
+def test_by_hand_without_a_logical_date_a_second_time_changes_nothing(
+    scheduled: Scheduled,
+) -> None:
+    airflow = scheduled.airflow
+    airflow.set_variable("meltline_config", str(scheduled.lake))
+    run = airflow.finished(airflow.trigger(tables="lake.air.*"))
+    document = succeeded(airflow, run)
+    assert run["logical_date"] is None
+    assert abs(moment(document["as_of"]) - moment(run["run_after"])) < timedelta(seconds=1)
+    assert (expired(document), document["plans"]) == (0, [])
+    assert LakeState.of(scheduled.lake) == END
+
+
+def test_no_secret_reaches_a_log_or_a_summary(scheduled: Scheduled) -> None:
+    assert SECRET in scheduled.lake.read_text()
+    logs = scheduled.airflow.logs()
+    assert "spark-submit" in logs
+    assert SECRET not in logs
+    run_id = scheduled.run["dag_run_id"]
+    assert SECRET not in str(
+        [scheduled.airflow.xcom(run_id, step) for step in ("observe", "verdict")]
+    )
+
+
+def test_by_backfill_in_parallel(airflow: RunningAirflow, lake: Path) -> None:
+    documents = backfilled(airflow, max_active_runs=2, run_backwards=False)
+    assert len(documents) == 2
+    assert sum(map(expired, documents)) == len(TABLES) * (COMMITS - 1)
+    assert LakeState.of(lake) == END
+
+
+def test_by_backfill_backwards(airflow: RunningAirflow, lake: Path) -> None:
+    newest, older = backfilled(airflow, max_active_runs=1, run_backwards=True)
+    assert newest["as_of"] > older["as_of"]
+    assert expired(newest) == len(TABLES) * (COMMITS - 1)
+    assert expired(older) == 0
+    assert LakeState.of(lake) == END
+
+
+def backfilled(airflow: RunningAirflow, **options: Any) -> list[dict[str, Any]]:
+    """Runs two past days: the first expires some of the history, the second all of it.
+
+    Returns:
+        The runs' documents, in the order in which they began.
+    """
+    before = {run["dag_run_id"]: run["start_date"] for run in airflow.runs("backfill")}
+    first, last = today() - timedelta(days=5), today() - timedelta(days=4)
+    again = {"reprocess_behavior": "completed"}
+    airflow.backfill(first.isoformat(), last.isoformat(), **again, **options)
+    ran = [r for r in airflow.runs("backfill") if before.get(r["dag_run_id"]) != r["start_date"]]
+    return [succeeded(airflow, run) for run in sorted(ran, key=lambda run: run["start_date"])]
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,83 @@
+"""The last task's judgement: whatever was left undone is named."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.dags.airflow_home import AirflowHome
+from tests.dags.project import plan, table
+
+pytestmark = pytest.mark.airflow
+
+DONE = {"observe": "success", "expire": "success", "purge": "skipped"}
+
+
+@pytest.fixture
+def complaints(airflow: AirflowHome) -> Callable[..., str]:
+    from meltline.ui.verdict import judge
+
+    def of(*summaries: dict[str, Any], states: dict[str, str] = DONE, dry_run: bool = False) -> str:
+        return "; ".join(judge(summaries, states, dry_run=dry_run).complaints)
+
+    return of
+
+
+def summary(*tables: dict[str, Any], plans: Any = (), notes: Any = ()) -> dict[str, Any]:
+    return {"run_id": "r", "as_of": "2026-01-05T00:00:00Z", "tables": list(tables),
+            "plans": list(plans), "notes": list(notes)}  # fmt: skip
+
+
+def test_a_run_in_which_all_went_well_has_no_complaints(complaints: Callable[..., str]) -> None:
+    done = summary(table("lake.a.t"), plans=[plan("lake.a.t", "expire", "applied")])
+    assert complaints(done) == ""
+
+
+@pytest.mark.parametrize("how", ["skipped", "refused", "failed"])
+def test_a_table_is_named_with_what_happened_and_why(
+    complaints: Callable[..., str], how: str
+) -> None:
+    assert complaints(summary(table("lake.a.t", **{how: "the reason"}), table("lake.a.u"))) == (
+        f"lake.a.t: {how}: the reason"
+    )
+
+
+def test_a_table_stays_named_when_a_later_step_had_nothing_to_say(
+    complaints: Callable[..., str],
+) -> None:
+    first = summary(table("lake.a.t", skipped="unreadable"))
+    assert complaints(first, summary(table("lake.a.t"))) == "lake.a.t: skipped: unreadable"
+
+
+def test_a_task_that_failed_is_named_and_what_it_kept_from_running(
+    complaints: Callable[..., str],
+) -> None:
+    states = {"observe": "success", "expire": "failed", "purge": "upstream_failed"}
+    assert complaints(summary(), states=states) == "task expire: failed; never ran: purge"
+
+
+def test_what_held_everything_back_is_named(complaints: Callable[..., str]) -> None:
+    assert "nothing is purged anywhere" in complaints(
+        summary(notes=["nothing is purged anywhere: a catalog is gone"])
+    )
+
+
+@pytest.mark.parametrize("state", ["planned", "passed", "applying"])
+def test_a_plan_that_nobody_finished_is_no_success(
+    complaints: Callable[..., str], state: str
+) -> None:
+    unfinished = summary(plans=[plan("lake.a.t", "expire", state)])
+    assert f"plan expire-lake.a.t to expire is still {state}" in complaints(unfinished)
+    assert complaints(unfinished, dry_run=True) == ""
+
+
+def test_the_newest_state_of_a_plan_counts(complaints: Callable[..., str]) -> None:
+    planned = summary(plans=[plan("lake.a.t", "expire", "planned")])
+    applied = summary(plans=[plan("lake.a.t", "expire", "applied")])
+    assert complaints(planned, applied) == ""
+
+
+def test_a_run_that_did_nothing_at_all_is_judged_by_its_tasks(
+    complaints: Callable[..., str],
+) -> None:
+    assert complaints(states={"observe": "failed"}) == "task observe: failed"

@@ -1,0 +1,90 @@
+"""Kills a process at any call of any port: after that it does nothing any more, as if by -9."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from threading import RLock
+from typing import Any
+
+from meltline.app.services import Services
+from meltline.domain.errors import LockHeld
+from meltline.ports import Lock
+
+PORTS = (
+    "store", "manifests", "control", "reader", "files", "committer", "deleter", "proofs", "gate",
+)  # fmt: skip
+
+
+class Killed(BaseException):
+    """The process died. No `except Exception` may swallow it."""
+
+
+@dataclass
+class Process:
+    """Counts calls of ports, and dies at the given one, before or after it takes effect."""
+
+    dies_at: int = 0
+    after: bool = False
+    calls: list[str] = field(default_factory=list)
+    dead: bool = False
+    _guard: Any = field(default_factory=RLock)
+
+    def call(self, name: str, work: Callable[[], Any]) -> Any:
+        with self._guard:
+            self._require_alive()
+            self.calls.append(name)
+            is_last = len(self.calls) == self.dies_at
+            self.dead = self.dead or (is_last and not self.after)
+            self._require_alive()
+            answer = work()
+            self.dead = self.dead or is_last
+            self._require_alive()
+            return answer
+
+    def _require_alive(self) -> None:
+        if self.dead:
+            raise Killed(self.calls[-1])
+
+    def of(self, services: Services) -> Services:
+        """The services as this process uses them."""
+        ports = {name: _Port(getattr(services, name), name, self) for name in PORTS}
+        ports["control"] = _Control(services.control, "control", self)
+        catalogs = {name: _Port(c, "catalog", self) for name, c in services.catalogs.items()}
+        changes: dict[str, Any] = {**vars(services), **ports, "catalogs": catalogs}
+        return Services(**changes)
+
+
+class _Port:
+    def __init__(self, target: Any, name: str, process: Process) -> None:
+        self._target, self._name, self._process = target, name, process
+
+    def __getattr__(self, attribute: str) -> Any:
+        found = getattr(self._target, attribute)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **named: Any) -> Any:
+            name = f"{self._name}.{attribute}"
+            return self._process.call(name, lambda: found(*args, **named))
+
+        return call
+
+
+class _Control(_Port):
+    def lock(
+        self, key: str, holder: str, *, wait: timedelta, lease: timedelta
+    ) -> AbstractContextManager[Lock]:
+        """A lock whose holder, once dead, neither renews nor frees it."""
+
+        @contextmanager
+        def held() -> Iterator[Lock]:
+            lock = self._process.call("control.take", lambda: self._target.take(key, holder, lease))
+            if lock is None:
+                raise LockHeld(f"{key} is held", object=key)
+            try:
+                yield lock
+            finally:
+                self._process.call("control.release", lambda: self._target.release(lock))
+
+        return held()
