@@ -17,14 +17,22 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture(scope="session")
-def airflow(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowHome]:
-    """Airflow in this process: import it only in tests that ask for this."""
+def airflow_home(project: Project, tmp_path_factory: pytest.TempPathFactory) -> AirflowHome:
+    """The database is made once."""
+    return new_home(tmp_path_factory.mktemp("airflow"), project=project.folder)
+
+
+@pytest.fixture(scope="module")
+def airflow(project: Project, airflow_home: AirflowHome) -> Iterator[AirflowHome]:
+    """Airflow in this process: import it only in tests that ask for this.
+
+    Other tests must not see its environment, least of all the stand-in for Spark.
+    """
     before = dict(os.environ)
-    home = new_home(tmp_path_factory.mktemp("airflow"), project=project.folder)
-    os.environ.update(home.environment)
+    os.environ.update(airflow_home.environment)
     os.environ.update(project.environment)
     try:
-        yield home
+        yield airflow_home
     finally:
         os.environ.clear()
         os.environ.update(before)

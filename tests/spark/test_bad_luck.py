@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -236,7 +237,7 @@ def _spoil_later(w: Warehouse, harm: Harm) -> None:
 
 def _departed_data_file(town: Town, table: str) -> str:
     folder = f"{town.w.folder}/{SPACE}/{table}/data/"
-    gone = town.w.disk().keys() - town.w.reachable()
+    gone = town.w.disk().keys() - walk.of_table(town.w.location(table))
     return next(path for path in sorted(gone) if path.startswith(folder))
 
 
@@ -386,15 +387,11 @@ class Small:
         """Nothing that anything refers to is gone."""
         assert self.w.reachable() <= self.w.disk().keys()
 
-    def settle(self) -> None:
-        """Runs until nothing is left to do; then nothing unreachable is left either."""
-        for _ in range(4):
-            summary = self.w.run(self.later(8 * DAY))
-            assert summary.exit_code == 0, summary.as_json()
-            if not summary.plans:
-                break
-        self.intact()
-        assert self.w.disk().keys() == self.w.reachable()
+    def goes_on(self) -> Summary:
+        """The next run completes."""
+        summary = self.w.run(self.later(8 * DAY))
+        assert summary.exit_code == 0, summary.as_json()
+        return summary
 
 
 @pytest.fixture(scope="module")
@@ -427,10 +424,26 @@ def refuses(small: Small, kind: type[MeltlineError]) -> MeltlineError:
     return error
 
 
+def backup(database: Path) -> Path:
+    """A copy of an SQLite database as its own tools make it."""
+    copy = database.with_name(f"backup-{uuid4()}.db")
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    return copy
+
+
+def restore(copy: Path | None, database: Path) -> None:
+    """Puts a backup in a database's place; none at all loses it."""
+    for file in database.parent.glob(f"{database.name}*"):
+        file.unlink()
+    if copy is not None:
+        shutil.copy(copy, database)
+
+
 def test_a_lost_control_ledger_refuses_until_a_person_adopts_it(small: Small) -> None:
     w = small.w
-    old = w.root / "old-control.db"
-    w.control.rename(old)
+    old = backup(w.control)
+    restore(None, w.control)
     refuses(small, SetupMissing)
     with pytest.raises(LedgerOutOfStep) as refused:
         w.init(small.later())
@@ -440,24 +453,23 @@ def test_a_lost_control_ledger_refuses_until_a_person_adopts_it(small: Small) ->
     w.init(small.later(DAY), adopt=True)
     assert before and small.waiting() == dict.fromkeys(before, small.now + 7 * DAY)
 
-    adopted = w.root / "adopted.db"
-    shutil.copy(w.control, adopted)
-    shutil.copy(old, w.control)  # the backup comes back after all: it knows nothing of this
+    adopted = backup(w.control)
+    restore(old, w.control)  # it comes back after all, and knows nothing of this
     assert "generation 2" in refuses(small, LedgerOutOfStep).expected
-    shutil.copy(adopted, w.control)
-    small.settle()
+    restore(adopted, w.control)
+    small.goes_on()
 
 
 def test_a_backup_of_the_same_generation_loses_nothing(small: Small) -> None:
     w = small.w
     small.churn()
-    backup = w.root / "backup.db"
-    shutil.copy(w.control, backup)
+    old = backup(w.control)
     w.run(small.later(8 * DAY))
-    assert small.waiting()
-    shutil.copy(backup, w.control)
-    small.settle()
-    assert small.waiting() == {}
+    before = small.waiting()
+    assert before
+    restore(old, w.control)
+    small.goes_on()
+    assert not before.keys() & w.disk().keys()
 
 
 def test_a_catalog_that_is_gone_stops_everything(small: Small) -> None:
@@ -485,7 +497,7 @@ def test_an_unlistable_neighbour_lets_expire_and_lets_nothing_be_deleted(small: 
     assert sum(table.snapshots_expired for table in summary.tables.values()) == 1
     assert disk.keys() <= w.disk().keys()
     w.yaml.write_text(plain)
-    small.settle()
+    small.goes_on()
 
 
 def test_a_purge_cut_short_goes_on_although_a_file_is_needed_again(small: Small) -> None:
@@ -502,12 +514,14 @@ def test_a_purge_cut_short_goes_on_although_a_file_is_needed_again(small: Small)
     cut = w.run(small.later(8 * DAY), deleter=Broken())
     assert any("went away" in table.skipped for table in cut.tables.values())
     w.sql(f"CALL register_table('{SPACE}.again', '{described}')")
+    needed = walk.of_table(described)
     for _ in range(2):
-        w.run(small.later(HOUR))
-        assert walk.of_table(described) <= w.disk().keys()
-    w.sql("DROP TABLE {again}")
-    w.sql(f"CALL register_table('{SPACE}.again', '{w.location('t')}')")
-    small.settle()
+        assert w.run(small.later(HOUR)).exit_code in (0, 4)
+        assert needed <= w.disk().keys(), "no failsafe since they came back"
+    w.sql("DROP TABLE {again}", f"CALL register_table('{SPACE}.again', '{w.location('t')}')")
+    small.goes_on()
+    small.goes_on()
+    assert not needed <= w.disk().keys()
 
 
 def test_a_second_run_in_another_process_does_not_get_in_the_way(small: Small) -> None:
@@ -518,8 +532,10 @@ def test_a_second_run_in_another_process_does_not_get_in_the_way(small: Small) -
         "from tests.spark.warehouse import Warehouse, stock_session\n"
         f"w = Warehouse(Path({str(w.root)!r}), 'small', stock_session())\n"
         "print('ready', flush=True); sys.stdin.readline()\n"
-        f"print(w.run(datetime.fromisoformat({small.later(8 * DAY).isoformat()!r})).exit_code)\n"
+        f"done = w.run(datetime.fromisoformat({small.later(8 * DAY).isoformat()!r}), 'theirs')\n"
+        "print(done.exit_code, [t.skipped or t.refused for t in done.tables.values()])\n"
     )
+    # Its own run id: two people at two machines.
     with subprocess.Popen(
         [sys.executable, "-c", program],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -531,11 +547,13 @@ def test_a_second_run_in_another_process_does_not_get_in_the_way(small: Small) -
         other.stdin.flush()
         ours = w.run(small.now)
         theirs = other.communicate(timeout=120)[0].strip()
-    assert (ours.exit_code, theirs) == (0, "0")
+    # Whoever came second found the work done, waited for it, or was told that it had been done.
+    assert {str(ours.exit_code), theirs[0]} <= {"0", "3", "4"}, theirs
+    assert "0" in {str(ours.exit_code), theirs[0]}
     with closing(sqlite3.connect(w.control)) as ledger:
         applied = ledger.execute("SELECT count(*) FROM plans WHERE state = 'applying'").fetchone()
     assert applied == (0,)
-    small.settle()
+    small.goes_on()
 
 
 def test_two_looks_at_once_count_no_file_twice(small: Small) -> None:
@@ -562,7 +580,7 @@ def test_two_looks_at_once_count_no_file_twice(small: Small) -> None:
     assert w.sql(copies)[0][0] == 2, "the other run was to come in between"
     sizes = [row[0] for row in w.sql("SELECT file_size_in_bytes FROM {t}.files")]
     assert other.files.live_totals([key]) == {key: (len(sizes), sum(sizes))}
-    small.settle()
+    small.goes_on()
 
 
 def test_lost_tables_of_the_ledger_are_missed_by_name(small: Small) -> None:
@@ -572,4 +590,11 @@ def test_lost_tables_of_the_ledger_are_missed_by_name(small: Small) -> None:
     assert LEDGER in refuses(small, SetupMissing).object
     w.init(small.later(), adopt=True)
     small.churn()
-    small.settle()
+    small.goes_on()
+
+
+def test_in_the_end_the_small_warehouse_holds_nothing_unneeded(small: Small) -> None:
+    for _ in range(5):
+        if not small.goes_on().plans:
+            break
+    assert small.w.disk().keys() == small.w.reachable()

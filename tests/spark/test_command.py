@@ -188,6 +188,7 @@ def test_a_unreadable_table_is_skipped_by_name_and_the_others_go_on(meltline: Co
 
 
 def test_b_detached_tables_are_left_alone_until_attached(meltline: Command) -> None:
+    meltline.lake.overwrite("busy", 600)
     assert meltline("detach", "commands.n.busy", days=60)[0] == 0
     _, document = meltline("plan", "expire", "--tables", "*.busy", days=60)
     assert document["plans"] == []

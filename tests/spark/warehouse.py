@@ -229,14 +229,14 @@ class Warehouse:
         """`meltline init`."""
         init(self.services(now), adopt=adopt)
 
-    def run(self, now: datetime = TODAY, **instead: Any) -> Summary:
+    def run(self, now: datetime = TODAY, run_id: str = "run", **instead: Any) -> Summary:
         """`meltline run` at a simulated time."""
-        return self.run_with(self.services(now, **instead))
+        return self.run_with(self.services(now, **instead), run_id)
 
-    def run_with(self, services: Services) -> Summary:
+    def run_with(self, services: Services, run_id: str = "run") -> Summary:
         """`meltline run` with ports chosen by the test."""
         now = services.clock.now()
-        return run_chain(services, RunRequest(f"run-{now.isoformat()}", now))
+        return run_chain(services, RunRequest(f"{run_id}-{now.isoformat()}", now))
 
     def standing(self, now: datetime) -> Sequence[StorageRow]:
         """`meltline storage`."""

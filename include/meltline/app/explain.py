@@ -9,10 +9,13 @@ from meltline.app.services import Ledgers
 from meltline.app.tables import Kept, find_table, keep_sets, read_tables
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.files import DepartureState
+from meltline.domain.keep import KeepReason
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.storage import Stage
 from meltline.ports import SnapshotKey
+
+_WINDOW_ONLY = (str(KeepReason.WINDOW),)
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Explanation:
         keep_reasons: Every reason, in the words of the design.
         referenced_by: Snapshots (`table@id`), refs or metadata that name it.
         since: From when it has been in that stage.
-        due_at: When it may be purged, or, for a snapshot, when its window ends.
+        due_at: When it may be purged; for a snapshot kept by its window alone, when that ends.
     """
 
     path: str
@@ -115,7 +118,7 @@ def _snapshot(kept: Kept, snapshot_id: int) -> Explanation:
         keep_reasons=reasons,
         referenced_by=tuple(sorted(refs)),
         since=end or state.snapshots[snapshot_id].committed_at,
-        due_at=None if end is None or window is None else end + window,
+        due_at=end + window if end and window is not None and reasons == _WINDOW_ONLY else None,
     )
 
 

@@ -170,15 +170,36 @@ def _record(
 
 
 def _take_back(services: Services, records: Sequence[SnapshotRecord]) -> None:
-    """A snapshot that had departed is in a table's metadata again: so is its manifest list."""
+    """A snapshot that had departed is in a table's metadata again, and so are its files.
+
+    Its list first, which makes the snapshot known again; then what the index says it refers to.
+    When they leave once more, their failsafe counts from then.
+    """
     lists = [record.manifest_list for record in records if record.manifest_list]
+    back = cancel_departures(services, lists)
+    if not back:
+        return
+    returned = {
+        SnapshotKey(record.table_uuid, record.snapshot_id)
+        for record in records
+        if record.manifest_list in back
+    }
+    waiting = [d.path for d in services.files.departures(frozenset({DepartureState.FAILSAFE}))]
+    others = services.files.known_snapshots() - returned
+    dead = sorted(others, key=lambda key: (key.table_uuid, key.snapshot_id))
+    cancel_departures(services, sorted(services.files.referenced_now(waiting, dead)))
+
+
+def cancel_departures(services: Services, paths: Sequence[str]) -> set[str]:
+    """Takes back the departures of files that are there again; returns their paths."""
     departed = services.files.departures(
-        frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=lists
+        frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
     )
     if departed:
         now = services.clock.now()
         back = [replace(d, state=DepartureState.CANCELLED, recorded_at=now) for d in departed]
         services.files.record_departures({f"taken-back-{uuid4()}": back})
+    return {d.path for d in departed}
 
 
 def _shared_with(

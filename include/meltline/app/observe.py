@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from meltline.app.ingest import ingest_snapshots
+from meltline.app.ingest import cancel_departures, ingest_snapshots
 from meltline.app.membership import vouched_for
 from meltline.app.metadata import at_once, load_states
 from meltline.app.services import Services
@@ -131,6 +131,8 @@ def _record_side_files(services: Services, states: Sequence[TableState], now: da
         if size is not None  # the engine deleted it already
     ]
     services.files.record_side_files(found, now)
+    # One that had departed is named again: an older metadata file was registered, say.
+    cancel_departures(services, [file.path for file in found])
 
 
 def side_files_of(state: TableState) -> Iterable[SideFile]:

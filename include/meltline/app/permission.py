@@ -64,6 +64,7 @@ def require_clock(services: Ledgers) -> None:
     others = {"the database": services.control.database_now()}
     if folder:
         others["the object store"] = services.store.write(f"{folder}/{_PROBE}", b"")
+        services.store.delete([f"{folder}/{_PROBE}"])
     for whose, moment in others.items():
         if abs(moment - services.clock.now()) > _CLOCK_TOLERANCE:
             raise _refused(whose, format_instant(moment), format_instant(services.clock.now()))

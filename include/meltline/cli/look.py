@@ -94,6 +94,12 @@ def storage(
             f"--by {by} is not known", object="--by", expected=", ".join(_BY), found=by,
             next="choose one of them",
         )  # fmt: skip
+    if listing and as_of is not None:
+        raise UsageInvalid(
+            "--listing shows what is in the store now: it does not go with --as-of",
+            object="--listing",
+            next="leave out one of the two",
+        )
     ledgers = _ledgers(wire(config).ledgers())
     standing = StorageHistory(ledgers).at(instant(as_of))
     flying = in_flight_bytes(ledgers, standing) if listing else None

@@ -104,12 +104,13 @@ class SparkStep(SparkSubmitOperator):
 
     def _prepare(self) -> None:
         # Here and not above: parsing the DAG must not import Spark.
-        from meltline.adapters.spark.session import jar_paths, java_options  # noqa: PLC0415
+        from meltline.wiring import submit_settings  # noqa: PLC0415
 
         self._require_connection()
-        self.jars = ",".join(jar_paths(os.environ))
+        jars, options = submit_settings(os.environ)
+        self.jars = ",".join(jars)
         self.conf = {
-            "spark.driver.extraJavaOptions": java_options(),
+            "spark.driver.extraJavaOptions": options,
             "spark.ui.enabled": "false",
             "spark.log.level": "WARN",  # each line that Spark prints is one of the task log
             **(self.conf or {}),

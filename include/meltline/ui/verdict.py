@@ -1,7 +1,7 @@
 """The last task: what the run came to, and by name whatever it left undone."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +34,8 @@ def judge(
 ) -> Verdict:
     """Names every table that was skipped, refused or failed, and every task that failed.
 
-    A plan that nobody finished, though no step complained about its table, is named as well: a
-    gate that was marked as skipped by hand must not look like success.
+    A plan that was made, and then passed over, is named as well: a gate that was marked as
+    skipped by hand must not look like success.
 
     Args:
         summaries: The summaries of the steps that ran, in their order.
@@ -50,17 +50,13 @@ def judge(
     tables = document["tables"]
     complaints += [f"{t['table']}: {how}: {t[how]}" for t in tables for how in _WRONG if t.get(how)]
     if not dry_run:
-        named = {t["table"] for t in tables if any(t.get(how) for how in _WRONG)}
-        complaints += _unfinished(document["plans"], named)
+        complaints += [
+            f"{plan['table']}: plan {plan['id']} to {plan['kind']} was passed over"
+            for plan in document["plans"]
+            # The step that applies a kind of plan has its name. Once it ran, it spoke for itself.
+            if plan["state"] in _UNFINISHED and states.get(plan["kind"]) == "skipped"
+        ]
     return Verdict(document, tuple(complaints))
-
-
-def _unfinished(plans: Iterable[Mapping[str, Any]], named: set[str]) -> list[str]:
-    return [
-        f"{plan['table']}: plan {plan['id']} to {plan['kind']} is still {plan['state']}"
-        for plan in plans
-        if plan["state"] in _UNFINISHED and plan["table"] not in named
-    ]
 
 
 def conclude(context: Context) -> Mapping[str, Any]:

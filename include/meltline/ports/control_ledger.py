@@ -1,0 +1,222 @@
+"""The control ledger: the small transactional facts."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from meltline.domain.gate import GateResult
+from meltline.domain.keep import Sighting
+from meltline.domain.locations import Ownership
+from meltline.domain.names import TableName
+from meltline.domain.plan import Plan, PlanState
+from meltline.domain.storage import StorageRow
+
+
+@dataclass(frozen=True)
+class KnownTable:
+    """What the control ledger remembers of a table.
+
+    Attributes:
+        status: `live`, `unreadable` (error says why), or `gone` from every catalog.
+        incomplete: Whether some of its references have never been read.
+    """
+
+    uuid: str
+    name: TableName
+    metadata_location: str
+    location: str
+    status: str
+    observed_at: datetime
+    error: str = ""
+    incomplete: bool = False
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A held lock: whoever took it later has a larger token."""
+
+    key: str
+    holder: str
+    token: int
+
+
+@dataclass(frozen=True)
+class Approval:
+    """A person's word for one digest."""
+
+    plan_id: str
+    digest: str
+    who: str
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A reader's claim on a snapshot."""
+
+    id: str
+    table_uuid: str
+    snapshot_id: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """Who did what to which object, when and why (PX-13)."""
+
+    at: datetime
+    who: str
+    action: str
+    object: str
+    reason: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One execution with a logical date. `summary` is the JSON that `run --json` prints."""
+
+    id: str
+    as_of: datetime
+    started_at: datetime
+    ended_at: datetime | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class StopSwitch:
+    """That somebody holds back every destructive step."""
+
+    who: str
+    reason: str
+    at: datetime
+
+
+class ControlLedger(Protocol):
+    """The small transactional facts."""
+
+    def prepare(self) -> None:
+        """Creates or migrates the schema."""
+        ...
+
+    def is_prepared(self) -> bool: ...
+
+    def generation(self) -> int: ...
+
+    def set_generation(self, number: int) -> None: ...
+
+    def newest_time(self) -> datetime | None:
+        """The newest wall-clock time that any row records."""
+        ...
+
+    def database_now(self) -> datetime:
+        """The database's own clock."""
+        ...
+
+    # objects
+    def tables(self) -> Sequence[KnownTable]: ...
+    def save_tables(self, tables: Sequence[KnownTable]) -> None: ...
+    def ownerships(self) -> Sequence[Ownership]: ...
+    def add_ownerships(self, ownerships: Iterable[Ownership], at: datetime) -> None: ...
+    def sharing(self) -> Sequence[tuple[str, str]]:
+        """Pairs of tables that share, or ever shared, files."""
+        ...
+
+    def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None: ...
+    def sightings(self) -> Mapping[str, Mapping[int, Sighting]]:
+        """Per table UUID and snapshot id."""
+        ...
+
+    def save_sightings(self, sightings: Mapping[str, Mapping[int, Sighting]]) -> None: ...
+    def leases(self, now: datetime) -> Sequence[Lease]:
+        """Leases that have not ended."""
+        ...
+
+    def save_lease(self, lease: Lease) -> None: ...
+
+    # plans and gates
+    def add_plan(self, plan: Plan) -> Plan:
+        """Stores a plan's header; one of the same id that exists already is returned instead."""
+        ...
+
+    def plan(self, id_or_prefix: str) -> Plan:
+        """A plan by id, unique prefix or `last`. Raises PlanNotFound."""
+        ...
+
+    def plans(
+        self,
+        *,
+        run_id: str = "",
+        states: Iterable[PlanState] = (),
+        table_uuid: str = "",
+        limit: int | None = None,
+    ) -> Sequence[Plan]:
+        """Plans, newest first."""
+        ...
+
+    def move_plan(
+        self,
+        plan: Plan,
+        to: PlanState,
+        *,
+        lock: Lock | None = None,
+        note: str = "",
+        committed_base: str = "",
+    ) -> Plan:
+        """Compare-and-set from the plan's state; checks the lock's token where one is given.
+
+        Raises:
+            PlanStale: The stored plan is in another state, or the move does not exist.
+            LockLost: The lock has been taken over or has ended.
+        """
+        ...
+
+    def save_gate_result(self, result: GateResult) -> None: ...
+    def gate_result(self, plan_id: str) -> GateResult | None:
+        """The newest result for a plan."""
+        ...
+
+    def save_approval(self, approval: Approval) -> None: ...
+    def approval(self, plan_id: str, digest: str) -> Approval | None: ...
+
+    # purge batches
+    def claim_batch(self, plan_id: str, number: int, paths: Sequence[str], lock: Lock) -> bool:
+        """`due → purging`; False when the batch is done already. Raises LockLost."""
+        ...
+
+    def finish_batch(self, plan_id: str, number: int, lock: Lock) -> None: ...
+    def drop_claim(self, plan_id: str, number: int, lock: Lock) -> None: ...
+    def claimed_paths(self) -> Mapping[str, str]:
+        """Paths in claimed, unfinished batches, and the plan that claimed each."""
+        ...
+
+    # locks, runs, switch, audit, storage
+    def lock(
+        self, key: str, holder: str, *, wait: timedelta, lease: timedelta
+    ) -> AbstractContextManager[Lock]:
+        """Takes a lock row with a growing token, renews it while held, frees it at the end.
+
+        Raises:
+            LockHeld: Somebody else kept it for the whole wait; names the holder.
+        """
+        ...
+
+    def check_lock(self, lock: Lock) -> None:
+        """Raises LockLost unless this very lock is still held."""
+        ...
+
+    def start_run(self, run: RunRecord) -> None: ...
+    def finish_run(self, run: RunRecord) -> None: ...
+    def runs(self, limit: int) -> Sequence[RunRecord]: ...
+    def stopped(self) -> StopSwitch | None: ...
+    def set_stop(self, switch: StopSwitch | None) -> None: ...
+    def add_audit(self, entry: AuditEntry) -> None: ...
+    def audit(self, object: str = "", since: datetime | None = None) -> Sequence[AuditEntry]: ...
+    def save_storage(self, day: str, rows: Sequence[StorageRow]) -> None:
+        """Upserts a day's totals; `day` is `YYYY-MM-DD` in UTC."""
+        ...
+
+    def storage(self, day: str) -> Sequence[StorageRow]: ...

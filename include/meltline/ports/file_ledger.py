@@ -1,0 +1,164 @@
+"""The file ledger: the manifest index, snapshots, plan items, departures; and reading it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from meltline.domain.files import (
+    Departure,
+    DepartureState,
+    ManifestOutcome,
+    ManifestRef,
+    PlannedFile,
+    SideFile,
+    SnapshotRecord,
+)
+from meltline.domain.locations import Ownership
+
+
+@dataclass(frozen=True)
+class IngestRequest:
+    """Manifests of one table that no ledger row covers yet."""
+
+    table_uuid: str
+    manifests: tuple[ManifestRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DepartingFile:
+    """A file that only candidate snapshots refer to, with the tables whose candidates they are."""
+
+    path: str
+    kind: str
+    bytes: int
+    table_uuids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SnapshotKey:
+    """A snapshot of a table."""
+
+    table_uuid: str
+    snapshot_id: int
+
+
+class FileLedger(Protocol):
+    """The big facts, as Iceberg tables: manifest index, snapshots, plan items, departures.
+
+    Every append carries a marker; an append whose marker is already there is not made again.
+    """
+
+    def prepare(self) -> None:
+        """Creates the ledger's namespace and tables where they are missing."""
+        ...
+
+    def rebuild(self, readable: Collection[str]) -> None:
+        """Forgets what these tables' metadata can tell again; what others refer to stays known."""
+        ...
+
+    def unknown_manifests(self, paths: Sequence[str]) -> set[str]: ...
+
+    def ingest(
+        self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
+    ) -> Sequence[ManifestOutcome]:
+        """Reads each manifest once, on executors, and appends the entries of those that agree."""
+        ...
+
+    def known_snapshots(self) -> set[SnapshotKey]:
+        """Every snapshot ever recorded, whose manifest list has not departed."""
+        ...
+
+    def record_snapshots(self, records: Sequence[SnapshotRecord]) -> None: ...
+
+    def side_files(self) -> Sequence[SideFile]: ...
+
+    def record_side_files(self, files: Sequence[SideFile], seen_at: datetime) -> None: ...
+
+    def departing(self, candidates: Sequence[SnapshotKey]) -> Sequence[DepartingFile]:
+        """Files, manifests and manifest lists that only these snapshots refer to.
+
+        Every other known snapshot of every table counts as kept. Files in failsafe are left out.
+        """
+        ...
+
+    def live_totals(self, heads: Sequence[SnapshotKey]) -> Mapping[SnapshotKey, tuple[int, int]]:
+        """Live files and their bytes of each snapshot, by the index; unknown ones are absent."""
+        ...
+
+    def unknown_paths(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that no row of the index or of the side files names."""
+        ...
+
+    def store_items(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
+        """Stores the items of plans, in one commit; a plan that has some already keeps those."""
+        ...
+
+    def items(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
+        """The items of plans, each sorted by path; a plan without any has an empty list."""
+        ...
+
+    def record_departures(self, departures: Mapping[str, Sequence[Departure]]) -> None:
+        """Appends states of departures, by marker, in one commit.
+
+        A marker whose rows are there already adds nothing: recording twice is recording once.
+        """
+        ...
+
+    def departures(
+        self,
+        states: frozenset[DepartureState],
+        *,
+        due_by: datetime | None = None,
+        paths: Sequence[str] | None = None,
+    ) -> Sequence[Departure]:
+        """The newest row of each departed path, where it is in one of the states."""
+        ...
+
+    def referenced_now(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
+        """Those of the paths that any known snapshot but the dead ones refers to."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSnapshot:
+    """A snapshot as the ledger knows it, with the ids of its manifests."""
+
+    key: SnapshotKey
+    committed_at: datetime
+    manifest_list: str
+    manifest_list_bytes: int
+    manifests: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """A live entry of the manifest index, or a manifest itself."""
+
+    manifest_id: int
+    path: str
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class LedgerContents:
+    """The file ledger, read whole and without a JVM: for reports and explanations."""
+
+    snapshots: Sequence[IndexedSnapshot]
+    manifests: Sequence[IndexedFile]
+    entries: Sequence[IndexedFile]
+    side_files: Sequence[SideFile]
+    departures: Sequence[Departure]
+
+
+class LedgerReader(Protocol):
+    """Reads the file ledger's tables without a JVM."""
+
+    def contents(self) -> LedgerContents:
+        """Everything; of departures the newest row of each path. Empty before `init`."""
+        ...
+
+    def items(self, plan_id: str) -> Sequence[PlannedFile]:
+        """A plan's items, sorted by path."""
+        ...

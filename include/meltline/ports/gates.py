@@ -1,0 +1,15 @@
+"""The engine that judges evidence."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from meltline.domain.gate import Evidence, GateResult
+
+
+class GateEngine(Protocol):
+    """Judges evidence; one validation may serve many plans, its verdict is per plan."""
+
+    def judge(self, evidence: Sequence[Evidence], now: datetime) -> Sequence[GateResult]:
+        """One result per piece of evidence. A crash is a result that has not passed."""
+        ...

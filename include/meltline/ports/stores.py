@@ -1,0 +1,58 @@
+"""Object storage, and bulk deletes from it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object in a listing. `path` is spelled as Iceberg would write it under that prefix."""
+
+    path: str
+    bytes: int
+    modified_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOutcome:
+    """What came of one delete; a file that was gone already counts as done (`error` empty)."""
+
+    path: str
+    error: str = ""
+
+
+class ObjectStore(Protocol):
+    """Object storage. Must be picklable: executors use it too."""
+
+    def read(self, path: str) -> bytes:
+        """The whole object.
+
+        Raises:
+            FileNotFoundError: It is not there.
+            StoreRefused: Any other reason.
+        """
+        ...
+
+    def size(self, path: str) -> int | None:
+        """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
+        ...
+
+    def write(self, path: str, content: bytes) -> datetime:
+        """Writes an object and returns when the store says it was written."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Every object under a folder, at any depth. A folder that is not there is empty."""
+        ...
+
+    def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
+        """Deletes objects in bulk, an outcome per path, with the side files of local ones."""
+        ...
+
+
+class Deleter(Protocol):
+    """Deletes files in bulk, from executors where there are any, at no more than the given rate."""
+
+    def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]: ...
