@@ -70,4 +70,5 @@ def environment(now: datetime, place: Place) -> dict[str, str]:
         "MELTLINE_NOW": now.astimezone(UTC).isoformat(),
         "PYTHONPATH": f"{CHECKOUT / 'include'}{os.pathsep}{CHECKOUT}",
         "GX_ANALYTICS_ENABLED": "false",
+        "SPARK_LOCAL_IP": "127.0.0.1",
     }

@@ -16,12 +16,11 @@ from meltline.adapters.object_store import ObjectStores
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
 from meltline.app.services import Ledgers, Services
 from meltline.config import Config
-from meltline.domain.clock import Clock, FixedClock, WallClock
+from meltline.domain.clock import NOW, Clock, FixedClock, WallClock
 from meltline.domain.errors import NotASandbox, UsageInvalid
 from meltline.domain.quantities import parse_instant
 from meltline.ports import ObjectStore, RunRecord
 
-NOW = "MELTLINE_NOW"
 SANDBOX_MARK = ".meltline-sandbox"
 
 

@@ -14,6 +14,8 @@ from threading import Barrier
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from sqlalchemy import Table, create_engine, make_url, select, text
+
 from meltline.adapters.memory.control import MemoryControlLedger
 from meltline.adapters.sql_ledger import schema
 from meltline.adapters.sql_ledger.engine import scrubbed
@@ -43,8 +45,6 @@ from meltline.ports import (
     RunRecord,
     StopSwitch,
 )
-from sqlalchemy import Table, create_engine, make_url, select, text
-
 from tests.contract.postgres import PostgresServer, throwaway_postgres
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123000, tzinfo=UTC)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from meltline.adapters.gx.engine import GreatExpectationsEngine
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.gate import Evidence, GateResult

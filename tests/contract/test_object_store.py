@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+
 from meltline.adapters.memory.store import MemoryStore
 from meltline.adapters.object_store import ObjectStores
 from meltline.domain.errors import StoreRefused
 from meltline.ports import ObjectStore
-
 from tests.contract.s3proxy import S3Server, find_jar, running_s3proxy
 
 ODD_NAMES = (

@@ -56,6 +56,7 @@ def small_lake(folder: Path) -> Path:
     done = subprocess.run(
         [sys.executable, "-m", "tests.dags.small_lake", str(config)],
         env=os.environ | {"PYTHONPATH": path},
+        cwd=folder,  # Spark leaves a folder where it runs
         capture_output=True,
         text=True,
         check=False,

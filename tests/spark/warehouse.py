@@ -19,8 +19,9 @@ from meltline.app.report import standing_now
 from meltline.app.services import Services
 from meltline.app.summary import Summary
 from meltline.config import load_config
+from meltline.domain.clock import NOW
 from meltline.domain.storage import StorageRow
-from meltline.wiring import NOW, SANDBOX_MARK, Wiring
+from meltline.wiring import SANDBOX_MARK, Wiring
 from tests.spark import walk
 
 SPACE = "n"

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import fastavro
+
 from meltline.domain.files import EntryStatus, FileKind
 
 

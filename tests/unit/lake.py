@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import fastavro
+
 from meltline.adapters.iceberg.manifests import AvroManifests
 from meltline.adapters.memory.catalog import MemoryCatalog
 from meltline.adapters.memory.committer import MemoryCommitter, remove_snapshots
@@ -30,7 +31,6 @@ from meltline.domain.names import TableName
 from meltline.domain.policy import PROFILES, AccountPolicy
 from meltline.domain.quantities import to_millis
 from meltline.ports import DeleteOutcome
-
 from tests.unit.avro_files import Entry, Manifest, list_bytes, manifest_bytes
 from tests.unit.plain_gate import PlainGateEngine
 

@@ -7,11 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, make_url, text
+
 from meltline.config import Config, json_schema, load_config
 from meltline.domain.errors import ConfigInvalid
 from meltline.domain.limits import GateSettings, Limits
 from meltline.domain.policy import PROFILES, AccountPolicy
-from sqlalchemy import create_engine, make_url, text
 
 MINIMAL = """
 hot: lake

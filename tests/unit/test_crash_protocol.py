@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+
 from meltline.app.services import Services
 from meltline.domain.files import DepartureState
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import DeleteOutcome
-
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import MINUTE, Lake
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+
 from meltline.domain.limits import Limits
 from meltline.domain.plan import PlanKind
 from meltline.gates.suites import (

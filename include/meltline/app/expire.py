@@ -162,6 +162,9 @@ def _already_gone(services: Services, plan: Plan, lock: Lock) -> tuple[int, Plan
     """The planned ids are gone: committed by us before a kill, by another, or there were none."""
     if plan.state is PlanState.APPLYING:
         return len(plan.snapshots), plan
+    if plan.snapshots or plan.refs:
+        # Whoever expired them records what departed; what that leaves is planned anew.
+        raise _stale(services, plan, "another run has expired what was planned")
     require_passed(services, plan)
     return 0, _intend(services, plan, lock, plan.base_location)
 
@@ -212,13 +215,14 @@ def _record_departures(
     retentions = owner_retentions(services, observation)
     now = services.clock.now()
     held = _held_by_neighbours(services, observation, plans, files)
+    taken = _recorded_by_others(services, plans, files)
     rows: dict[str, list[Departure]] = {}
     for plan in plans:
         rows[plan.id] = []
         for file in files[plan.id]:
             retention = retentions.get(file.owner, retentions.get(plan.table_uuid))
-            if file.path in held or retention is None:
-                continue  # needed after all, or its owner vanished and its failsafe is unknown
+            if file.path in held or file.path in taken[plan.id] or retention is None:
+                continue  # needed, on its way already, or its owner's failsafe is unknown
             rows[plan.id].append(
                 Departure(
                     path=file.path,
@@ -254,3 +258,21 @@ def _held_by_neighbours(
         for file in files[plan.id]
     ]
     return services.files.referenced_now(shared, observation.dead) if shared else set()
+
+
+def _recorded_by_others(
+    services: Services, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
+) -> dict[str, set[str]]:
+    """Files that another run has recorded since the plan was made: a stage never moves back."""
+    paths = sorted({file.path for plan in plans for file in files[plan.id]})
+    found = services.files.departures(
+        frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
+    )
+    return {
+        plan.id: {
+            departure.path
+            for departure in found
+            if departure.plan_id != plan.id and departure.recorded_at >= plan.created_at
+        }
+        for plan in plans
+    }

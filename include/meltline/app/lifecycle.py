@@ -80,9 +80,11 @@ def expire_step(
     """Applies what passed. A stale plan is made and gated anew, never forced (AR-40)."""
     results = apply_expirations(services, [p for p in plans if p.state in APPLICABLE])
     for _ in range(_REPLANS):
-        stale = [r.plan.table for r in results if isinstance(r.error, PlanStale)]
-        if not stale:
+        moved = [r.plan for r in results if isinstance(r.error, PlanStale)]
+        if not moved:
             break
+        summary.with_plans([services.control.plan(plan.id) for plan in moved])
+        stale = [plan.table for plan in moved]
         services.progress(f"expire: planning {len(stale)} tables anew, they have moved")
         anew = [p.plan for p in _plan_again(services, request, stale)]
         anew = [plan for plan, _ in run_gate(services, anew)]

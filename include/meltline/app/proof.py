@@ -123,6 +123,15 @@ def prove(
     errors = {uuid: list(found) for uuid, found in world.unreadable.items()}
     for uuid, found in result.errors.items():
         errors.setdefault(uuid, []).extend(found)
+    totals = {
+        key: (
+            sum(result.live_files.get(m, 0) for m in result.manifests[key]),
+            sum(result.live_bytes.get(m, 0) for m in result.manifests[key]),
+        )
+        for key in remaining.keys() & result.manifests.keys()
+    }
+    for uuid, odd in _cut_short(world, totals):
+        errors.setdefault(uuid, []).append(odd)
     referenced |= _by_index(services, errors, planned)
     lost = {
         path
@@ -136,14 +145,28 @@ def prove(
         referenced=referenced,
         lost_by_heads=frozenset(lost),
         errors={uuid: tuple(found) for uuid, found in errors.items()},
-        totals={
-            key: (
-                sum(result.live_files.get(m, 0) for m in result.manifests.get(key, ())),
-                sum(result.live_bytes.get(m, 0) for m in result.manifests.get(key, ())),
-            )
-            for key in remaining
-        },
+        totals=totals,
     )
+
+
+def _cut_short(
+    world: World, totals: Mapping[SnapshotKey, tuple[int, int]]
+) -> Iterable[tuple[str, str]]:
+    """Snapshots whose lists name fewer live files, or more, than their own summaries say.
+
+    A manifest list that ends early at the end of a block reads without an error.
+    """
+    for state in world.states:
+        for snapshot in state.snapshots.values():
+            files, _ = totals.get(SnapshotKey(state.uuid, snapshot.snapshot_id), (None, None))
+            stated = [
+                snapshot.summary.get(f"total-{kind}-files", "") for kind in ("data", "delete")
+            ]
+            if files is None or not all(total.isdecimal() for total in stated):
+                continue
+            if files != sum(map(int, stated)):
+                found = f"{files} live files, where its summary says {sum(map(int, stated))}"
+                yield state.uuid, f"{state.name}@{snapshot.snapshot_id}: {found}"
 
 
 def _referenced(

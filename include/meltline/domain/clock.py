@@ -7,6 +7,9 @@ from typing import Protocol
 from meltline.domain.errors import AsOfInFuture
 from meltline.domain.quantities import format_instant
 
+NOW = "MELTLINE_NOW"
+"""The environment variable that simulates the wall clock, in a sandbox alone."""
+
 
 class Clock(Protocol):
     """A wall clock."""

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from meltline.domain.clock import resolve_as_of
+from meltline.domain.clock import NOW, resolve_as_of
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.quantities import parse_instant
-
-NOW = "MELTLINE_NOW"
 
 
 def as_of(context: Mapping[str, Any], environ: Mapping[str, str]) -> datetime:

@@ -59,6 +59,8 @@ def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
 def open_session(config: Config, app: str, environ: Mapping[str, str] = os.environ) -> SparkSession:
     """Starts or joins the session of this process. The master is the environment's, else local."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if environ.get("MELTLINE_MASTER", "local").startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else is to connect
     builder = SparkSession.builder.appName(f"meltline {app}")
     if "PYSPARK_GATEWAY_PORT" not in environ:  # not under spark-submit, which has set these
         builder = builder.master(environ.get("MELTLINE_MASTER", "local[2]"))

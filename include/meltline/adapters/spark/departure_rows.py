@@ -1,0 +1,120 @@
+"""Plan items and departures as rows of the ledger."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from meltline.adapters.hashing import key_hash
+from meltline.adapters.spark.ledger_tables import LedgerTables
+from meltline.domain.files import Departure, DepartureState, FileKind, PlannedFile
+
+
+class DepartureRows(LedgerTables):
+    """What plans are about, and what has departed."""
+
+    def store_items(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
+        """Stores the items of plans, in one commit; a retry finds them and stores nothing."""
+        there = self._values("plan_items", "plan_id", list(plans))
+        rows = [
+            {
+                "plan_id": plan_id,
+                "path": file.path,
+                "kind": str(file.kind),
+                "bytes": file.bytes,
+                "owner": file.owner,
+                "due_at": file.due_at,
+            }
+            for plan_id, files in plans.items()
+            if plan_id not in there
+            for file in files
+        ]
+        self._append("plan_items", rows, ",".join(sorted(plans)[:20]))
+
+    def items(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
+        """The items of plans, each sorted by path."""
+        found: dict[str, list[PlannedFile]] = {plan_id: [] for plan_id in plan_ids}
+        if plan_ids:
+            rows = self._read("plan_items").where(F.col("plan_id").isin(list(plan_ids)))
+            for row in rows.toArrow().to_pylist():
+                found[row["plan_id"]].append(planned_file(row))
+        return {plan_id: sorted(files, key=_by_path) for plan_id, files in found.items()}
+
+    def record_departures(self, departures: Mapping[str, Sequence[Departure]]) -> None:
+        """Appends states of departures, by marker, in one commit; a known marker adds nothing."""
+        there = self._values("departures", "marker", list(departures))
+        now_ns = time.time_ns()
+        rows = [
+            {
+                "path": departure.path,
+                "key_hash": key_hash(departure.path),
+                "kind": str(departure.kind),
+                "bytes": departure.bytes,
+                "owner": departure.owner,
+                "plan_id": departure.plan_id,
+                "departed_at": departure.departed_at,
+                "due_at": departure.due_at,
+                "state": str(departure.state),
+                "recorded_at": departure.recorded_at,
+                "written_ns": now_ns,
+                "marker": marker,
+            }
+            for marker, found in departures.items()
+            if marker not in there
+            for departure in found
+        ]
+        self._append("departures", rows, ",".join(sorted(departures)[:20]))
+
+    def _newest_departures(self, paths: Sequence[str] | None = None) -> DataFrame:
+        newest = Window.partitionBy("key_hash").orderBy(F.col("written_ns").desc())
+        rows = self._read("departures")
+        if paths is not None:
+            rows = rows.join(self._hashes("key_hash", paths), "key_hash", "leftsemi")
+        return (
+            rows.withColumn("age", F.row_number().over(newest)).where(F.col("age") == 1).drop("age")
+        )
+
+    def departures(
+        self,
+        states: frozenset[DepartureState],
+        *,
+        due_by: datetime | None = None,
+        paths: Sequence[str] | None = None,
+    ) -> Sequence[Departure]:
+        """The newest row of each departed path, where it is in one of the states."""
+        if paths is not None and not paths:
+            return ()
+        wanted: Column = F.col("state").isin([str(state) for state in states])
+        if due_by is not None:
+            wanted = wanted & (F.col("due_at") <= F.lit(due_by))
+        newest = self._newest_departures(paths).where(wanted)
+        return sorted((departure(row) for row in newest.toArrow().to_pylist()), key=_by_path)
+
+
+def planned_file(row: Mapping[str, Any]) -> PlannedFile:
+    """A plan item from a ledger row."""
+    return PlannedFile(
+        row["path"], FileKind(row["kind"]), row["bytes"], row["owner"], row["due_at"]
+    )
+
+
+def departure(row: Mapping[str, Any]) -> Departure:
+    """A departure from a ledger row."""
+    return Departure(
+        path=row["path"],
+        kind=FileKind(row["kind"]),
+        bytes=row["bytes"],
+        owner=row["owner"],
+        plan_id=row["plan_id"],
+        departed_at=row["departed_at"],
+        due_at=row["due_at"],
+        state=DepartureState(row["state"]),
+        recorded_at=row["recorded_at"],
+    )
+
+
+def _by_path(found: Departure | PlannedFile) -> str:
+    return found.path
