@@ -40,6 +40,8 @@ def run_chain(services: Services, request: RunRequest) -> Summary:
     """Observe, plan, gate, expire, plan purge, gate, purge, report. Safe to repeat at any point."""
     summary = Summary(request.run_id, request.as_of)
     observation = observe_step(services, request, summary)
+    if not request.dry_run and settle_step(services, summary):
+        observation = observe(services)
     planned = plan_expiration(
         services, observation, run_id=request.run_id, as_of=request.as_of,
         tables=request.tables, dry_run=request.dry_run,
@@ -65,6 +67,22 @@ def observe_step(services: Services, request: RunRequest, summary: Summary) -> O
     observation = observe(services)
     summary.observed(observation, request.tables)
     return observation
+
+
+def settle_step(services: Services, summary: Summary) -> bool:
+    """Ends expirations that an earlier run began: the catalog says what became of each.
+
+    Those that were committed get their departures recorded, under their own plan; those that were
+    not are committed if they still may be, else they are stale and planned anew.
+
+    Returns:
+        Whether there were any, so that what was observed before is out of date.
+    """
+    begun = [plan for plan in resumable(services) if plan.kind is PlanKind.EXPIRE]
+    results = apply_expirations(services, begun)
+    summary.with_plans([r.plan for r in results if isinstance(r.error, PlanStale)])
+    summary.expired([], [r for r in results if not isinstance(r.error, PlanStale)])
+    return bool(begun)
 
 
 def gate_step(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list[Plan]:

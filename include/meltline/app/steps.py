@@ -11,6 +11,7 @@ from meltline.app.lifecycle import (
     observe_step,
     plan_purge_step,
     purge_step,
+    settle_step,
 )
 from meltline.app.observe import observe
 from meltline.app.permission import require_generation
@@ -57,6 +58,8 @@ def _observe(services: Services, request: StepRequest, summary: Summary) -> None
 def _plan_expiration(services: Services, request: StepRequest, summary: Summary) -> None:
     run = request.run
     require_generation(services)
+    if not run.dry_run:
+        settle_step(services, summary)
     planned = plan_expiration(
         services, observe(services), run_id=run.run_id, as_of=run.as_of, tables=run.tables,
         dry_run=run.dry_run,
