@@ -39,7 +39,7 @@ def main() -> None:
     ledgers = Wiring(
         load_config(place.config, {}, Path.cwd()), environment(days[-1], place)
     ).ledgers()
-    print_outcome(ledgers, before=now - timedelta(minutes=1))
+    print_outcome(ledgers, before=now.replace(hour=0))
     write_page(ledgers, place.page, first=now.date() - timedelta(days=45))
     print(f"\nThe picture: {place.page.as_uri()}\nThis took {time.monotonic() - started:.0f} s.")
 

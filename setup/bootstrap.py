@@ -128,13 +128,14 @@ def child_environment(java_home: Path, jar_dir: Path) -> dict[str, str]:
         "PATH": f"{VENV / 'bin'}:{java_home / 'bin'}:{os.environ.get('PATH', os.defpath)}",
         "VIRTUAL_ENV": str(VENV),
         "JAVA_HOME": str(java_home),
+        # Said outright: another Spark's home would be preferred over the pinned pyspark, and its own
+        # search for one breaks where the checkout's path has a space.
+        "SPARK_HOME": str(PYSPARK),
         "PYSPARK_PYTHON": str(PYTHON),  # executors must run the Python that the driver runs
         "MELTLINE_JARS": str(jar_dir),
         "PYTHONPATH": str(ROOT / "include"),
         "GX_ANALYTICS_ENABLED": "false",  # nothing we start calls home
     }
-    # Another Spark's home would be preferred over the pinned pyspark, whatever PATH says.
-    environment.pop("SPARK_HOME", None)
     return environment
 
 

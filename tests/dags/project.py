@@ -28,10 +28,13 @@ STEPS = (
     "verdict",
 )
 
-_SUBMIT = """#!{python}
+# By way of a shell: a first line that names an interpreter cannot hold a path with spaces.
+_SUBMIT = """#!/bin/sh
+exec "{python}" -c '
 import os, sys
 at = next(i for i, word in enumerate(sys.argv) if word.endswith(".py") and i)
 os.execv(sys.executable, [sys.executable, *sys.argv[at:]])
+' "$@"
 """
 
 _APP = """

@@ -165,7 +165,7 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
     town.run("third", START + 8 * DAY + HOUR, purge=lambda: _come_back(town))
     later.mend()
     town.run("mended", START + 9 * DAY)
-    for number, days in enumerate((17, 25, 33), start=1):
+    for number, days in enumerate((17, 25), start=1):
         town.run(f"after{number}", START + days * DAY)
     return town
 
@@ -355,7 +355,7 @@ def test_files_that_are_needed_again_at_the_last_moment_are_not_deleted(town: To
 
 def test_in_the_end_exactly_what_nobody_needs_is_gone(town: Town) -> None:
     w = town.w
-    assert [town.runs[f"after{n}"].exit_code for n in (1, 2, 3)] == [0, 0, 0]
+    assert [town.runs[f"after{n}"].exit_code for n in (1, 2)] == [0, 0]
     dropped = walk.of_table(town.start["busy_dropped"]) | walk.of_table(town.start["busy_replaced"])
     expected = w.reachable() | dropped
     assert expected <= w.disk().keys()
@@ -523,7 +523,6 @@ def test_a_purge_cut_short_goes_on_although_a_file_is_needed_again(small: Small)
         assert w.run(small.later(HOUR)).exit_code in (0, 4)
         assert needed <= w.disk().keys(), "no failsafe since they came back"
     w.sql("DROP TABLE {again}", f"CALL register_table('{SPACE}.again', '{w.location('t')}')")
-    small.goes_on()
     small.goes_on()
     assert not needed <= w.disk().keys()
 
