@@ -128,7 +128,7 @@ def child_environment(java_home: Path, jar_dir: Path) -> dict[str, str]:
         "PATH": f"{VENV / 'bin'}:{java_home / 'bin'}:{os.environ.get('PATH', os.defpath)}",
         "VIRTUAL_ENV": str(VENV),
         "JAVA_HOME": str(java_home),
-        # Said outright: another Spark's home would be preferred over the pinned pyspark, and its own
+        # Said outright: another Spark would be preferred over the pinned pyspark, and its own
         # search for one breaks where the checkout's path has a space.
         "SPARK_HOME": str(PYSPARK),
         "PYSPARK_PYTHON": str(PYTHON),  # executors must run the Python that the driver runs
