@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from meltline.app.gate import require_passed
 from meltline.app.metadata import load_state
-from meltline.app.observe import Observation, observe
+from meltline.app.observe import Observation, observe, registrations
 from meltline.app.permission import require_generation, require_go
 from meltline.app.plan_expiration import owner_retentions
 from meltline.app.services import Services
@@ -251,10 +251,11 @@ def _held_by_neighbours(
     A group's plans are made together. If a neighbour's was refused, its snapshots remain, and the
     files they share have not departed after all.
     """
+    twice = {uuid for uuid, tables in registrations(observation).items() if len(tables) > 1}
     shared = [
         file.path
         for plan in plans
-        if len(observation.groups.members(plan.table_uuid)) > 1
+        if plan.table_uuid in twice or len(observation.groups.members(plan.table_uuid)) > 1
         for file in files[plan.id]
     ]
     return services.files.referenced_now(shared, observation.dead) if shared else set()

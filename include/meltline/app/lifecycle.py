@@ -9,7 +9,8 @@ from meltline.app.gate import run_gate
 from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
 from meltline.app.plan_expiration import Planned, plan_expiration
-from meltline.app.purge import Purged, apply_purges, plan_purge, resumable
+from meltline.app.plan_purge import plan_purge, resumable
+from meltline.app.purge import Purged, apply_purges
 from meltline.app.report import record_storage
 from meltline.app.services import Services
 from meltline.app.summary import Summary

@@ -1,20 +1,19 @@
-"""Plan purge and purge: what waited long enough, and that nothing refers to, is deleted.
+"""Purge: what a passed plan names is deleted, batch by batch.
 
-Design section 4 steps 6 to 8. Before each batch its files are proved unreachable once more, from
+Design section 4 steps 7 and 8. Before each batch its files are proved unreachable once more, from
 whatever the catalogs hold at that moment.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import uuid4
 
+from meltline.app.departures import audit_cancelled, moved
 from meltline.app.expire import group_lock, require_unaltered, stored_files
 from meltline.app.gate import require_passed
-from meltline.app.observe import Observation
 from meltline.app.permission import require_clock, require_generation, require_go
-from meltline.app.plan_expiration import Planned, store_plans
 from meltline.app.reproof import Reproof
 from meltline.app.services import Ledgers, Services
 from meltline.domain.errors import (
@@ -24,90 +23,14 @@ from meltline.domain.errors import (
     PlanAltered,
     PlanStale,
 )
-from meltline.domain.files import Departure, DepartureState, PlannedFile
+from meltline.domain.files import DepartureState, PlannedFile
 from meltline.domain.groups import Groups
-from meltline.domain.names import selected
-from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
+from meltline.domain.plan import Plan, PlanState
 from meltline.domain.quantities import format_size
-from meltline.domain.table import TableState
 from meltline.ports import Approval, AuditEntry, DeleteOutcome, Lock
 
 BATCH = 1000
 _PROOF_LASTS = timedelta(minutes=5)
-
-
-def plan_purge(
-    services: Services,
-    observation: Observation,
-    *,
-    run_id: str,
-    as_of: datetime,
-    tables: tuple[str, ...] = (),
-    dry_run: bool = False,
-) -> list[Planned]:
-    """Departures past `due_at` that nothing refers to today, one plan per owner table.
-
-    What is referred to again is cancelled, with an audit row: it is an incident, not a deletion.
-    """
-    if observation.purge_blocked:
-        services.progress(f"plan purge: nothing anywhere: {observation.purge_blocked}")
-        return []
-    # A preview of a day to come asks what will be due by then.
-    now = max(services.clock.now(), as_of) if dry_run else services.clock.now()
-    due = services.files.departures(frozenset({DepartureState.FAILSAFE}), due_by=now)
-    held = services.files.referenced_now([d.path for d in due], observation.dead)
-    if held and not dry_run:
-        _cancel(services, [d for d in due if d.path in held], "it is referred to again")
-    taken = services.control.claimed_paths().keys() | _open_purges(services)
-    by_owner: dict[str, list[Departure]] = {}
-    for departure in due:
-        if departure.path not in held and departure.path not in taken:
-            by_owner.setdefault(departure.owner, []).append(departure)
-    states = {t.state.uuid: t for t in observation.tables}
-    plans = []
-    for owner, departures in sorted(by_owner.items()):
-        table = states.get(owner)
-        if owner in observation.blocked or table is None or not table.managed:
-            continue
-        if not selected(table.state.name, tables):
-            continue
-        plans.append(_plan(services, table.state, departures, run_id, as_of))
-    return plans if dry_run else store_plans(services, plans)
-
-
-def _open_purges(services: Services) -> set[str]:
-    """Files of purges that were begun and not finished: those are resumed, not planned again."""
-    plans = [plan.id for plan in resumable(services) if plan.kind is PlanKind.PURGE]
-    return {file.path for files in services.files.items(plans).values() for file in files}
-
-
-def _plan(
-    services: Services,
-    state: TableState,
-    departures: Sequence[Departure],
-    run_id: str,
-    as_of: datetime,
-) -> Planned:
-    table, owner, base = state.name, state.uuid, state.metadata_location
-    files = tuple(
-        PlannedFile(d.path, d.kind, d.bytes, d.owner, d.due_at)
-        for d in sorted(departures, key=lambda d: d.path)
-    )
-    digest = plan_digest(owner, (), (), files)
-    plan = Plan(
-        id=plan_id(run_id, PlanKind.PURGE, table, digest),
-        run_id=run_id,
-        kind=PlanKind.PURGE,
-        table=table,
-        table_uuid=owner,
-        digest=digest,
-        as_of=as_of,
-        created_at=services.clock.now(),
-        base_location=base,
-        files=len(files),
-        bytes=sum(file.bytes for file in files),
-    )
-    return Planned(plan, files)
 
 
 @dataclass(frozen=True)
@@ -314,51 +237,15 @@ def _record(services: Services, done: Mapping[str, _Progress]) -> None:
     }
     rows = {
         f"{plan_id}-{uuid4()}": [
-            *_moved(progress.deleted, DepartureState.DELETED, before, now),
-            *_moved(progress.cancelled, DepartureState.CANCELLED, before, now),
+            *moved(progress.deleted, DepartureState.DELETED, before, now),
+            *moved(progress.cancelled, DepartureState.CANCELLED, before, now),
         ]
         for plan_id, progress in done.items()
     }
     services.files.record_departures(rows)
     cancelled = [file.path for progress in done.values() for file in progress.cancelled]
     if cancelled:
-        _audit_cancelled(services, cancelled, "referred to again")
-
-
-def _moved(
-    files: Iterable[PlannedFile],
-    to: DepartureState,
-    before: Mapping[str, Departure],
-    now: datetime,
-) -> Iterable[Departure]:
-    for file in files:
-        if departure := before.get(file.path):
-            yield replace(departure, state=to, recorded_at=now)
-
-
-def _cancel(services: Services, departures: Sequence[Departure], why: str) -> None:
-    now = services.clock.now()
-    rows = [replace(d, state=DepartureState.CANCELLED, recorded_at=now) for d in departures]
-    services.files.record_departures({f"cancelled-{uuid4()}": rows})
-    _audit_cancelled(services, [d.path for d in departures], why)
-
-
-def _audit_cancelled(services: Services, paths: Sequence[str], why: str) -> None:
-    services.control.add_audit(
-        AuditEntry(
-            at=services.clock.now(),
-            who=services.who,
-            action="cancel departure",
-            object=paths[0] if len(paths) == 1 else f"{len(paths)} files",
-            reason=why,
-            detail="\n".join(sorted(paths)[:100]),
-        )
-    )
-
-
-def resumable(services: Services) -> list[Plan]:
-    """Plans of either kind that were begun and not finished."""
-    return list(services.control.plans(states=[PlanState.APPLYING]))
+        audit_cancelled(services, cancelled, "referred to again")
 
 
 def approve(services: Ledgers, plans: Sequence[Plan], reason: str) -> None:

@@ -16,7 +16,8 @@ from meltline.app.lifecycle import (
 from meltline.app.observe import observe
 from meltline.app.permission import require_generation
 from meltline.app.plan_expiration import plan_expiration
-from meltline.app.purge import approve, plan_purge, resumable
+from meltline.app.plan_purge import plan_purge, resumable
+from meltline.app.purge import approve
 from meltline.app.report import record_storage
 from meltline.app.services import Services
 from meltline.app.summary import Summary

@@ -14,7 +14,8 @@ from meltline.app.observe import observe as look_at_everything
 from meltline.app.observe import rebuild as rebuild_index
 from meltline.app.permission import require_generation
 from meltline.app.plan_expiration import plan_expiration
-from meltline.app.purge import apply_purges, approve, plan_purge
+from meltline.app.plan_purge import plan_purge
+from meltline.app.purge import apply_purges, approve
 from meltline.app.services import Services
 from meltline.app.summary import Summary, plan_document
 from meltline.cli.options import AsJson, AsOf, ConfigPath, DryRun, Tables, request, wire

@@ -1,0 +1,44 @@
+"""Departures that move on: deleted, or cancelled because something needs the file again."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import uuid4
+
+from meltline.app.services import Services
+from meltline.domain.files import Departure, DepartureState, PlannedFile
+from meltline.ports import AuditEntry
+
+
+def moved(
+    files: Iterable[PlannedFile],
+    to: DepartureState,
+    before: Mapping[str, Departure],
+    now: datetime,
+) -> Iterable[Departure]:
+    """The departures of some files in their next state; a file that had none gets none."""
+    for file in files:
+        if departure := before.get(file.path):
+            yield replace(departure, state=to, recorded_at=now)
+
+
+def cancel_departures(services: Services, departures: Sequence[Departure], why: str) -> None:
+    """Takes files back that had departed, and says so: it is an incident, not a deletion."""
+    now = services.clock.now()
+    rows = [replace(d, state=DepartureState.CANCELLED, recorded_at=now) for d in departures]
+    services.files.record_departures({f"cancelled-{uuid4()}": rows})
+    audit_cancelled(services, [d.path for d in departures], why)
+
+
+def audit_cancelled(services: Services, paths: Sequence[str], why: str) -> None:
+    """Records which files were taken back, and why (PX-13)."""
+    services.control.add_audit(
+        AuditEntry(
+            at=services.clock.now(),
+            who=services.who,
+            action="cancel departure",
+            object=paths[0] if len(paths) == 1 else f"{len(paths)} files",
+            reason=why,
+            detail="\n".join(sorted(paths)[:100]),
+        )
+    )

@@ -1,0 +1,92 @@
+"""Plan purge: departures past their failsafe that nothing refers to today."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from meltline.app.departures import cancel_departures
+from meltline.app.observe import Observation
+from meltline.app.plan_expiration import Planned, store_plans
+from meltline.app.services import Services
+from meltline.domain.files import Departure, DepartureState, PlannedFile
+from meltline.domain.names import selected
+from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
+from meltline.domain.table import TableState
+
+
+def plan_purge(
+    services: Services,
+    observation: Observation,
+    *,
+    run_id: str,
+    as_of: datetime,
+    tables: tuple[str, ...] = (),
+    dry_run: bool = False,
+) -> list[Planned]:
+    """Departures past `due_at` that nothing refers to today, one plan per owner table.
+
+    What is referred to again is cancelled, with an audit row: it is an incident, not a deletion.
+    """
+    if observation.purge_blocked:
+        services.progress(f"plan purge: nothing anywhere: {observation.purge_blocked}")
+        return []
+    # A preview of a day to come asks what will be due by then.
+    now = max(services.clock.now(), as_of) if dry_run else services.clock.now()
+    due = services.files.departures(frozenset({DepartureState.FAILSAFE}), due_by=now)
+    held = services.files.referenced_now([d.path for d in due], observation.dead)
+    if held and not dry_run:
+        cancel_departures(services, [d for d in due if d.path in held], "it is referred to again")
+    taken = services.control.claimed_paths().keys() | _open_purges(services)
+    by_owner: dict[str, list[Departure]] = {}
+    for departure in due:
+        if departure.path not in held and departure.path not in taken:
+            by_owner.setdefault(departure.owner, []).append(departure)
+    states = {t.state.uuid: t for t in observation.tables}
+    plans = []
+    for owner, departures in sorted(by_owner.items()):
+        table = states.get(owner)
+        if owner in observation.blocked or table is None or not table.managed:
+            continue
+        if not selected(table.state.name, tables):
+            continue
+        plans.append(_plan(services, table.state, departures, run_id, as_of))
+    return plans if dry_run else store_plans(services, plans)
+
+
+def _open_purges(services: Services) -> set[str]:
+    """Files of purges that were begun and not finished: those are resumed, not planned again."""
+    plans = [plan.id for plan in resumable(services) if plan.kind is PlanKind.PURGE]
+    return {file.path for files in services.files.items(plans).values() for file in files}
+
+
+def _plan(
+    services: Services,
+    state: TableState,
+    departures: Sequence[Departure],
+    run_id: str,
+    as_of: datetime,
+) -> Planned:
+    table, owner, base = state.name, state.uuid, state.metadata_location
+    files = tuple(
+        PlannedFile(d.path, d.kind, d.bytes, d.owner, d.due_at)
+        for d in sorted(departures, key=lambda d: d.path)
+    )
+    digest = plan_digest(owner, (), (), files)
+    plan = Plan(
+        id=plan_id(run_id, PlanKind.PURGE, table, digest),
+        run_id=run_id,
+        kind=PlanKind.PURGE,
+        table=table,
+        table_uuid=owner,
+        digest=digest,
+        as_of=as_of,
+        created_at=services.clock.now(),
+        base_location=base,
+        files=len(files),
+        bytes=sum(file.bytes for file in files),
+    )
+    return Planned(plan, files)
+
+
+def resumable(services: Services) -> list[Plan]:
+    """Plans of either kind that were begun and not finished."""
+    return list(services.control.plans(states=[PlanState.APPLYING]))
