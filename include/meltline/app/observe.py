@@ -17,7 +17,7 @@ from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.files import FileKind, SideFile
 from meltline.domain.groups import Groups
 from meltline.domain.keep import Sighting
-from meltline.domain.locations import OwnerIndex, Ownership, location_key, prefix_key
+from meltline.domain.locations import OwnerIndex, Ownership, claim_prefix, location_key
 from meltline.domain.names import TableName
 from meltline.domain.table import MAIN, TableState
 from meltline.ports import CatalogListing, KnownTable, SnapshotKey
@@ -104,7 +104,7 @@ def _list_catalogs(
 
 def _record_ownership(services: Services, states: Iterable[TableState], now: datetime) -> None:
     found = {
-        Ownership(prefix_key(location), state.uuid)
+        Ownership(claim_prefix(location), state.uuid)
         for state in states
         for location in state.owned_locations
     }

@@ -11,7 +11,7 @@ from meltline.app.membership import vouched_for
 from meltline.app.metadata import load_states
 from meltline.app.services import Services
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
-from meltline.domain.locations import OwnerIndex, Ownership, location_key, prefix_key
+from meltline.domain.locations import OwnerIndex, Ownership, claim_prefix, location_key
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState
 from meltline.ports import CatalogEntry, CatalogListing, ProofResult, ProofSnapshot, SnapshotKey
@@ -214,7 +214,7 @@ def _by_index(
 def fresh_owners(services: Services, world: World) -> OwnerIndex:
     """Owners by today's metadata and by everything the ledger remembers."""
     now = [
-        Ownership(prefix_key(location), state.uuid)
+        Ownership(claim_prefix(location), state.uuid)
         for state in world.states
         for location in state.owned_locations
     ]

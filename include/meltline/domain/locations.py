@@ -40,8 +40,7 @@ def location_key(path: str) -> str:
     Two different files may share a key (`a%20b`, `a b`); that can only keep a file, because a
     file is deletable only when its key is referenced nowhere.
     """
-    scheme, authority, raw = split_location(path)
-    scheme = _SAME_SCHEME.get(scheme, scheme)
+    root, raw = _root(path)
     while (decoded := unquote(raw)) != raw:  # so that a key is its own key
         raw = decoded
     parts: list[str] = []
@@ -50,7 +49,12 @@ def location_key(path: str) -> str:
             del parts[-1:]
         elif part not in ("", "."):
             parts.append(part)
-    return f"{scheme}://{authority.lower()}/{'/'.join(parts)}"
+    return root + "/".join(parts)
+
+
+def _root(path: str) -> tuple[str, str]:
+    scheme, authority, raw = split_location(path)
+    return f"{_SAME_SCHEME.get(scheme, scheme)}://{authority.lower()}/", raw
 
 
 def is_odd(path: str) -> bool:
@@ -60,9 +64,14 @@ def is_odd(path: str) -> bool:
     return control or ".." in raw.split("/") or raw.endswith("/") or not raw
 
 
-def prefix_key(location: str) -> str:
-    """A folder's key, with a trailing slash, so that `tbl` never covers `tbl_backup`."""
-    return location_key(location).rstrip("/") + "/"
+def claim_prefix(location: str) -> str:
+    """What a table at that location claims, with a slash, so that `tbl` never covers `tbl_backup`.
+
+    Unlike a key, nothing is decoded or resolved: a claim that is too wide could delete a file.
+    """
+    root, raw = _root(location)
+    parts = [part for part in raw.split("/") if part]
+    return root + "".join(f"{part}/" for part in parts)
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ class OwnerIndex:
 
     def owners(self, path: str) -> tuple[str, ...]:
         """The tables owning a path, several where they share a location, none when foreign."""
-        at = location_key(path)
+        at = claim_prefix(path).rstrip("/")
         while (cut := at.rfind("/")) >= 0:
             at = at[:cut]
             if at.endswith(":/"):
