@@ -22,12 +22,20 @@ def moved(
             yield replace(departure, state=to, recorded_at=now)
 
 
-def cancel_departures(services: Services, departures: Sequence[Departure], why: str) -> None:
-    """Takes files back that had departed, and says so: it is an incident, not a deletion."""
-    now = services.clock.now()
-    rows = [replace(d, state=DepartureState.CANCELLED, recorded_at=now) for d in departures]
-    services.files.record_departures({f"cancelled-{uuid4()}": rows})
-    audit_cancelled(services, [d.path for d in departures], why)
+def take_back(services: Services, paths: Sequence[str], why: str) -> set[str]:
+    """Cancels the departures of files that are needed again, and says so; returns their paths.
+
+    When such a file leaves once more, its failsafe counts from then.
+    """
+    departed = services.files.departures(
+        frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
+    )
+    if departed:
+        now = services.clock.now()
+        back = [replace(d, state=DepartureState.CANCELLED, recorded_at=now) for d in departed]
+        services.files.record_departures({f"taken-back-{uuid4()}": back})
+        audit_cancelled(services, [departure.path for departure in departed], why)
+    return {departure.path for departure in departed}
 
 
 def audit_cancelled(services: Services, paths: Sequence[str], why: str) -> None:

@@ -1,9 +1,9 @@
 """Ingest: unseen snapshots' manifest lists, unseen manifests, and whether they add up."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from uuid import uuid4
+from dataclasses import dataclass
 
+from meltline.app.departures import take_back
 from meltline.app.metadata import at_once
 from meltline.app.services import Services
 from meltline.domain.completeness import Totals, check_totals
@@ -176,7 +176,7 @@ def _take_back(services: Services, records: Sequence[SnapshotRecord]) -> None:
     When they leave once more, their failsafe counts from then.
     """
     lists = [record.manifest_list for record in records if record.manifest_list]
-    back = cancel_departures(services, lists)
+    back = take_back(services, lists, "its snapshot is back")
     if not back:
         return
     returned = {
@@ -187,19 +187,8 @@ def _take_back(services: Services, records: Sequence[SnapshotRecord]) -> None:
     waiting = [d.path for d in services.files.departures(frozenset({DepartureState.FAILSAFE}))]
     others = services.files.known_snapshots() - returned
     dead = sorted(others, key=lambda key: (key.table_uuid, key.snapshot_id))
-    cancel_departures(services, sorted(services.files.referenced_now(waiting, dead)))
-
-
-def cancel_departures(services: Services, paths: Sequence[str]) -> set[str]:
-    """Takes back the departures of files that are there again; returns their paths."""
-    departed = services.files.departures(
-        frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
-    )
-    if departed:
-        now = services.clock.now()
-        back = [replace(d, state=DepartureState.CANCELLED, recorded_at=now) for d in departed]
-        services.files.record_departures({f"taken-back-{uuid4()}": back})
-    return {d.path for d in departed}
+    needed = sorted(services.files.referenced_now(waiting, dead))
+    take_back(services, needed, "its snapshot is back")
 
 
 def _shared_with(

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from meltline.app.ingest import cancel_departures, ingest_snapshots
+from meltline.app.departures import take_back
+from meltline.app.ingest import ingest_snapshots
 from meltline.app.membership import vouched_for
 from meltline.app.metadata import at_once, load_states
 from meltline.app.services import Services
@@ -132,7 +133,7 @@ def _record_side_files(services: Services, states: Sequence[TableState], now: da
     ]
     services.files.record_side_files(found, now)
     # One that had departed is named again: an older metadata file was registered, say.
-    cancel_departures(services, [file.path for file in found])
+    take_back(services, [file.path for file in found], "a table's metadata names it again")
 
 
 def side_files_of(state: TableState) -> Iterable[SideFile]:

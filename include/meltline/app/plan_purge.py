@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from meltline.app.departures import cancel_departures
+from meltline.app.departures import take_back
 from meltline.app.observe import Observation
 from meltline.app.plan_expiration import Planned, store_plans
 from meltline.app.services import Services
@@ -34,7 +34,7 @@ def plan_purge(
     due = services.files.departures(frozenset({DepartureState.FAILSAFE}), due_by=now)
     held = services.files.referenced_now([d.path for d in due], observation.dead)
     if held and not dry_run:
-        cancel_departures(services, [d for d in due if d.path in held], "it is referred to again")
+        take_back(services, sorted(held), "it is referred to again")
     taken = services.control.claimed_paths().keys() | _open_purges(services)
     by_owner: dict[str, list[Departure]] = {}
     for departure in due:

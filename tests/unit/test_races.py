@@ -1,0 +1,250 @@
+"""What others do between two of our steps: nothing that is needed goes, and the reason is named."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from meltline.app.expire import apply_expirations
+from meltline.app.gate import run_gate
+from meltline.app.lifecycle import plan_purge_step, run_chain
+from meltline.app.observe import observe
+from meltline.app.plan_expiration import plan_expiration
+from meltline.app.purge import apply_purges
+from meltline.domain.errors import (
+    ApprovalMissing,
+    ClockRefused,
+    GateNotPassed,
+    LedgerOutOfStep,
+    PlanAltered,
+    PlanStale,
+    Stopped,
+)
+from meltline.domain.files import DepartureState
+from meltline.domain.plan import Plan, PlanState
+from meltline.ports import Lease, StopSwitch
+from tests.unit.lake import DAY, ROOMY, Lake, Table
+
+
+def overwritten() -> tuple[Lake, Table]:
+    """A table of four snapshots; on day 12 the first three may go."""
+    lake = Lake()
+    table = lake.on(0).table("t")
+    for day in range(4):
+        lake.on(day)
+        table.overwrite(f"f{day}")
+    lake.on(12)
+    return lake, table
+
+
+def expiration(lake: Lake, gated: bool = True) -> Plan:
+    services = lake.services()
+    request = lake.request()
+    (planned,) = plan_expiration(
+        services, observe(services), run_id=request.run_id, as_of=request.as_of
+    )
+    return run_gate(services, [planned.plan])[0][0] if gated else planned.plan
+
+
+def purge(lake: Lake) -> Plan:
+    services = lake.services()
+    (planned,) = plan_purge_step(services, lake.request())
+    return run_gate(services, [planned.plan])[0][0]
+
+
+def departed() -> tuple[Lake, Table, Plan]:
+    """The same lake eight days after its expiration, with a gated purge."""
+    lake, table = overwritten()
+    lake.run()
+    lake.on(20)
+    return lake, table, purge(lake)
+
+
+def test_a_commit_that_changes_nothing_planned_lets_the_same_plan_through() -> None:
+    lake, table = overwritten()
+    plan = expiration(lake)
+    table.append("late")
+    (done,) = apply_expirations(lake.services(), [plan])
+    assert (done.error, done.snapshots_expired) == (None, 3)
+    assert done.plan.digest == plan.digest and table.data("late") in lake.paths()
+
+
+@pytest.mark.parametrize(
+    "interfere",
+    [
+        lambda table, first: table.tag("keep", first),
+        lambda table, first: table.branch("b", first),
+        lambda table, first: table.rollback(first),
+        lambda table, first: table.configure(**{"meltline.hold": "audit"}),
+        lambda table, first: table.configure(**{"meltline.enabled": "false"}),
+        lambda table, first: table.configure(**{"meltline.retention-days": "90"}),
+        lambda table, first: table.configure(**{"history.expire.min-snapshots-to-keep": "9"}),
+        lambda table, first: table.drop(),
+    ],
+    ids=["tag", "branch", "rollback", "hold", "opt-out", "retention", "min-snapshots", "drop"],
+)
+def test_what_makes_a_planned_snapshot_needed_makes_the_plan_stale(
+    interfere: Callable[[Table, int], None],
+) -> None:
+    lake, table = overwritten()
+    before = table.snapshots
+    plan = expiration(lake)
+    interfere(table, before[0])
+    (done,) = apply_expirations(lake.services(), [plan])
+    assert isinstance(done.error, PlanStale)
+    assert done.plan.state is PlanState.STALE
+    assert lake.waiting() == {}
+
+
+def test_a_lease_taken_after_the_plan_makes_it_stale() -> None:
+    lake, table = overwritten()
+    plan = expiration(lake)
+    until = lake.clock.moment + DAY
+    lake.control.save_lease(Lease("l", table.uuid, table.snapshots[0], until))
+    (done,) = apply_expirations(lake.services(), [plan])
+    assert isinstance(done.error, PlanStale) and "lease" in done.error.found
+
+
+def test_a_table_replaced_under_its_name_is_not_touched_by_the_old_plan() -> None:
+    lake, table = overwritten()
+    plan = expiration(lake)
+    table.drop()
+    new = lake.table("t", location="file:///w/air/t2")
+    new.append("n")
+    (done,) = apply_expirations(lake.services(), [plan])
+    assert isinstance(done.error, PlanStale) and len(new.snapshots) == 1
+
+
+def test_no_gate_no_commit() -> None:
+    lake, table = overwritten()
+    plan = expiration(lake, gated=False)
+    (done,) = apply_expirations(lake.services(), [plan])
+    assert isinstance(done.error, GateNotPassed) and len(table.snapshots) == 4
+
+
+def test_a_gate_that_has_ended_approves_nothing_any_more() -> None:
+    lake, table = overwritten()
+    plan = expiration(lake)
+    lake.clock.moment += timedelta(hours=6)
+    (done,) = apply_expirations(lake.services(), [plan])
+    assert isinstance(done.error, GateNotPassed) and len(table.snapshots) == 4
+
+
+def test_a_plan_whose_items_were_edited_is_refused() -> None:
+    lake, table = overwritten()
+    plan = expiration(lake)
+    services = lake.services()
+    items = services.files.items([plan.id])[plan.id]
+    victim = replace(items[0], path=table.data("f3"))
+    tampered = _Tampered(services.files, {plan.id: [victim, *items[1:]]})
+    (done,) = apply_expirations(replace(services, files=tampered), [plan])
+    assert isinstance(done.error, PlanAltered) and len(table.snapshots) == 4
+
+
+class _Tampered:
+    """A file ledger in which somebody has edited the items of a plan."""
+
+    def __init__(self, files: object, edited: dict[str, Sequence[object]]) -> None:
+        self._files, self._edited = files, edited
+
+    def items(self, plan_ids: Sequence[str]) -> dict[str, Sequence[object]]:
+        return {plan_id: self._edited[plan_id] for plan_id in plan_ids}
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._files, name)
+
+
+def test_stop_holds_back_the_commit_and_the_purge() -> None:
+    lake, table = overwritten()
+    plan = expiration(lake)
+    lake.control.set_stop(StopSwitch("eva", "an audit", lake.clock.moment))
+    (done,) = apply_expirations(lake.services(), [plan])
+    assert isinstance(done.error, Stopped) and len(table.snapshots) == 4
+    lake.control.set_stop(None)
+    assert apply_expirations(lake.services(), [plan])[0].snapshots_expired == 3
+    lake.on(20)
+    last = purge(lake)
+    lake.control.set_stop(StopSwitch("eva", "an audit", lake.clock.moment))
+    (purged,) = apply_purges(lake.services(), [last])
+    assert isinstance(purged.error, Stopped) and lake.deleter.deleted == []
+
+
+def test_a_ledger_of_another_generation_destroys_nothing() -> None:
+    lake, _, plan = departed()
+    lake.control.set_generation(7)
+    (purged,) = apply_purges(lake.services(), [plan])
+    assert isinstance(purged.error, LedgerOutOfStep) and lake.deleter.deleted == []
+
+
+def test_a_clock_behind_the_ledger_purges_nothing() -> None:
+    lake, _, plan = departed()
+    lake.clock.moment -= DAY
+    (purged,) = apply_purges(lake.services(), [plan])
+    assert isinstance(purged.error, ClockRefused) and lake.deleter.deleted == []
+
+
+def test_a_file_that_a_new_table_refers_to_since_the_gate_is_taken_back() -> None:
+    lake, table, plan = departed()
+    path = table.data("f0")
+    back = lake.register("lake.air.again", _old_metadata(lake, table))
+    (purged,) = apply_purges(lake.services(), [plan])
+    assert purged.error is None
+    assert path not in lake.deleter.deleted and path in lake.paths()
+    assert back.snapshots
+    cancelled = lake.files.departures(frozenset({DepartureState.CANCELLED}))
+    assert path in {departure.path for departure in cancelled}
+    assert any(entry.action == "cancel departure" for entry in lake.control.audit())
+
+
+def _old_metadata(lake: Lake, table: Table) -> str:
+    """The metadata file that the expiration replaced: it still describes what was expired."""
+    return str(table.document["metadata-log"][-1]["metadata-file"])
+
+
+def test_a_purge_over_the_limit_needs_a_person() -> None:
+    lake, _ = overwritten()
+    lake.limits = replace(ROOMY, approve_above=1)
+    lake.run()
+    lake.on(20)
+    plan = purge(lake)
+    (purged,) = apply_purges(lake.services(), [plan])
+    assert isinstance(purged.error, ApprovalMissing) and lake.deleter.deleted == []
+
+
+def test_a_catalog_that_cannot_be_listed_stops_all_purging_and_expires_what_it_can() -> None:
+    lake = Lake(other_catalogs=("theirs",))
+    table = lake.on(0).table("t")
+    for day in range(4):
+        lake.on(day)
+        table.overwrite(f"f{day}")
+    lake.on(12).run()
+    assert lake.waiting()
+    lake.catalogs["theirs"].unlistable = "no answer"
+    summary = lake.on(20).run()
+    assert lake.deleter.deleted == [] and summary.exit_code == 4
+    assert "theirs" in summary.notes[0]
+    lake.catalogs["theirs"].unlistable = ""
+    lake.run()
+    assert lake.deleter.deleted
+
+
+def test_an_unreadable_table_holds_back_its_group_and_no_other() -> None:
+    lake = Lake()
+    source, alone = lake.on(0).table("source"), lake.table("alone")
+    source.overwrite("s0")
+    alone.overwrite("a0")
+    copy = lake.clone(source, "lake.air.copy")
+    lake.on(1)
+    source.overwrite("s1")
+    alone.overwrite("a1")
+    lake.on(2).run()
+    content = lake.spoil(copy.metadata_location)
+    # Not by lake.run(): its own walk could not read the spoilt table either.
+    lake.on(12)
+    tables = run_chain(lake.services(), lake.request()).tables
+    assert "copy" in tables["lake.air.source"].skipped
+    assert tables["lake.air.alone"].snapshots_expired == 1
+    assert len(source.snapshots) == 2
+    lake.mend(copy.metadata_location, content)
+    assert lake.run().tables["lake.air.source"].snapshots_expired == 1
