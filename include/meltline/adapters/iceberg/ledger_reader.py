@@ -10,8 +10,9 @@ from pyiceberg.table import StaticTable
 
 from meltline.adapters.hashing import key_hash
 from meltline.adapters.iceberg.catalogs import open_catalog
+from meltline.adapters.ledger_rows import departure, planned_file
 from meltline.config import CatalogConfig
-from meltline.domain.files import Departure, DepartureState, FileKind, PlannedFile, SideFile
+from meltline.domain.files import Departure, FileKind, PlannedFile, SideFile
 from meltline.ports import (
     IndexedFile,
     IndexedSnapshot,
@@ -59,11 +60,7 @@ class IcebergLedgerReader:
         rows = self._rows(
             self._tables(), "plan_items", EqualTo(term=Reference("plan_id"), value=literal(plan_id))
         )
-        files = [
-            PlannedFile(r["path"], FileKind(r["kind"]), r["bytes"], r["owner"], r["due_at"])
-            for r in rows
-        ]
-        return sorted(files, key=lambda file: file.path)
+        return sorted(map(planned_file, rows), key=lambda file: file.path)
 
     def _tables(self) -> Mapping[str, str]:
         listing = open_catalog(self._hot, self._store).listing()
@@ -107,17 +104,4 @@ def _newest(rows: list[dict[str, Any]]) -> list[Departure]:
     newest: dict[int, dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: row["written_ns"]):
         newest[key_hash(row["path"])] = row
-    return [
-        Departure(
-            path=row["path"],
-            kind=FileKind(row["kind"]),
-            bytes=row["bytes"],
-            owner=row["owner"],
-            plan_id=row["plan_id"],
-            departed_at=row["departed_at"],
-            due_at=row["due_at"],
-            state=DepartureState(row["state"]),
-            recorded_at=row["recorded_at"],
-        )
-        for row in newest.values()
-    ]
+    return [departure(row) for row in newest.values()]

@@ -3,14 +3,14 @@
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from meltline.adapters.hashing import key_hash
+from meltline.adapters.ledger_rows import departure, planned_file
 from meltline.adapters.spark.ledger_tables import LedgerTables
-from meltline.domain.files import Departure, DepartureState, FileKind, PlannedFile
+from meltline.domain.files import Departure, DepartureState, PlannedFile
 
 
 class DepartureRows(LedgerTables):
@@ -92,28 +92,6 @@ class DepartureRows(LedgerTables):
             wanted = wanted & (F.col("due_at") <= F.lit(due_by))
         newest = self._newest_departures(paths).where(wanted)
         return sorted((departure(row) for row in newest.toArrow().to_pylist()), key=_by_path)
-
-
-def planned_file(row: Mapping[str, Any]) -> PlannedFile:
-    """A plan item from a ledger row."""
-    return PlannedFile(
-        row["path"], FileKind(row["kind"]), row["bytes"], row["owner"], row["due_at"]
-    )
-
-
-def departure(row: Mapping[str, Any]) -> Departure:
-    """A departure from a ledger row."""
-    return Departure(
-        path=row["path"],
-        kind=FileKind(row["kind"]),
-        bytes=row["bytes"],
-        owner=row["owner"],
-        plan_id=row["plan_id"],
-        departed_at=row["departed_at"],
-        due_at=row["due_at"],
-        state=DepartureState(row["state"]),
-        recorded_at=row["recorded_at"],
-    )
 
 
 def _by_path(found: Departure | PlannedFile) -> str:
