@@ -68,11 +68,14 @@ def conclude(context: Context) -> Mapping[str, Any]:
     ti, dag, run = context["ti"], context["dag"], context["dag_run"]
     ordered = dag.topological_sort()  # type: ignore[no-untyped-call]
     steps = [task.task_id for task in ordered if task.task_id != ti.task_id]
-    pulled = [ti.xcom_pull(task_ids=step) for step in steps]
-    states = ti.get_task_states(dag.dag_id, task_ids=steps, run_ids=[run.run_id])[run.run_id]
+    found = ti.get_task_states(dag.dag_id, task_ids=steps, run_ids=[run.run_id])[run.run_id]
+    states = {step: str(found.get(step)) for step in steps}
+    # A step that was skipped may still have the summary of an earlier time this run was run.
+    ran = [step for step in steps if states[step] == "success"]
+    pulled = [ti.xcom_pull(task_ids=step) for step in ran]
     verdict = judge(
         [summary for summary in pulled if isinstance(summary, Mapping)],
-        {step: str(states.get(step)) for step in steps},
+        states,
         dry_run=bool(context["params"]["dry_run"]),
     )
     for table in verdict.document["tables"]:
