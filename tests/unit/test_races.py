@@ -8,10 +8,11 @@ import pytest
 
 from meltline.app.expire import apply_expirations
 from meltline.app.gate import run_gate
-from meltline.app.lifecycle import plan_purge_step, run_chain
+from meltline.app.lifecycle import gate_step, plan_purge_step, purge_step, run_chain
 from meltline.app.observe import observe
 from meltline.app.plan_expiration import plan_expiration
 from meltline.app.purge import apply_purges
+from meltline.app.summary import Summary
 from meltline.domain.errors import (
     ApprovalMissing,
     ClockRefused,
@@ -22,7 +23,7 @@ from meltline.domain.errors import (
     Stopped,
 )
 from meltline.domain.files import DepartureState
-from meltline.domain.plan import Plan, PlanState
+from meltline.domain.plan import Plan, PlanKind, PlanState
 from meltline.ports import Lease, StopSwitch
 from tests.unit.lake import DAY, ROOMY, Lake, Table
 
@@ -153,6 +154,21 @@ class _Tampered:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
+
+
+def test_a_purge_that_another_run_overtook_is_stale_and_complains_of_nothing() -> None:
+    lake, _ = overwritten()
+    lake.run()
+    lake.on(20)
+    services = lake.services()
+    slow = replace(lake.request(), run_id="slow")
+    planned = [p.plan for p in plan_purge_step(services, slow)]
+    assert lake.run().exit_code == 0  # the fast run purges them all
+    judged = gate_step(services, planned, PlanKind.PURGE)
+    summary = Summary(slow.run_id, slow.as_of)
+    purge_step(services, judged, summary)
+    assert [plan.state for plan in judged] == [PlanState.STALE]
+    assert summary.exit_code == 0 and not any(table.refused for table in summary.tables.values())
 
 
 def test_stop_holds_back_the_commit_and_the_purge() -> None:

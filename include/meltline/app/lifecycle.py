@@ -9,7 +9,7 @@ from meltline.app.gate import run_gate
 from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
 from meltline.app.plan_expiration import Planned, plan_expiration
-from meltline.app.plan_purge import plan_purge, resumable
+from meltline.app.plan_purge import plan_purge, resumable, set_aside_overtaken
 from meltline.app.purge import Purged, apply_purges
 from meltline.app.report import record_storage
 from meltline.app.services import Services
@@ -90,7 +90,9 @@ def gate_step(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list
     """Gates plans together with those of the kind that an earlier run began and did not finish."""
     begun = [plan for plan in resumable(services) if plan.kind is kind]
     together = {plan.id: plan for plan in (*begun, *plans)}
-    return [plan for plan, _ in run_gate(services, list(together.values()))]
+    overtaken = {plan.id: plan for plan in set_aside_overtaken(services, list(together.values()))}
+    judged = run_gate(services, [p for p in together.values() if p.id not in overtaken])
+    return [*overtaken.values(), *(plan for plan, _ in judged)]
 
 
 def expire_step(
@@ -139,6 +141,7 @@ def plan_purge_step(services: Services, request: RunRequest) -> list[Planned]:
 
 def purge_step(services: Services, plans: Sequence[Plan], summary: Summary) -> list[Purged]:
     """Deletes what passed."""
+    summary.with_plans([p for p in plans if p.state is PlanState.STALE])
     results = apply_purges(services, [p for p in plans if p.state in APPLICABLE])
-    summary.purged([p for p in plans if p.state not in APPLICABLE], results)
+    summary.purged([p for p in plans if p.state not in (*APPLICABLE, PlanState.STALE)], results)
     return results

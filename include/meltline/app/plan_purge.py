@@ -12,6 +12,8 @@ from meltline.domain.names import selected
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
 from meltline.domain.table import TableState
 
+_NOT_BEGUN = (PlanState.PLANNED, PlanState.PASSED)
+
 
 def plan_purge(
     services: Services,
@@ -50,6 +52,30 @@ def plan_purge(
             continue
         plans.append(_plan(services, table.state, departures, run_id, as_of))
     return plans if dry_run else store_plans(services, plans)
+
+
+def set_aside_overtaken(services: Services, plans: Sequence[Plan]) -> list[Plan]:
+    """Ends purge plans whose files another run has purged, or is purging, since they were planned.
+
+    Two runs may plan the same files at once. The slower one has nothing left to judge; what it
+    would still have to do, the next run plans.
+
+    Returns:
+        Those that ended, now stale.
+    """
+    fresh = [plan for plan in plans if plan.kind is PlanKind.PURGE and plan.state in _NOT_BEGUN]
+    items = services.files.items([plan.id for plan in fresh])
+    paths = sorted({file.path for files in items.values() for file in files})
+    purged = services.files.departures(frozenset({DepartureState.DELETED}), paths=paths)
+    taken = {departure.path for departure in purged}
+    claimed = services.control.claimed_paths()
+    ended = []
+    for plan in fresh:
+        paths_of = [file.path for file in items[plan.id]]
+        if any(path in taken or claimed.get(path, plan.id) != plan.id for path in paths_of):
+            note = "another run purges what it planned"
+            ended.append(services.control.move_plan(plan, PlanState.STALE, note=note))
+    return ended
 
 
 def _open_purges(services: Services) -> set[str]:
