@@ -171,3 +171,10 @@ def test_a_folder_whose_name_only_decodes_to_a_tables_is_foreign() -> None:
 
 def test_a_table_location_with_dots_claims_no_other_folder() -> None:
     assert owner_index(dotted="s3://b/x/../y").owners("s3://b/y/not-ours.parquet") == ()
+
+
+@given(st.text(alphabet="ab/:.%2F s3A", max_size=24))
+def test_a_key_put_together_from_its_folder_is_the_key_of_the_whole(path: str) -> None:
+    # A letter that is decoded away takes the way of the whole path.
+    whole = location_key(f"{path}%61")
+    assert location_key(f"{path}a") == whole

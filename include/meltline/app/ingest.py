@@ -1,6 +1,6 @@
 """Ingest: unseen snapshots' manifest lists, unseen manifests, and whether they add up."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from meltline.app.departures import take_back
@@ -60,7 +60,7 @@ def ingest_snapshots(
             listed.append(answer)
         else:
             refused.setdefault(state.name, answer)
-    outcomes = _ingest_manifests(services, listed)
+    outcomes = _ingest_manifests(services, listed, owners)
     return _record(services, listed, outcomes, refused, owners)
 
 
@@ -98,23 +98,35 @@ def _incomplete(state: TableState, snapshot: Snapshot, path: str, found: str) ->
     )
 
 
-def _ingest_manifests(services: Services, listed: Sequence[_Listed]) -> dict[str, ManifestOutcome]:
-    wanted: dict[str, tuple[str, ManifestRef]] = {}
+def _ingest_manifests(
+    services: Services, listed: Sequence[_Listed], owners: OwnerIndex
+) -> dict[str, ManifestOutcome]:
+    wanted: dict[str, tuple[TableState, ManifestRef]] = {}
     for found in listed:
         for manifest in found.manifests:
-            wanted.setdefault(manifest.path, (found.state.uuid, manifest))
+            wanted.setdefault(manifest.path, (found.state, manifest))
     unknown = services.files.unknown_manifests(list(wanted))
+    states: dict[str, TableState] = {}
     requests: dict[str, list[ManifestRef]] = {}
     for path in sorted(unknown):
-        uuid, manifest = wanted[path]
-        requests.setdefault(uuid, []).append(manifest)
+        state, manifest = wanted[path]
+        states[state.uuid] = state
+        requests.setdefault(state.uuid, []).append(manifest)
     if unknown:
         services.progress(f"observe: reading {len(unknown)} new manifests, once")
     outcomes = services.files.ingest(
-        [IngestRequest(uuid, tuple(manifests)) for uuid, manifests in requests.items()],
+        [
+            IngestRequest(uuid, tuple(manifests), _homes(states[uuid], owners))
+            for uuid, manifests in requests.items()
+        ],
         services.control.ownerships(),
     )
     return {outcome.path: outcome for outcome in outcomes}
+
+
+def _homes(state: TableState, owners: OwnerIndex) -> tuple[str, ...]:
+    folders = (location.rstrip("/") + "/" for location in state.owned_locations)
+    return tuple(folder for folder in folders if owners.is_sole(folder, state.uuid))
 
 
 def _record(
@@ -127,6 +139,10 @@ def _record(
     records: list[SnapshotRecord] = []
     unchecked: list[str] = []
     sharing: set[tuple[str, str]] = set()
+    owners_of = {
+        path: frozenset(owners.owners(path)).union(o.owners if (o := outcomes.get(path)) else ())
+        for path in {manifest.path for found in listed for manifest in found.manifests}
+    }
     totals = {
         (found.state.name, found.snapshot.snapshot_id): Totals.of(found.manifests, outcomes)
         for found in listed
@@ -144,7 +160,7 @@ def _record(
             problem = verdict.problem
             if not verdict.checked:
                 unchecked.append(f"{found.state.name}@{snapshot.snapshot_id}")
-        sharing |= _shared_with(found, outcomes, owners)
+        sharing |= _shared_with(found, owners_of, owners)
         if problem:
             path = bad.path if bad else snapshot.manifest_list
             refused.setdefault(found.state.name, _incomplete(found.state, snapshot, path, problem))
@@ -160,8 +176,9 @@ def _record(
                 found.manifests,
             )
         )
+    # Snapshots last: a kill before that makes the next run look for what is back once more.
+    _take_back(services, records, outcomes.keys())
     services.files.record_snapshots(records)
-    _take_back(services, records)
     new = sharing - set(services.control.sharing())
     if new:
         services.control.add_sharing(sorted(new))
@@ -169,36 +186,34 @@ def _record(
     return Ingested(recorded, refused, tuple(unchecked))
 
 
-def _take_back(services: Services, records: Sequence[SnapshotRecord]) -> None:
-    """A snapshot that had departed is in a table's metadata again, and so are its files.
+def _take_back(
+    services: Services, records: Sequence[SnapshotRecord], read: Collection[str]
+) -> None:
+    """What waits in failsafe and is referred to again is taken back, before anything counts on it.
 
-    Its list first, which makes the snapshot known again; then what the index says it refers to.
-    When they leave once more, their failsafe counts from then.
+    Three ways back, and each costs what is new: a manifest that was just read names a file again;
+    a snapshot that had departed is in a table's metadata again, and so are its files; a new
+    snapshot names a manifest that no other snapshot had any more. When such a file leaves once
+    more, its failsafe counts from then.
     """
     lists = [record.manifest_list for record in records if record.manifest_list]
-    back = take_back(services, lists, "its snapshot is back")
-    if not back:
-        return
-    returned = {
-        SnapshotKey(record.table_uuid, record.snapshot_id)
-        for record in records
-        if record.manifest_list in back
-    }
-    waiting = [d.path for d in services.files.departures(frozenset({DepartureState.FAILSAFE}))]
-    others = services.files.known_snapshots() - returned
-    dead = sorted(others, key=lambda key: (key.table_uuid, key.snapshot_id))
-    needed = sorted(services.files.referenced_now(waiting, dead))
-    take_back(services, needed, "its snapshot is back")
+    departed = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
+    back = {found.path for found in services.files.departures(departed, paths=lists)}
+    returned = [record for record in records if record.manifest_list in back]
+    fresh = [record for record in records if record.manifest_list not in back]
+    named = {manifest.path for record in returned for manifest in record.manifests}
+    named |= services.files.forgotten_manifests(fresh, read)
+    named |= set(read)
+    take_back(services, sorted(services.files.waiting_in(sorted(named))), "it is referred to again")
+    # Their lists last: from then on those snapshots are known, and nobody looks for their files.
+    take_back(services, sorted(back), "its snapshot is back")
 
 
 def _shared_with(
-    found: _Listed, outcomes: Mapping[str, ManifestOutcome], owners: OwnerIndex
+    found: _Listed, owners_of: Mapping[str, frozenset[str]], owners: OwnerIndex
 ) -> set[tuple[str, str]]:
     """Edges to the owners of everything the snapshot names, as far as it could be read."""
     uuid = found.state.uuid
-    others: set[str] = set(owners.owners(found.snapshot.manifest_list))
-    for manifest in found.manifests:
-        others.update(owners.owners(manifest.path))
-        if outcome := outcomes.get(manifest.path):
-            others.update(outcome.owners)
+    others = set(owners.owners(found.snapshot.manifest_list))
+    others.update(*(owners_of[manifest.path] for manifest in found.manifests))
     return {(min(uuid, other), max(uuid, other)) for other in others if other != uuid}

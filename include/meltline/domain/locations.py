@@ -1,7 +1,9 @@
 """File locations: what is compared (a key), what is opened (the path as written), who owns it."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -40,6 +42,19 @@ def location_key(path: str) -> str:
     Two different files may share a key (`a%20b`, `a b`); that can only keep a file, because a
     file is deletable only when its key is referenced nowhere.
     """
+    folder, _, name = path.rpartition("/")
+    if name in ("", ".", "..") or "%" in name or not folder or folder.endswith((":", "/")):
+        return _key(path)
+    return _folder_key(folder) + name  # millions of files, few folders
+
+
+@lru_cache(maxsize=4096)
+def _folder_key(folder: str) -> str:
+    key = _key(folder)
+    return key if key.endswith("/") else f"{key}/"
+
+
+def _key(path: str) -> str:
     root, raw = _root(path)
     while (decoded := unquote(raw)) != raw:  # so that a key is its own key
         raw = decoded
@@ -93,6 +108,7 @@ class OwnerIndex:
                 owners.append(ownership.table_uuid)
         for owners in self._owners.values():
             owners.sort()
+        self._prefixes = sorted(self._owners)
 
     def owners(self, path: str) -> tuple[str, ...]:
         """The tables owning a path, several where they share a location, none when foreign."""
@@ -104,3 +120,12 @@ class OwnerIndex:
             if owners := self._owners.get(at + "/"):
                 return tuple(owners)
         return ()
+
+    def is_sole(self, location: str, table_uuid: str) -> bool:
+        """Whether everything under a folder is that one table's: nobody else nests below it."""
+        prefix = claim_prefix(location)
+        if self.owners(f"{prefix}-") != (table_uuid,):
+            return False
+        at = bisect_left(self._prefixes, prefix)
+        below = self._prefixes[at : bisect_left(self._prefixes, f"{prefix}\U0010ffff", at)]
+        return all(self._owners[nested] == [table_uuid] for nested in below)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
@@ -95,6 +96,30 @@ class TableState:
     def descends_from(self, head: int, ancestor: int) -> bool:
         """Whether `head` is `ancestor` or one of its descendants."""
         return any(s.snapshot_id == ancestor for s in self.ancestry(head))
+
+    def continues(self, earlier: "TableState") -> bool:
+        """Whether this is the same line of metadata, later on: under a new name, say.
+
+        Its metadata log names the earlier file; or, where that was cut, it still has each of the
+        snapshots that were a branch's head then.
+        """
+        if earlier.uuid != self.uuid:
+            return False
+        log = {*self.metadata_log, self.metadata_location}
+        heads = set(earlier.heads.values())
+        return earlier.metadata_location in log or (
+            heads <= self.snapshots.keys() and earlier.last_updated <= self.last_updated
+        )
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether all snapshots are one line that ends at main, with numbers that grow along it."""
+        if self.format_version == 1 or MAIN not in self.refs:
+            return False
+        line = list(self.ancestry(self.refs[MAIN].snapshot_id))
+        numbers = [snapshot.sequence_number for snapshot in line]
+        grows = all(older < newer for newer, older in pairwise(numbers))
+        return len(line) == len(self.snapshots) and grows
 
     @property
     def owned_locations(self) -> tuple[str, ...]:

@@ -19,10 +19,16 @@ from meltline.domain.locations import Ownership
 
 @dataclass(frozen=True)
 class IngestRequest:
-    """Manifests of one table that no ledger row covers yet."""
+    """Manifests of one table that no ledger row covers yet.
+
+    Attributes:
+        homes: Folders of the table, each with a slash at its end and as Iceberg writes it, under
+            which no other table owns anything: a file there is the table's own.
+    """
 
     table_uuid: str
     manifests: tuple[ManifestRef, ...]
+    homes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,22 @@ class SnapshotKey:
     snapshot_id: int
 
 
+@dataclass(frozen=True)
+class Neighbourhood:
+    """Where to look for what else refers to the files of some snapshots.
+
+    It narrows the search, it proves nothing: the gate looks everywhere.
+
+    Attributes:
+        tables: Tables that may refer to files of the candidates' tables: their groups.
+        linear: Those with one unbroken line of history and nothing shared. What was added to them
+            before the first candidate file cannot be that file, nor come back as it.
+    """
+
+    tables: frozenset[str]
+    linear: frozenset[str] = frozenset()
+
+
 class FileLedger(Protocol):
     """The big facts, as Iceberg tables: manifest index, snapshots, plan items, departures.
 
@@ -55,6 +77,10 @@ class FileLedger(Protocol):
 
     def rebuild(self, readable: Collection[str]) -> None:
         """Forgets what these tables' metadata can tell again; what others refer to stays known."""
+        ...
+
+    def upkeep(self) -> Sequence[str]:
+        """Compacts and expires the ledger's own tables where it pays; says what was done."""
         ...
 
     def unknown_manifests(self, paths: Sequence[str]) -> set[str]: ...
@@ -71,14 +97,36 @@ class FileLedger(Protocol):
 
     def record_snapshots(self, records: Sequence[SnapshotRecord]) -> None: ...
 
+    def forgotten_manifests(
+        self, records: Sequence[SnapshotRecord], read: Collection[str]
+    ) -> set[str]:
+        """Manifests of new snapshots that were read long ago and no known snapshot refers to now.
+
+        Args:
+            records: Snapshots that are not recorded yet.
+            read: Manifests that were read just now: never among the answers.
+        """
+        ...
+
+    def waiting_in(self, manifests: Sequence[str]) -> set[str]:
+        """Files in failsafe that are one of these manifests, or alive in one of them."""
+        ...
+
+    def waiting_for(self, snapshots: Sequence[SnapshotKey]) -> set[str]:
+        """Files in failsafe that these known snapshots refer to."""
+        ...
+
     def side_files(self) -> Sequence[SideFile]: ...
 
     def record_side_files(self, files: Sequence[SideFile], seen_at: datetime) -> None: ...
 
-    def departing(self, candidates: Sequence[SnapshotKey]) -> Sequence[DepartingFile]:
+    def departing(
+        self, candidates: Sequence[SnapshotKey], within: Neighbourhood | None = None
+    ) -> Sequence[DepartingFile]:
         """Files, manifests and manifest lists that only these snapshots refer to.
 
-        Every other known snapshot of every table counts as kept. Files in failsafe are left out.
+        Every other known snapshot of every table counts as kept, or of the tables `within`. Files
+        in failsafe are left out.
         """
         ...
 

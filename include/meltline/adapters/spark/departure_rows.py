@@ -68,14 +68,17 @@ class DepartureRows(LedgerTables):
         ]
         self._append("departures", rows, ",".join(sorted(departures)[:20]))
 
-    def _newest_departures(self, paths: Sequence[str] | None = None) -> DataFrame:
-        newest = Window.partitionBy("key_hash").orderBy(F.col("written_ns").desc())
-        rows = self._read("departures")
-        if paths is not None:
-            rows = rows.join(self._hashes("key_hash", paths), "key_hash", "leftsemi")
-        return (
-            rows.withColumn("age", F.row_number().over(newest)).where(F.col("age") == 1).drop("age")
-        )
+    def _newest_departures(self) -> DataFrame:
+        """The newest row of each departed file: put together once for each state of the table."""
+        return self._once("departures", "newest", self._newest)
+
+    def _newest(self) -> DataFrame:
+        latest = Window.partitionBy("key_hash").orderBy(F.col("written_ns").desc())
+        rows = self._read("departures").withColumn("age", F.row_number().over(latest))
+        return rows.where(F.col("age") == 1).drop("age")
+
+    def _waiting(self) -> DataFrame:
+        return self._newest_departures().where(F.col("state") == DepartureState.FAILSAFE)
 
     def departures(
         self,
@@ -90,7 +93,11 @@ class DepartureRows(LedgerTables):
         wanted: Column = F.col("state").isin([str(state) for state in states])
         if due_by is not None:
             wanted = wanted & (F.col("due_at") <= F.lit(due_by))
-        newest = self._newest_departures(paths).where(wanted)
+        if self._current("departures") is None:
+            return ()
+        newest = self._newest_departures().where(wanted)
+        if paths is not None:
+            newest = newest.join(self._hashes("key_hash", paths), "key_hash", "leftsemi")
         return sorted((departure(row) for row in newest.toArrow().to_pylist()), key=_by_path)
 
 

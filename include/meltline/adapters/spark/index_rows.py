@@ -5,22 +5,29 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from meltline.adapters.hashing import key_hash
+from meltline.adapters.spark.bulk_index import BulkManifest, bulk_entries, packed, worth_bulk
 from meltline.adapters.spark.departure_rows import DepartureRows
-from meltline.adapters.spark.index import index_manifests
+from meltline.adapters.spark.index import OUTCOME, Asked, index_here, index_spread, outcome_of
 from meltline.adapters.spark.tables import TABLES
 from meltline.domain.files import (
     DepartureState,
+    EntryStatus,
     FileKind,
     ManifestOutcome,
+    ManifestRef,
     SideFile,
     SnapshotRecord,
 )
 from meltline.domain.locations import Ownership
 from meltline.ports import IngestRequest, SnapshotKey
+
+_FEW_MANIFESTS = 200
+_FEW_ROWS = 20_000
 
 
 class IndexRows(DepartureRows):
@@ -55,35 +62,97 @@ class IndexRows(DepartureRows):
     def ingest(
         self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
     ) -> Sequence[ManifestOutcome]:
-        """Reads each manifest once and appends the entries of those that agree with their list."""
-        if not any(request.manifests for request in requests):
-            return ()
+        """Reads each manifest once and appends the entries of those that agree with their list.
+
+        The row in `manifests` says "read": it comes after the entries, so that a crash in between
+        costs a second reading and never an entry.
+        """
+        marker = f"ingest-{time.time_ns()}"
+        bulk = [] if _are_few(requests) else worth_bulk(requests)
+        outcomes = self._ingest_bulk(bulk, marker) if bulk else {}
+        rest = [
+            Asked(request.table_uuid, manifest)
+            for request in requests
+            for manifest in request.manifests
+            if manifest.path not in outcomes
+        ]
+        read = self._ingest_rest(rest, ownerships, marker)
+        outcomes |= {outcome.path: outcome for outcome in read}
+        found = [
+            (request.table_uuid, manifest, outcomes[manifest.path])
+            for request in requests
+            for manifest in request.manifests
+        ]
+        rows = [_manifest_row(*one) for one in found if not one[2].error]
+        self._append("manifests", rows, marker)
+        return [outcome for _, _, outcome in found]
+
+    def _ingest_rest(
+        self, asked: Sequence[Asked], ownerships: Sequence[Ownership], marker: str
+    ) -> Sequence[ManifestOutcome]:
+        """What the object-store port reads: a few here, many on executors."""
+        if _are_few([IngestRequest("", tuple(one.manifest for one in asked))]):
+            indexed = index_here(self._store, asked, ownerships)
+            if indexed.entries.num_rows:
+                self._append_arrow("entries", indexed.entries, marker)
+            return indexed.outcomes
         slices = self._spark.sparkContext.defaultParallelism * 2
-        rows = index_manifests(self._spark, self._store, requests, ownerships, slices).persist()
+        rows = index_spread(self._spark, self._store, asked, ownerships, slices).persist()
         try:
-            outcomes = rows.where(F.col("path") == "").collect()
-            good = rows.where((F.col("path") != "") & F.col("manifest_id").isNotNull())
-            marker = f"ingest-{time.time_ns()}"
-            if any(row["added"] or row["existing"] or row["deleted"] for row in outcomes):
-                self._write("entries", good.select(*TABLES["entries"].names).coalesce(2), marker)
-            # The row in `manifests` says "read": it comes after the entries, so that a crash in
-            # between costs a second reading and never an entry.
-            self._append(
-                "manifests", [_manifest_row(r) for r in outcomes if not r["error"]], marker
-            )
+            said = rows.where(OUTCOME).toArrow().to_pylist()
+            entries = rows.where(f"NOT ({OUTCOME})").select(*TABLES["entries"].names)
+            if any(row["added"] or row["existing"] or row["deletes"] for row in said):
+                self._write("entries", entries.coalesce(2), marker)
         finally:
             rows.unpersist()
-        return [
-            ManifestOutcome(
-                path=row["manifest"],
-                added=row["added"],
-                existing=row["existing"],
-                deleted=row["deleted"],
-                owners=tuple(row["owners"]),
-                error=row["error"],
+        return [outcome_of(row) for row in said]
+
+    def _ingest_bulk(self, bulk: Sequence[BulkManifest], marker: str) -> dict[str, ManifestOutcome]:
+        """What Spark's own reader takes. Those that do not add up are left to the other way.
+
+        The rows are counted as they stand in the ledger, after they were written. A manifest of
+        another length than its list says, a file that cannot be read, or an odd path: left out.
+        """
+        sound = [b for b in bulk if self._store.size(b.manifest.path) == b.manifest.bytes]
+        if not sound:
+            return {}
+        before = self._current("entries")
+        try:
+            with packed(self._spark):
+                self._write("entries", bulk_entries(self._spark, sound), marker)
+        except PySparkException:  # one broken file fails the whole job
+            return {}
+        counted = {row["manifest_id"]: row for row in self._written_since(before)}
+        outcomes = {}
+        for one in sound:
+            row = counted.get(one.id)
+            if row is None or row["odd"]:
+                continue
+            counts: tuple[int, int, int] = (row["added"], row["existing"], row["deleted"])
+            if counts == one.counts:
+                path = one.manifest.path
+                outcomes[path] = ManifestOutcome(path, *counts, owners=(one.table_uuid,))
+        return outcomes
+
+    def _written_since(self, before: int | None) -> list[Any]:
+        reader = self._spark.read.format("iceberg")
+        after = self._current("entries")
+        if after is None or after == before:
+            return []
+        if before is not None:
+            reader = reader.option("start-snapshot-id", before)
+            reader = reader.option("end-snapshot-id", after)
+        return (
+            reader.load(f"{self._namespace}.entries")
+            .groupBy("manifest_id")
+            .agg(
+                F.expr("cast(count_if(status = 1) AS int) AS added"),
+                F.expr("cast(count_if(status = 0) AS int) AS existing"),
+                F.expr("cast(count_if(status = 2) AS int) AS deleted"),
+                F.expr("count_if(key_hash IS NULL OR kind IS NULL OR bytes IS NULL) AS odd"),
             )
-            for row in outcomes
-        ]
+            .collect()
+        )
 
     def known_snapshots(self) -> set[SnapshotKey]:
         """Every snapshot ever recorded whose manifest list has not departed."""
@@ -91,6 +160,9 @@ class IndexRows(DepartureRows):
         return {SnapshotKey(row[0], row[1]) for row in rows}
 
     def _known(self) -> DataFrame:
+        return self._once("snapshots departures", "known", self._known_rows)
+
+    def _known_rows(self) -> DataFrame:
         gone = self._newest_departures().where(
             (F.col("kind") == FileKind.MANIFEST_LIST) & (F.col("state") != DepartureState.CANCELLED)
         )
@@ -116,6 +188,32 @@ class IndexRows(DepartureRows):
             for record in records
         ]
         self._append("snapshots", rows, f"snapshots-{time.time_ns()}")
+
+    def forgotten_manifests(
+        self, records: Sequence[SnapshotRecord], read: Collection[str]
+    ) -> set[str]:
+        """Manifests of new snapshots that were read long ago and no known snapshot refers to."""
+        paths = {manifest.path for record in records for manifest in record.manifests} - set(read)
+        if not paths:
+            return set()
+        asked = self._hashes("manifest_id", paths)
+        referred = manifests_of(self._known()).join(asked, "manifest_id", "leftsemi")
+        found = set(referred.toArrow().column(0).to_pylist())
+        return {path for path in paths if key_hash(path) not in found}
+
+    def waiting_in(self, manifests: Sequence[str]) -> set[str]:
+        """Files in failsafe that are one of these manifests, or alive in one of them."""
+        if not manifests or self._current("departures") is None:
+            return set()
+        waiting = self._waiting()
+        if waiting.isEmpty():
+            return set()
+        live = self._read("entries").where(F.col("status") < int(EntryStatus.DELETED))
+        asked = self._hashes("manifest_id", manifests)
+        named = live.join(asked, "manifest_id", "leftsemi").select("key_hash")
+        own = asked.withColumnRenamed("manifest_id", "key_hash")
+        hits = waiting.join(named.unionByName(own).distinct(), "key_hash", "leftsemi")
+        return {row[0] for row in hits.select("path").collect()}
 
     def side_files(self) -> Sequence[SideFile]:
         """Statistics and metadata files ever seen, that have not departed."""
@@ -210,15 +308,22 @@ class IndexRows(DepartureRows):
         return {path for path in paths if key_hash(path) not in found}
 
 
-def _manifest_row(row: Any) -> dict[str, Any]:
+def _are_few(requests: Sequence[IngestRequest]) -> bool:
+    """Whether reading them here takes less time than a Spark job takes to start."""
+    manifests = [manifest for request in requests for manifest in request.manifests]
+    counts = (c for m in manifests for c in (m.added_files, m.existing_files, m.deleted_files))
+    return len(manifests) <= _FEW_MANIFESTS and sum(count or 0 for count in counts) <= _FEW_ROWS
+
+
+def _manifest_row(uuid: str, manifest: ManifestRef, outcome: ManifestOutcome) -> dict[str, Any]:
     return {
-        "table_uuid": row["table_uuid"],
-        "manifest_id": row["manifest_id"],
-        "path": row["manifest"],
-        "bytes": row["bytes"],
-        "added": row["added"],
-        "existing": row["existing"],
-        "deleted": row["deleted"],
+        "table_uuid": uuid,
+        "manifest_id": key_hash(manifest.path),
+        "path": manifest.path,
+        "bytes": manifest.bytes,
+        "added": outcome.added,
+        "existing": outcome.existing,
+        "deleted": outcome.deleted,
     }
 
 

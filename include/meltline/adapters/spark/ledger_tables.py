@@ -1,6 +1,6 @@
 """The ledger's Iceberg tables: made, read, appended to."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,9 @@ from meltline.domain.errors import SetupMissing
 from meltline.domain.names import quote_part
 from meltline.ports import ObjectStore, SnapshotKey
 
+_MANY_FILES = 60
+_MANY_SNAPSHOTS = 60
+
 
 class LedgerTables:
     """Reads and appends rows of the ledger's tables."""
@@ -24,6 +27,7 @@ class LedgerTables:
         self._spark = spark
         self._store = store
         self._namespace = f"{quote_part(catalog)}.{quote_part(namespace)}"
+        self._kept: dict[str, tuple[tuple[int | None, ...], DataFrame]] = {}
 
     def prepare(self) -> None:
         """Creates the namespace and the tables where they are missing."""
@@ -36,31 +40,94 @@ class LedgerTables:
             self._spark.sql(
                 f"CREATE TABLE IF NOT EXISTS {self._namespace}.{name} ({columns}) USING iceberg "
                 "TBLPROPERTIES ('format-version'='2', 'gc.enabled'='true', "
-                "'write.parquet.compression-codec'='zstd')"
+                "'write.parquet.compression-codec'='zstd', "
+                # Small row groups: a look for some manifests passes over the others' rows.
+                "'write.parquet.row-group-size-bytes'='8388608', "
+                "'write.metadata.delete-after-commit.enabled'='true', "
+                "'write.metadata.previous-versions-max'='20')"
             )
+
+    def upkeep(self) -> Sequence[str]:
+        """Compacts and expires the ledger's own tables, by Iceberg's procedures, where it pays.
+
+        Snapshots of the last day stay: a run that reads them may be under way.
+        """
+        done = []
+        catalog, _, namespace = self._namespace.rpartition(".")
+        for name in TABLES:
+            current = self._loaded(name).currentSnapshot()
+            if current is None:
+                continue
+            table = f"{namespace}.{name}".replace("'", "\\'")
+            files = int(current.summary().get("total-data-files") or 0)
+            if files >= _MANY_FILES:
+                self._spark.sql(
+                    f"CALL {catalog}.system.rewrite_data_files(table => '{table}', "
+                    "options => map('min-input-files', '10'))"
+                )
+                done.append(f"{name}: {files} files compacted")
+            snapshots = self._loaded(name).snapshots()
+            if sum(1 for _ in snapshots) >= _MANY_SNAPSHOTS:
+                self._spark.sql(
+                    f"CALL {catalog}.system.expire_snapshots(table => '{table}', "
+                    "older_than => current_timestamp() - INTERVAL 1 DAY, retain_last => 5)"
+                )
+                done.append(f"{name}: snapshots expired")
+        return done
 
     def _read(self, table: str) -> DataFrame:
         try:
             return self._spark.table(f"{self._namespace}.{table}")
         except AnalysisException as missing:
-            raise SetupMissing(
-                f"the file ledger's table {self._namespace}.{table} cannot be opened",
-                object=f"{self._namespace}.{table}",
-                expected="the tables that `meltline init` creates",
-                found=missing.getCondition() or "an error of Spark's",
-                next="restore the table; or `meltline init --adopt`, which starts without its past",
-            ) from missing
+            raise self._missing(table, missing) from missing
+
+    def _missing(self, table: str, missing: AnalysisException) -> SetupMissing:
+        return SetupMissing(
+            f"the file ledger's table {self._namespace}.{table} cannot be opened",
+            object=f"{self._namespace}.{table}",
+            expected="the tables that `meltline init` creates",
+            found=missing.getCondition() or "an error of Spark's",
+            next="restore the table; or `meltline init --adopt`, which starts without its past",
+        )
 
     def _append(self, table: str, rows: Sequence[Mapping[str, Any]], marker: str) -> None:
         if not rows:
             return
-        arrow = pa.Table.from_pylist(list(rows), schema=TABLES[table])
-        frame = self._spark.createDataFrame(arrow).coalesce(1)
-        self._write(table, frame, marker)
+        self._append_arrow(table, pa.Table.from_pylist(list(rows), schema=TABLES[table]), marker)
+
+    def _append_arrow(self, table: str, rows: pa.Table, marker: str) -> None:
+        self._write(table, self._spark.createDataFrame(rows).coalesce(1), marker)
 
     def _write(self, table: str, frame: DataFrame, marker: str) -> None:
         writer = frame.writeTo(f"{self._namespace}.{table}")
         writer.option("snapshot-property.meltline.marker", marker).append()
+
+    def _once(self, tables: str, name: str, made: Callable[[], DataFrame]) -> DataFrame:
+        """What was derived from tables, kept in memory until one of them gets a new snapshot."""
+        now = tuple(self._current(table) for table in tables.split())
+        then, frame = self._kept.get(name, (None, None))
+        if frame is not None and then == now:
+            return frame
+        if frame is not None:
+            frame.unpersist()
+        self._kept[name] = (now, made().persist())
+        return self._kept[name][1]
+
+    def _current(self, table: str) -> int | None:
+        """The current snapshot of one of the ledger's tables; None while it has none."""
+        loaded = self._loaded(table)
+        current = loaded.currentSnapshot()
+        return None if current is None else int(current.snapshotId())
+
+    def _loaded(self, table: str) -> Any:
+        jvm: Any = self._spark._jvm
+        name = f"{self._namespace}.{table}"
+        try:
+            return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+                self._spark._jsparkSession, name
+            )
+        except AnalysisException as missing:
+            raise self._missing(table, missing) from missing
 
     def _values(self, table: str, column: str, wanted: Sequence[str]) -> set[str]:
         if not wanted:

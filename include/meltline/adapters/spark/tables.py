@@ -80,6 +80,29 @@ DEPARTURES = pa.schema(
         ("marker", pa.string()),
     ]
 )
+STRAYS = pa.schema(
+    [
+        ("path", pa.string()),
+        ("key_hash", pa.int64()),
+        ("bytes", pa.int64()),
+        ("modified_at", _TIME),
+        ("owner", pa.string()),
+        ("listed_at", _TIME),
+    ]
+)
+PROOFS = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("key_hash", pa.int64()),
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("live_files", pa.int64()),
+        ("live_bytes", pa.int64()),
+        ("fingerprint", pa.int64()),
+        ("manifests", pa.list_(pa.int64())),
+        ("proved_at", _TIME),
+    ]
+)
 
 TABLES = {
     "entries": ENTRIES,
@@ -88,4 +111,6 @@ TABLES = {
     "side_files": SIDE_FILES,
     "plan_items": PLAN_ITEMS,
     "departures": DEPARTURES,
+    "proofs": PROOFS,
+    "strays": STRAYS,
 }
