@@ -146,7 +146,9 @@ class Town:
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
-    w = Warehouse.empty(tmp_path_factory.mktemp("town"), "town")
+    # What befalls files that never change is for a full proof to find: here each gate makes one.
+    every = "gates: {full-proof-every: 1s}\n"
+    w = Warehouse.empty(tmp_path_factory.mktemp("town"), "town", every)
     town = Town(w)
     _build(town)
     before, later = Harm(), Harm()

@@ -8,12 +8,14 @@ from statistics import median
 
 from meltline.app.proof import Proof, fresh_owners, ledger_uuids, look_afresh, prove
 from meltline.app.services import Services
+from meltline.app.tables import remembered
 from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.domain.gate import Evidence
 from meltline.domain.groups import Groups
+from meltline.domain.holds import is_held
 from meltline.domain.locations import OwnerIndex, location_key
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest
-from meltline.domain.policy import HOLD, effective_retention
+from meltline.domain.policy import effective_retention
 from meltline.domain.table import MAIN, TableState
 from meltline.ports import SnapshotKey
 
@@ -48,7 +50,7 @@ def collect_evidence(services: Services, plans: Sequence[Plan]) -> list[Evidence
     }
     leaving -= _kept_by_other_registrations(world.states, plans)
     paths = sorted({file.path for files in items.values() for file in files})
-    proof = prove(services, world, leaving, paths, own)
+    proof = prove(services, world, leaving, paths, own, _read_since(services, plans))
     owners, groups = fresh_owners(services, world), Groups(services.control.sharing())
     unknown = services.files.unknown_paths(paths)
     departed = services.files.departures(frozenset(DepartureState), paths=paths)
@@ -61,6 +63,28 @@ def collect_evidence(services: Services, plans: Sequence[Plan]) -> list[Evidence
         else:
             evidence.append(_purge_evidence(services, case, departed, claimed))
     return evidence
+
+
+def _read_since(services: Services, plans: Sequence[Plan]) -> datetime | None:
+    """From when on the files read for earlier proofs count; None: all are read again."""
+    limits, gates = services.config.limits, services.config.gates
+    if any(plan.bytes > limits.full_proof_above for plan in plans):
+        return None
+    return services.clock.now() - gates.full_proof_every
+
+
+def _delete_ratio(services: Services, proof: Proof, plan: Plan, metadata_bytes: int) -> float:
+    """The part of a table's bytes that departs.
+
+    The largest remaining snapshot shows that at least so much remains; only where that does not
+    already keep the ratio within its limit, the distinct files of all that remain are summed up.
+    """
+    around = proof.metadata_bytes(plan.table_uuid) + metadata_bytes
+    remains = proof.most_live_bytes(plan.table_uuid) + around
+    if plan.bytes > services.config.limits.max_delete_ratio * (plan.bytes + remains):
+        of_table = [one for one in proof.remaining if one.table_uuid == plan.table_uuid]
+        remains = services.proofs.distinct_bytes(of_table) + around
+    return plan.bytes / max(1, plan.bytes + remains)
 
 
 def _kept_by_other_registrations(
@@ -91,7 +115,8 @@ def _expire_evidence(services: Services, case: _Case, unknown: Collection[str]) 
     plan, proof = case.plan, case.proof
     state = proof.world.of(plan.table_uuid, plan.table)
     planned = set(plan.snapshots)
-    heads = set(state.heads.values()) if state else set()
+    staying = (item for item in (state.heads if state else {}).items() if item[0] not in plan.refs)
+    heads = {head for _, head in staying}
     paths = {file.path for file in case.files}
     remaining_refs = {
         ref.snapshot_id: ref.name
@@ -103,8 +128,6 @@ def _expire_evidence(services: Services, case: _Case, unknown: Collection[str]) 
         for lease in services.control.leases(services.clock.now())
         if lease.table_uuid == plan.table_uuid
     }
-    referenced = proof.result.referenced_bytes.get(plan.table_uuid, 0)
-    referenced += state.metadata_bytes if state else 0
     found: dict[str, Collection[str] | int | float | bool] = {
         **_common_facts(case),
         "planned_heads": _text(planned & heads),
@@ -117,9 +140,9 @@ def _expire_evidence(services: Services, case: _Case, unknown: Collection[str]) 
         "planned_not_in_metadata": _text(planned - (state.snapshots.keys() if state else set())),
         "planned_unknown": paths & set(unknown),
         "head_files_lost": paths & proof.lost_by_heads,
-        "delete_ratio": plan.bytes / max(1, plan.bytes + referenced),
+        "delete_ratio": _delete_ratio(services, proof, plan, state.metadata_bytes if state else 0),
         "growth": _growth(services, plan),
-        "head_totals_differ": _differing_heads(services, case, state),
+        "head_totals_differ": _differing_heads(services, case, state, heads),
         "manifests_read": len(proof.result.live_files),
     }
     return _row(plan, found)
@@ -162,7 +185,15 @@ def _text(ids: Collection[int]) -> list[str]:
 
 def _held(services: Services, case: _Case, state: TableState) -> bool:
     levels = case.proof.world.levels(state, services.config.ledger_namespace)
-    return any(properties.get(HOLD, "").strip() for _, properties in levels)
+    return any(is_held(properties, services.clock.now()) for _, properties in levels)
+
+
+def _held_owners(services: Services, case: _Case) -> set[str]:
+    """Owners of planned files on whose group a hold lies: nothing of it may be purged."""
+    world, groups = case.proof.world, case.groups
+    held = {state.uuid for state in world.states if _held(services, case, state)}
+    owners = {file.owner for file in case.files} | {case.plan.table_uuid}
+    return {owner for owner in owners if groups.members(owner) & held}
 
 
 def _young_refs(state: TableState | None, plan: Plan) -> list[str]:
@@ -188,7 +219,8 @@ def _still_promised(services: Services, case: _Case, state: TableState | None) -
     if state is None:
         return set(case.plan.snapshots)
     levels = case.proof.world.levels(state, services.config.ledger_namespace)
-    window = effective_retention(services.config.account, levels).window
+    known = remembered(services.control.policies(), levels, state.uuid)
+    window = effective_retention(services.config.account, levels, known).window
     planned = set(case.plan.snapshots)
     if window is None:
         return planned
@@ -228,11 +260,13 @@ def _growth(services: Services, plan: Plan) -> float:
     return plan.bytes / max(1.0, median(earlier))
 
 
-def _differing_heads(services: Services, case: _Case, state: TableState | None) -> list[str]:
+def _differing_heads(
+    services: Services, case: _Case, state: TableState | None, heads: Collection[int]
+) -> list[str]:
     """Heads whose live files differ between the files, the index and the snapshot's own totals."""
     if state is None:
         return ["the table is not there"]
-    keys = [SnapshotKey(state.uuid, head) for head in sorted(set(state.heads.values()))]
+    keys = [SnapshotKey(state.uuid, head) for head in sorted(heads)]
     indexed = services.files.live_totals(keys)
     differing = []
     for key in keys:
@@ -271,6 +305,7 @@ def _purge_evidence(
         "planned_not_in_failsafe": [
             f.path for f in case.files if f.path not in waiting and f.path not in done
         ],
+        "planned_held": _held_owners(services, case),
         "planned_claimed": [f.path for f in case.files if claimed.get(f.path, plan.id) != plan.id],
     }
     return _row(plan, found)

@@ -6,6 +6,7 @@ remains in any table's metadata, and what that refers to.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from meltline.app.membership import vouched_for
 from meltline.app.metadata import load_states
@@ -13,6 +14,8 @@ from meltline.app.services import Services
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.locations import OwnerIndex, Ownership, claim_prefix, location_key
 from meltline.domain.names import TableName
+from meltline.domain.objects import ObjectName
+from meltline.domain.policy import ACCOUNT
 from meltline.domain.table import TableState
 from meltline.ports import CatalogEntry, CatalogListing, ProofResult, ProofSnapshot, SnapshotKey
 
@@ -41,12 +44,13 @@ class World:
         namespaces = listing.namespaces if listing else {}
         parts = state.name.namespace
         around = [
-            (".".join(parts[:n]), namespaces.get(parts[:n], {})) for n in range(len(parts), 0, -1)
+            (str(ObjectName(state.name.catalog, parts[:n])), namespaces.get(parts[:n], {}))
+            for n in range(len(parts), 0, -1)
         ]
         return [
             (str(state.name), state.properties),
             *around,
-            ("account", namespaces.get((ledger,), {})),
+            (ACCOUNT, namespaces.get((ledger,), {})),
         ]
 
 
@@ -66,12 +70,18 @@ def look_afresh(services: Services) -> World:
     entries += [CatalogEntry(table.name, table.metadata_location) for table in gone]
     uuids = {table.metadata_location: table.uuid for table in known}
     uuids |= {(str(t.name)): t.uuid for t in known if t.status != "gone"}
-    states: list[TableState] = []
     detached = vouched_for(services)
-    for entry, state in load_states(services.store, entries).items():
+    loaded = load_states(services.store, entries)
+    states = [s for e, s in loaded.items() if isinstance(s, TableState) and e.name in listed]
+    here = {state.uuid for state in states}
+    for entry, state in loaded.items():
         if isinstance(state, TableState):
-            states.append(state)
+            # Under another name now: a table that was renamed is not one that was dropped.
+            if entry.name not in listed and not any(s.continues(state) for s in states):
+                states.append(state)
             continue
+        if entry.name not in listed and uuids.get(entry.metadata_location) in here:
+            continue  # its old name's metadata file has gone, and the table is there
         uuid = uuids.get(entry.metadata_location) or uuids.get(str(entry.name), "")
         if uuid or str(entry.name) not in detached:
             unreadable.setdefault(uuid, []).append(f"{entry.name}: {state.message}")
@@ -87,6 +97,7 @@ class Proof:
         lost_by_heads: Planned paths that a head refers to.
         errors: Why something could not be read, by table UUID.
         totals: Live files and bytes of each remaining snapshot, from the files.
+        remaining: What was proved against.
     """
 
     world: World
@@ -95,6 +106,19 @@ class Proof:
     lost_by_heads: frozenset[str]
     errors: Mapping[str, tuple[str, ...]]
     totals: Mapping[SnapshotKey, tuple[int, int]]
+    remaining: tuple[ProofSnapshot, ...]
+
+    def most_live_bytes(self, table_uuid: str) -> int:
+        """The bytes of the table's largest remaining snapshot: at least these remain."""
+        sizes = (size for key, (_, size) in self.totals.items() if key.table_uuid == table_uuid)
+        return max(sizes, default=0)
+
+    def metadata_bytes(self, table_uuid: str) -> int:
+        """The bytes of manifests and manifest lists that remain of a table."""
+        of_table = [one for one in self.remaining if one.table_uuid == table_uuid]
+        paths = {one.manifest_list for one in of_table}
+        paths.update(m for one in of_table for m in self.result.manifests.get(one.key, ()))
+        return sum(self.result.sizes.get(path, 0) for path in paths)
 
 
 def prove(
@@ -103,8 +127,13 @@ def prove(
     leaving: Collection[SnapshotKey],
     planned: Sequence[str],
     ledger_uuids: Collection[str],
+    since: datetime | None = None,
 ) -> Proof:
-    """Reads everything that remains once `leaving` has left, and looks for the planned paths."""
+    """Looks for the planned paths in everything that remains once `leaving` has left.
+
+    `since` says from when on files that were read for an earlier proof need not be read again;
+    None reads everything from the files: a full proof.
+    """
     remaining: dict[SnapshotKey, ProofSnapshot] = {}
     for state in world.states:
         for snapshot in () if state.uuid in ledger_uuids else state.snapshots.values():
@@ -116,8 +145,14 @@ def prove(
                     snapshot.manifest_list,
                     snapshot.inline_manifests,
                 )
-    services.progress(f"gate: reading the files of {len(remaining)} remaining snapshots afresh")
-    result = services.proofs.prove(list(remaining.values()), planned)
+    for wanted in services.control.wanted_back():
+        # Somebody wants it although no table may have it now.
+        key = SnapshotKey(wanted.table_uuid, wanted.snapshot_id)
+        remaining[key] = ProofSnapshot(
+            wanted.table_uuid, wanted.snapshot_id, wanted.manifest_list, wanted.inline_manifests
+        )
+    services.progress(f"gate: proving against {len(remaining)} remaining snapshots")
+    result = services.proofs.prove(list(remaining.values()), planned, since)
     heads = {SnapshotKey(s.uuid, head) for s in world.states for head in s.heads.values()}
     referenced = dict(_referenced(world, remaining.values(), result, planned, leaving))
     errors = {uuid: list(found) for uuid, found in world.unreadable.items()}
@@ -146,6 +181,7 @@ def prove(
         lost_by_heads=frozenset(lost),
         errors={uuid: tuple(found) for uuid, found in errors.items()},
         totals=totals,
+        remaining=tuple(remaining.values()),
     )
 
 

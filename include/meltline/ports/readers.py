@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from meltline.domain.files import ManifestRef
@@ -41,27 +42,43 @@ class ProofSnapshot:
 
 @dataclass(frozen=True)
 class ProofResult:
-    """What reading manifest lists and manifests from the files alone has shown.
+    """What manifest lists and manifests were seen to hold, from the files themselves.
 
     Attributes:
         manifests: The manifests of each snapshot, by path.
         live_files: Live entries per manifest, and `live_bytes` their size.
+        sizes: The length in bytes of each manifest, and of each manifest list.
         hits: Wanted paths that a manifest keeps alive, by manifest.
         errors: Why a list or manifest could not be read, per table UUID.
-        referenced_bytes: Bytes of distinct live files, per table UUID.
+        read: How many manifests were read from the files for this result; the others' entries are
+            those of the index, which an earlier reading of the files has covered.
     """
 
     manifests: Mapping[SnapshotKey, tuple[str, ...]]
     live_files: Mapping[str, int]
     live_bytes: Mapping[str, int]
+    sizes: Mapping[str, int]
     hits: Mapping[str, tuple[str, ...]]
     errors: Mapping[str, tuple[str, ...]]
-    referenced_bytes: Mapping[str, int]
+    read: int
 
 
 class ProofReader(Protocol):
     """Reads manifest lists and manifests afresh, sharing nothing with the index's reader."""
 
-    def prove(self, snapshots: Sequence[ProofSnapshot], wanted: Sequence[str]) -> ProofResult:
-        """Reads everything the snapshots refer to and looks for the wanted paths in it."""
+    def prove(
+        self,
+        snapshots: Sequence[ProofSnapshot],
+        wanted: Sequence[str],
+        since: datetime | None = None,
+    ) -> ProofResult:
+        """Looks for the wanted paths in everything the snapshots refer to.
+
+        What was read from the files since then, and is in the index row for row, is not read
+        again: such files never change. None reads everything: a full proof.
+        """
+        ...
+
+    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> int:
+        """Bytes of the distinct live files of snapshots, read from the files."""
         ...

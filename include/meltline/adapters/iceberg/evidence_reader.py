@@ -5,14 +5,20 @@ Files are read by field id, not by name, and a manifest's rows are counted again
 """
 
 import io
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.reader import Reader
+from pyiceberg.avro.resolver import resolve_reader
 from pyiceberg.io import InputFile, InputStream
 from pyiceberg.schema import Schema
 from pyiceberg.types import StructType
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from meltline.domain.errors import MetadataUnreadable
 
@@ -85,11 +91,31 @@ def live_files(manifest: ListedManifest, content: bytes) -> tuple[LiveFile, ...]
 
 def _read(path: str, content: bytes) -> tuple[Schema, list[Any]]:
     records = _framed_records(content)
-    with AvroFile[Any](_Content(path, content)) as file:
+    with _Prepared(path, content) as file:
         rows = list(file)
     if len(rows) != records:
         raise ValueError(f"{len(rows)} records where its blocks announce {records}")
     return file.schema, rows
+
+
+class _Prepared(AvroFile[Any]):
+    """An Avro file. Thousands have one schema: what it takes to read it is worked out once."""
+
+    def __init__(self, path: str, content: bytes) -> None:
+        super().__init__(_Content(path, content))
+
+    def __enter__(self) -> AvroFile[Any]:
+        with self.input_file.open() as file:
+            self.decoder = new_decoder(file.read())
+        self.header = self._read_header()
+        self.schema, self.reader = _prepared(self.header.meta["avro.schema"])
+        return self
+
+
+@lru_cache(maxsize=256)
+def _prepared(written: str) -> tuple[Schema, Reader]:
+    schema = AvroSchemaConversion().avro_to_iceberg(json.loads(written))
+    return schema, resolve_reader(schema, schema)
 
 
 def _framed_records(content: bytes) -> int:

@@ -1,8 +1,8 @@
 """Proofs from the files alone, in this process: the gate's own reading, apart from the index."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from meltline.adapters.iceberg.evidence_reader import (
     ListedManifest,
@@ -21,14 +21,26 @@ class MemoryProofReader:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    def prove(self, snapshots: Sequence[ProofSnapshot], wanted: Sequence[str]) -> ProofResult:
-        """Reads everything the snapshots refer to and looks for the wanted paths in it."""
+    def prove(
+        self,
+        snapshots: Sequence[ProofSnapshot],
+        wanted: Sequence[str],
+        since: datetime | None = None,
+    ) -> ProofResult:
+        """Reads everything the snapshots refer to, each time, and looks for the wanted paths."""
+        return self._read(snapshots, wanted).result()
+
+    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> int:
+        """Bytes of the distinct live files of snapshots."""
+        return self._read(snapshots, ()).distinct_bytes()
+
+    def _read(self, snapshots: Sequence[ProofSnapshot], wanted: Sequence[str]) -> "_Reading":
         reading = _Reading(self._store, {location_key(path): path for path in wanted})
         for snapshot in snapshots:
             reading.read_list(snapshot)
         for manifest in list(reading.asked.values()):
             reading.read_manifest(manifest)
-        return reading.result()
+        return reading
 
 
 @dataclass
@@ -43,7 +55,7 @@ class _Reading:
     _live: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
     _hits: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _errors: dict[str, list[str]] = field(default_factory=dict)
-    _list_bytes: Counter[str] = field(default_factory=Counter)
+    _sizes: dict[str, int] = field(default_factory=dict)
 
     def read_list(self, snapshot: ProofSnapshot) -> None:
         """Notes which manifests a snapshot refers to."""
@@ -54,7 +66,7 @@ class _Reading:
                 return
             content = self.store.read(path)
             self._note(snapshot, listed_manifests(path, content))
-            self._list_bytes[uuid] += len(content)
+            self._sizes[path] = len(content)
         except FileNotFoundError:
             self._errors.setdefault(uuid, []).append(f"{path} is missing")
         except MeltlineError as odd:
@@ -98,19 +110,14 @@ class _Reading:
             live_bytes={path: sum(f.bytes for f in live) for path, live in self._live.items()},
             hits=self._hits,
             errors={uuid: tuple(found) for uuid, found in self._errors.items()},
-            referenced_bytes=self._referenced(),
+            sizes=self._sizes | {path: manifest.bytes for path, manifest in self.asked.items()},
+            read=len(self._live),
         )
 
-    def _referenced(self) -> Counter[str]:
-        files: dict[str, dict[str, int]] = {}
-        total = Counter(self._list_bytes)
-        for path, tables in self._tables.items():
-            for uuid in tables:
-                total[uuid] += self.asked[path].bytes
-                sizes = files.setdefault(uuid, {})
-                for file in self._live.get(path, ()):
-                    key = location_key(file.path)
-                    sizes[key] = max(file.bytes, sizes.get(key, 0))
-        for uuid, sizes in files.items():
-            total[uuid] += sum(sizes.values())
-        return total
+    def distinct_bytes(self) -> int:
+        """Bytes of the distinct live files of all that was read."""
+        sizes: dict[str, int] = {}
+        for file in (file for live in self._live.values() for file in live):
+            key = location_key(file.path)
+            sizes[key] = max(file.bytes, sizes.get(key, 0))
+        return sum(sizes.values())
