@@ -75,20 +75,27 @@ class LocalFiles:
 
         Links are passed over: what they lead to has another name, by which it may be needed.
         """
-        base = prefix.rstrip("/") + "/"
-        folders = [(base, _local(prefix))]
+        folders = [prefix.rstrip("/") + "/"]
         while folders:
-            spelled, folder = folders.pop()
-            for entry in _entries(spelled, folder):
-                if not _is_text(entry.name):
-                    _log.warning("passed over, as its name is not UTF-8: %r", entry.path)
-                elif entry.is_dir(follow_symlinks=False):
-                    folders.append((f"{spelled}{entry.name}/", Path(entry.path)))
-                elif entry.is_file(follow_symlinks=False):
-                    with suppress(FileNotFoundError):  # gone since it was listed
-                        status = entry.stat(follow_symlinks=False)
-                        at = spelled + entry.name
-                        yield StoredObject(at, status.st_size, _time(status))
+            for found in self.level(folders.pop()):
+                if isinstance(found, StoredObject):
+                    yield found
+                else:
+                    folders.append(found)
+
+    def level(self, folder: str) -> Iterator[StoredObject | str]:
+        """What lies directly in a folder: its files, and its folders by location, with a slash."""
+        spelled = folder.rstrip("/") + "/"
+        for entry in _entries(spelled):
+            name = entry.name
+            if not name.isascii() and not _is_text(name):
+                _log.warning("passed over, as its name is not UTF-8: %r", entry.path)
+            elif entry.is_dir(follow_symlinks=False):
+                yield f"{spelled}{name}/"
+            elif entry.is_file(follow_symlinks=False):
+                with suppress(FileNotFoundError):  # gone since it was listed
+                    status = entry.stat(follow_symlinks=False)
+                    yield StoredObject(spelled + name, status.st_size, _time(status))
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes files, each with Hadoop's checksum file beside it, an outcome per path."""
@@ -98,19 +105,20 @@ class LocalFiles:
 def _delete(path: str) -> str:
     """Deletes one file; returns why it could not, or nothing."""
     try:
-        file = _changeable(path)
-        for each in (file, file.with_name(f".{file.name}.crc")):
+        file = str(_changeable(path))
+        folder, _, name = file.rpartition("/")
+        for each in (file, f"{folder}/.{name}.crc"):
             with suppress(FileNotFoundError, NotADirectoryError):
-                each.unlink()
+                Path(each).unlink()
     except (OSError, ValueError, StoreRefused) as error:
         return str(error)
     return ""
 
 
-def _entries(spelled: str, folder: Path) -> list[os.DirEntry[str]]:
+def _entries(spelled: str) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+        with os.scandir(_local(spelled)) as entries:
+            return list(entries)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError) as error:

@@ -8,8 +8,10 @@ reach another object.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 
 import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
@@ -20,7 +22,8 @@ from meltline.domain.errors import StoreRefused
 from meltline.domain.locations import Location, split_location
 from meltline.ports import DeleteOutcome, StoredObject
 
-_BULK = 1000  # the most keys that one S3 DeleteObjects takes
+_BULK = 250  # keys of one request: each counts as a write, and large requests throttle themselves
+_REQUESTS = 4  # requests that one process sends at a time
 _GIVE_UP_AFTER = 3  # keys in a row that got no answer: the store is not there
 
 
@@ -114,8 +117,10 @@ class ObjectStores:
             else:
                 batches.setdefault(_place(split_location(path)), []).append((path, key))
         for place, batch in batches.items():
-            for start in range(0, len(batch), _BULK):
-                errors |= _delete_bulk(self._stores[place], batch[start : start + _BULK])
+            parts = [batch[start : start + _BULK] for start in range(0, len(batch), _BULK)]
+            with ThreadPoolExecutor(_REQUESTS) as pool:
+                for found in pool.map(partial(_delete_bulk, self._stores[place]), parts):
+                    errors |= found
         return [DeleteOutcome(path, errors[path]) for path in paths]
 
     def _find(self, path: str) -> tuple[CloudStore, str]:

@@ -7,7 +7,9 @@ from pyspark.sql import SparkSession
 
 from meltline.ports import DeleteOutcome, ObjectStore
 
-_KEYS_PER_REQUEST = 250  # large requests throttle themselves: each key counts as one write
+_FEW = 250  # keys: below, a Spark job takes longer to start than deleting them here
+_MOST_AT_ONCE = 2_500  # keys; a store sends them as several requests, some at a time
+_SHARE_OF_A_SECOND = 8  # at a set rate, how many portions a second's keys are sent in
 
 
 class SparkDeleter:
@@ -19,13 +21,17 @@ class SparkDeleter:
 
     def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
         """Deletes the paths and returns an outcome for each."""
-        if not paths:
-            return ()
+        if len(paths) <= _FEW:
+            return DirectDeleter(self._store).delete(paths, keys_per_second)
         context = self._spark.sparkContext
-        slices = max(1, min(context.defaultParallelism, len(paths) // _KEYS_PER_REQUEST))
+        slices = max(1, min(context.defaultParallelism, len(paths) // _FEW))
         rate = max(1, keys_per_second // slices)
-        job = context.parallelize(list(paths), slices).mapPartitions(_paced(self._store, rate))
-        return [DeleteOutcome(path, error) for path, error in job.collect()]
+        job = context.parallelize(list(paths), slices).mapPartitions(_sent(self._store, rate))
+        found = job.collect()
+        if sum(count for count, _ in found) != len(paths):
+            return [DeleteOutcome(path, "no executor said what became of it") for path in paths]
+        errors = dict(error for _, failed in found for error in failed)
+        return [DeleteOutcome(path, errors.get(path, "")) for path in paths]
 
 
 class DirectDeleter:
@@ -36,31 +42,28 @@ class DirectDeleter:
 
     def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
         """Deletes the paths and returns an outcome for each."""
-        return [DeleteOutcome(*found) for found in _paced(self._store, keys_per_second)(paths)]
+        [(_, failed)] = _sent(self._store, keys_per_second)(paths)
+        errors = dict(failed)
+        return [DeleteOutcome(path, errors.get(path, "")) for path in paths]
 
 
-def _paced(
+def _sent(
     store: ObjectStore, keys_per_second: int
-) -> Callable[[Iterable[str]], Iterator[tuple[str, str]]]:
-    def delete(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-        start, sent = time.monotonic(), 0
-        waiting: list[str] = []
+) -> Callable[[Iterable[str]], Iterator[tuple[int, list[tuple[str, str]]]]]:
+    """Deletes an executor's share at its share of the rate: how many, and which failed, and why."""
+    portion = max(1, min(_MOST_AT_ONCE, keys_per_second // _SHARE_OF_A_SECOND))
 
-        def send() -> Iterator[tuple[str, str]]:
-            nonlocal sent
+    def delete(paths: Iterable[str]) -> Iterator[tuple[int, list[tuple[str, str]]]]:
+        start, sent = time.monotonic(), 0
+        failed: list[tuple[str, str]] = []
+        keys = list(paths)
+        for at in range(0, len(keys), portion):
             ahead = sent / keys_per_second - (time.monotonic() - start)
             if ahead > 0:
                 time.sleep(ahead)
-            sent += len(waiting)
-            for outcome in store.delete(list(waiting)):
-                yield outcome.path, outcome.error
-            waiting.clear()
-
-        for path in paths:
-            waiting.append(path)
-            if len(waiting) >= min(_KEYS_PER_REQUEST, keys_per_second):
-                yield from send()
-        if waiting:
-            yield from send()
+            outcomes = store.delete(keys[at : at + portion])
+            failed += [(outcome.path, outcome.error) for outcome in outcomes if outcome.error]
+            sent += len(outcomes)
+        yield sent, failed
 
     return delete
