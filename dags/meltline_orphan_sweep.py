@@ -1,0 +1,79 @@
+"""The weekly sweep: what no commit has named, and is old, begins to wait in failsafe."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG, Param, TriggerRule, get_current_context, task
+
+from meltline.ui.sweep_step import SweepStep
+
+APPS = Path(__file__).resolve().parent.parent / "spark_apps"
+
+DOC = """
+### Find files that no commit has named
+
+Failed writes leave files that no snapshot ever named, so that no expiration finds them. This lists
+the store, reads all tables, and holds the one against the other. A file that is old enough, and was
+seen unchanged in an earlier sweep, departs: it waits in failsafe like everything that expires.
+**Nothing is deleted here**: `meltline_lifecycle` plans its purge, gates it, and purges.
+
+Unpause it for the weekly run, or trigger it from the UI. The first run only remembers what it saw.
+
+**It needs** what `meltline_lifecycle` needs: `MELTLINE_CONFIG`, the connection `spark_default`,
+`spark-submit` on the PATH and Meltline's jars.
+
+**When it fails**, `verdict` names what was left out and why: a folder that could not be listed or a
+table that was never read holds back everything, for the files may be anybody's.
+"""
+
+PARAMS = {
+    "tables": Param("", type="string", pattern=r"^[^\r\n]*$", title="Tables",
+        description_md="Globs over `catalog.namespace.table`, comma-separated. Empty: all."),
+    "minimum_age": Param("", type="string", pattern=r"^(\d+(d|h|m|s))?$", title="Minimum age",
+        description_md="How long ago a file must have been modified: `3d`, at least `24h`. Empty: "
+        "`sweep.minimum-age` of the configuration."),
+    "inventory": Param("", type="string", pattern=r"^[^\r\n]*$", title="Inventory",
+        description_md="A Parquet file or folder with columns `path`, `size` and `modified` that "
+        "replaces the listing. Empty: the store is listed."),
+    "dry_run": Param(False, type="boolean", title="Dry run",
+        description_md="Look and show, remember nothing."),
+}  # fmt: skip
+
+
+with DAG(
+    "meltline_orphan_sweep",
+    description="Finds files that no commit has named, and holds them in failsafe",
+    doc_md=DOC,
+    schedule="@weekly",
+    start_date=datetime(2000, 1, 1, tzinfo=UTC),
+    catchup=False,  # what lies about today is what counts
+    max_active_runs=1,
+    params=PARAMS,
+    tags=["iceberg", "meltline", "orphans"],
+    default_args={
+        "owner": "meltline",
+        "retries": 1,
+        "retry_delay": timedelta(minutes=1),
+        "execution_timeout": timedelta(hours=12),
+    },
+):
+    # One task: the listing must come before the metadata, and nothing of it is kept but strays.
+    sweep = SweepStep(
+        task_id="sweep",
+        application=APPS / "sweep.py",
+        arguments=[
+            "--minimum-age={{ params.minimum_age }}",
+            "--inventory={{ params.inventory }}",
+        ],
+        previews=True,
+        doc_md="Lists the store, reads what is new, and records what departs.",
+    )
+
+    @task(doc_md="Fails, naming what was left out and why.", retries=0,
+        trigger_rule=TriggerRule.ALL_DONE)  # fmt: skip
+    def verdict() -> object:
+        from meltline.ui.verdict import conclude
+
+        return conclude(get_current_context())
+
+    sweep >> verdict()

@@ -1,0 +1,83 @@
+"""What a sweep needs: a listing held against the file ledger, and earlier sightings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from meltline.domain.orphans import Stray, StraySighting, SweptPlaces
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """A table of files that somebody else has listed: columns `path`, `size`, `modified`.
+
+    Attributes:
+        source: A Parquet file or folder; or an Iceberg table's name.
+        is_table: Which of the two.
+    """
+
+    source: str
+    is_table: bool = False
+
+
+class Listing(Protocol):
+    """What a store, or an inventory of it, held at one moment."""
+
+    @property
+    def listed_at(self) -> datetime:
+        """When it was begun, or when the inventory was written."""
+        ...
+
+    @property
+    def files(self) -> int:
+        """How many files a sweep looks at, and `bytes` their size."""
+        ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def unlisted(self) -> Mapping[str, str]:
+        """Folders that could not be listed, and why."""
+        ...
+
+    def strays(self) -> Sequence[Stray]:
+        """The files that nothing in the file ledger keeps, as the ledger is now.
+
+        Kept is what a live entry, a manifest list, a snapshot or a side file names, of whatever
+        snapshot, and what waits in failsafe. Two locations that hash alike may keep a file.
+        """
+        ...
+
+
+class Sweeper(Protocol):
+    """Lists the store, on executors where there are any, and remembers candidates."""
+
+    def prepare(self) -> None:
+        """Creates the ledger's table of sightings where it is missing."""
+        ...
+
+    def list_files(self, places: SweptPlaces, now: datetime) -> Listing:
+        """Lists every folder that a sweep looks at; done when this returns."""
+        ...
+
+    def read_inventory(self, inventory: Inventory, places: SweptPlaces) -> Listing:
+        """Takes an inventory's word instead; what lies outside the places is passed over.
+
+        Raises:
+            UsageInvalid: It cannot be read, or lacks a column.
+        """
+        ...
+
+    def sightings(self, strays: Sequence[Stray]) -> Mapping[str, StraySighting]:
+        """The newest sighting of each, by the stray's path; those never seen are absent."""
+        ...
+
+    def record(self, sightings: Sequence[StraySighting]) -> None:
+        """Appends sightings, in one commit; none is no commit."""
+        ...
+
+    def namesakes(self, paths: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """Files that the ledger knows elsewhere under the same last name, by the path asked for."""
+        ...
