@@ -1,0 +1,168 @@
+"""The two sides of a comparison: Iceberg's procedure, and Meltline's chain of steps."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from benchmarks.lakes import FAILSAFE, SPACE, Lake
+from benchmarks.staging import read_document, rows
+from benchmarks.watch import Seen, watching
+from meltline.app.lifecycle import (
+    RunRequest,
+    expire_step,
+    gate_step,
+    observe_step,
+    plan_purge_step,
+    purge_step,
+    settle_step,
+)
+from meltline.app.observe import observe
+from meltline.app.plan_expiration import plan_expiration
+from meltline.app.services import Services
+from meltline.app.summary import Summary
+from meltline.domain.gate import GateResult
+from meltline.domain.plan import Plan, PlanKind, PlanState
+from meltline.domain.quantities import format_instant
+
+PROCEDURE = "procedure"
+BARE = "meltline"
+GATED = "meltline with gates"
+Say = Callable[[str], None]
+Judge = Callable[[Services, Sequence[Plan], PlanKind], list[Plan]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one side took for one piece of work.
+
+    Attributes:
+        side: Who did it.
+        seconds: From the first read to the last delete.
+        parts: The same, by step or by table.
+        seen: Memory, bytes read, files opened.
+        did: What came of it, in words.
+    """
+
+    side: str
+    seconds: float
+    parts: Mapping[str, float]
+    seen: Seen
+    did: str
+
+
+@dataclass
+class Stopwatch:
+    """Adds up what is timed, by name."""
+
+    parts: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timing(self, name: str) -> Iterator[None]:
+        """Times a block."""
+        start = time.perf_counter()
+        yield
+        self.parts[name] = self.parts.get(name, 0.0) + time.perf_counter() - start
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return sum(self.parts.values())
+
+
+def run_procedure(lake: Lake, keep: Mapping[str, int], as_of: datetime) -> Run:
+    """`expire_snapshots` on one table after the other.
+
+    Args:
+        lake: The twin, in place.
+        keep: How many of its newest snapshots each table keeps.
+        as_of: Older than this goes, if it is not among those.
+    """
+    before = _snapshots(lake, keep)
+    watch = Stopwatch()
+    with watching(lake.metadata_folders()) as watched:
+        for table, count in keep.items():
+            with watch.timing(table):
+                lake.spark.sql(
+                    f"CALL {lake.name}.system.expire_snapshots(table => '{SPACE}.{table}',"
+                    f" older_than => TIMESTAMP '{format_instant(as_of)}', retain_last => {count})"
+                ).collect()
+    did = f"{before - _snapshots(lake, keep):,} snapshots expired"
+    return Run(PROCEDURE, watch.seconds, watch.parts, watched.seen, did)
+
+
+def _snapshots(lake: Lake, tables: Mapping[str, int]) -> int:
+    locations = rows(lake.db)
+    return sum(len(read_document(locations[f"{SPACE}.{t}"])["snapshots"]) for t in tables)
+
+
+def run_meltline(
+    lake: Lake, keep: Mapping[str, int], as_of: datetime, *, gates: bool, say: Say
+) -> Run:
+    """The chain's steps, with failsafe passed by moving the lake's clock.
+
+    Args:
+        lake: The twin, in place.
+        keep: As for the procedure; here only what the result is held against.
+        as_of: The logical date.
+        gates: Whether plans are judged; else each is given a passed verdict.
+        say: Takes progress.
+    """
+    before = _snapshots(lake, keep)
+    lake.clock.moment = max(lake.clock.moment, as_of)
+    services = lake.services(say)
+    request = RunRequest(f"run-{as_of.isoformat()}", as_of)
+    summary = Summary(request.run_id, as_of)
+    judge = judge_of(gates)
+    watch = Stopwatch()
+    with watching(lake.metadata_folders()) as watched:
+        with watch.timing("observe"):
+            observation = observe_step(services, request, summary)
+            if settle_step(services, summary):
+                observation = observe(services)
+        with watch.timing("plan expire"):
+            planned = plan_expiration(services, observation, run_id=request.run_id, as_of=as_of)
+        with watch.timing("gate expire"):
+            plans = judge(services, [p.plan for p in planned], PlanKind.EXPIRE)
+        with watch.timing("expire"):
+            expire_step(services, request, plans, summary)
+        lake.clock.moment += FAILSAFE + timedelta(seconds=1)
+        with watch.timing("plan purge"):
+            purges = plan_purge_step(services, request)
+        with watch.timing("gate purge"):
+            plans = judge(services, [p.plan for p in purges], PlanKind.PURGE)
+        with watch.timing("purge"):
+            purge_step(services, plans, summary)
+    require_done(summary)
+    did = f"{before - _snapshots(lake, keep):,} snapshots expired"
+    return Run(GATED if gates else BARE, watch.seconds, watch.parts, watched.seen, did)
+
+
+def require_done(summary: Summary) -> None:
+    """Refuses to measure a run that left a table out."""
+    wrong = [
+        f"{name}: {why}"
+        for name, table in summary.tables.items()
+        if (why := table.skipped or table.refused or table.failed)
+    ]
+    if wrong or summary.notes:
+        raise RuntimeError("; ".join([*wrong, *summary.notes]))
+
+
+def judge_of(gates: bool) -> Judge:
+    """The chain's own gate; or one that passes each plan unseen, so that its cost is left out."""
+    return gate_step if gates else _pass
+
+
+def _pass(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list[Plan]:
+    now = services.clock.now()
+    until = now + services.config.gates.ttl
+    passed = []
+    for plan in plans:
+        assert plan.kind is kind
+        services.control.save_gate_result(
+            GateResult(plan.id, plan.digest, "none", 1, (), now, until)
+        )
+        passed.append(services.control.move_plan(plan, PlanState.PASSED))
+    return passed
