@@ -1,16 +1,18 @@
 """Objects known to the ledger: tables, who owns which prefix, who shares files, sightings."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from meltline.adapters.sql_ledger import schema
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.rows import from_row, to_row
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
-from meltline.ports import KnownTable, Lease
+from meltline.ports import KnownTable, Lease, MetadataDocument, WantedBack
+
+_ASKED_AT_ONCE = 500  # what every database takes in one statement
 
 
 class ObjectRows(Database):
@@ -85,3 +87,72 @@ class ObjectRows(Database):
         """Stores a reader's lease, or its new end."""
         with self._writing() as connection:
             self._upsert(connection, schema.leases, [to_row(lease)])
+
+    def policies(self) -> Mapping[str, Mapping[str, str]]:
+        """The newest policies that were in order, per object and property."""
+        with self._reading() as connection:
+            rows = connection.execute(select(schema.policies)).all()
+        found: dict[str, dict[str, str]] = {}
+        for row in rows:
+            found.setdefault(row.object, {})[row.key] = row.value
+        return found
+
+    def save_policies(self, policies: Mapping[str, Mapping[str, str | None]]) -> None:
+        """Stores these values, and forgets where one is None; others stay as they are."""
+        rows = [
+            {"object": name, "key": key, "value": value}
+            for name, found in policies.items()
+            for key, value in found.items()
+        ]
+        columns = schema.policies.c
+        with self._writing() as connection:
+            self._upsert(connection, schema.policies, [r for r in rows if r["value"] is not None])
+            for row in rows:
+                if row["value"] is None:
+                    here = (columns.object == row["object"], columns.key == row["key"])
+                    connection.execute(delete(schema.policies).where(*here))
+
+    def metadata_documents(self, locations: Sequence[str]) -> Mapping[str, MetadataDocument]:
+        """Those of the metadata files that are remembered, by location."""
+        table, found = schema.metadata_documents, {}
+        with self._reading() as connection:
+            for start in range(0, len(locations), _ASKED_AT_ONCE):
+                some = locations[start : start + _ASKED_AT_ONCE]
+                for row in connection.execute(select(table).where(table.c.location.in_(some))):
+                    document = from_row(MetadataDocument, row)
+                    found[document.location] = document
+        return found
+
+    def save_metadata_documents(
+        self, documents: Sequence[MetadataDocument], current: Collection[str]
+    ) -> None:
+        """Remembers documents, and forgets those of files that are no longer current."""
+        table = schema.metadata_documents
+        with self._reading() as connection:
+            known = set(connection.execute(select(table.c.location)).scalars())
+        old = sorted(known.difference(current))
+        if not documents and not old:
+            return
+        with self._writing() as connection:
+            self._upsert(connection, table, [to_row(document) for document in documents])
+            for start in range(0, len(old), _ASKED_AT_ONCE):
+                some = old[start : start + _ASKED_AT_ONCE]
+                connection.execute(delete(table).where(table.c.location.in_(some)))
+
+    def wanted_back(self) -> Sequence[WantedBack]:
+        """Snapshots whose files are wanted and whose departures are not cancelled yet."""
+        with self._reading() as connection:
+            rows = connection.execute(select(schema.wanted_back).order_by(schema.wanted_back.c.id))
+            return [from_row(WantedBack, row) for row in rows]
+
+    def add_wanted_back(self, wanted: WantedBack) -> None:
+        """Stores a word for a snapshot; the same id again replaces it."""
+        with self._writing() as connection:
+            self._upsert(connection, schema.wanted_back, [to_row(wanted)])
+
+    def settle_wanted_back(self, ids: Sequence[str]) -> None:
+        """Forgets them: their departures are cancelled."""
+        with self._writing() as connection:
+            for id in ids:
+                gone = schema.wanted_back.c.id == id
+                connection.execute(delete(schema.wanted_back).where(gone))

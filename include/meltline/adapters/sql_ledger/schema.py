@@ -16,6 +16,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -26,7 +27,7 @@ from meltline.adapters.sql_ledger.columns import Choice, Instant, Json, Name, Pr
 from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 
-REVISION = "0001"
+REVISION = "0003"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -142,6 +143,35 @@ leases = Table(
     _text("table_uuid"),
     _count("snapshot_id"),
     _instant("expires_at"),
+)
+
+policies = Table(
+    "policies",
+    metadata,
+    _text("object", primary_key=True),
+    _text("key", primary_key=True),
+    _prose("value"),
+)
+
+wanted_back = Table(
+    "wanted_back",
+    metadata,
+    _text("id", primary_key=True),
+    _text("table_uuid"),
+    _count("snapshot_id"),
+    _text("manifest_list"),
+    _list("inline_manifests"),
+    _text("who"),
+    _prose("reason"),
+    _instant("at"),
+)
+
+metadata_documents = Table(
+    "metadata_documents",
+    metadata,
+    _text("location", primary_key=True),
+    _count("size"),
+    Column("content", LargeBinary, nullable=False),
 )
 
 plans = Table(

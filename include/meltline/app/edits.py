@@ -1,0 +1,107 @@
+"""What commands that change a table share: one table all along, free names, an audit."""
+
+from collections.abc import Callable
+
+from meltline.app.objects import load_table, require_changeable
+from meltline.app.services import Ledgers
+from meltline.domain.document import MetadataDocument
+from meltline.domain.errors import NameConflict, RefNotFound, TableNotFound
+from meltline.domain.names import TableName
+from meltline.domain.objects import ObjectName
+from meltline.domain.policy import HOLD_TAG, SHARE_TAG
+from meltline.domain.table import MAIN, Ref, TableState
+from meltline.ports import AuditEntry
+
+_LONGEST_NAME = 255
+
+
+def open_table(ledgers: Ledgers, name: TableName) -> TableState:
+    """A table that may be changed, as it is now.
+
+    Raises:
+        CatalogReadOnly: Its catalog is only observed, or it is the ledger's own.
+        ObjectDropped: It has been dropped.
+        TableNotFound: There is none of that name.
+        MetadataUnreadable: It cannot be read.
+    """
+    require_changeable(ledgers, ObjectName(name.catalog, name.namespace, name.name))
+    return load_table(ledgers, name)
+
+
+def commit(
+    ledgers: Ledgers, seen: TableState, edit: Callable[[MetadataDocument, TableState], None]
+) -> None:
+    """Edits the table that was looked at, and no other that has taken its name since.
+
+    Args:
+        ledgers: Where the table is.
+        seen: The table as the command has looked at it.
+        edit: Checks the newest state and changes the document; called anew after a conflict.
+    """
+
+    def guarded(document: MetadataDocument) -> None:
+        if document.state.uuid != seen.uuid:
+            raise TableNotFound(
+                f"{seen.name} has been replaced by another table",
+                object=str(seen.name),
+                expected=f"the table {seen.uuid}",
+                found=f"the table {document.state.uuid}",
+                next="look at it, and run the command again if it is still wanted",
+            )
+        edit(document, document.state)
+
+    ledgers.catalogs[seen.name.catalog].edit_table(seen.name, guarded)
+
+
+def audit(ledgers: Ledgers, action: str, object: str, reason: str = "", detail: str = "") -> None:
+    """Records who did what, when and why (PX-13)."""
+    now = ledgers.clock.now()
+    ledgers.control.add_audit(AuditEntry(now, ledgers.who, action, object, reason, detail))
+
+
+def require_free_name(state: TableState, name: str) -> None:
+    """Refuses the name of a new branch or tag that cannot be used.
+
+    Raises:
+        NameConflict: It is taken, reserved, or engines could not read by it.
+    """
+    if name in state.refs or name == MAIN:
+        kind = "branch" if name == MAIN or state.refs[name].is_branch else "tag"
+        raise _conflict(state, name, f"a {kind} of that name", "choose another name")
+    if name.startswith((HOLD_TAG, SHARE_TAG)):
+        raise _conflict(state, name, "a name that Meltline gives itself", "choose another name")
+    odd = not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME
+    if odd or name.lstrip("-").isdecimal():
+        # `VERSION AS OF '12'` would mean the snapshot 12.
+        found = "a number" if not odd else "an empty, too long or unprintable name"
+        raise _conflict(state, name, found, "choose a name with letters")
+
+
+def require_ref(state: TableState, name: str, *, is_branch: bool) -> Ref:
+    """A branch or tag of the table.
+
+    Raises:
+        RefNotFound: It has none of that name.
+    """
+    ref = state.refs.get(name)
+    if ref is not None and ref.is_branch is is_branch:
+        return ref
+    kind = "branch" if is_branch else "tag"
+    there = sorted(n for n, other in state.refs.items() if other.is_branch is is_branch)
+    raise RefNotFound(
+        f"{state.name} has no {kind} {name}",
+        object=str(state.name),
+        expected=", ".join(there[:8]) or f"a {kind}; the table has none",
+        found=name if ref is None else f"a {'branch' if ref.is_branch else 'tag'} {name}",
+        next=f"`meltline tags {state.name}` lists its tags",
+    )
+
+
+def _conflict(state: TableState, name: str, found: str, fix: str) -> NameConflict:
+    return NameConflict(
+        f"{state.name}: {name!r} cannot be the name of a new branch or tag",
+        object=str(state.name),
+        expected="a free name",
+        found=found,
+        next=fix,
+    )

@@ -1,0 +1,218 @@
+"""A table's metadata as a JSON document: edited where asked, all else kept as it was.
+
+Commands change tables without a JVM. PyIceberg's model drops what it does not know and cannot
+read `variant`, so the document itself is edited, as Iceberg's own commits would (design section 5).
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from meltline.domain.errors import MetadataUnreadable
+from meltline.domain.names import TableName
+from meltline.domain.quantities import to_millis
+from meltline.domain.table import MAIN, Ref, TableState, parse_table
+
+PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
+METADATA_PATH = "write.metadata.path"
+COMPRESSION = "write.metadata.compression-codec"
+_DEFAULT_VERSIONS = 100
+_GZIP = b"\x1f\x8b"
+_SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
+
+
+@dataclass(frozen=True)
+class NextMetadata:
+    """The metadata file that a commit writes.
+
+    Attributes:
+        location: Where it goes, named as Iceberg names it.
+        content: What it holds, compressed where the table says so.
+    """
+
+    location: str
+    content: bytes
+
+
+class MetadataDocument:
+    """One metadata file, open for editing.
+
+    Attributes:
+        state: The table as the file has it, before any edit.
+        at: The commit's time: now, and never before the file's own.
+    """
+
+    def __init__(self, document: dict[str, Any], state: TableState, now: datetime) -> None:
+        """Takes a parsed document; `MetadataDocument.read` checks one."""
+        self._base = document
+        self._document = deepcopy(document)
+        self.state = state
+        self.at = max(now, state.last_updated)
+
+    @classmethod
+    def read(
+        cls, name: TableName, location: str, content: bytes, now: datetime
+    ) -> "MetadataDocument":
+        """Opens a metadata file.
+
+        Raises:
+            MetadataUnreadable: It is no JSON document, or does not follow the spec.
+            FormatUnsupported: It is of a format, or encrypted, so that it is left alone.
+        """
+        document = parse_json(name, location, content)
+        state = parse_table(name, location, len(content), document)
+        assert isinstance(document, dict)  # parse_table refuses all else
+        return cls(document, state, now)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether any edit made a difference."""
+        return self._document != self._base
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties, with the edits."""
+        return {str(k): str(v) for k, v in (self._document.get("properties") or {}).items()}
+
+    @property
+    def edited(self) -> TableState:
+        """The table as it will be. Raises MetadataUnreadable where an edit has spoilt it."""
+        before = self.state
+        return parse_table(
+            before.name, before.metadata_location, before.metadata_bytes, self._document
+        )
+
+    def changes_only(self, *fields: str) -> bool:
+        """Whether every edit lies in these top-level fields."""
+        keys = self._document.keys() | self._base.keys()
+        return all(self._document.get(k) == self._base.get(k) for k in keys - set(fields))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The document with the edits, a copy."""
+        return deepcopy(self._document)
+
+    def set_properties(self, updates: Mapping[str, str], removals: Sequence[str] = ()) -> None:
+        """Sets some properties and removes others; a removal of nothing changes nothing."""
+        properties = self._document.get("properties") or {}
+        wanted = {key: value for key, value in properties.items() if key not in removals}
+        wanted.update(updates)
+        if wanted != properties:
+            self._document["properties"] = wanted
+
+    def set_ref(self, ref: Ref) -> None:
+        """Creates a branch or tag, or moves it.
+
+        Moving `main` changes the current snapshot, and the snapshot log says so.
+        """
+        written: dict[str, Any] = {
+            "snapshot-id": ref.snapshot_id,
+            "type": "branch" if ref.is_branch else "tag",
+        }
+        for key, value in {
+            "max-ref-age-ms": ref.max_ref_age_ms,
+            "max-snapshot-age-ms": ref.max_snapshot_age_ms,
+            "min-snapshots-to-keep": ref.min_snapshots_to_keep,
+        }.items():
+            if value is not None:
+                written[key] = value
+        moved = self._document.get("current-snapshot-id") != ref.snapshot_id
+        refs = self._refs()
+        refs[ref.name] = {**refs.get(ref.name, {}), **written}
+        if ref.name == MAIN and moved:
+            self._document["current-snapshot-id"] = ref.snapshot_id
+            log = self._document.setdefault("snapshot-log", [])
+            log.append({"timestamp-ms": to_millis(self.at), "snapshot-id": ref.snapshot_id})
+
+    def remove_ref(self, name: str) -> None:
+        """Removes a branch or tag; one that is not there changes nothing."""
+        if name in (self._document.get("refs") or {}):
+            del self._refs()[name]
+
+    def _refs(self) -> dict[str, Any]:
+        """The refs as written. A file without them has main alone, by its current snapshot."""
+        refs: dict[str, Any] = self._document.get("refs") or {}
+        main = self.state.refs.get(MAIN)
+        if main is not None:
+            refs.setdefault(MAIN, {"snapshot-id": main.snapshot_id, "type": "branch"})
+        self._document["refs"] = refs
+        return refs
+
+    def successor(self, unique: str) -> NextMetadata:
+        """The file that replaces the one that was read.
+
+        Args:
+            unique: A fresh UUID for its name.
+
+        Raises:
+            MetadataUnreadable: The table asks for a compression that Iceberg does not know, or
+                an edit has spoilt it.
+        """
+        base = self.edited.metadata_location
+        document = self.document
+        log = list(document.get("metadata-log") or [])
+        log.append({"timestamp-ms": document["last-updated-ms"], "metadata-file": base})
+        # An engine that deletes what its log forgets deletes this at its next commit, too.
+        owned = self.state.engine_deletes_metadata
+        surplus = 0 if owned else max(0, len(log) - self._versions_kept())
+        document["metadata-log"] = log[surplus:]
+        document["last-updated-ms"] = to_millis(self.at)
+        suffix = self._suffix()
+        content = json.dumps(document).encode()
+        return NextMetadata(
+            location=f"{self._folder()}/{_next_number(base):05d}-{unique}{suffix}",
+            content=gzip.compress(content, mtime=0) if suffix == _SUFFIXES["gzip"] else content,
+        )
+
+    def _versions_kept(self) -> int:
+        raw = self.properties.get(PREVIOUS_VERSIONS, "")
+        return max(1, int(raw)) if raw.strip().isdecimal() else _DEFAULT_VERSIONS
+
+    def _folder(self) -> str:
+        own = self.properties.get(METADATA_PATH, "").rstrip("/")
+        return own or f"{self._document['location'].rstrip('/')}/metadata"
+
+    def _suffix(self) -> str:
+        codec = self.properties.get(COMPRESSION, "none").strip().lower()
+        if codec in _SUFFIXES:
+            return _SUFFIXES[codec]
+        raise MetadataUnreadable(
+            f"{self.state.name} asks for metadata files that no Iceberg can write",
+            object=str(self.state.name),
+            expected=f"{COMPRESSION} = none or gzip",
+            found=codec,
+            next=f"set {COMPRESSION} right where you can, then run the command again",
+        )
+
+
+def parse_json(name: TableName, location: str, content: bytes) -> object:
+    """A metadata file's JSON, plain or compressed.
+
+    Raises:
+        MetadataUnreadable: It is neither.
+    """
+    try:
+        return json.loads(gzip.decompress(content) if content.startswith(_GZIP) else content)
+    except (ValueError, EOFError, OSError, RecursionError, zlib.error) as odd:
+        raise unreadable(name, location, f"{type(odd).__name__}: {odd}") from odd
+
+
+def unreadable(name: TableName, location: str, found: str) -> MetadataUnreadable:
+    """A metadata file that is missing or no JSON."""
+    return MetadataUnreadable(
+        f"{name}: its metadata file cannot be read",
+        object=location,
+        expected="the JSON document that the catalog points to",
+        found=found,
+        next="restore the file, register an older one, or drop the table",
+    )
+
+
+def _next_number(base: str) -> int:
+    version = base.rpartition("/")[2].partition("-")[0]
+    return int(version) + 1 if version.isdecimal() else 0
