@@ -11,6 +11,7 @@ import pytest
 
 from meltline.domain.errors import AsOfInFuture
 from meltline.domain.files import DepartureState
+from meltline.domain.plan import PlanState
 from tests.unit.lake import DAY, T0, Lake, Table, business
 
 FAILSAFE = timedelta(days=7)
@@ -230,3 +231,30 @@ def test_files_that_another_tool_has_expired_and_left_lying_depart_too() -> None
     assert table.data("t0") in lake.waiting()
     lake.on(12).run()
     assert table.data("t0") in lake.deleter.deleted
+
+
+def test_a_table_whose_files_a_clone_still_reads_gets_one_plan_that_passes() -> None:
+    lake = Lake()
+    source = lake.on(0).table("t")
+    source.append("a", "b")
+    copy = lake.clone(source, "lake.air.copy")
+    lake.on(1)
+    source.overwrite("c")
+    lake.on(2)
+    copy.append("d")
+    summary = lake.on(12).run()
+    assert {plan.state for plan in summary.plans.values()} == {PlanState.APPLIED}
+    assert len(source.snapshots) == 1
+    assert source.data("a") not in lake.waiting()
+
+
+def test_two_names_of_one_table_expire_by_plans_that_pass() -> None:
+    lake = Lake()
+    table = daily(lake, 3)
+    other = lake.register("lake.air.again", table.metadata_location)
+    lake.on(4)
+    table.overwrite("late")
+    summary = lake.on(9).run(tables=("lake.air.t",))
+    assert {plan.state for plan in summary.plans.values()} <= {PlanState.APPLIED}
+    assert {other.data(f"t{day}") for day in range(3)} <= lake.paths()
+    assert not lake.waiting().keys() & lake.needed()

@@ -12,6 +12,7 @@ from meltline.app.lifecycle import gate_step, plan_purge_step, purge_step, run_c
 from meltline.app.observe import observe
 from meltline.app.plan_expiration import plan_expiration
 from meltline.app.purge import apply_purges
+from meltline.app.reproof import Reproof
 from meltline.app.summary import Summary
 from meltline.domain.errors import (
     ApprovalMissing,
@@ -264,3 +265,13 @@ def test_an_unreadable_table_holds_back_its_group_and_no_other() -> None:
     assert len(source.snapshots) == 2
     lake.mend(copy.metadata_location, content)
     assert lake.run().tables["lake.air.source"].snapshots_expired == 1
+
+
+def test_a_proof_sees_what_was_committed_since_it_began() -> None:
+    lake, table, plan = departed()
+    services = lake.services()
+    paths = [file.path for file in services.files.items([plan.id])[plan.id]]
+    proof = Reproof(services, paths)
+    assert table.data("f0") in paths and proof.still_needed(paths) == set()
+    table.append("f0")
+    assert proof.still_needed(paths) == {table.data("f0")}

@@ -203,6 +203,15 @@ def test_a_head_descends_from_itself_and_its_ancestors_only() -> None:
     assert list(state.ancestry(12345)) == []
 
 
+def test_a_table_is_linear_when_all_its_snapshots_are_one_line_that_ends_at_main() -> None:
+    assert parsed(document()).is_linear
+    rolled_back = {MAIN: {"snapshot-id": FIRST, "type": "branch"}}
+    behind = altered("current-snapshot-id", to=FIRST) | {"refs": rolled_back}
+    assert not parsed(behind).is_linear
+    assert not parsed(altered("snapshots", 0, "snapshot-id", to=99)).is_linear
+    assert not parsed(altered("snapshots", 1, "sequence-number", to=0)).is_linear
+
+
 def test_a_table_owns_its_location_and_its_data_and_metadata_paths_once() -> None:
     properties = {
         "write.data.path": "s3://fast/flights",

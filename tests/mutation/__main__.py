@@ -1,0 +1,69 @@
+"""Breaks a copy of the package in one way after another, and shows which test notices.
+
+    python -m tests.mutation [WORDS OF A NAME]
+
+The working tree is not touched. Exits 1 when a mutation survives, 2 when one no longer fits.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.mutation.mutations import MUTATIONS, Mutation
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "include"
+
+
+def fits(mutation: Mutation) -> bool:
+    """Whether the text to replace stands in its file exactly once."""
+    source = PACKAGE / "meltline" / mutation.file
+    return source.is_file() and source.read_text("utf-8").count(mutation.old) == 1
+
+
+def caught_by(mutation: Mutation, folder: Path) -> str:
+    """The first test that fails on a broken copy of the package; empty when none does."""
+    copy = folder / "include"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    source = copy / "meltline" / mutation.file
+    source.write_text(source.read_text("utf-8").replace(mutation.old, mutation.new), "utf-8")
+    tests = [test for test in mutation.tests if (ROOT / test.partition("::")[0]).is_file()]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    paths = os.pathsep.join((str(copy), str(ROOT)))
+    run = subprocess.run(
+        [*command, "-o", "pythonpath="],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    if run.returncode == 0:
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", run.stdout, re.MULTILINE)
+    if failed is None or run.returncode != 1:
+        raise SystemExit(
+            f"{mutation.name}: the tests did not run:\n{run.stdout[-2000:]}{run.stderr}"
+        )
+    return failed.group(1)
+
+
+def main(words: list[str]) -> int:
+    """Runs all mutations, or those whose names hold all the words."""
+    chosen = [one for one in MUTATIONS if all(word in one.name for word in words)]
+    if unfit := [one.name for one in chosen if not fits(one)]:
+        print("\n".join(f"no longer fits: {name}" for name in unfit))
+        return 2
+    survived = 0
+    for mutation in chosen:
+        with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+            test = caught_by(mutation, Path(folder))
+        survived += not test
+        print(f"{mutation.name:<60} {test or 'SURVIVED'}", flush=True)
+    print(f"{len(chosen) - survived} of {len(chosen)} caught")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,187 @@
+"""Ways in which the planner, the gate and the purge could be wrong, as edits of their source."""
+
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
+from dataclasses import dataclass
+
+KEEP = "tests/unit/test_keep_set.py"
+CHAIN = "tests/unit/test_chain.py"
+RACES = "tests/unit/test_races.py"
+WRECKS = "tests/unit/test_known_wrecks.py"
+RECHECK = "tests/unit/test_recheck.py"
+HOLDS = "tests/unit/test_holds.py"
+LOCATIONS = "tests/unit/test_locations.py"
+COMPLETENESS = "tests/unit/test_completeness.py"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One wrong line.
+
+    Attributes:
+        name: What is wrong with it, as a sentence.
+        file: Where, below `include/meltline`.
+        old: The text that is replaced; it stands there exactly once.
+        new: What replaces it.
+        tests: Those that are to notice.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+MUTATIONS = (
+    Mutation(
+        "no keep reason for what refs point to", "domain/keep.py",
+        "        keep(ref.snapshot_id, _ref_reason(ref))\n", "        pass\n", (KEEP,),
+    ),
+    Mutation(
+        "the window is forgotten", "domain/keep.py",
+        "            keep(snapshot_id, KeepReason.WINDOW)\n", "            pass\n", (KEEP, CHAIN),
+    ),
+    Mutation(
+        "a snapshot exactly at the window's start goes", "domain/keep.py",
+        "end >= request.as_of - request.window", "end > request.as_of - request.window", (KEEP,),
+    ),
+    Mutation(
+        "leases are ignored", "domain/keep.py",
+        "        keep(snapshot_id, KeepReason.LEASE)\n", "        pass\n", (KEEP, RACES),
+    ),
+    Mutation(
+        "holds are ignored", "domain/keep.py",
+        "            keep(snapshot_id, KeepReason.HOLD)\n", "            pass\n", (KEEP, HOLDS),
+    ),
+    Mutation(
+        "unmanaged tables expire", "domain/keep.py",
+        "            keep(snapshot_id, KeepReason.NOT_MANAGED)\n", "            pass\n", (KEEP, CHAIN),
+    ),
+    Mutation(
+        "snapshots wait for no cold copy", "domain/keep.py",
+        "        keep(snapshot_id, KeepReason.HANDOFF_PENDING)\n", "        pass\n", (KEEP,),
+    ),
+    Mutation(
+        "ancestors that branches keep go", "domain/keep.py",
+        "        keep(snapshot_id, KeepReason.BRANCH)\n", "        pass\n", (KEEP,),
+    ),
+    Mutation(
+        "a ref goes on the very day of its age", "domain/keep.py",
+        "if age // timedelta(milliseconds=1) > limit:", "if age // timedelta(milliseconds=1) >= limit:",
+        (KEEP,),
+    ),
+    Mutation(
+        "a table's default ends shares and holds", "domain/keep.py",
+        "            continue  # ours, and held until somebody lets go; a table default does not end it\n",
+        "            pass\n", (KEEP,),
+    ),
+    Mutation(
+        "the earliest end of several lines counts", "domain/keep.py",
+        "result[snapshot_id] = max(ends.get(snapshot_id) or [request.as_of])",
+        "result[snapshot_id] = min(ends.get(snapshot_id) or [request.as_of])", (KEEP,),
+    ),
+    Mutation(
+        "entries with status DELETED keep files", "adapters/memory/index.py",
+        "return [entry for entry in self.entries if entry.status is not EntryStatus.DELETED]",
+        "return list(self.entries)", (CHAIN, WRECKS),
+    ),
+    Mutation(
+        "live entries are taken for deleted", "adapters/iceberg/manifests.py",
+        "return [entry.path for entry in entries if entry.status != EntryStatus.DELETED]",
+        "return [entry.path for entry in entries if entry.status == EntryStatus.DELETED]", (RACES,),
+    ),
+    Mutation(
+        "other tables of the group are not looked at", "app/plan_expiration.py",
+        "    return Neighbourhood(frozenset(leaving).union(*members), frozenset(linear))",
+        "    return Neighbourhood(frozenset(leaving), frozenset(leaving))", (CHAIN, WRECKS),
+    ),
+    Mutation(
+        "history is taken to be linear when it is not", "domain/table.py",
+        "        return len(line) == len(self.snapshots) and grows", "        return True",
+        ("tests/unit/test_table.py",),
+    ),
+    Mutation(
+        "a second registration keeps nothing", "app/plan_expiration.py",
+        "                stays.update(SnapshotKey(uuid, sid) for sid in table.state.snapshots)\n",
+        "                pass\n", (CHAIN),
+    ),
+    Mutation(
+        "what the planner keeps does not stay", "app/plan_expiration.py",
+        "    leaving = (expired | gone) - stays\n", "    leaving = expired | gone\n", (CHAIN),
+    ),
+    Mutation(
+        "snapshots that others expired never depart", "app/plan_expiration.py",
+        "    leaving = (expired | gone) - stays\n", "    leaving = expired - stays\n", (WRECKS, CHAIN),
+    ),
+    Mutation(
+        "files of nobody are planned", "app/plan_expiration.py",
+        "        if owner is None or is_odd(file.path) or hands_off.intersection(owners):",
+        "        owner = owner or next(iter(managed))\n        if is_odd(file.path):",
+        (CHAIN, HOLDS),
+    ),
+    Mutation(
+        "the plan's ids are not checked again before the commit", "app/expire.py",
+        "        _require_valid(services, plan, state, listing)\n", "        pass\n", (RACES,),
+    ),
+    Mutation(
+        "an expiration needs no gate", "app/expire.py",
+        "        _require_gate(services, plan)\n", "        pass\n", (RACES,),
+    ),
+    Mutation(
+        "a purge needs no gate", "app/purge.py",
+        "        require_unaltered(plan, files)\n        require_passed(services, plan)\n",
+        "        require_unaltered(plan, files)\n", (RACES,),
+    ),
+    Mutation(
+        "altered plan items are carried out", "app/purge.py",
+        "        require_unaltered(plan, files)\n        require_passed(services, plan)\n",
+        "        require_passed(services, plan)\n", (RACES,),
+    ),
+    Mutation(
+        "the second proof is forgotten", "app/purge.py",
+        "    needed = reproof.still_needed([file.path for file in batch])\n",
+        "    needed: set[str] = set()\n", (RACES,),
+    ),
+    Mutation(
+        "the second proof sees no new commits", "app/reproof.py",
+        "                self._look_at(entry)\n", "                pass\n", (RACES,),
+    ),
+    Mutation(
+        "failsafe does not count", "app/plan_purge.py",
+        "frozenset({DepartureState.FAILSAFE}), due_by=now)", "frozenset({DepartureState.FAILSAFE}))",
+        (CHAIN,),
+    ),
+    Mutation(
+        "what is referred to again is not taken back", "app/ingest.py",
+        "    _take_back(services, records, outcomes.keys())\n", "", (WRECKS),
+    ),
+    Mutation(
+        "counts of a manifest are not checked",
+        "adapters/iceberg/manifests.py",
+        "        if count is not None and count != found[status]:",
+        "        if False:",
+        (
+            "tests/contract/test_file_ledger.py::test_one_bad_manifest_among_good_ones_has_its_own_outcome_and_leaves_no_row[memory]",
+        ),
+    ),
+    Mutation(
+        "a snapshot's totals are not checked", "domain/completeness.py",
+        "        if int(raw) != count:", "        if False:", (COMPLETENESS,),
+    ),
+    Mutation(
+        "a prefix owns its sibling's files", "domain/locations.py",
+        '    return root + "".join(f"{part}/" for part in parts)',
+        '    return root + "/".join(parts)', (LOCATIONS,),
+    ),
+    Mutation(
+        "a head that moved elsewhere goes unnoticed", "domain/recheck.py",
+        "        elif now is None or not state.descends_from(now.snapshot_id, head):",
+        "        elif False:", (RECHECK,),
+    ),
+    Mutation(
+        "a stop does not hold back commits", "app/expire.py",
+        "        plan = _intend(services, plan, lock, state.metadata_location)\n        require_go(services)\n",
+        "        plan = _intend(services, plan, lock, state.metadata_location)\n", (RACES,),
+    ),
+)  # fmt: skip
