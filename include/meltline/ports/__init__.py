@@ -1,6 +1,14 @@
 """The protocols behind which catalogs, object stores, ledgers, committers and gates stand."""
 
-from meltline.ports.catalogs import Catalog, CatalogEntry, CatalogListing, CommitOutcome, Committer
+from meltline.ports.catalogs import (
+    Catalog,
+    CatalogEntry,
+    CatalogListing,
+    CommitOutcome,
+    Committer,
+    TableEdit,
+    TableMove,
+)
 from meltline.ports.control_ledger import (
     Approval,
     AuditEntry,
@@ -8,8 +16,10 @@ from meltline.ports.control_ledger import (
     KnownTable,
     Lease,
     Lock,
+    MetadataDocument,
     RunRecord,
     StopSwitch,
+    WantedBack,
 )
 from meltline.ports.file_ledger import (
     DepartingFile,
@@ -19,11 +29,13 @@ from meltline.ports.file_ledger import (
     IngestRequest,
     LedgerContents,
     LedgerReader,
+    Neighbourhood,
     SnapshotKey,
 )
 from meltline.ports.gates import GateEngine
 from meltline.ports.readers import ManifestReader, ProofReader, ProofResult, ProofSnapshot
 from meltline.ports.stores import DeleteOutcome, Deleter, ObjectStore, StoredObject
+from meltline.ports.sweep import Inventory, Listing, Sweeper
 
 __all__ = [
     "Approval",
@@ -42,12 +54,16 @@ __all__ = [
     "IndexedFile",
     "IndexedSnapshot",
     "IngestRequest",
+    "Inventory",
     "KnownTable",
     "Lease",
     "LedgerContents",
     "LedgerReader",
+    "Listing",
     "Lock",
     "ManifestReader",
+    "MetadataDocument",
+    "Neighbourhood",
     "ObjectStore",
     "ProofReader",
     "ProofResult",
@@ -56,4 +72,8 @@ __all__ = [
     "SnapshotKey",
     "StopSwitch",
     "StoredObject",
+    "Sweeper",
+    "TableEdit",
+    "TableMove",
+    "WantedBack",
 ]

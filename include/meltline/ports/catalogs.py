@@ -1,9 +1,10 @@
-"""Catalogs, and how an expiration is committed to one."""
+"""Catalogs: what they hold, how a table's metadata is edited, how an expiration is committed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from meltline.domain.document import MetadataDocument
 from meltline.domain.names import TableName
 
 
@@ -23,6 +24,25 @@ class CatalogListing:
     namespaces: Mapping[tuple[str, ...], Mapping[str, str]]
 
 
+TableEdit = Callable[[MetadataDocument], None]
+"""Changes an open document, or raises when what it finds forbids the change.
+
+It is called anew, on what the table has become, whenever somebody else commits first.
+"""
+
+
+@dataclass(frozen=True)
+class TableMove:
+    """A table that is given another name, and its metadata an edit, in one step.
+
+    It stays the same table: UUID, history and files are untouched.
+    """
+
+    source: TableName
+    target: TableName
+    edit: TableEdit
+
+
 class Catalog(Protocol):
     """One configured catalog."""
 
@@ -40,14 +60,106 @@ class Catalog(Protocol):
         """
         ...
 
+    def location(self, name: TableName) -> str:
+        """Where a table's metadata lies now. Raises TableNotFound."""
+        ...
+
+    def edit_table(self, name: TableName, edit: TableEdit) -> str:
+        """Changes a table's metadata in one compare-and-set, without a JVM.
+
+        Returns:
+            Where the metadata lies afterwards; an edit that changes nothing commits nothing.
+
+        Raises:
+            CatalogReadOnly: The catalog is only observed, or edits of it are out of reach.
+            TableNotFound: It has no such table.
+            MetadataUnreadable: The table cannot be read, so it is not written either.
+            CommitConflict: Others committed first each time, or nobody knows whether it was done.
+        """
+        ...
+
     def set_table_properties(
         self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
-    ) -> None: ...
+    ) -> None:
+        """An edit of properties alone. Raises as `edit_table` does."""
+        ...
 
     def set_namespace_properties(
-        self, namespace: tuple[str, ...], updates: Mapping[str, str]
+        self,
+        namespace: tuple[str, ...],
+        updates: Mapping[str, str],
+        removals: Sequence[str] = (),
+        *,
+        expected: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Sets properties on a namespace and creates it when it is not there."""
+        """Sets and removes properties of a namespace, and creates it when it is not there.
+
+        Args:
+            namespace: Its levels.
+            updates: New values.
+            removals: Keys to remove; one that is not there is no error.
+            expected: What must stand there for anything to happen; None for no such property.
+                A REST, Hive or Glue catalog can only look before, not compare and set.
+
+        Raises:
+            CatalogReadOnly: The catalog is only observed, or cannot hold such a namespace.
+            CommitConflict: Something else stands there; nothing was changed.
+        """
+        ...
+
+    def move(
+        self,
+        moves: Sequence[TableMove],
+        *,
+        create: Mapping[tuple[str, ...], Mapping[str, str]] | None = None,
+        remove: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """Gives tables other names, and makes and removes namespaces: all of it or nothing.
+
+        Only a SQL catalog can promise that. With REST, Hive and Glue the tables move one by one;
+        what fails half-way says how far it came, and can be carried out again.
+
+        Args:
+            moves: The tables. The namespaces of their new names are made where they are missing.
+            create: Further namespaces to make, with their properties; none may be there yet.
+            remove: Namespaces to remove; nothing may be left in them by then.
+
+        Raises:
+            CatalogReadOnly: The catalog is only observed, or cannot hold such a name.
+            TableNotFound: One of the tables is not there.
+            MetadataUnreadable: One of them cannot be read.
+            NameConflict: A name, or a namespace to make, is taken.
+            NamespaceNotEmpty: A namespace to remove has something left in it.
+            CommitConflict: Others committed first each time, or nobody knows whether it was done.
+        """
+        ...
+
+    def register(
+        self, name: TableName, metadata_location: str, edit: TableEdit | None = None
+    ) -> None:
+        """Puts an existing metadata file under a name. Makes its namespace where it is missing.
+
+        Args:
+            name: A free name.
+            metadata_location: The file.
+            edit: A change of it, so that its successor is registered in its place.
+
+        Raises:
+            MetadataUnreadable: An edit was asked for and the file cannot be read.
+            CatalogReadOnly: The catalog is only observed, or cannot hold such a name.
+            NameConflict: The name is taken.
+        """
+        ...
+
+    def unregister(self, name: TableName, metadata_location: str) -> bool:
+        """Takes a table out of the catalog and leaves its files, if it still stands there.
+
+        Returns:
+            False when it stands elsewhere, or is not there; then nothing was changed.
+
+        Raises:
+            CatalogReadOnly: The catalog is only observed.
+        """
         ...
 
 

@@ -1,6 +1,6 @@
 """The control ledger: the small transactional facts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -64,6 +64,32 @@ class Lease:
 
 
 @dataclass(frozen=True)
+class WantedBack:
+    """A snapshot whose files somebody wants: none of them may be purged (design section 4 step 8).
+
+    Commands without a JVM cannot write the file ledger. They leave this word, which planning a
+    purge, its gate and its last proof obey, and which the next step turns into cancelled
+    departures.
+
+    Attributes:
+        id: Names it.
+        table_uuid: The table whose snapshot it is.
+        manifest_list: Where the snapshot's files are named; empty where format 1 lists
+            `inline_manifests`.
+        reason: The command, for the audit.
+    """
+
+    id: str
+    table_uuid: str
+    snapshot_id: int
+    manifest_list: str
+    inline_manifests: tuple[str, ...]
+    who: str
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True)
 class AuditEntry:
     """Who did what to which object, when and why (PX-13)."""
 
@@ -93,6 +119,20 @@ class StopSwitch:
     who: str
     reason: str
     at: datetime
+
+
+@dataclass(frozen=True)
+class MetadataDocument:
+    """What one metadata file says, as far as Meltline needs it.
+
+    Attributes:
+        location: The file; `size` is its length in bytes.
+        content: The JSON document, compressed, without what lifecycles do not depend on.
+    """
+
+    location: str
+    size: int
+    content: bytes
 
 
 class ControlLedger(Protocol):
@@ -136,6 +176,36 @@ class ControlLedger(Protocol):
         ...
 
     def save_lease(self, lease: Lease) -> None: ...
+
+    def policies(self) -> Mapping[str, Mapping[str, str]]:
+        """The newest policies that were in order, per object and property.
+
+        An object is a table's UUID, a namespace as `catalog.levels`, or `account`.
+        """
+        ...
+
+    def save_policies(self, policies: Mapping[str, Mapping[str, str | None]]) -> None:
+        """Stores these values, and forgets where one is None; others stay as they are."""
+        ...
+
+    def metadata_documents(self, locations: Sequence[str]) -> Mapping[str, MetadataDocument]:
+        """Those of the metadata files that are remembered, by location."""
+        ...
+
+    def save_metadata_documents(
+        self, documents: Sequence[MetadataDocument], current: Collection[str]
+    ) -> None:
+        """Remembers documents, and forgets those of files that are no longer current."""
+        ...
+
+    def wanted_back(self) -> Sequence[WantedBack]:
+        """Snapshots whose files are wanted and whose departures are not cancelled yet."""
+        ...
+
+    def add_wanted_back(self, wanted: WantedBack) -> None: ...
+    def settle_wanted_back(self, ids: Sequence[str]) -> None:
+        """Forgets them: their departures are cancelled."""
+        ...
 
     # plans and gates
     def add_plan(self, plan: Plan) -> Plan:

@@ -31,11 +31,8 @@ class Listing(Protocol):
 
     @property
     def files(self) -> int:
-        """How many files a sweep looks at, and `bytes` their size."""
+        """How many files a sweep looks at."""
         ...
-
-    @property
-    def bytes(self) -> int: ...
 
     @property
     def unlisted(self) -> Mapping[str, str]:

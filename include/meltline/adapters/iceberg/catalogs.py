@@ -5,25 +5,66 @@ from contextlib import suppress
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.table import Table
 
+from meltline.adapters.iceberg.rest_edits import as_updates
 from meltline.adapters.iceberg.sql_catalog import SqlTables
+from meltline.adapters.table_edits import (
+    always_others,
+    fate_unknown,
+    not_as_expected,
+    only_observed,
+    open_document,
+)
+from meltline.adapters.table_moves import (
+    Namespaces,
+    name_taken,
+    namespace_taken,
+    not_empty,
+    registrable,
+)
 from meltline.config import CatalogConfig
-from meltline.domain.errors import CatalogUnlistable
+from meltline.domain.clock import WallClock
+from meltline.domain.document import MetadataDocument
+from meltline.domain.errors import (
+    CatalogReadOnly,
+    CatalogUnlistable,
+    MetadataUnreadable,
+    TableNotFound,
+)
 from meltline.domain.names import TableName
-from meltline.ports import Catalog, CatalogEntry, CatalogListing, ObjectStore
+from meltline.ports import (
+    Catalog,
+    CatalogEntry,
+    CatalogListing,
+    ObjectStore,
+    TableEdit,
+    TableMove,
+)
+
+_ATTEMPTS = 5
 
 
 def open_catalog(config: CatalogConfig, store: ObjectStore) -> Catalog:
     """The adapter for a configured catalog. Nothing is contacted yet."""
-    return SqlTables(config, store) if config.type == "sql" else LoadedTables(config)
+    return SqlTables(config, store) if config.type == "sql" else LoadedTables(config, store)
 
 
 class LoadedTables:
     """A REST, Hive or Glue catalog: one load per table tells where its metadata lies."""
 
-    def __init__(self, config: CatalogConfig) -> None:
+    def __init__(self, config: CatalogConfig, store: ObjectStore) -> None:
         self._config = config
+        self._store = store
         self._open: PyIcebergCatalog | None = None
 
     @property
@@ -79,22 +120,163 @@ class LoadedTables:
                 entries.append(CatalogEntry(name, table.metadata_location))
         return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
 
+    def location(self, name: TableName) -> str:
+        """Where a table's metadata lies now. See the port."""
+        return self._load(name).metadata_location
+
+    def _load(self, name: TableName) -> Table:
+        try:
+            return self._catalog().load_table((*name.namespace, name.name))
+        except NoSuchTableError as missing:
+            raise TableNotFound(
+                f"catalog {self.name} has no table {name}",
+                object=str(name),
+                expected="a table of that name",
+                found="none",
+                next="`meltline storage` lists the tables",
+            ) from missing
+        except ValueError as odd:  # PyIceberg does not know every type, `variant` for one
+            raise MetadataUnreadable(
+                f"{name} cannot be loaded through catalog {self.name}",
+                object=str(name),
+                expected="a table that PyIceberg can read",
+                found=f"{type(odd).__name__}",
+                next="make the change with an engine",
+            ) from odd
+
+    def edit_table(self, name: TableName, edit: TableEdit) -> str:
+        """Changes a table where the server writes the metadata (REST). See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        if self._config.type != "rest":
+            raise CatalogReadOnly(
+                f"tables of a {self._config.type} catalog cannot be edited without an engine",
+                object=str(name),
+                expected="a catalog of type sql or rest",
+                found=self._config.type,
+                next="make the change with Spark SQL: ALTER TABLE",
+            )
+        for _ in range(_ATTEMPTS):
+            table = self._load(name)
+            document = open_document(self._store, name, table.metadata_location, WallClock())
+            edit(document)
+            if not document.is_changed:
+                return table.metadata_location
+            requirements, updates = as_updates(document)
+            try:
+                done = self._catalog().commit_table(table, requirements, updates)
+            except CommitFailedException:
+                continue
+            except CommitStateUnknownException as unknown:
+                raise fate_unknown(name, str(unknown)[:200]) from unknown
+            return done.metadata_location
+        raise always_others(name, _ATTEMPTS)
+
     def set_table_properties(
         self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
     ) -> None:
-        """Sets and removes table properties in one commit."""
-        table = self._catalog().load_table((*name.namespace, name.name))
-        with table.transaction() as transaction:
-            if updates:
-                transaction.set_properties(dict(updates))
-            if removals:
-                transaction.remove_properties(*removals)
+        """Sets and removes table properties. See the port."""
+        self.edit_table(name, lambda document: document.set_properties(updates, removals))
 
     def set_namespace_properties(
-        self, namespace: tuple[str, ...], updates: Mapping[str, str]
+        self,
+        namespace: tuple[str, ...],
+        updates: Mapping[str, str],
+        removals: Sequence[str] = (),
+        *,
+        expected: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Sets properties on a namespace and creates it when it is not there."""
+        """Sets and removes properties of a namespace. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
         catalog = self._catalog()
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(namespace)
-        catalog.update_namespace_properties(namespace, updates=dict(updates))
+        found = catalog.load_namespace_properties(namespace)
+        for key, value in (expected or {}).items():
+            if found.get(key) != value:
+                raise not_as_expected(".".join(namespace), key, value, found.get(key, "none"))
+        gone = {key for key in removals if key in found}
+        catalog.update_namespace_properties(namespace, removals=gone, updates=dict(updates))
+
+    def move(
+        self,
+        moves: Sequence[TableMove],
+        *,
+        create: Namespaces | None = None,
+        remove: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """Gives tables other names, one by one. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        catalog = self._catalog()
+        for levels, said in (create or {}).items():
+            try:
+                catalog.create_namespace(levels, dict(said))
+            except NamespaceAlreadyExistsError as taken:
+                raise namespace_taken(self.name, levels) from taken
+        for move in moves:
+            self._move(move)
+        for levels in sorted(remove, key=len, reverse=True):
+            try:
+                catalog.drop_namespace(levels)
+            except NoSuchNamespaceError:
+                continue
+            except NamespaceNotEmptyError as left:
+                raise not_empty(self.name, levels, "something that is no Iceberg table") from left
+
+    def _move(self, move: TableMove) -> None:
+        """An edit, then a rename; where the rename fails the edit is taken back."""
+        before: dict[str, str] = {}
+
+        def edit(document: MetadataDocument) -> None:
+            before.clear()
+            before.update(document.state.properties)
+            move.edit(document)
+
+        self.edit_table(move.source, edit)
+        catalog = self._catalog()
+        with suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(move.target.namespace)
+        try:
+            catalog.rename_table(
+                (*move.source.namespace, move.source.name),
+                (*move.target.namespace, move.target.name),
+            )
+        except Exception as failure:
+            after = self._load(move.source).metadata.properties
+            self.set_table_properties(move.source, before, [k for k in after if k not in before])
+            if isinstance(failure, TableAlreadyExistsError):
+                raise name_taken(move.target) from failure
+            raise fate_unknown(move.source, type(failure).__name__) from failure
+
+    def register(
+        self, name: TableName, metadata_location: str, edit: TableEdit | None = None
+    ) -> None:
+        """Puts a metadata file under a name. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        catalog = self._catalog()
+        with suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(name.namespace)
+        with registrable(self._store, name, metadata_location, edit, WallClock()) as location:
+            try:
+                catalog.register_table((*name.namespace, name.name), location)
+            except TableAlreadyExistsError as taken:
+                raise name_taken(name) from taken
+
+    def unregister(self, name: TableName, metadata_location: str) -> bool:
+        """Takes a table out of the catalog if it still stands there. See the port.
+
+        These catalogs can only look before; what moves in between is found again, and kept, by
+        the next observation.
+        """
+        if self.observe_only:
+            raise only_observed(self.name)
+        try:
+            if self.location(name) != metadata_location:
+                return False
+            self._catalog().drop_table((*name.namespace, name.name))
+        except (TableNotFound, NoSuchTableError):
+            return False
+        return True

@@ -1,9 +1,8 @@
 """Reads the file ledger's Iceberg tables with PyIceberg: answers come without starting a JVM."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, LessThan, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import StaticTable
@@ -20,6 +19,9 @@ from meltline.ports import (
     ObjectStore,
     SnapshotKey,
 )
+
+if TYPE_CHECKING:  # slow to import, and commands that only edit a table do without it
+    import pyarrow as pa
 
 
 class IcebergLedgerReader:

@@ -4,31 +4,64 @@ Its rows alone say where every table stands, so that a table which has not moved
 read. The tables are never created here: a catalog that is not there is an error, not an empty one.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-from sqlalchemy import Connection, MetaData, Table, create_engine, delete, insert, select, update
+from sqlalchemy import Connection, Table, create_engine, delete, insert, select, update
 from sqlalchemy.engine import Engine, make_url
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from meltline.adapters.iceberg.sql_rows import (
+    EXISTS,
+    Moved,
+    Moves,
+    Properties,
+    dotted,
+    is_table,
+    reflect,
+    row_of,
+)
+from meltline.adapters.table_edits import (
+    commit_edit,
+    fate_unknown,
+    not_as_expected,
+    only_observed,
+)
+from meltline.adapters.table_moves import (
+    MoveStep,
+    Namespaces,
+    commit_moves,
+    name_taken,
+    registrable,
+)
 from meltline.config import CatalogConfig
-from meltline.domain.clock import WallClock
-from meltline.domain.errors import CatalogUnlistable, MeltlineError, TableNotFound
+from meltline.domain.clock import Clock, WallClock
+from meltline.domain.errors import (
+    CatalogUnlistable,
+    MeltlineError,
+    TableNotFound,
+)
 from meltline.domain.names import TableName
-from meltline.domain.quantities import to_millis
-from meltline.ports import CatalogEntry, CatalogListing, ObjectStore
-
-_DEFAULT_LOG_LENGTH = 100
+from meltline.ports import CatalogEntry, CatalogListing, ObjectStore, TableEdit, TableMove
 
 
 class SqlTables:
-    """A SQL catalog."""
+    """A SQL catalog.
 
-    def __init__(self, config: CatalogConfig, store: ObjectStore) -> None:
+    Args:
+        config: Where it is.
+        store: Where its tables' metadata files are.
+        clock: Gives commits their time. Real even in a sandbox: engines refuse metadata whose
+            commits lie in the future.
+    """
+
+    def __init__(
+        self, config: CatalogConfig, store: ObjectStore, clock: Clock | None = None
+    ) -> None:
         self._config = config
         self._store = store
+        self._clock = clock or WallClock()
         self._engine: Engine | None = None
 
     @property
@@ -41,6 +74,11 @@ class SqlTables:
         """Whether it is read for reachability and never changed."""
         return self._config.observe_only
 
+    def close(self) -> None:
+        """Closes the pooled connections."""
+        if self._engine is not None:
+            self._engine.dispose()
+
     def listing(self) -> CatalogListing:
         """All tables and namespaces, from one read transaction.
 
@@ -49,11 +87,11 @@ class SqlTables:
         """
         try:
             with self._begin() as connection:
-                tables, properties = _reflect(connection)
+                tables, properties = reflect(connection)
                 rows = connection.execute(
                     select(tables).where(tables.c.catalog_name == self._config.catalog_name)
                 ).mappings()
-                entries = [self._entry(row) for row in rows if _is_table(row)]
+                entries = [self._entry(row) for row in rows if is_table(row)]
                 namespaces = self._namespaces(connection, properties)
         except MeltlineError:
             raise
@@ -102,119 +140,161 @@ class SqlTables:
         ).mappings()
         for row in rows:
             found = namespaces.setdefault(tuple(row["namespace"].split(".")), {})
-            if row["property_key"] != "exists":  # the marker that a namespace without any has
+            if row["property_key"] != EXISTS:
                 found[row["property_key"]] = row["property_value"] or ""
         return namespaces
+
+    def location(self, name: TableName) -> str:
+        """Where a table's metadata lies now.
+
+        Raises:
+            TableNotFound: The catalog has no such table.
+        """
+        try:
+            with self._begin() as connection:
+                tables, _ = reflect(connection)
+                rows = connection.execute(select(tables).where(*self._row_of(tables, name)))
+                row = next((row for row in rows.mappings() if is_table(row)), None)
+        except SQLAlchemyError as odd:
+            raise self._unlistable(type(odd).__name__) from odd
+        if row is not None and row["metadata_location"]:
+            return str(row["metadata_location"])
+        raise TableNotFound(
+            f"catalog {self.name} has no table {name}",
+            object=str(name),
+            expected="a table of that name",
+            found="none",
+            next="`meltline storage` lists the tables",
+        )
+
+    def edit_table(self, name: TableName, edit: TableEdit) -> str:
+        """Changes a table's metadata, unknown fields kept, and swaps it in. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        return commit_edit(self, self._store, name, edit, self._clock)
 
     def set_table_properties(
         self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
     ) -> None:
-        """Sets and removes table properties: the metadata document edited, swapped by CAS."""
+        """Sets and removes table properties. See the port."""
+        self.edit_table(name, lambda document: document.set_properties(updates, removals))
 
-        def edit(document: dict[str, Any]) -> None:
-            properties = document.setdefault("properties", {})
-            properties.update(updates)
-            for key in removals:
-                properties.pop(key, None)
-
-        self.edit_metadata(name, edit)
-
-    def edit_metadata(self, name: TableName, edit: Callable[[dict[str, Any]], None]) -> str:
-        """Changes a table's metadata without a JVM; unknown fields are kept.
-
-        Returns:
-            The new metadata file's location.
+    def swap(self, name: TableName, base: str, new: str) -> bool:
+        """Points a table at a new metadata file if it still stands at the base.
 
         Raises:
-            TableNotFound: The catalog has no such table.
-            MeltlineError: Somebody else committed meanwhile, three times in a row.
+            CommitConflict: The database failed, and nobody knows when.
         """
-        for _ in range(3):
-            base = self._location(name)
-            document = json.loads(self._store.read(base))
-            edit(document)
-            _append_to_log(document, base)
-            new = _next_location(base)
-            self._store.write(new, json.dumps(document).encode())
-            if self._swap(name, base, new):
-                return new
-            self._store.delete([new])
-        raise MeltlineError(
-            f"{name} changed each time its metadata was to be swapped",
-            object=str(name),
-            expected="the table to stand still for a moment",
-            found="three commits of others",
-            next="run the command again",
-        )
-
-    def _location(self, name: TableName) -> str:
-        for entry in self.listing().entries:
-            if entry.name == name:
-                return entry.metadata_location
-        raise TableNotFound(
-            f"catalog {self.name} has no table {name}",
-            object=str(name),
-            next="`meltline storage` lists the tables",
-        )
-
-    def _swap(self, name: TableName, base: str, new: str) -> bool:
-        with self._begin() as connection:
-            tables, _ = _reflect(connection)
-            done = connection.execute(
-                update(tables)
-                .where(
-                    tables.c.catalog_name == self._config.catalog_name,
-                    tables.c.table_namespace == ".".join(name.namespace),
-                    tables.c.table_name == name.name,
-                    tables.c.metadata_location == base,
+        try:
+            with self._begin() as connection:
+                tables, _ = reflect(connection)
+                done = connection.execute(
+                    update(tables)
+                    .where(*self._row_of(tables, name), tables.c.metadata_location == base)
+                    .values(metadata_location=new, previous_metadata_location=base)
                 )
-                .values(metadata_location=new, previous_metadata_location=base)
-            )
-            return bool(done.rowcount == 1)
+                return bool(done.rowcount == 1)
+        except SQLAlchemyError as failure:
+            raise fate_unknown(name, type(failure).__name__) from failure
+
+    def move(
+        self,
+        moves: Sequence[TableMove],
+        *,
+        create: Namespaces | None = None,
+        remove: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """Gives tables other names in one transaction. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        commit_moves(self, self._store, moves, create or {}, remove, self._clock)
+
+    def apply(
+        self, steps: Sequence[MoveStep], create: Namespaces, remove: Sequence[tuple[str, ...]]
+    ) -> bool:
+        """Moves rows in one transaction. See `table_moves.Rows`.
+
+        Raises:
+            CommitConflict: The database failed, and nobody knows when.
+        """
+        try:
+            with self._begin() as connection:
+                Moves(connection, self._config.catalog_name, self.name).apply(steps, create, remove)
+        except (Moved, IntegrityError):  # a namespace's row that somebody made meanwhile
+            return False
+        except SQLAlchemyError as failure:
+            subject = steps[0].source if steps else TableName(self.name, (), "")
+            raise fate_unknown(subject, type(failure).__name__) from failure
+        return True
+
+    def register(
+        self, name: TableName, metadata_location: str, edit: TableEdit | None = None
+    ) -> None:
+        """Puts a metadata file under a name. See the port.
+
+        Raises:
+            CommitConflict: The database failed, and nobody knows when.
+        """
+        if self.observe_only:
+            raise only_observed(self.name)
+        with registrable(self._store, name, metadata_location, edit, self._clock) as location:
+            self._insert(name, location)
+
+    def _insert(self, name: TableName, metadata_location: str) -> None:
+        row = {
+            "catalog_name": self._config.catalog_name,
+            "table_namespace": dotted(name.namespace),
+            "table_name": name.name,
+            "metadata_location": metadata_location,
+        }
+        try:
+            with self._begin() as connection:
+                tables, properties = reflect(connection)
+                if "iceberg_type" in tables.c:
+                    row["iceberg_type"] = "TABLE"
+                connection.execute(insert(tables).values(**row))
+                rows = Properties(connection, properties, self._config.catalog_name, name.namespace)
+                rows.put(EXISTS, "true")
+        except IntegrityError as taken:
+            raise name_taken(name) from taken
+        except SQLAlchemyError as failure:
+            raise fate_unknown(name, type(failure).__name__) from failure
+
+    def unregister(self, name: TableName, metadata_location: str) -> bool:
+        """Takes a table's row away if it still stands there. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        with self._begin() as connection:
+            tables, _ = reflect(connection)
+            here = (*self._row_of(tables, name), tables.c.metadata_location == metadata_location)
+            return bool(connection.execute(delete(tables).where(*here)).rowcount == 1)
+
+    def _row_of(self, tables: Table, name: TableName) -> tuple[Any, Any, Any]:
+        return row_of(tables, self._config.catalog_name, name)
 
     def set_namespace_properties(
-        self, namespace: tuple[str, ...], updates: Mapping[str, str]
+        self,
+        namespace: tuple[str, ...],
+        updates: Mapping[str, str],
+        removals: Sequence[str] = (),
+        *,
+        expected: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Sets properties on a namespace and creates it when it is not there."""
-        with self._begin() as connection:
-            _, properties = _reflect(connection)
-            for key, value in {"exists": "true", **updates}.items():
-                row = {
-                    "catalog_name": self._config.catalog_name,
-                    "namespace": ".".join(namespace),
-                    "property_key": key,
-                }
-                connection.execute(
-                    delete(properties).where(
-                        *(properties.c[column] == wanted for column, wanted in row.items())
-                    )
-                )
-                connection.execute(insert(properties).values(**row, property_value=value))
-
-
-def _is_table(row: Mapping[Any, Any]) -> bool:
-    return row.get("iceberg_type") in (None, "", "TABLE")
-
-
-def _reflect(connection: Connection) -> tuple[Table, Table]:
-    metadata = MetaData()
-    return (
-        Table("iceberg_tables", metadata, autoload_with=connection),
-        Table("iceberg_namespace_properties", metadata, autoload_with=connection),
-    )
-
-
-def _append_to_log(document: dict[str, Any], base: str) -> None:
-    log = document.setdefault("metadata-log", [])
-    log.append({"timestamp-ms": document["last-updated-ms"], "metadata-file": base})
-    properties = document.get("properties") or {}
-    length = int(properties.get("write.metadata.previous-versions-max", _DEFAULT_LOG_LENGTH))
-    del log[: max(0, len(log) - max(1, length))]
-    document["last-updated-ms"] = max(document["last-updated-ms"], to_millis(WallClock().now()))
-
-
-def _next_location(base: str) -> str:
-    folder, _, file = base.rpartition("/")
-    version = file.split("-", 1)[0]
-    number = int(version) + 1 if version.isdecimal() else 0
-    return f"{folder}/{number:05d}-{uuid4()}.metadata.json"
+        """Sets and removes properties of a namespace in one transaction. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        wanted = {**dict.fromkeys(removals), **updates}
+        try:
+            with self._begin() as connection:
+                _, properties = reflect(connection)
+                rows = Properties(connection, properties, self._config.catalog_name, namespace)
+                rows.require(expected or {})
+                absent = {key for key, value in (expected or {}).items() if value is None}
+                for key, value in wanted.items():
+                    if key in absent and value is not None:
+                        rows.insert({key: value})  # the primary key tells who came first
+                    else:
+                        rows.put(key, value)
+                rows.put(EXISTS, "true")
+        except IntegrityError as raced:
+            raise not_as_expected(dotted(namespace), ", ".join(wanted), None, "another") from raced

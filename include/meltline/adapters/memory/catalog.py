@@ -6,11 +6,21 @@ from threading import RLock
 from typing import Any
 from uuid import uuid4
 
+from meltline.adapters.table_edits import commit_edit, not_as_expected, only_observed
+from meltline.adapters.table_moves import (
+    MoveStep,
+    Namespaces,
+    commit_moves,
+    name_taken,
+    namespace_taken,
+    not_empty,
+    registrable,
+)
 from meltline.domain.clock import Clock, WallClock
-from meltline.domain.errors import CatalogUnlistable, MeltlineError, TableNotFound
+from meltline.domain.errors import CatalogUnlistable, TableNotFound
 from meltline.domain.names import TableName
 from meltline.domain.quantities import to_millis
-from meltline.ports import CatalogEntry, CatalogListing, ObjectStore
+from meltline.ports import CatalogEntry, CatalogListing, ObjectStore, TableEdit, TableMove
 
 _DEFAULT_LOG_LENGTH = 100
 _ENGINE_DELETES = "write.metadata.delete-after-commit.enabled"
@@ -44,6 +54,7 @@ class MemoryCatalog:
         self._tables: dict[TableName, str] = {}
         self._namespaces: dict[tuple[str, ...], dict[str, str]] = {}
         self._guard = RLock()
+        self._edits = 0
         self.unlistable = ""  # why a part of it cannot be listed, while it cannot
 
     @property
@@ -74,26 +85,104 @@ class MemoryCatalog:
                 namespaces.setdefault(entry.name.namespace[:depth], {})
         return CatalogListing(tuple(entries), namespaces)
 
+    def edit_table(self, name: TableName, edit: TableEdit) -> str:
+        """Changes a table's metadata and swaps it in. See the port."""
+        if self._observe_only:
+            raise only_observed(self._name)
+        return commit_edit(
+            self, self._store, name, edit, self._clock, unique=self._next_edit, pause=_at_once
+        )
+
     def set_table_properties(
         self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
     ) -> None:
-        """Sets and removes table properties in one commit."""
-        while True:
-            base = self.location(name)
-            document = json.loads(self._store.read(base))
-            properties = document.setdefault("properties", {})
-            properties.update(updates)
-            for key in removals:
-                properties.pop(key, None)
-            if self.commit(name, base, document) is not None:
-                return
+        """Sets and removes table properties. See the port."""
+        self.edit_table(name, lambda document: document.set_properties(updates, removals))
+
+    def swap(self, name: TableName, base: str, new: str) -> bool:
+        """Points a table at a new metadata file if it still stands at the base."""
+        with self._guard:
+            if self._tables.get(name) != base:
+                return False
+            self._tables[name] = new
+            return True
+
+    def _next_edit(self) -> str:
+        # Unlike `new_id`, never the same twice: a loser must not take the winner's file away.
+        with self._guard:
+            self._edits += 1
+            return f"edit-{self._edits}"
 
     def set_namespace_properties(
-        self, namespace: tuple[str, ...], updates: Mapping[str, str]
+        self,
+        namespace: tuple[str, ...],
+        updates: Mapping[str, str],
+        removals: Sequence[str] = (),
+        *,
+        expected: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Sets properties on a namespace and creates it when it is not there."""
+        """Sets and removes properties of a namespace. See the port."""
+        if self._observe_only:
+            raise only_observed(self._name)
         with self._guard:
-            self._namespaces.setdefault(namespace, {}).update(updates)
+            before = self._namespaces.get(namespace, {})
+            for key, value in (expected or {}).items():
+                if before.get(key) != value:
+                    found = before.get(key, "none")
+                    raise not_as_expected(".".join(namespace), key, value, found)
+            kept = {key: value for key, value in before.items() if key not in removals}
+            self._namespaces[namespace] = {**kept, **updates}
+
+    def move(
+        self,
+        moves: Sequence[TableMove],
+        *,
+        create: Namespaces | None = None,
+        remove: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """Gives tables other names, all or none. See the port."""
+        if self._observe_only:
+            raise only_observed(self._name)
+        commit_moves(
+            self, self._store, moves, create or {}, remove, self._clock,
+            unique=self._next_edit, pause=_at_once,
+        )  # fmt: skip
+
+    def apply(
+        self, steps: Sequence[MoveStep], create: Namespaces, remove: Sequence[tuple[str, ...]]
+    ) -> bool:
+        """All of some moves at once. See `table_moves.Rows`."""
+        with self._guard:
+            tables = dict(self._tables)
+            for step in steps:
+                if tables.get(step.source) != step.base:
+                    return False
+                del tables[step.source]
+            for step in steps:
+                if step.target in tables:
+                    raise name_taken(step.target)
+                tables[step.target] = step.new
+            for levels in create:
+                if levels in self._namespaces:
+                    raise namespace_taken(self._name, levels)
+            namespaces = {k: v for k, v in self._namespaces.items() if k not in remove}
+            for levels in remove:
+                within = [n for n in tables if n.namespace[: len(levels)] == levels]
+                if within:
+                    raise not_empty(self._name, levels, str(within[0]))
+            self._tables = tables
+            self._namespaces = namespaces | {k: dict(v) for k, v in create.items()}
+            return True
+
+    def unregister(self, name: TableName, metadata_location: str) -> bool:
+        """Takes a table out of the catalog if it still stands there. See the port."""
+        if self._observe_only:
+            raise only_observed(self._name)
+        with self._guard:
+            if self._tables.get(name) != metadata_location:
+                return False
+            del self._tables[name]
+            return True
 
     # --- what engines do ---------------------------------------------------------------------
 
@@ -101,19 +190,26 @@ class MemoryCatalog:
         """Where a table's metadata lies now. Raises TableNotFound."""
         with self._guard:
             if name not in self._tables:
-                raise TableNotFound(f"catalog {self._name} has no table {name}", object=str(name))
+                raise TableNotFound(
+                    f"catalog {self._name} has no table {name}",
+                    object=str(name),
+                    expected="a table of that name",
+                    found="none",
+                    next="`meltline storage` lists the tables",
+                )
             return self._tables[name]
 
-    def register(self, name: TableName, metadata_location: str) -> None:
-        """Puts an existing metadata file under a name.
-
-        Raises:
-            MeltlineError: The name is taken.
-        """
-        with self._guard:
+    def register(
+        self, name: TableName, metadata_location: str, edit: TableEdit | None = None
+    ) -> None:
+        """Puts an existing metadata file under a name. See the port."""
+        with (
+            self._guard,
+            registrable(self._store, name, metadata_location, edit, self._clock) as location,
+        ):
             if name in self._tables:
-                raise MeltlineError(f"{name} exists already", object=str(name))
-            self._tables[name] = metadata_location
+                raise name_taken(name)
+            self._tables[name] = location
 
     def drop(self, name: TableName) -> str:
         """Takes a table out of the catalog and leaves its files. Returns its last metadata."""
@@ -158,3 +254,7 @@ def _next_location(base: str, unique: str) -> str:
     version = file.split("-", 1)[0]
     number = int(version) + 1 if version.isdecimal() else 0
     return f"{folder}/{number:05d}-{unique}.metadata.json"
+
+
+def _at_once(seconds: float) -> None:
+    """Does not wait: nobody else works between two attempts here."""

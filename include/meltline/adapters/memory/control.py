@@ -1,12 +1,12 @@
 """The control ledger in memory, for tests and dry runs. One object is one database."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from threading import RLock
 
+from meltline.adapters.memory.journal import MemoryJournal
 from meltline.adapters.sql_ledger import refusals
 from meltline.adapters.sql_ledger.holding import Holding, hold
 from meltline.domain.clock import Clock, WallClock
@@ -16,15 +16,13 @@ from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
 from meltline.domain.plan import Plan, PlanState
 from meltline.domain.quantities import format_instant, from_millis
-from meltline.domain.storage import StorageRow
 from meltline.ports import (
     Approval,
-    AuditEntry,
     KnownTable,
     Lease,
     Lock,
-    RunRecord,
-    StopSwitch,
+    MetadataDocument,
+    WantedBack,
 )
 
 _LONG_AGO = from_millis(0)
@@ -45,7 +43,7 @@ class _Batch:
     paths: dict[str, None] = field(default_factory=dict)
 
 
-class MemoryControlLedger:
+class MemoryControlLedger(MemoryJournal):
     """`ports.ControlLedger` in this process's memory, safe for its threads.
 
     `database` stands for the database's clock; `lease_time` is real time in seconds.
@@ -58,27 +56,23 @@ class MemoryControlLedger:
         database: Clock | None = None,
         lease_time: Callable[[], float] = time.time,
     ) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self._database = database or WallClock()
         self._lease_time = lease_time
-        self._guard = RLock()
-        self._prepared = False
-        self._newest: datetime | None = None
         self._generation = 0
         self._tables: dict[tuple[str, TableName], KnownTable] = {}
         self._ownerships: set[Ownership] = set()
         self._sharing: set[tuple[str, str]] = set()
         self._sightings: dict[str, dict[int, Sighting]] = {}
         self._leases: dict[str, Lease] = {}
+        self._policies: dict[str, dict[str, str]] = {}
+        self._documents: dict[str, MetadataDocument] = {}
+        self._wanted: dict[str, WantedBack] = {}
         self._plans: dict[str, Plan] = {}
         self._results: dict[str, GateResult] = {}
         self._approvals: dict[tuple[str, str], Approval] = {}
         self._batches: dict[tuple[str, int], _Batch] = {}
         self._locks: dict[str, _LockRow] = {}
-        self._runs: dict[str, RunRecord] = {}
-        self._stop: StopSwitch | None = None
-        self._audit: list[AuditEntry] = []
-        self._storage: dict[str, dict[str, StorageRow]] = {}
 
     def prepare(self) -> None:
         self._prepared = True
@@ -101,20 +95,6 @@ class MemoryControlLedger:
     def database_now(self) -> datetime:
         with self._reading():
             return self._database.now()
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        with self._guard:
-            if not self._prepared:
-                raise refusals.not_prepared("memory")
-            yield
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with self._reading():
-            yield
-            now = self._clock.now()
-            self._newest = now if self._newest is None else max(self._newest, now)
 
     # objects
 
@@ -160,6 +140,39 @@ class MemoryControlLedger:
     def save_lease(self, lease: Lease) -> None:
         with self._writing():
             self._leases[lease.id] = lease
+
+    def policies(self) -> Mapping[str, Mapping[str, str]]:
+        with self._reading():
+            return {name: dict(found) for name, found in self._policies.items() if found}
+
+    def save_policies(self, policies: Mapping[str, Mapping[str, str | None]]) -> None:
+        with self._writing():
+            for name, found in policies.items():
+                known = {**self._policies.get(name, {}), **found}
+                self._policies[name] = {k: v for k, v in known.items() if v is not None}
+
+    def metadata_documents(self, locations: Sequence[str]) -> Mapping[str, MetadataDocument]:
+        with self._reading():
+            return {at: self._documents[at] for at in locations if at in self._documents}
+
+    def save_metadata_documents(
+        self, documents: Sequence[MetadataDocument], current: Collection[str]
+    ) -> None:
+        with self._writing():
+            known = self._documents | {document.location: document for document in documents}
+            self._documents = {at: found for at, found in known.items() if at in set(current)}
+
+    def wanted_back(self) -> Sequence[WantedBack]:
+        with self._reading():
+            return [self._wanted[id] for id in sorted(self._wanted)]
+
+    def add_wanted_back(self, wanted: WantedBack) -> None:
+        with self._writing():
+            self._wanted[wanted.id] = wanted
+
+    def settle_wanted_back(self, ids: Sequence[str]) -> None:
+        with self._writing():
+            self._wanted = {id: row for id, row in self._wanted.items() if id not in ids}
 
     # plans and gates
 
@@ -323,49 +336,3 @@ class MemoryControlLedger:
 
     def _real_now(self) -> datetime:
         return from_millis(int(self._lease_time() * 1000))
-
-    # runs, switch, audit, storage
-
-    def start_run(self, run: RunRecord) -> None:
-        with self._writing():
-            self._runs.setdefault(run.id, run)
-
-    def finish_run(self, run: RunRecord) -> None:
-        with self._writing():
-            started = self._runs.get(run.id, run)
-            self._runs[run.id] = replace(started, ended_at=run.ended_at, summary=run.summary)
-
-    def runs(self, limit: int) -> Sequence[RunRecord]:
-        with self._reading():
-            newest = sorted(reversed(self._runs.values()), key=lambda r: r.started_at, reverse=True)
-            return newest[:limit]
-
-    def stopped(self) -> StopSwitch | None:
-        with self._reading():
-            return self._stop
-
-    def set_stop(self, switch: StopSwitch | None) -> None:
-        with self._writing():
-            self._stop = switch
-
-    def add_audit(self, entry: AuditEntry) -> None:
-        with self._writing():
-            self._audit.append(entry)
-
-    def audit(self, object: str = "", since: datetime | None = None) -> Sequence[AuditEntry]:
-        with self._reading():
-            found = [
-                entry
-                for entry in self._audit
-                if object in ("", entry.object) and (since is None or entry.at >= since)
-            ]
-        return sorted(found, key=lambda entry: entry.at)
-
-    def save_storage(self, day: str, rows: Sequence[StorageRow]) -> None:
-        with self._writing():
-            self._storage.setdefault(day, {}).update({row.table_uuid: row for row in rows})
-
-    def storage(self, day: str) -> Sequence[StorageRow]:
-        with self._reading():
-            rows = self._storage.get(day, {}).values()
-            return sorted(rows, key=lambda row: (row.table, row.table_uuid))

@@ -34,11 +34,6 @@ class MemoryListing:
         """How many files a sweep looks at."""
         return len(self.found)
 
-    @property
-    def bytes(self) -> int:
-        """Their size."""
-        return sum(file.bytes or 0 for file in self.found)
-
     def strays(self) -> Sequence[Stray]:
         """Those that nothing in the file ledger keeps now."""
         contents = self.ledger.contents()

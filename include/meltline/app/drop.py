@@ -1,0 +1,320 @@
+"""Drop and rename: a registration moves, nothing of a table is copied or deleted (TT-40 to TT-53).
+
+A dropped table stays registered under its UUID in `meltline_dropped`, so that its files stay
+referenced for every tool that reads the catalog. When its frozen retention has ended, the chain
+lets it go (`app/letting_go.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from secrets import token_hex
+
+from meltline.app.dropped import dropped_place
+from meltline.app.edits import audit
+from meltline.app.metadata import load_states
+from meltline.app.objects import find_object, load_table, require_changeable
+from meltline.app.services import Ledgers
+from meltline.app.tables import levels_around, observed_table, remembered, retention_of
+from meltline.app.wanted import group_locks
+from meltline.domain.document import MetadataDocument
+from meltline.domain.drops import KEYS, Drop
+from meltline.domain.errors import NameConflict, NamespaceNotFound, TableNotFound, UsageInvalid
+from meltline.domain.names import TableName, split_name
+from meltline.domain.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
+from meltline.domain.plan import PlanState
+from meltline.domain.policy import Retention, effective_retention
+from meltline.domain.quantities import format_instant
+from meltline.domain.table import TableState
+from meltline.ports import CatalogListing, TableEdit, TableMove
+
+
+@dataclass(frozen=True)
+class DropDone:
+    """What a drop does.
+
+    Attributes:
+        drop: The facts that the object carries from now on.
+        tables: The tables that go with it, by the names they had.
+    """
+
+    drop: Drop
+    tables: tuple[TableName, ...]
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """An object under its new name, and how many tables that moved."""
+
+    before: ObjectName
+    after: ObjectName
+    tables: int
+
+
+def drop(
+    ledgers: Ledgers, text: str, kind: ObjectKind | None = None, *, dry_run: bool = False
+) -> DropDone:
+    """Drops a table, a schema or a database with all that is in it; `undrop` brings it back.
+
+    The tables of a container take the container's retention, shorter or longer than their own
+    (TT-24); what was dropped before keeps its own (TT-25).
+
+    Raises:
+        TableNotFound: There is no such object, or, NamespaceNotFound, no such namespace.
+        CatalogReadOnly: It cannot be changed from here.
+        ObjectDropped: It has been dropped already.
+        MetadataUnreadable: One of its tables cannot be read.
+        NamespaceNotEmpty: The container holds a view, or something was made in it meanwhile.
+        LockHeld: A run works on one of its tables.
+        CommitConflict: Others committed first each time.
+    """
+    name = find_object(ledgers, text, kind)
+    catalog = require_changeable(ledgers, name)
+    listing = catalog.listing()
+    states = _tables_of(ledgers, name, listing)
+    _require_not_ledger(ledgers, name)
+    retention = _retention(ledgers, name, states, listing)
+    fact = Drop(
+        object=name,
+        at=ledgers.clock.now(),
+        retention_days=retention.days,
+        failsafe_days=retention.failsafe // timedelta(hours=24),
+        batch=token_hex(6),
+        who=ledgers.who,
+    )
+    done = DropDone(fact, tuple(state.name for state in states))
+    if dry_run:
+        return done
+    within = [] if name.table else [n for n in listing.namespaces if _is_in(n, name.namespace)]
+    stones: dict[tuple[str, ...], dict[str, str]] = {
+        (DROPPED_NAMESPACE, f"{fact.batch}-{number}"): {
+            **listing.namespaces[levels],
+            **replace(fact, object=ObjectName(name.catalog, levels)).written(),
+        }
+        for number, levels in enumerate(sorted(within))
+    }
+    with group_locks(ledgers, busy(ledgers, name, states), f"drop {name}"):
+        places = _places(states, listing, fact)
+        moves = [TableMove(s.name, places[s.name], _mark(s, fact)) for s in states]
+        catalog.move(moves, create=stones, remove=within)
+    _audit_drop(ledgers, done)
+    return done
+
+
+def _audit_drop(ledgers: Ledgers, done: DropDone) -> None:
+    fact = done.drop
+    until = format_instant(fact.ends_at) if fact.ends_at else "for ever"
+    detail = f"batch {fact.batch}: {len(done.tables)} tables, restorable until {until}"
+    audit(ledgers, "drop", str(fact.object), detail=detail)
+    if not fact.object.table:
+        for table in done.tables:
+            audit(ledgers, "drop", str(table), detail=f"batch {fact.batch}: with {fact.object}")
+
+
+def _tables_of(ledgers: Ledgers, name: ObjectName, listing: CatalogListing) -> list[TableState]:
+    if name.table:
+        return [load_table(ledgers, name.table_name)]
+    entries = [entry for entry in listing.entries if name.covers(entry.name)]
+    states: list[TableState] = []
+    for state in load_states(ledgers.store, entries).values():
+        if not isinstance(state, TableState):
+            raise state
+        states.append(state)
+    return states
+
+
+def _require_not_ledger(ledgers: Ledgers, name: ObjectName) -> None:
+    ledger = ObjectName(ledgers.config.hot, (ledgers.config.ledger_namespace,))
+    if not name.table and name.covers(TableName(ledger.catalog, ledger.namespace, "-")):
+        require_changeable(ledgers, ledger)
+
+
+def _is_in(levels: tuple[str, ...], outer: tuple[str, ...]) -> bool:
+    return levels[: len(outer)] == outer
+
+
+def _retention(
+    ledgers: Ledgers, name: ObjectName, states: Sequence[TableState], listing: CatalogListing
+) -> Retention:
+    policies = ledgers.control.policies()
+    if name.table:
+        return retention_of(ledgers, observed_table(ledgers, states[0], listing), policies)
+    around = levels_around(ledgers, name, listing)
+    known = remembered(policies, around, str(name))
+    return effective_retention(ledgers.config.account, around, known)
+
+
+def busy(ledgers: Ledgers, name: ObjectName, states: Sequence[TableState]) -> set[str]:
+    """Tables to lock. Of a container, those that a run is about to change: not thousands."""
+    uuids = {state.uuid for state in states}
+    if name.table:
+        return uuids
+    begun = ledgers.control.plans(states=[PlanState.PASSED, PlanState.APPLYING])
+    return uuids & {plan.table_uuid for plan in begun}
+
+
+def _places(
+    states: Sequence[TableState], listing: CatalogListing, fact: Drop
+) -> dict[TableName, TableName]:
+    """Where each table will stand. Of one that is registered twice, both may be dropped."""
+    taken = {entry.name for entry in listing.entries}
+    places: dict[TableName, TableName] = {}
+    for number, state in enumerate(states):
+        place = dropped_place(state.uuid, state.name.catalog)
+        if place in taken:
+            place = replace(place, name=f"{place.name}-{fact.batch}-{number}")
+        taken.add(place)
+        places[state.name] = place
+    return places
+
+
+def _mark(seen: TableState, fact: Drop) -> TableEdit:
+    own = ObjectName(seen.name.catalog, seen.name.namespace, seen.name.name)
+    written = replace(fact, object=own).written()
+    return same_table(seen, lambda document: document.set_properties(written))
+
+
+def same_table(seen: TableState, edit: Callable[[MetadataDocument], None]) -> TableEdit:
+    """An edit of the table that was looked at, and of no other that took its name since."""
+
+    def guarded(document: MetadataDocument) -> None:
+        if document.state.uuid != seen.uuid:
+            raise TableNotFound(
+                f"{seen.name} has been replaced by another table",
+                object=str(seen.name),
+                expected=f"the table {seen.uuid}",
+                found=f"the table {document.state.uuid}",
+                next="look at it, and run the command again if it is still wanted",
+            )
+        edit(document)
+
+    return guarded
+
+
+def unmarked(seen: TableState) -> TableEdit:
+    """Takes the facts of a drop off the table again."""
+    return same_table(seen, lambda document: document.set_properties({}, KEYS))
+
+
+# --- rename ---------------------------------------------------------------------------------------
+
+
+def rename(
+    ledgers: Ledgers,
+    old: str,
+    new: str,
+    kind: ObjectKind | None = None,
+    *,
+    dry_run: bool = False,
+) -> Renamed:
+    """Gives a table, schema or database another name in its catalog; it stays what it is (TT-44).
+
+    Args:
+        ledgers: Where it is.
+        old: Its name.
+        new: Its new name, in full; it may lead into another namespace that is there.
+        kind: What the old name stands for, where it could be two things.
+        dry_run: Check everything and change nothing.
+
+    Raises:
+        TableNotFound: There is no such object.
+        NamespaceNotFound: The new name leads into a namespace that is not there.
+        NameConflict: The new name is taken.
+        UsageInvalid: It is no name, or in another catalog.
+        CatalogReadOnly: It cannot be changed from here.
+        LockHeld: A run works on one of its tables.
+    """
+    name = find_object(ledgers, old, kind)
+    catalog = require_changeable(ledgers, name)
+    _require_not_ledger(ledgers, name)
+    target = _target(name, new)
+    require_changeable(ledgers, target)
+    listing = catalog.listing()
+    require_free(target, listing)
+    _require_outer(target, listing)
+    states = _tables_of(ledgers, name, listing)
+    within = [] if name.table else [n for n in listing.namespaces if _is_in(n, name.namespace)]
+    done = Renamed(name, target, len(states))
+    if dry_run:
+        return done
+
+    def moved(levels: tuple[str, ...]) -> tuple[str, ...]:
+        return target.namespace + levels[len(name.namespace) :]
+
+    moves = [
+        TableMove(
+            state.name,
+            TableName(target.catalog, moved(state.name.namespace), target.table or state.name.name),
+            same_table(state, lambda document: None),
+        )
+        for state in states
+    ]
+    with group_locks(ledgers, busy(ledgers, name, states), f"rename {name}"):
+        create = {moved(levels): listing.namespaces[levels] for levels in within}
+        catalog.move(moves, create=create, remove=within)
+    audit(ledgers, "rename", str(name), detail=f"to {target}")
+    audit(ledgers, "rename", str(target), detail=f"from {name}")
+    return done
+
+
+def _target(name: ObjectName, text: str) -> ObjectName:
+    try:
+        parts = split_name(text)
+    except ValueError as odd:
+        raise _bad_target(name, text, str(odd)) from odd
+    if parts[0] != name.catalog or len(parts) < (3 if name.table else 2):
+        raise _bad_target(name, text, "another catalog, or too few parts")
+    if not name.table and _is_in(parts[1:], name.namespace) and parts[1:] != name.namespace:
+        raise _bad_target(name, text, "a name inside itself")
+    if name.table:
+        return ObjectName(name.catalog, parts[1:-1], parts[-1])
+    return ObjectName(name.catalog, parts[1:])
+
+
+def _bad_target(name: ObjectName, text: str, found: str) -> UsageInvalid:
+    return UsageInvalid(
+        f"{name} cannot be renamed to {text}",
+        object=text,
+        expected=f"a full name in catalog {name.catalog}",
+        found=found,
+        next="write the new name in full, odd parts in backticks",
+    )
+
+
+def _require_outer(target: ObjectName, listing: CatalogListing) -> None:
+    outer = target.namespace if target.table else target.namespace[:-1]
+    if outer and outer not in listing.namespaces:
+        where = ObjectName(target.catalog, outer)
+        raise NamespaceNotFound(
+            f"there is no {where.kind} {where}",
+            object=str(where),
+            expected="a namespace that is there",
+            found="none of that name",
+            next="create it with an engine, or correct the new name",
+        )
+
+
+def require_free(name: ObjectName, listing: CatalogListing) -> None:
+    """Refuses a name that something has.
+
+    Raises:
+        NameConflict: It is taken; says how to free it.
+    """
+    if name.table:
+        taken = any(entry.name == name.table_name for entry in listing.entries)
+    else:
+        taken = name.namespace in listing.namespaces
+    if taken:
+        kind = name.kind
+        raise NameConflict(
+            f"a {kind} {name} is there already",
+            object=str(name),
+            expected="a free name",
+            found=f"a {kind} of that name",
+            next=f"give that one another name first: `meltline rename {name} NEW`",
+        )
+
+
+def at_moment(state: TableState) -> datetime:
+    """What orders two drops of the same moment: the commit that recorded each."""
+    return state.last_updated

@@ -1,0 +1,130 @@
+"""What has been dropped: tables and namespaces that stand in `meltline_dropped`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.metadata import load_states
+from meltline.app.services import Ledgers
+from meltline.domain.drops import Drop, is_dropped_name, read_drop, without_drop
+from meltline.domain.errors import (
+    ContainerDropped,
+    NotDropped,
+    OutsideRetention,
+)
+from meltline.domain.names import TableName
+from meltline.domain.objects import DROPPED_NAMESPACE, ObjectName
+from meltline.domain.quantities import format_instant
+from meltline.domain.table import TableState
+from meltline.ports import CatalogListing
+
+
+@dataclass(frozen=True)
+class DroppedTable:
+    """A dropped table, and the facts of its drop."""
+
+    state: TableState
+    drop: Drop
+
+
+@dataclass(frozen=True)
+class DroppedNamespace:
+    """A dropped schema or database.
+
+    Attributes:
+        stands: The namespace that remembers it.
+        properties: Its own, as they were.
+    """
+
+    stands: tuple[str, ...]
+    drop: Drop
+    properties: Mapping[str, str]
+
+
+def dropped_tables(ledgers: Ledgers, listing: CatalogListing) -> list[DroppedTable]:
+    """The dropped tables of a catalog that can be read and say what they were."""
+    entries = [entry for entry in listing.entries if is_dropped_name(entry.name.namespace)]
+    tables: list[DroppedTable] = []
+    for entry, state in load_states(ledgers.store, entries).items():
+        if isinstance(state, TableState):
+            drop = read_drop(entry.name.catalog, state.properties)
+            if drop is not None and drop.object.table:
+                tables.append(DroppedTable(state, drop))
+    return tables
+
+
+def dropped_namespaces(catalog: str, listing: CatalogListing) -> list[DroppedNamespace]:
+    """The dropped schemas and databases of a catalog."""
+    found = []
+    for stands, said in listing.namespaces.items():
+        drop = read_drop(catalog, said) if is_dropped_name(stands) else None
+        if drop is not None and not drop.object.table:
+            found.append(DroppedNamespace(stands, drop, without_drop(said)))
+    return found
+
+
+def dropped_place(uuid: str, catalog: str) -> TableName:
+    """Where a dropped table stands: under its UUID, in the namespace of the dropped ones."""
+    return TableName(catalog, (DROPPED_NAMESPACE,), uuid.replace("/", "_"))
+
+
+def newest(name: ObjectName, drops: Iterable[tuple[Drop, datetime]], now: datetime) -> Drop:
+    """The version that an undrop brings back: the one that was dropped last (TT-43).
+
+    Args:
+        name: The object.
+        drops: Drops of the catalog, each with a time that orders drops of the same moment.
+        now: Wall clock.
+
+    Raises:
+        NotDropped: No object of that name and kind has been dropped.
+        OutsideRetention: Each has been, for longer than its retention (TT-45, TT-46).
+    """
+    versions = sorted(
+        ((drop.at, order, drop.batch, drop) for drop, order in drops if drop.object == name),
+        key=lambda version: version[:3],
+        reverse=True,
+    )
+    if not versions:
+        raise NotDropped(
+            f"no {name.kind} {name} has been dropped",
+            object=str(name),
+            expected=f"a dropped {name.kind} of that name",
+            found="none among the dropped ones",
+            next="`meltline history` lists what can be brought back; what an engine has dropped "
+            "is noticed by the next observation: `meltline observe`",
+        )
+    for *_, drop in versions:
+        if drop.is_restorable(now):
+            return drop
+    last = versions[0][3]
+    raise OutsideRetention(
+        f"{name} cannot be brought back any more",
+        object=str(name),
+        expected=f"an undrop within {last.retention_days} days of the drop",
+        found=f"dropped at {format_instant(last.at)}",
+        next="`meltline recover` may find its files in failsafe, best effort",
+    )
+
+
+def require_container(
+    name: ObjectName, listing: CatalogListing, namespaces: Sequence[DroppedNamespace], now: datetime
+) -> None:
+    """Refuses to bring back what stood in a schema or database that is dropped itself.
+
+    Raises:
+        ContainerDropped: Undrop that one first (TT-53).
+    """
+    outer = name.namespace if name.table else name.namespace[:-1]
+    for depth in range(1, len(outer) + 1):
+        level = ObjectName(name.catalog, outer[:depth])
+        if level.namespace in listing.namespaces:
+            continue
+        if any(n.drop.object == level and n.drop.is_restorable(now) for n in namespaces):
+            raise ContainerDropped(
+                f"{level}, in which {name} stood, has been dropped",
+                object=str(name),
+                expected=f"a {level.kind} {level}",
+                found="a dropped one",
+                next=f"`meltline undrop {level} --kind {level.kind}`",
+            )

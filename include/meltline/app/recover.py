@@ -1,0 +1,306 @@
+"""Recover: what waits in failsafe, as a new table, best effort (ML-5, ML-25).
+
+Failsafe is no backup. A snapshot's files lie there until they are purged, and the metadata file
+that its expiration replaced still describes it. Recovering writes new metadata for that one
+snapshot, under a new name and a new UUID; nothing is copied, and what is gone stays gone.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from meltline.app.drop import require_free
+from meltline.app.dropped import dropped_tables
+from meltline.app.edits import audit
+from meltline.app.metadata import at_once, load_state
+from meltline.app.objects import catalog_of, parse_table_name, require_changeable
+from meltline.app.services import Ledgers
+from meltline.app.undrop import as_wanted
+from meltline.app.wanted import files_of, snapshot_kept
+from meltline.domain.document import parse_json
+from meltline.domain.drops import KEYS
+from meltline.domain.errors import (
+    MeltlineError,
+    NamespaceNotFound,
+    RecoveryImpossible,
+    UsageInvalid,
+)
+from meltline.domain.names import TableName
+from meltline.domain.objects import ObjectName
+from meltline.domain.plan import Plan, PlanKind, PlanState
+from meltline.domain.policy import HOLD
+from meltline.domain.quantities import to_millis
+from meltline.domain.table import MAIN, Snapshot, TableState
+
+_GC = "gc.enabled"
+_GC_BEFORE = "meltline.gc-enabled-before"
+_PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path",
+          "write.folder-storage.path")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What could be recovered.
+
+    Attributes:
+        source: The table that the snapshot was of, and its UUID.
+        table: The new one.
+        found: How many files of the snapshot are there.
+        missing: Those that are gone; reads that need one of them fail.
+    """
+
+    source: TableName
+    source_uuid: str
+    snapshot: Snapshot
+    table: TableName
+    found: int
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Description:
+    """A metadata file that still describes a snapshot."""
+
+    state: TableState
+    snapshot: Snapshot
+
+
+def recover(
+    ledgers: Ledgers,
+    text: str,
+    target: str,
+    *,
+    reason: str,
+    snapshot_id: int | None = None,
+    dry_run: bool = False,
+) -> Recovered:
+    """Makes a new table of a snapshot that has expired, and cancels its files' departures.
+
+    Args:
+        ledgers: Where it was.
+        text: The table, by a name that it has or had.
+        target: The new table's name.
+        reason: Why, for the audit.
+        snapshot_id: Which snapshot; None for the newest that has expired.
+        dry_run: Look, and change nothing.
+
+    Raises:
+        UsageInvalid: No reason, or a snapshot that has not expired.
+        RecoveryImpossible: Nothing describes such a snapshot any more, or one of its lists is gone.
+        NameConflict: The new name is taken.
+        FilesClaimed: A purge has begun to delete files of it.
+        LockHeld: A run works on the table.
+    """
+    source, new = parse_table_name(text), parse_table_name(target)
+    if not reason.strip():
+        raise _usage("a recovery needs a reason", "--reason", "why", "nothing", "say why")
+    name = ObjectName(new.catalog, new.namespace, new.name)
+    catalog = require_changeable(ledgers, name)
+    listing = catalog.listing()
+    require_free(name, listing)
+    if new.namespace not in listing.namespaces:
+        raise NamespaceNotFound(
+            f"there is no namespace for {new}",
+            object=str(new),
+            expected="a namespace that is there",
+            found="none of that name",
+            next="create it with an engine, or choose another name",
+        )
+    found = _describe(ledgers, source, snapshot_id)
+    uuid, snapshot = found.state.uuid, found.snapshot
+    kept = snapshot_kept(ledgers, uuid, snapshot, f"recover {source}")
+    with nullcontext() if dry_run else kept:
+        there, missing = _look_for_files(ledgers, found)
+        done = Recovered(source, uuid, snapshot, new, there, missing)
+        if dry_run:
+            return done
+        at = _write(ledgers, found, done)
+        try:
+            catalog.register(new, at)
+        except MeltlineError:
+            ledgers.store.delete([at])
+            raise
+    detail = f"snapshot {snapshot.snapshot_id} as {new}: {there} files found"
+    gone = "\n".join(missing[:100])
+    detail += f", {len(missing)} missing:\n{gone}" if missing else ", none missing"
+    audit(ledgers, "recover", str(source), reason.strip(), detail)
+    audit(ledgers, "recover", str(new), reason.strip(), f"from {source}@{snapshot.snapshot_id}")
+    return done
+
+
+def _usage(message: str, object: str, expected: str, found: str, next: str) -> UsageInvalid:
+    return UsageInvalid(message, object=object, expected=expected, found=found, next=next)
+
+
+# --- what still describes the snapshot ------------------------------------------------------------
+
+
+def _describe(ledgers: Ledgers, name: TableName, snapshot_id: int | None) -> _Description:
+    """The newest metadata file that describes the snapshot, of any table that had the name."""
+    uuids = _uuids(ledgers, name)
+    _require_expired(ledgers, uuids, snapshot_id)
+    plans = [p for uuid in uuids for p in _expirations(ledgers, uuid)]
+    for plan in sorted(plans, key=lambda plan: plan.created_at, reverse=True):
+        if snapshot_id is not None and snapshot_id not in plan.snapshots:
+            continue
+        state = _load(ledgers, name, plan)
+        if state is None:
+            continue
+        ids = set(plan.snapshots) & state.snapshots.keys()
+        head = state.refs.get(MAIN)
+        if snapshot_id in ids:
+            return _Description(state, state.snapshots[snapshot_id])
+        if snapshot_id is None and head and head.snapshot_id in ids:
+            return _Description(state, state.snapshots[head.snapshot_id])
+        if snapshot_id is None and ids:
+            newest = max(ids, key=lambda one: (state.snapshots[one].committed_at, one))
+            return _Description(state, state.snapshots[newest])
+    raise RecoveryImpossible(
+        f"nothing describes {_subject(name, snapshot_id)} any more",
+        object=_subject(name, snapshot_id),
+        expected="a snapshot that Meltline has expired and that waits in failsafe",
+        found="no such table is known" if not uuids else "no metadata file that has it",
+        next="`meltline storage` and `meltline explain` show what is there",
+    )
+
+
+def _subject(name: TableName, snapshot_id: int | None) -> str:
+    return str(name) if snapshot_id is None else f"{name}@{snapshot_id}"
+
+
+def _uuids(ledgers: Ledgers, name: TableName) -> list[str]:
+    """Every table that has, or had, the name."""
+    known = {table.uuid for table in ledgers.control.tables() if table.name == name}
+    listing = catalog_of(ledgers, name.catalog, str(name)).listing()
+    dropped = dropped_tables(ledgers, listing)
+    known |= {t.state.uuid for t in dropped if t.drop.object.table_name == name}
+    return sorted(known)
+
+
+def _require_expired(ledgers: Ledgers, uuids: Sequence[str], snapshot_id: int | None) -> None:
+    """Refuses a snapshot that a table still has: there are better ways to it."""
+    for catalog in ledgers.catalogs.values():
+        if snapshot_id is None:
+            return
+        for table in ledgers.control.tables():
+            if table.uuid not in uuids or table.name.catalog != catalog.name:
+                continue
+            try:
+                at = catalog.location(table.name)
+                state = load_state(ledgers.store, table.name, at)
+            except MeltlineError:
+                continue
+            if state.uuid == table.uuid and snapshot_id in state.snapshots:
+                raise _usage(
+                    f"snapshot {snapshot_id} has not expired",
+                    str(table.name),
+                    "a snapshot that is in failsafe",
+                    f"one that {table.name} still has",
+                    "`meltline branch`, `meltline tag` and `meltline rollback` reach it; of a "
+                    "dropped table `meltline undrop`",
+                )
+
+
+def _expirations(ledgers: Ledgers, uuid: str) -> list[Plan]:
+    states = [PlanState.APPLIED, PlanState.APPLYING]
+    plans = ledgers.control.plans(table_uuid=uuid, states=states)
+    return [plan for plan in plans if plan.kind is PlanKind.EXPIRE and plan.snapshots]
+
+
+def _load(ledgers: Ledgers, name: TableName, plan: Plan) -> TableState | None:
+    """The table as it was before an expiration, if that metadata file is still there."""
+    for at in dict.fromkeys((plan.committed_base, plan.base_location)):
+        try:
+            state = load_state(ledgers.store, name, at) if at else None
+        except MeltlineError:
+            continue
+        if state is not None and state.uuid == plan.table_uuid:
+            return state
+    return None
+
+
+# --- what is there --------------------------------------------------------------------------------
+
+
+def _look_for_files(ledgers: Ledgers, found: _Description) -> tuple[int, tuple[str, ...]]:
+    """How many files are there, and which are not.
+
+    Raises:
+        RecoveryImpossible: A manifest list or a manifest is gone: nobody knows what it named.
+    """
+    wanted = as_wanted(ledgers, found.state.uuid, found.snapshot, "recover")
+    try:
+        paths = sorted(files_of(ledgers, wanted))
+    except (MeltlineError, FileNotFoundError) as odd:
+        raise RecoveryImpossible(
+            f"snapshot {found.snapshot.snapshot_id} of {found.state.name} cannot be read",
+            object=f"{found.state.name}@{found.snapshot.snapshot_id}",
+            expected="its manifest list and every manifest",
+            found=str(odd),
+            next="recover another snapshot; without its lists nobody knows what this one held",
+        ) from odd
+    sizes = at_once(ledgers.store.size, paths)
+    missing = tuple(path for path, size in zip(paths, sizes, strict=True) if size is None)
+    return len(paths) - len(missing), missing
+
+
+# --- the new table --------------------------------------------------------------------------------
+
+
+def _write(ledgers: Ledgers, found: _Description, done: Recovered) -> str:
+    """Writes the new table's first metadata file. Returns where."""
+    state = found.state
+    content = ledgers.store.read(state.metadata_location)
+    document = parse_json(state.name, state.metadata_location, content)
+    assert isinstance(document, dict)  # it was read before
+    uuid = str(uuid4())
+    location = f"{state.location.rstrip('/')}-recovered-{uuid}"
+    made = _one_snapshot(document, found.snapshot.snapshot_id)
+    # Dated as the commit was: engines refuse metadata of a time to come, a sandbox's for one.
+    committed = to_millis(found.snapshot.committed_at)
+    made |= {
+        "table-uuid": uuid,
+        "location": location,
+        "last-updated-ms": committed,
+        "properties": dict(_properties(state)),
+        "metadata-log": [],
+        "snapshot-log": [{"timestamp-ms": committed, "snapshot-id": found.snapshot.snapshot_id}],
+    }
+    suffix = ".gz.metadata.json" if state.metadata_location.endswith(".gz.metadata.json") else ""
+    at = f"{location}/metadata/00000-{uuid4()}{suffix or '.metadata.json'}"
+    text = json.dumps(made).encode()
+    ledgers.store.write(at, gzip.compress(text, mtime=0) if suffix else text)
+    return at
+
+
+def _one_snapshot(document: Mapping[str, Any], snapshot_id: int) -> dict[str, Any]:
+    """The document with that one snapshot, on main; all else that names a snapshot goes."""
+    made = dict(document)
+    snapshots = [dict(s) for s in made["snapshots"] if s["snapshot-id"] == snapshot_id]
+    for snapshot in snapshots:
+        snapshot.pop("parent-snapshot-id", None)
+    made["snapshots"] = snapshots
+    made["current-snapshot-id"] = snapshot_id
+    made["refs"] = {MAIN: {"snapshot-id": snapshot_id, "type": "branch"}}
+    for key in ("statistics", "partition-statistics"):
+        if key in made:
+            made[key] = []
+    return made
+
+
+def _properties(state: TableState) -> Iterator[tuple[str, str]]:
+    """The table's properties, without what was said of that very table; engines may not purge.
+
+    Its files lie under another table's location, so that they are shared as a clone's are.
+    """
+    yield _GC, "false"
+    if before := state.properties.get(_GC):
+        yield _GC_BEFORE, before
+    left_out = {*KEYS, *_PATHS, _GC, _GC_BEFORE, HOLD}
+    for key, value in state.properties.items():
+        if key not in left_out and not key.startswith((f"{HOLD}.", "meltline.snapshot-hold.")):
+            yield key, value
