@@ -13,7 +13,7 @@ import fastavro
 
 from meltline.adapters.iceberg.manifests import AvroManifests
 from meltline.adapters.memory.catalog import MemoryCatalog
-from meltline.adapters.memory.committer import MemoryCommitter, remove_snapshots
+from meltline.adapters.memory.committer import MemoryCommitter
 from meltline.adapters.memory.control import MemoryControlLedger
 from meltline.adapters.memory.files import MemoryFileLedger, MemoryLedgerReader
 from meltline.adapters.memory.proofs import MemoryProofReader
@@ -24,15 +24,18 @@ from meltline.app.services import Services
 from meltline.app.summary import Summary
 from meltline.config import CatalogConfig, Config
 from meltline.domain.clock import resolve_as_of
-from meltline.domain.files import DepartureState, EntryStatus, FileKind
+from meltline.domain.files import DepartureState
 from meltline.domain.limits import GateSettings, Limits
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.policy import PROFILES, AccountPolicy
 from meltline.domain.quantities import to_millis
 from meltline.ports import DeleteOutcome
-from tests.unit.avro_files import Entry, Manifest, list_bytes, manifest_bytes
+from tests.unit.avro_files import Manifest
+from tests.unit.engine import Table
 from tests.unit.plain_gate import PlainGateEngine
+
+__all__ = ["DAY", "MINUTE", "ROOMY", "T0", "WAREHOUSE", "Lake", "Table", "business"]
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -97,6 +100,8 @@ class Lake:
     other_catalogs: tuple[str, ...] = ()
     clock: MovingClock = field(default_factory=MovingClock)
     lease_time: LeaseTime = field(default_factory=LeaseTime)
+    unique: Callable[[], str] = lambda: "m"
+    """The unique part of a new metadata file's name."""
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(clock=self.clock)
@@ -106,7 +111,7 @@ class Lake:
                 self.store,
                 observe_only=name != "lake",
                 clock=self.clock,
-                new_id=lambda: "m",
+                new_id=self.unique,
             )
             for name in ("lake", *self.other_catalogs)
         }
@@ -201,35 +206,40 @@ class Lake:
         location: str = "",
         properties: Mapping[str, str] | None = None,
         uuid: str = "",
-    ) -> "Table":
+    ) -> Table:
         """Creates an empty table; `name` is `table` or `catalog.namespace.table`."""
         full = TableName.parse(name if "." in name else f"lake.air.{name}")
         at = location or f"{WAREHOUSE}/{'/'.join(full.namespace)}/{full.name}"
         identity = uuid or str(UUID(int=self.next_id(), version=4))
         document = _new_document(version, identity, at, to_millis(self.clock.now()))
         document["properties"] = dict(properties or {})
-        metadata = f"{at}/metadata/00000-m.metadata.json"
-        self.store.write(metadata, json.dumps(document).encode())
-        self.catalogs[full.catalog].register(full, metadata)
-        return Table(self, full)
+        return self._create(full, document)
 
-    def register(self, name: str, metadata_location: str) -> "Table":
+    def register(self, name: str, metadata_location: str) -> Table:
         """A second name for a metadata file, as Iceberg's `register_table` gives it."""
         full = TableName.parse(name)
         self.catalogs[full.catalog].register(full, metadata_location)
         return Table(self, full)
 
-    def clone(self, source: "Table", name: str) -> "Table":
+    def clone(self, source: Table, name: str) -> Table:
         """A table of its own over the source's present files."""
         full = TableName.parse(name)
         document = source.document
         document["table-uuid"] = str(UUID(int=self.next_id(), version=4))
         document["location"] = f"{WAREHOUSE}/{'/'.join(full.namespace)}/{full.name}"
         document["metadata-log"] = []
-        metadata = f"{document['location']}/metadata/00000-m.metadata.json"
+        return self._create(full, document)
+
+    def _create(self, name: TableName, document: dict[str, Any]) -> Table:
+        metadata = f"{document['location']}/metadata/00000-{self.unique()}.metadata.json"
         self.store.write(metadata, json.dumps(document).encode())
-        self.catalogs[full.catalog].register(full, metadata)
-        return Table(self, full)
+        self.catalogs[name.catalog].register(name, metadata)
+        return Table(self, name)
+
+    def document(self, metadata_location: str) -> dict[str, Any]:
+        """A metadata file's content."""
+        document: dict[str, Any] = json.loads(self.store.read(metadata_location))
+        return document
 
     def next_id(self) -> int:
         self._ids += 1
@@ -299,245 +309,6 @@ class Lake:
         """Paths in failsafe, and until when."""
         found = self.files.departures(frozenset({DepartureState.FAILSAFE}))
         return {departure.path: departure.due_at for departure in found}
-
-
-@dataclass
-class Table:
-    """A table of the lake, and what engines do to it."""
-
-    lake: Lake
-    name: TableName
-
-    @property
-    def catalog(self) -> MemoryCatalog:
-        return self.lake.catalogs[self.name.catalog]
-
-    @property
-    def metadata_location(self) -> str:
-        return self.catalog.location(self.name)
-
-    @property
-    def document(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self.lake.store.read(self.metadata_location))
-        return document
-
-    @property
-    def uuid(self) -> str:
-        return str(self.document["table-uuid"])
-
-    @property
-    def location(self) -> str:
-        return str(self.document["location"])
-
-    @property
-    def head(self) -> int:
-        return int(self.document["current-snapshot-id"])
-
-    @property
-    def snapshots(self) -> list[int]:
-        return [snapshot["snapshot-id"] for snapshot in self.document["snapshots"]]
-
-    def data(self, name: str) -> str:
-        """The path of a data file by its short name; a whole path stays as it is."""
-        return name if "/" in name else f"{self.location}/data/{name}.parquet"
-
-    def manifest_list(self, snapshot_id: int) -> str:
-        found = [s for s in self.document["snapshots"] if s["snapshot-id"] == snapshot_id]
-        return str(found[0]["manifest-list"])
-
-    def manifests(self, snapshot_id: int) -> tuple[str, ...]:
-        rows = self.lake.manifests[self.manifest_list(snapshot_id)]
-        return tuple(manifest.path for manifest in rows)
-
-    # --- commits -------------------------------------------------------------------------------
-
-    def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
-        """Any change of the metadata, committed as an engine commits it."""
-        document = self.document
-        change(document)
-        assert self.catalog.commit(self.name, self.metadata_location, document) is not None
-
-    def append(self, *files: str, ref: str = "main") -> int:
-        return self.replace(add=files, ref=ref)
-
-    def overwrite(self, *files: str) -> int:
-        """Replaces everything: the old files get tombstones, as an engine writes them."""
-        live = [e.path for m in self._parent_manifests("main") for e in m.live]
-        return self.replace(remove=live, add=files, operation="overwrite")
-
-    def replace(
-        self,
-        *,
-        remove: Iterable[str] = (),
-        add: Iterable[str] = (),
-        kind: FileKind = FileKind.DATA,
-        ref: str = "main",
-        operation: str = "append",
-    ) -> int:
-        """A commit that removes and adds files. Returns the new snapshot's id."""
-        gone = {self.data(name) for name in remove}
-        snapshot_id, sequence = (
-            self.lake.next_id(),
-            self.document.get("last-sequence-number", 0) + 1,
-        )
-        manifests: list[Manifest] = []
-        for parent in self._parent_manifests(ref):
-            if gone & {entry.path for entry in parent.live}:
-                manifests.append(self._without(parent, gone, snapshot_id, sequence, len(manifests)))
-            elif parent.live:
-                manifests.append(parent)
-        added = [self._new_file(name, kind, snapshot_id, sequence) for name in add]
-        if added:
-            at = len(manifests)
-            manifests.append(self._write_manifest(added, snapshot_id, sequence, at))
-        self._commit_snapshot(snapshot_id, sequence, manifests, ref, operation)
-        return snapshot_id
-
-    def rewrite_manifests(self) -> int:
-        """Puts all live entries into one new manifest; no file is added or removed."""
-        snapshot_id, sequence = (
-            self.lake.next_id(),
-            self.document.get("last-sequence-number", 0) + 1,
-        )
-        entries = [
-            entry.turned(EntryStatus.EXISTING)
-            for manifest in self._parent_manifests("main")
-            for entry in manifest.live
-        ]
-        manifest = self._write_manifest(entries, snapshot_id, sequence, 0)
-        self._commit_snapshot(snapshot_id, sequence, [manifest], "main", "replace")
-        return snapshot_id
-
-    def delete_rows(self, vector: str, *, kind: FileKind, count: int = 1) -> int:
-        """Adds a delete file; `count` entries may share one Puffin file."""
-        return self.replace(add=[vector] * count, kind=kind, operation="delete")
-
-    def tag(self, name: str, snapshot_id: int, **more: int) -> None:
-        ref = {"type": "tag", "snapshot-id": snapshot_id, **more}
-        self.edit(lambda document: document["refs"].update({name: ref}))
-
-    def branch(self, name: str, snapshot_id: int) -> None:
-        ref = {"type": "branch", "snapshot-id": snapshot_id}
-        self.edit(lambda document: document["refs"].update({name: ref}))
-
-    def drop_ref(self, name: str) -> None:
-        self.edit(lambda document: document["refs"].pop(name))
-
-    def rollback(self, snapshot_id: int) -> None:
-        def change(document: dict[str, Any]) -> None:
-            document["current-snapshot-id"] = snapshot_id
-            document["refs"]["main"]["snapshot-id"] = snapshot_id
-            now = to_millis(self.lake.clock.now())
-            document["snapshot-log"].append({"timestamp-ms": now, "snapshot-id": snapshot_id})
-
-        self.edit(change)
-
-    def configure(self, **properties: str) -> None:
-        """Sets properties; in the keyword `__` stands for a dot and `_` for a hyphen."""
-        found = {
-            key.replace("__", ".").replace("_", "-"): value for key, value in properties.items()
-        }
-        self.edit(lambda document: document["properties"].update(found))
-
-    def statistics(self, snapshot_id: int) -> str:
-        """Adds a statistics file for a snapshot. Returns its path."""
-        path = f"{self.location}/metadata/{snapshot_id}.stats"
-        self.lake.store.write(path, b"s" * 50)
-        file = {
-            "snapshot-id": snapshot_id,
-            "statistics-path": path,
-            "file-size-in-bytes": 50,
-            "file-footer-size-in-bytes": 10,
-            "blob-metadata": [],
-        }
-        self.edit(lambda document: document["statistics"].append(file))
-        return path
-
-    def expire_elsewhere(self, *snapshot_ids: int) -> None:
-        """Another tool expires snapshots and leaves their files."""
-        self.edit(lambda document: remove_snapshots(document, frozenset(snapshot_ids)))
-
-    def drop(self) -> None:
-        self.catalog.drop(self.name)
-
-    # --- how a commit is made --------------------------------------------------------------------
-
-    def _parent_manifests(self, ref: str) -> tuple[Manifest, ...]:
-        found = self.document["refs"].get(ref)
-        if found is None:
-            return ()
-        return self.lake.manifests[self.manifest_list(found["snapshot-id"])]
-
-    def _new_file(self, name: str, kind: FileKind, snapshot_id: int, sequence: int) -> Entry:
-        path = self.data(name)
-        size = 100 + len(path)
-        if self.lake.store.size(path) is None:
-            self.lake.store.write(path, b"d" * size)
-        return Entry(path, size, kind, EntryStatus.ADDED, snapshot_id, sequence)
-
-    def _without(
-        self, parent: Manifest, gone: set[str], snapshot_id: int, sequence: int, number: int
-    ) -> Manifest:
-        entries = [
-            entry.turned(EntryStatus.DELETED, snapshot_id)
-            if entry.path in gone
-            else entry.turned(EntryStatus.EXISTING)
-            for entry in parent.live
-        ]
-        return self._write_manifest(entries, snapshot_id, sequence, number)
-
-    def _write_manifest(
-        self, entries: Sequence[Entry], snapshot_id: int, sequence: int, number: int
-    ) -> Manifest:
-        path = f"{self.location}/metadata/{snapshot_id}-m{number}.avro"
-        content = manifest_bytes(self.document["format-version"], entries)
-        self.lake.store.write(path, content)
-        return Manifest(path, len(content), snapshot_id, sequence, tuple(entries))
-
-    def _commit_snapshot(
-        self,
-        snapshot_id: int,
-        sequence: int,
-        manifests: Sequence[Manifest],
-        ref: str,
-        operation: str,
-    ) -> None:
-        path = f"{self.location}/metadata/snap-{snapshot_id}-1-m.avro"
-        version = self.document["format-version"]
-        self.lake.store.write(path, list_bytes(version, manifests))
-        self.lake.manifests[path] = tuple(manifests)
-        live = [entry for manifest in manifests for entry in manifest.live]
-        data = sum(entry.kind is FileKind.DATA for entry in live)
-        snapshot: dict[str, Any] = {
-            "snapshot-id": snapshot_id,
-            "timestamp-ms": to_millis(self.lake.clock.now()),
-            "manifest-list": path,
-            "schema-id": 0,
-            "summary": {
-                "operation": operation,
-                "total-data-files": str(data),
-                "total-delete-files": str(len(live) - data),
-            },
-        }
-        if version > 1:
-            snapshot["sequence-number"] = sequence
-        if version == 3:
-            snapshot |= {"first-row-id": 0, "added-rows": 0}
-
-        def change(document: dict[str, Any]) -> None:
-            refs = document["refs"]
-            if ref in refs:
-                snapshot["parent-snapshot-id"] = refs[ref]["snapshot-id"]
-            document["snapshots"].append(snapshot)
-            refs.setdefault(ref, {"type": "branch"})["snapshot-id"] = snapshot_id
-            if version > 1:
-                document["last-sequence-number"] = sequence
-            if ref == "main":
-                document["current-snapshot-id"] = snapshot_id
-                entry = {"timestamp-ms": snapshot["timestamp-ms"], "snapshot-id": snapshot_id}
-                document["snapshot-log"].append(entry)
-
-        self.edit(change)
 
 
 def _new_document(version: int, uuid: str, location: str, now: int) -> dict[str, Any]:

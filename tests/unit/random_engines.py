@@ -1,0 +1,345 @@
+"""What engines, people and other tools may do to the tables of a lake, chosen by small numbers.
+
+Each action takes a table and a number to choose with; where it does not fit, nothing happens.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import TypeVar
+
+from meltline.domain.files import FileKind
+from meltline.domain.names import TableName
+from meltline.ports import Lease
+from tests.unit.lake import DAY, Table
+from tests.unit.oracle import MAIN, Story, on_branches
+from tests.unit.watched_lake import ENABLED, HOLD, WINDOW, WatchedLake
+
+One = TypeVar("One")
+DAY_MS = 86_400_000
+MOST_TABLES = 4
+
+WRITES = (
+    "append", "append", "merge_append", "overwrite", "copy_on_write", "delete_rows",
+    "replace_deletes", "compact", "rewrite_manifests", "append_again", "append_twice", "statistics",
+    "commit_on_branch", "stage", "cherry_pick", "start_over",
+)  # fmt: skip
+REFS = ("branch", "tag", "hold_tag", "drop_ref", "publish", "catch_up", "rollback", "rollback")
+OTHERS = (
+    "expire_elsewhere", "expire_elsewhere", "expire_and_delete", "clone", "register_again",
+    "register_old", "rename", "drop", "undrop", "create", "create_inside",
+)  # fmt: skip
+PEOPLE = (
+    "hold", "let_go", "hold_all", "lease", "retention", "fewest", "ref_age", "opt_out", "opt_in",
+    "spoil", "mend", "unlist", "list_again",
+)  # fmt: skip
+
+
+def chosen(options: Sequence[One], number: int) -> One:
+    return options[number % len(options)]
+
+
+class Engines:
+    """Acts on a watched lake."""
+
+    def __init__(self, lake: WatchedLake) -> None:
+        self.lake = lake
+        self._numbers = count(1)
+        self._gone: list[tuple[TableName, str, str]] = []  # name, metadata, key of its needs
+        self._spoilt: dict[str, bytes] = {}
+
+    def act(self, action: str, table: int, number: int) -> None:
+        """One action on one of the tables there are."""
+        if action in ("undrop", "mend", "list_again", "create"):
+            getattr(self, action)(number)
+        elif tables := self.lake.tables():
+            getattr(self, action)(chosen(tables, table), number)
+
+    def new_file(self) -> str:
+        return f"f{next(self._numbers)}"
+
+    # --- writes --------------------------------------------------------------------------------
+
+    def append(self, table: Table, number: int) -> None:
+        table.append(*(self.new_file() for _ in range(1 + number % 2)))
+
+    def merge_append(self, table: Table, number: int) -> None:
+        table.append(self.new_file(), merge=True)
+
+    def overwrite(self, table: Table, number: int) -> None:
+        table.overwrite(self.new_file())
+
+    def copy_on_write(self, table: Table, number: int) -> None:
+        if data := self._live(table, FileKind.DATA):
+            old, merge = chosen(data, number), number % 2 > 0
+            table.replace(remove=[old], add=[self.new_file()], operation="overwrite", merge=merge)
+
+    def delete_rows(self, table: Table, number: int) -> None:
+        if table.version == 1 or not self._live(table, FileKind.DATA):
+            return
+        if table.version == 3:
+            table.delete_rows(self.new_file(), kind=FileKind.DELETION_VECTOR, count=1 + number % 3)
+        else:
+            kind = chosen((FileKind.POSITION_DELETE, FileKind.EQUALITY_DELETE), number)
+            table.delete_rows(self.new_file(), kind=kind)
+
+    def replace_deletes(self, table: Table, number: int) -> None:
+        """A delete file is written anew, together with the old one's rows."""
+        kind = FileKind.DELETION_VECTOR if table.version == 3 else FileKind.POSITION_DELETE
+        if old := self._live(table, kind):
+            table.replace(remove=[chosen(old, number)], add=[self.new_file()], kind=kind)
+
+    def compact(self, table: Table, number: int) -> None:
+        if table.live():
+            table.compact(self.new_file())
+
+    def rewrite_manifests(self, table: Table, number: int) -> None:
+        if table.live():
+            table.rewrite_manifests()
+
+    def append_again(self, table: Table, number: int) -> None:
+        """A path that some commit named before: alive, removed, or long deleted."""
+        ours = f"{table.location}/data/"
+        ever = sorted(
+            p for p in self.lake.last_needed if p.startswith(ours) and p[-8:] == ".parquet"
+        )
+        if ever:
+            table.append(chosen(ever, number))
+
+    def append_twice(self, table: Table, number: int) -> None:
+        """The same path, of any table, while it is alive somewhere: `add_files` does that."""
+        data = [path for other in self.lake.tables() for path in self._live(other, FileKind.DATA)]
+        if data:
+            table.append(chosen(data, number))
+
+    def statistics(self, table: Table, number: int) -> None:
+        described = {file["snapshot-id"] for file in table.document["statistics"]}
+        if free := sorted(set(table.snapshots) - described):
+            table.statistics(chosen(free, number))
+
+    def commit_on_branch(self, table: Table, number: int) -> None:
+        if side := self._side_branches(table):
+            table.append(self.new_file(), ref=chosen(side, number))
+
+    def stage(self, table: Table, number: int) -> None:
+        table.stage(self.new_file())
+
+    def cherry_pick(self, table: Table, number: int) -> None:
+        staged = sorted(set(table.snapshots) - on_branches(table.document))
+        appended = [s for s in staged if table.snapshot(s)["summary"]["operation"] == "append"]
+        if appended:
+            table.cherry_pick(chosen(appended, number))
+
+    def start_over(self, table: Table, number: int) -> None:
+        table.start_over(self.new_file())
+
+    # --- refs ----------------------------------------------------------------------------------
+
+    def branch(self, table: Table, number: int) -> None:
+        self._ref(table, table.branch, "b", number)
+
+    def tag(self, table: Table, number: int) -> None:
+        self._ref(table, table.tag, "t", number)
+
+    def hold_tag(self, table: Table, number: int) -> None:
+        if table.snapshots:
+            table.tag(f"hold__{number % 2}", chosen(table.snapshots, number))
+
+    def _ref(self, table: Table, make: Callable[..., None], letter: str, number: int) -> None:
+        if not table.snapshots:
+            return
+        age = chosen((0, 0, 3, 20), number) * DAY_MS
+        ages = {"max-ref-age-ms": age} if age else {}
+        make(f"{letter}{number % 3}", chosen(table.snapshots, number // 3), **ages)
+
+    def drop_ref(self, table: Table, number: int) -> None:
+        if names := sorted(table.refs.keys() - {MAIN}):
+            table.drop_ref(chosen(names, number))
+
+    def publish(self, table: Table, number: int) -> None:
+        """main takes over a branch."""
+        if side := self._side_branches(table):
+            table.fast_forward(MAIN, chosen(side, number))
+
+    def catch_up(self, table: Table, number: int) -> None:
+        """A branch takes over main."""
+        if (side := self._side_branches(table)) and MAIN in table.refs:
+            table.fast_forward(chosen(side, number), MAIN)
+
+    def rollback(self, table: Table, number: int) -> None:
+        if table.snapshots:
+            table.rollback(chosen(table.snapshots, number))
+
+    # --- other tools ---------------------------------------------------------------------------
+
+    def expire_elsewhere(self, table: Table, number: int) -> None:
+        """Another tool expires one snapshot, wherever it stands, and leaves its files."""
+        named = {ref["snapshot-id"] for ref in table.refs.values()}
+        if free := sorted(set(table.snapshots) - named):
+            table.expire_elsewhere(chosen(free, number))
+
+    def expire_and_delete(self, table: Table, number: int) -> None:
+        """Another tool expires a snapshot and deletes what nothing refers to then."""
+        before = self.lake.walk.of_table(table.metadata_location)
+        self.expire_elsewhere(table, number)
+        unneeded = before - self.lake.needs()
+        gone = {path for path in unneeded if not path.endswith(".json")}
+        self.lake.store.delete(sorted(gone))
+        self.lake.lost |= gone
+
+    def clone(self, table: Table, number: int) -> None:
+        catalog = chosen(("lake", "theirs"), number)
+        if name := self._free_name(catalog):
+            self.lake.clone(table, str(name))
+            self.lake.stories[name] = self.lake.stories[table.name].copy()
+
+    def register_again(self, table: Table, number: int) -> None:
+        """A second name for a table."""
+        self._register(table, table.metadata_location)
+
+    def register_old(self, table: Table, number: int) -> None:
+        """A table as it once was, under another name, while all its files are still there."""
+        old = [entry["metadata-file"] for entry in table.document["metadata-log"]]
+        there = self.lake.paths()
+        whole = [at for at in old if at in there and self.lake.walk.of_table(at) <= there]
+        if whole:
+            self._register(table, chosen(whole, number))
+
+    def _register(self, table: Table, location: str) -> None:
+        if (name := self._free_name("lake")) and table.name.catalog == "lake":
+            self.lake.register(str(name), location)
+            self.lake.stories[name] = Story()
+
+    def rename(self, table: Table, number: int) -> None:
+        if name := self._free_name(table.name.catalog):
+            table.catalog.register(name, table.catalog.drop(table.name))
+            self.lake.stories[name] = self.lake.stories.pop(table.name)
+            self.lake.observed[name] = self.lake.observed.pop(table.name, set())
+
+    def drop(self, table: Table, number: int) -> None:
+        key = f"{table.name}-{next(self._numbers)}"
+        self._gone.append((table.name, table.metadata_location, key))
+        needs = self.lake.walk.of_table(table.metadata_location)
+        seen = self.lake.observed.pop(table.name, set())
+        self.lake.stories.pop(table.name)
+        self.lake.folders_of_the_dropped.add(f"{table.location}/")
+        goes_on = table.metadata_location in self._lines_without(table)
+        table.drop()
+        self.lake.dropped[key] = set() if goes_on else seen & needs
+
+    def _lines_without(self, table: Table) -> set[str]:
+        """What the other tables' metadata goes back to: where a name goes, another may go on."""
+        others = [
+            self.lake.walk.document(t.metadata_location) | {"at": t.metadata_location}
+            for t in self.lake.tables()
+            if t.name != table.name
+        ]
+        return {
+            at for d in others for at in (d["at"], *(o["metadata-file"] for o in d["metadata-log"]))
+        }
+
+    def undrop(self, number: int) -> None:
+        """A dropped table comes back, as it was when it went."""
+        if not self._gone:
+            return
+        name, location, key = chosen(self._gone, number)
+        whole = self.lake.walk.of_table(location) <= self.lake.paths()
+        if name in self.lake.locations() or not whole:
+            return
+        self._gone.remove((name, location, key))
+        del self.lake.dropped[key]
+        self.lake.register(str(name), location)
+
+    def create(self, number: int) -> None:
+        if name := self._free_name("lake"):
+            self.lake.table(str(name), version=1 + number % 3)
+
+    def create_inside(self, table: Table, number: int) -> None:
+        """A table in a folder of another one."""
+        if name := self._free_name("lake"):
+            inside = f"{table.location}/data/{name.name}-{next(self._numbers)}"
+            self.lake.table(str(name), version=2, location=inside)
+
+    def _free_name(self, catalog: str) -> TableName | None:
+        space = "air" if catalog == "lake" else "sea"
+        names = [TableName(catalog, (space,), f"t{n}") for n in range(MOST_TABLES)]
+        taken = self.lake.locations()
+        if len(taken) >= MOST_TABLES:
+            return None
+        return next((name for name in names if name not in taken), None)
+
+    # --- people --------------------------------------------------------------------------------
+
+    def hold(self, table: Table, number: int) -> None:
+        table.edit(lambda document: document["properties"].update({HOLD: "audit"}))
+
+    def hold_all(self, table: Table, number: int) -> None:
+        self.lake.catalogs["lake"].set_namespace_properties(("air",), {HOLD: "audit"})
+
+    def let_go(self, table: Table, number: int) -> None:
+        table.unset(HOLD)
+        self.lake.catalogs["lake"].set_namespace_properties(("air",), {HOLD: ""})
+
+    def lease(self, table: Table, number: int) -> None:
+        if table.snapshots:
+            until = self.lake.clock.moment + (1 + number % 9) * DAY
+            lease = Lease(f"l{number}", table.uuid, chosen(table.snapshots, number), until)
+            self.lake.control.save_lease(lease)
+
+    def retention(self, table: Table, number: int) -> None:
+        table.edit(lambda d: d["properties"].update({WINDOW: str(chosen((0, 1, 7, 30), number))}))
+
+    def fewest(self, table: Table, number: int) -> None:
+        fewest = str(1 + number % 3)
+        table.configure(history__expire__min_snapshots_to_keep=fewest)
+
+    def ref_age(self, table: Table, number: int) -> None:
+        table.configure(history__expire__max_ref_age_ms=str((1 + number % 20) * DAY_MS))
+
+    def opt_out(self, table: Table, number: int) -> None:
+        table.edit(lambda document: document["properties"].update({ENABLED: "false"}))
+
+    def opt_in(self, table: Table, number: int) -> None:
+        table.unset(ENABLED)
+
+    # --- bad luck ------------------------------------------------------------------------------
+
+    def spoil(self, table: Table, number: int) -> None:
+        """A manifest or a manifest list cannot be read for a while."""
+        needs = self.lake.walk.of_table(table.metadata_location)
+        if (avro := sorted(p for p in needs if p.endswith(".avro"))) and not self._spoilt:
+            path = chosen(avro, number)
+            self._spoilt[path] = self.lake.spoil(path)
+
+    def mend(self, number: int) -> None:
+        for path, content in self._spoilt.items():
+            if self.lake.store.size(path) is not None:
+                self.lake.mend(path, content)
+        self._spoilt.clear()
+
+    def unlist(self, table: Table, number: int) -> None:
+        """The other catalog cannot be listed for a while."""
+        self.lake.catalogs["theirs"].unlistable = "no answer"
+
+    def list_again(self, number: int) -> None:
+        for catalog in self.lake.catalogs.values():
+            catalog.unlistable = ""
+
+    # --- at the end ----------------------------------------------------------------------------
+
+    def make_peace(self) -> None:
+        """Everything readable, nothing held or left out any more."""
+        self.mend(0)
+        self.list_again(0)
+        for table in self.lake.tables():
+            self.opt_in(table, 0)
+            self.let_go(table, 0)
+
+    # --- what there is to choose from ----------------------------------------------------------
+
+    @staticmethod
+    def _live(table: Table, kind: FileKind) -> list[str]:
+        return sorted({entry.path for entry in table.live() if entry.kind is kind})
+
+    @staticmethod
+    def _side_branches(table: Table) -> list[str]:
+        return sorted(n for n, r in table.refs.items() if r["type"] == "branch" and n != MAIN)

@@ -1,0 +1,164 @@
+"""Each guard alone: what it stops must not rest on the next one behind it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from meltline.app.expire import apply_expirations
+from meltline.app.gate import run_gate
+from meltline.app.lifecycle import plan_purge_step
+from meltline.app.observe import observe
+from meltline.app.plan_expiration import Planned, plan_expiration
+from meltline.app.purge import apply_purges
+from meltline.domain.errors import GateNotPassed, PlanAltered, Stopped
+from meltline.domain.plan import Plan, PlanState
+from meltline.ports import DeleteOutcome, StopSwitch
+from tests.unit.lake import Lake, Table
+
+FOREIGN = "file:///elsewhere/f.parquet"
+
+
+def planned(lake: Lake) -> list[Planned]:
+    """Expiration plans as the planner alone makes them: no gate has looked at them."""
+    services, request = lake.services(), lake.request()
+    return plan_expiration(services, observe(services), run_id=request.run_id, as_of=request.as_of)
+
+
+def paths(plans: Sequence[Planned]) -> set[str]:
+    return {file.path for one in plans for file in one.files}
+
+
+def two_tables_in_failsafe() -> tuple[Lake, list[Table], list[Plan]]:
+    """Each with an expired past that is due on day 20, and the purges planned and gated."""
+    lake = Lake()
+    tables = [lake.on(0).table(name) for name in ("one", "two")]
+    for day in range(3):
+        lake.on(day)
+        for table in tables:
+            table.overwrite(f"f{day}")
+    lake.on(12).run()
+    lake.on(20)
+    made = plan_purge_step(lake.services(), lake.request())
+    return lake, tables, [plan for plan, _ in run_gate(lake.services(), [p.plan for p in made])]
+
+
+# --- the planner ---------------------------------------------------------------------------------
+
+
+def test_the_planner_itself_leaves_what_a_clone_still_needs() -> None:
+    lake = Lake()
+    source = lake.on(0).table("source")
+    source.overwrite("shared")
+    lake.clone(source, "lake.air.copy")
+    lake.on(1)
+    source.overwrite("own")
+    lake.on(2)
+    source.overwrite("now")
+    lake.on(20)
+    found = paths(planned(lake))
+    assert source.data("own") in found  # it does plan
+    assert source.data("shared") not in found
+
+
+def test_the_planner_itself_leaves_foreign_files_and_those_of_tables_that_opted_out() -> None:
+    lake = Lake()
+    theirs = lake.on(0).table("theirs", properties={"meltline.enabled": "false"})
+    theirs.append("x")
+    ours = lake.table("ours")
+    borrowed = theirs.data("borrowed")
+    ours.append("a", FOREIGN, borrowed)
+    lake.on(1)
+    ours.overwrite("b")
+    lake.on(20)
+    found = paths(planned(lake))
+    assert ours.data("a") in found
+    assert not {FOREIGN, borrowed} & found
+
+
+# --- the purge -----------------------------------------------------------------------------------
+
+
+def test_a_purge_whose_gate_has_ended_does_not_even_begin() -> None:
+    lake, _, plans = two_tables_in_failsafe()
+    lake.clock.moment += timedelta(hours=6)
+    for done in apply_purges(lake.services(), plans):
+        assert isinstance(done.error, GateNotPassed)
+        assert lake.control.plan(done.plan.id).state is PlanState.PASSED
+    assert lake.deleter.deleted == []
+
+
+def test_a_purge_whose_items_were_edited_deletes_nothing() -> None:
+    lake, tables, plans = two_tables_in_failsafe()
+    spared = next(iter(sorted(lake.waiting())))
+    for plan in plans:
+        lake.files.edit_items(plan.id, lambda files: [f for f in files if f.path != spared])
+    edited = [plan for plan in plans if plan.table == tables[0].name]
+    (done,) = apply_purges(lake.services(), edited)
+    assert isinstance(done.error, PlanAltered) and lake.deleter.deleted == []
+
+
+class Interrupting:
+    """A deleter during whose first batch something happens."""
+
+    def __init__(self, lake: Lake, happens: Callable[[], object]) -> None:
+        self._lake, self._happens, self.calls = lake, happens, 0
+
+    def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
+        self.calls += 1
+        if self.calls == 1:
+            self._happens()
+        return self._lake.deleter.delete(paths, keys_per_second)
+
+
+def test_what_is_needed_again_while_a_purge_runs_is_not_in_its_next_batch() -> None:
+    lake, tables, plans = two_tables_in_failsafe()
+    by_turn = sorted(plans, key=lambda plan: plan.table_uuid)
+    last = next(table for table in tables if table.name == by_turn[-1].table)
+    old = last.document["metadata-log"][0 - 1]["metadata-file"]
+    deleter = Interrupting(lake, lambda: lake.register("lake.air.again", old))
+    apply_purges(lake.services(deleter=deleter), plans)
+    assert lake.deleter.deleted  # the first table's files went
+    lake.check_nothing_is_missing()
+    assert last.data("f0") in lake.paths()
+
+
+# --- the stop ------------------------------------------------------------------------------------
+
+
+class StoppedAtTheIntent:
+    """A control ledger: somebody stops everything just as a plan has begun."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+
+    def move_plan(self, plan: Plan, to: PlanState, **more: Any) -> Plan:
+        moved = self._lake.control.move_plan(plan, to, **more)
+        if to is PlanState.APPLYING:
+            switch = StopSwitch("eva", "an audit", self._lake.clock.moment)
+            self._lake.control.set_stop(switch)
+        return moved
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lake.control, name)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_stop_that_comes_between_the_intent_and_the_commit_holds_the_commit(
+    goes_on: bool,
+) -> None:
+    lake = Lake()
+    table = lake.on(0).table("t")
+    for day in range(3):
+        lake.on(day)
+        table.overwrite(f"f{day}")
+    lake.on(12)
+    plans = [p for p, _ in run_gate(lake.services(), [one.plan for one in planned(lake)])]
+    services = replace(lake.services(), control=StoppedAtTheIntent(lake))
+    (done,) = apply_expirations(services, plans)
+    assert isinstance(done.error, Stopped) and len(table.snapshots) == 3
+    if goes_on:
+        lake.control.set_stop(None)
+        assert lake.run().exit_code == 0 and len(table.snapshots) == 1

@@ -1,0 +1,165 @@
+"""Random histories of random tables, and random lifecycle runs between them.
+
+After every step the invariants I-1 to I-7 hold; in the end, when all is quiet, exactly what nobody
+needs is gone. `MELTLINE_EXAMPLES=2000` looks longer.
+"""
+
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from meltline.app.expire import apply_expirations
+from meltline.app.gate import run_gate
+from meltline.app.lifecycle import plan_purge_step
+from meltline.app.observe import observe
+from meltline.app.plan_expiration import Planned, plan_expiration
+from meltline.app.purge import apply_purges
+from meltline.domain.plan import Plan, PlanState
+from tests.unit.lake import DAY, MINUTE, T0
+from tests.unit.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
+from tests.unit.watched_lake import WatchedLake
+
+EXAMPLES = int(os.environ.get("MELTLINE_EXAMPLES", "20"))
+TABLE, NUMBER = st.integers(0, 3), st.integers(0, 99)
+SPANS = (MINUTE, timedelta(hours=1), DAY, DAY, 3 * DAY, 8 * DAY, 8 * DAY, 20 * DAY)
+LATER = st.sampled_from(SPANS)
+
+
+def some(*actions: str) -> st.SearchStrategy[list[tuple[str, int, int]]]:
+    """A few actions, each with a table and a number to choose with."""
+    return st.lists(st.tuples(st.sampled_from(actions), TABLE, NUMBER), min_size=1, max_size=4)
+
+
+class RandomLifecycles(RuleBasedStateMachine):
+    """One lake's life."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lake = WatchedLake(other_catalogs=("theirs",))
+        self.engines = Engines(self.lake)
+
+    @initialize(days=st.lists(some(*WRITES, *REFS, "clone", "create"), min_size=2, max_size=8))
+    def a_past(self, days: list[list[tuple[str, int, int]]]) -> None:
+        """Two tables, and what happened to them before Meltline came."""
+        self.engines.create(1)
+        self.engines.create(2)
+        for day in days:
+            self.happens(day, DAY)
+
+    def happens(self, actions: list[tuple[str, int, int]], span: timedelta) -> None:
+        """Time passes, then others act."""
+        self.pass_time(span)
+        for action, table, number in actions:
+            self.engines.act(action, table, number)
+            self.lake.check()
+
+    def pass_time(self, span: timedelta) -> None:
+        self.lake.check()
+        self.lake.clock.moment += span
+
+    # --- the world -----------------------------------------------------------------------------
+
+    @rule(actions=some(*WRITES, *REFS), span=LATER)
+    def engines_work(self, actions: list[tuple[str, int, int]], span: timedelta) -> None:
+        self.happens(actions, span)
+
+    @rule(actions=some(*OTHERS, *REFS), span=LATER)
+    def other_tools_work(self, actions: list[tuple[str, int, int]], span: timedelta) -> None:
+        self.happens(actions, span)
+
+    @rule(actions=some(*PEOPLE), span=LATER)
+    def people_change_their_minds(
+        self, actions: list[tuple[str, int, int]], span: timedelta
+    ) -> None:
+        self.happens(actions, span)
+
+    # --- the lifecycle -------------------------------------------------------------------------
+
+    @rule()
+    def look(self) -> None:
+        self.lake.look()
+
+    @rule(span=LATER)
+    def run(self, span: timedelta) -> None:
+        self.pass_time(span)
+        summary = self.lake.run()
+        if summary.exit_code == 0:
+            self.lake.check_accounts()
+
+    @rule(days=st.integers(1, 20))
+    def run_for_a_past_day(self, days: int) -> None:
+        self.lake.run(as_of=max(T0, self.lake.clock.moment - days * DAY))
+
+    @rule(span=LATER)
+    def run_twice(self, span: timedelta) -> None:
+        """I-7: the second one changes nothing."""
+        self.pass_time(span)
+        if self.lake.run().exit_code != 0:
+            return
+        before = self.lake.evidence_of_work()
+        again = self.lake.run()
+        assert (again.plans, self.lake.evidence_of_work()) == ({}, before)
+
+    @rule(span=LATER, actions=some(*WRITES, *REFS, *OTHERS, *PEOPLE))
+    def expire_while_others_act(self, span: timedelta, actions: list[tuple[str, int, int]]) -> None:
+        """Between the gate and the commit."""
+        self.pass_time(span)
+        services, request = self.lake.services(), self.lake.request()
+        planned = plan_expiration(
+            services, observe(services), run_id=request.run_id, as_of=request.as_of
+        )
+        self.lake.looked()
+        plans = self._gated(planned)
+        self.happens(actions, MINUTE)
+        apply_expirations(self.lake.services(), plans, lambda _: None)
+        self.lake.told()
+        self.lake.look()
+
+    @rule(span=LATER, actions=some(*WRITES, *REFS, *OTHERS, *PEOPLE))
+    def purge_while_others_act(self, span: timedelta, actions: list[tuple[str, int, int]]) -> None:
+        """Between the gate and the first delete."""
+        self.pass_time(span)
+        services = self.lake.services()
+        planned = plan_purge_step(services, self.lake.request())
+        self.lake.looked()
+        plans = self._gated(planned)
+        self.happens(actions, MINUTE)
+        apply_purges(self.lake.services(), plans)
+        self.lake.look()
+
+    def _gated(self, planned: Sequence[Planned]) -> list[Plan]:
+        judged = run_gate(self.lake.services(), [p.plan for p in planned])
+        return [plan for plan, _ in judged if plan.state is PlanState.PASSED]
+
+    # --- what always holds ---------------------------------------------------------------------
+
+    @invariant()
+    def nothing_that_is_needed_is_missing(self) -> None:
+        self.lake.check()
+
+    def teardown(self) -> None:
+        """On time: when all is quiet, exactly what nobody needs is gone."""
+        self.engines.make_peace()
+        self.lake.check()
+        for days in (0, 31, 31, 8, 8, 8):
+            self.lake.clock.moment += days * DAY
+            summary = self.lake.run()
+            self.lake.check()
+        assert summary.exit_code == 0, summary.as_json()
+        assert summary.plans == {}, summary.as_json()
+        self.lake.check_accounts()
+        self.lake.check_all_is_gone()
+
+
+TestRandomLifecycles = RandomLifecycles.TestCase
+TestRandomLifecycles.settings = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=30,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
