@@ -9,7 +9,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -27,10 +27,12 @@ from meltline.config_schema import (
     LimitsSection,
     Section,
     Surroundings,
+    SweepSection,
     catalogs_in,
 )
 from meltline.domain.errors import ConfigInvalid
 from meltline.domain.limits import GateSettings, Limits
+from meltline.domain.orphans import SweepSettings
 from meltline.domain.policy import PROFILES, AccountPolicy
 
 FILE_NAME = "meltline.yaml"
@@ -83,6 +85,7 @@ class Config:
     account: AccountPolicy
     limits: Limits
     gates: GateSettings
+    sweep: SweepSettings = field(default_factory=SweepSettings)
 
     def __repr__(self) -> str:
         return f"Config(path={str(self.path)!r}, hot={self.hot!r})"
@@ -138,6 +141,7 @@ def _config(path: Path, model: ConfigFile) -> Config:
         account=AccountPolicy(profile=PROFILES[model.account.profile], **account),
         limits=Limits(**model.limits.model_dump()),
         gates=GateSettings(**model.gates.model_dump()),
+        sweep=SweepSettings(**model.sweep.model_dump()),
     )
 
 
@@ -277,6 +281,7 @@ def _known_keys(section: _Key) -> list[str]:
         "account": AccountSection,
         "limits": LimitsSection,
         "gates": GatesSection,
+        "sweep": SweepSection,
     }
     model = sections.get(section[0], ConfigFile) if section else ConfigFile
     return sorted(str(field.alias) for field in model.model_fields.values())

@@ -26,6 +26,7 @@ from pydantic_core import PydanticCustomError
 
 from meltline.domain.locations import split_location
 from meltline.domain.names import split_name
+from meltline.domain.orphans import FLOOR
 from meltline.domain.policy import INFINITE
 from meltline.domain.quantities import parse_duration, parse_size
 
@@ -114,6 +115,12 @@ def _to_retention(value: object) -> object:
 def _positive(span: timedelta) -> timedelta:
     if not span:
         raise _wrong("a duration longer than 0", "write one such as 6h")
+    return span
+
+
+def _old_enough(span: timedelta) -> timedelta:
+    if span < FLOOR:
+        raise _wrong("a duration of at least 24h", "write one such as 3d")
     return span
 
 
@@ -307,6 +314,20 @@ class GatesSection(Section):
     full_proof_every: _Duration = _written("30d")
 
 
+class SweepSection(Section):
+    """When a file that no commit has named may depart."""
+
+    minimum_age: Annotated[_Duration, AfterValidator(_old_enough)] = _written(
+        "3d", "Since it was modified; at least 24h."
+    )
+    listings_apart: Annotated[_Duration, AfterValidator(_positive)] = _written(
+        "12h", "Between the two listings that must show it unchanged."
+    )
+    inventory_age: Annotated[_Duration, AfterValidator(_positive)] = _written(
+        "2d", "Of an inventory that stands in for a listing."
+    )
+
+
 class ConfigFile(Section):
     """meltline.yaml: what Meltline looks after, and how."""
 
@@ -322,6 +343,7 @@ class ConfigFile(Section):
     account: Annotated[AccountSection, _EMPTY_IS_DEFAULT] = _all_defaults(AccountSection)
     limits: Annotated[LimitsSection, _EMPTY_IS_DEFAULT] = _all_defaults(LimitsSection)
     gates: Annotated[GatesSection, _EMPTY_IS_DEFAULT] = _all_defaults(GatesSection)
+    sweep: Annotated[SweepSection, _EMPTY_IS_DEFAULT] = _all_defaults(SweepSection)
 
     @field_validator("catalogs")
     @classmethod

@@ -8,13 +8,15 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from meltline.adapters.folder_levels import FolderStores
 from meltline.adapters.gx.engine import GreatExpectationsEngine
 from meltline.adapters.iceberg.catalogs import open_catalog
 from meltline.adapters.iceberg.ledger_reader import IcebergLedgerReader
 from meltline.adapters.iceberg.manifests import AvroManifests
 from meltline.adapters.object_store import ObjectStores
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
-from meltline.app.services import Ledgers, Services
+from meltline.app.services import Ledgers
+from meltline.app.sweep import SweepServices
 from meltline.config import Config
 from meltline.domain.clock import NOW, Clock, FixedClock, WallClock
 from meltline.domain.errors import NotASandbox, UsageInvalid
@@ -86,26 +88,35 @@ class Wiring:
             who=self.who,
         )
 
-    def services(self, app: str, run_id: str = "") -> Services:
-        """Everything the steps of the chain need; starts, or joins, the process's Spark session."""
+    def services(self, app: str, run_id: str = "") -> SweepServices:
+        """Everything that steps need; starts, or joins, the process's Spark session."""
         from meltline.adapters.spark.committer import JvmCommitter  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.deleter import SparkDeleter  # noqa: PLC0415
         from meltline.adapters.spark.file_ledger import SparkFileLedger  # noqa: PLC0415
+        from meltline.adapters.spark.proof_book import ProofBook  # noqa: PLC0415
         from meltline.adapters.spark.proofs import SparkProofReader  # noqa: PLC0415
         from meltline.adapters.spark.session import open_session, spark_catalog  # noqa: PLC0415
+        from meltline.adapters.spark.sweeper import SparkSweeper  # noqa: PLC0415
 
         ledgers = self.ledgers()
         self._progress("starting Spark")
         spark = open_session(self.config, app, self._environ)
         hot = self.config.catalogs[self.config.hot]
-        return Services(
+        ledger = (spark, self.store, spark_catalog(hot), self.config.ledger_namespace)
+        book = ProofBook(*ledger, self.clock)
+        return SweepServices(
             **{name: getattr(ledgers, name) for name in Ledgers.__dataclass_fields__},
-            files=SparkFileLedger(
-                spark, self.store, spark_catalog(hot), self.config.ledger_namespace
-            ),
+            files=SparkFileLedger(*ledger),
             committer=JvmCommitter(spark, self.config.catalogs),
             deleter=SparkDeleter(spark, self.store),
-            proofs=SparkProofReader(spark, self.store),
+            proofs=SparkProofReader(spark, self.store, book),
+            sweeper=SparkSweeper(
+                spark,
+                FolderStores(_store_properties(self.config)),
+                self.config.catalogs,
+                self.config.hot,
+                self.config.ledger_namespace,
+            ),
             gate=GreatExpectationsEngine(
                 self.config.limits, self.config.gates.ttl, self.docs_folder, run_id
             ),

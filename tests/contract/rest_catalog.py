@@ -47,6 +47,12 @@ class RestCatalogServer:
                     return {"defaults": {}, "overrides": {}}
                 case ["namespaces"]:
                     return self._namespaces(method, body, urlsplit(path).query)
+                case ["namespaces", namespace] if method == "DELETE":
+                    return self._drop_namespace(namespace)
+                case ["tables", "rename"]:
+                    return self._rename(body)
+                case ["namespaces", namespace, "register"]:
+                    return self._register((namespace, body["name"]), body["metadata-location"])
                 case ["namespaces", namespace]:
                     return {"namespace": [namespace], "properties": self._namespace(namespace)}
                 case ["namespaces", namespace, "properties"]:
@@ -79,9 +85,36 @@ class RestCatalogServer:
         properties.update(body["updates"])
         return {"updated": list(body["updates"]), "removed": body["removals"], "missing": []}
 
+    def _drop_namespace(self, name: str) -> Any:
+        self._namespace(name)
+        if any(within == name for within, _ in self.tables):
+            raise Refused(409, "NamespaceNotEmptyException")
+        del self.namespaces[name]
+        return {}
+
+    def _rename(self, body: Any) -> Any:
+        source, target = (
+            (body[side]["namespace"][0], body[side]["name"]) for side in ("source", "destination")
+        )
+        if source not in self.tables:
+            raise Refused(404, "NoSuchTableException")
+        if target in self.tables:
+            raise Refused(409, "AlreadyExistsException")
+        self.tables[target] = self.tables.pop(source)
+        return {}
+
+    def _register(self, name: tuple[str, str], at: str) -> Any:
+        if name in self.tables:
+            raise Refused(409, "AlreadyExistsException")
+        self.tables[name] = at
+        return self._table("GET", name, None)
+
     def _table(self, method: str, name: tuple[str, str], body: Any) -> Any:
         if name not in self.tables:
             raise Refused(404, "NoSuchTableException")
+        if method == "DELETE":
+            del self.tables[name]
+            return {}
         if method == "POST":
             self._commit(name, body)
         at = self.tables[name]
@@ -157,7 +190,7 @@ def _handler(answer: Callable[[str, str, Any], Any]) -> type[BaseHTTPRequestHand
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = _serve
+        do_GET = do_POST = do_DELETE = _serve
 
         def log_message(self, format: str, *args: Any) -> None:
             """Says nothing."""

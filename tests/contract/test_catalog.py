@@ -25,11 +25,12 @@ from meltline.domain.errors import (
     CommitConflict,
     MetadataUnreadable,
     NameConflict,
+    NamespaceNotEmpty,
     TableNotFound,
 )
 from meltline.domain.names import TableName
 from meltline.domain.table import Ref
-from meltline.ports import Catalog
+from meltline.ports import Catalog, TableMove
 from tests.contract.postgres import PostgresServer, throwaway_postgres
 from tests.contract.rest_catalog import rest_catalog
 
@@ -351,6 +352,144 @@ def test_a_sql_catalog_refuses_a_level_with_a_dot_which_it_could_not_tell_from_t
         shop.catalog.set_namespace_properties(("a.b",), {"k": "v"})
     with pytest.raises(CatalogReadOnly, match="dot"):
         shop.catalog.location(TableName("lake", ("a.b",), "t"))
+
+
+# --- moving, registering, taking out --------------------------------------------------------------
+
+PLACE = TableName("lake", ("attic",), "0b0c-2a52")
+
+
+def mark(document: MetadataDocument) -> None:
+    document.set_properties({"mark": "1"})
+
+
+def standing(shop: Shop) -> dict[TableName, str]:
+    return {e.name: e.metadata_location for e in shop.catalog.listing().entries}
+
+
+def test_a_table_moves_with_its_edit_in_one_step(shop: Shop) -> None:
+    shop.catalog.move([TableMove(NAME, PLACE, mark)])
+    ((name, at),) = standing(shop).items()
+    document = json.loads(shop.store.read(at))
+    assert name == PLACE and document["properties"] == {"owner": "me", "mark": "1"}
+    assert document["tomorrow"] == written()["tomorrow"]
+    assert ("attic",) in shop.catalog.listing().namespaces
+
+
+def test_a_move_without_an_edit_writes_no_file(shop: Shop) -> None:
+    before = shop.files()
+    shop.catalog.move([TableMove(NAME, PLACE, lambda document: None)])
+    assert standing(shop) == {PLACE: START} and shop.files() == before
+
+
+def test_a_table_does_not_move_to_a_name_that_is_taken_and_is_left_as_it_was(shop: Shop) -> None:
+    shop.catalog.register(PLACE, START)
+    with pytest.raises(NameConflict):
+        shop.catalog.move([TableMove(NAME, PLACE, mark)])
+    assert standing(shop).keys() == {NAME, PLACE}
+    assert shop.document()["properties"] == {"owner": "me"}
+
+
+def test_what_is_not_there_does_not_move(shop: Shop) -> None:
+    with pytest.raises(TableNotFound):
+        shop.catalog.move([TableMove(replace(NAME, name="never"), PLACE, mark)])
+    assert standing(shop) == {NAME: START}
+
+
+def test_namespaces_come_and_go_with_their_tables(shop: Shop) -> None:
+    shop.catalog.set_namespace_properties(("air",), {"owner": "ann"})
+    target = replace(NAME, namespace=("sky",))
+    move = TableMove(NAME, target, lambda document: None)
+    shop.catalog.move([move], create={("sky",): {"owner": "ann"}}, remove=[("air",)])
+    listing = shop.catalog.listing()
+    assert listing.namespaces == {("sky",): {"owner": "ann"}}
+    assert standing(shop) == {target: START}
+
+
+def test_a_namespace_to_make_that_is_there_stops_everything(shop: Shop) -> None:
+    shop.catalog.set_namespace_properties(("sky",), {"a": "1"})
+    move = TableMove(NAME, replace(NAME, namespace=("sky",)), mark)
+    with pytest.raises(NameConflict):
+        shop.catalog.move([move], create={("sky",): {}})
+    assert standing(shop) == {NAME: START} and properties(shop, "sky") == {"a": "1"}
+
+
+@pytest.mark.parametrize("a_sql_shop", SQL, indirect=True)
+def test_a_namespace_with_a_view_in_it_stays_and_so_does_all_else(
+    a_sql_shop: Shop, tmp_path: Path
+) -> None:
+    shop = a_sql_shop
+    late = replace(NAME, name="late")
+    shop.catalog.register(late, START)
+    before = shop.files()
+    with pytest.raises(NamespaceNotEmpty, match="air"):
+        shop.catalog.move([TableMove(NAME, PLACE, mark)], remove=[("air",)])
+    assert standing(shop) == {NAME: START, late: START} and shop.files() == before
+
+
+def test_who_commits_before_a_move_is_moved_along(shop: Shop) -> None:
+    looks = 0
+
+    def edit(document: MetadataDocument) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            shop.set("theirs")
+        mark(document)
+
+    shop.catalog.move([TableMove(NAME, PLACE, edit)])
+    ((_, at),) = standing(shop).items()
+    assert json.loads(shop.store.read(at))["properties"].keys() == {"owner", "theirs", "mark"}
+
+
+@pytest.mark.parametrize("a_sql_shop", SQL, indirect=True)
+def test_of_several_who_move_one_table_one_wins(a_sql_shop: Shop) -> None:
+    shop = a_sql_shop
+
+    def work(number: int) -> int:
+        target = replace(PLACE, name=f"p{number}")
+        try:
+            shop.open_handle(False).move([TableMove(NAME, target, mark)])
+        except (TableNotFound, CommitConflict):
+            return 0
+        return number
+
+    with ThreadPoolExecutor(4) as pool:
+        (winner,) = [n for n in pool.map(work, range(1, 9)) if n]
+    ((name, at),) = standing(shop).items()
+    assert name.name == f"p{winner}"
+    assert shop.files() == {START, at}
+
+
+def test_a_registered_table_can_be_taken_out_where_it_stands_and_nowhere_else(shop: Shop) -> None:
+    shop.catalog.register(PLACE, START)
+    with pytest.raises(NameConflict):
+        shop.catalog.register(PLACE, START)
+    assert not shop.catalog.unregister(PLACE, "file:///elsewhere.json")
+    assert not shop.catalog.unregister(replace(PLACE, name="never"), START)
+    assert shop.catalog.unregister(PLACE, START)
+    assert standing(shop) == {NAME: START} and START in shop.files()
+
+
+def test_a_metadata_file_is_registered_with_an_edit_and_itself_stays_as_it_is(shop: Shop) -> None:
+    shop.catalog.register(PLACE, START, mark)
+    at = standing(shop)[PLACE]
+    document = json.loads(shop.store.read(at))
+    assert at != START and document["properties"] == {"owner": "me", "mark": "1"}
+    assert json.loads(shop.store.read(START)) == written()
+    before = shop.files()
+    with pytest.raises(NameConflict):
+        shop.catalog.register(PLACE, START, mark)
+    assert shop.files() == before
+
+
+def test_nothing_moves_in_a_catalog_that_is_only_observed(shop: Shop) -> None:
+    watched = shop.open_handle(True)
+    with pytest.raises(CatalogReadOnly):
+        watched.move([TableMove(NAME, PLACE, mark)])
+    with pytest.raises(CatalogReadOnly):
+        watched.unregister(NAME, START)
+    assert standing(shop) == {NAME: START}
 
 
 # --- when the swap goes wrong ---------------------------------------------------------------------

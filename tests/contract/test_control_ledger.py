@@ -44,6 +44,7 @@ from meltline.ports import (
     Lock,
     RunRecord,
     StopSwitch,
+    WantedBack,
 )
 from tests.contract.postgres import PostgresServer, throwaway_postgres
 
@@ -347,6 +348,39 @@ def test_a_lease_counts_until_it_has_ended(ledger: Ledger) -> None:
     assert not ledger.leases(NOW + timedelta(milliseconds=1))
     ledger.save_lease(replace(lease, expires_at=NOW + timedelta(days=1)))
     assert len(ledger.leases(NOW + timedelta(milliseconds=1))) == 1
+
+
+def test_policies_are_remembered_by_object_and_key_and_forgotten_one_by_one(
+    ledger: Ledger,
+) -> None:
+    assert ledger.policies() == {}
+    ledger.save_policies({"u-1": {"days": "7", "kind": "a"}, "lake.`it's`": {"days": "30"}})
+    ledger.save_policies({"u-1": {"days": "9"}, "account": {"min": "1"}})
+    assert ledger.policies() == {
+        "u-1": {"days": "9", "kind": "a"},
+        "lake.`it's`": {"days": "30"},
+        "account": {"min": "1"},
+    }
+    ledger.save_policies({"u-1": {"days": None, "never": None}, "account": {"min": None}})
+    assert ledger.policies() == {"u-1": {"kind": "a"}, "lake.`it's`": {"days": "30"}}
+    ledger.save_policies({})
+    assert ledger.policies().keys() == {"u-1", "lake.`it's`"}
+
+
+def test_what_is_wanted_back_stays_until_it_is_settled(shop: Shop, ledger: Ledger) -> None:
+    first = WantedBack("a", "u-1", -HUGE, "s3://b/l.avro", (), "ann", "hold t\0", NOW)
+    second = WantedBack("b", "u-2", HUGE, "", ("s3://b/m1.avro", "s3://b/m2"), "ж", "why", NOW)
+    ledger.add_wanted_back(second)
+    ledger.add_wanted_back(first)
+    ledger.add_wanted_back(first)
+    found = shop.handle().wanted_back()
+    assert [replace(one, reason="") for one in found] == [
+        replace(first, reason=""), replace(second, reason="")
+    ]  # fmt: skip
+    ledger.settle_wanted_back(["a", "never"])
+    assert ledger.wanted_back() == [second]
+    ledger.settle_wanted_back([])
+    assert ledger.wanted_back() == [second]
 
 
 # --- plans, gates, approvals -----------------------------------------------------------------
@@ -801,6 +835,7 @@ def test_a_days_storage_is_replaced_table_by_table(ledger: Ledger) -> None:
         (Ownership, schema.ownerships, {"first_seen_at"}),
         (Sighting, schema.sightings, {"table_uuid", "snapshot_id"}),
         (Lease, schema.leases, set()),
+        (WantedBack, schema.wanted_back, set()),
         (Plan, schema.plans, {"seq"}),
         (GateResult, schema.gate_results, {"seq"}),
         (Approval, schema.approvals, {"seq"}),
@@ -827,6 +862,26 @@ def test_the_revisions_make_the_schema_that_the_code_expects(url: str, open_sql:
         assert compare_metadata(context, schema.metadata) == []
         assert context.get_current_revision() == schema.REVISION
     engine.dispose()
+
+
+@pytest.mark.parametrize("url", SQL, indirect=True)
+def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_holds(
+    url: str, open_sql: OpenSql
+) -> None:
+    ledger = open_sql(url)
+    ledger.prepare()
+    ledger.add_sharing([("a", "b")])
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        for table in ("policies", "wanted_back", "metadata_documents"):
+            connection.execute(text(f"DROP TABLE {table}"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    engine.dispose()
+    old = open_sql(url)
+    assert not old.is_prepared()
+    old.prepare()
+    assert old.metadata_documents(["file:///m"]) == {}
+    assert old.sharing() == [("a", "b")] and old.wanted_back() == [] and old.policies() == {}
 
 
 @pytest.mark.parametrize("url", SQL, indirect=True)

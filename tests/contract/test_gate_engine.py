@@ -55,6 +55,7 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         "planned_referenced": 0,
         "planned_unowned": 0,
         "planned_protected": 0,
+        "planned_held": 0,
         "planned_claimed": 0,
         "unreadable": 0,
         "tables_read": 1,

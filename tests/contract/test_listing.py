@@ -27,7 +27,7 @@ from meltline.domain.files import (
 )
 from meltline.domain.locations import claim_prefix
 from meltline.domain.orphans import Stray, StraySighting, SweptPlaces
-from meltline.ports import FileLedger, IngestRequest, Sweeper
+from meltline.ports import FileLedger, IngestRequest, StoredObject, Sweeper
 from tests.contract.s3proxy import S3Server, running_s3proxy
 from tests.unit.avro_files import Entry, manifest_bytes
 
@@ -59,9 +59,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Place(FolderStores(server.properties), f"s3://{server.bucket}/{tmp_path.name}")
 
 
-def level(place: Place, folder: str) -> list[str]:
-    found = place.store.level(folder)
-    return sorted(one if isinstance(one, str) else one.path for one in found)
+def files(place: Place, folder: str) -> dict[str, StoredObject | None]:
+    """The files right in a folder; where only names are listed, each is measured."""
+    level, base = place.store.level(folder), folder.rstrip("/") + "/"
+    assert not (level.files and level.names)
+    measured = [place.store.measure(base + name) for name in level.names]
+    return {one.path: one for one in (*level.files, *measured) if one is not None}
 
 
 def test_a_level_has_files_and_folders_and_nothing_that_lies_deeper(place: Place) -> None:
@@ -70,34 +73,46 @@ def test_a_level_has_files_and_folders_and_nothing_that_lies_deeper(place: Place
     place.store.write(f"{place.root}/t2/sibling", b"x")
     folders = [f"{place.root}/t/{name}/" for name in (".hidden", "a b#1?%20", "d", "día")]
     for spelled in (f"{place.root}/t", f"{place.root}/t/"):
-        assert level(place, spelled) == sorted([f"{place.root}/t/a", *folders])
-    (found,) = (one for one in place.store.level(f"{place.root}/t/d") if not isinstance(one, str))
-    (listed,) = (one for one in place.store.list(f"{place.root}/t/d") if one.path == found.path)
-    assert found == listed
-    assert level(place, f"{place.root}/none") == []
+        assert sorted(place.store.level(spelled).folders) == sorted(folders)
+        assert list(files(place, spelled)) == [f"{place.root}/t/a"]
+    none = place.store.level(f"{place.root}/none")
+    assert (none.files, none.names, none.folders) == ((), (), ())
 
 
 def test_levels_one_by_one_come_to_what_a_whole_listing_shows(place: Place) -> None:
     for name in ("a", "b/c", "b/d/e", "b/d/f", "g/h/i/j"):
         place.store.write(f"{place.root}/{name}", b"x")
-    found, folders = [], [place.root]
+    found: dict[str, StoredObject | None] = {}
+    folders = [place.root]
     while folders:
-        for one in place.store.level(folders.pop()):
-            if isinstance(one, str):
-                folders.append(one)
-            else:
-                found.append(one.path)
-    assert sorted(found) == sorted(stored.path for stored in place.store.list(place.root))
+        at = folders.pop()
+        found |= files(place, at)
+        folders += place.store.level(at).folders
+    assert found == {stored.path: stored for stored in place.store.list(place.root)}
+
+
+def test_on_a_disk_names_alone_are_listed_and_measured_when_they_matter(tmp_path: Path) -> None:
+    store, root = FolderStores({}), f"file://{tmp_path}"
+    store.write(f"{root}/a", b"abc")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    (tmp_path / "folder").mkdir()
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff")).touch()
+    assert store.level(root).names == ("a",)
+    assert not store.measures(root)
+    (listed,) = store.list(root)
+    assert store.measure(f"{root}/a") == listed
+    for other in ("link", "folder", "none", "a/b"):
+        assert store.measure(f"{root}/{other}") is None
 
 
 def test_a_level_that_cannot_be_listed_is_refused_not_empty(s3_server: S3Server) -> None:
     wrong = FolderStores({**s3_server.properties, "s3.secret-access-key": "hush-hush"})
     with pytest.raises(StoreRefused, match="denied") as caught:
-        list(wrong.level(f"s3://{s3_server.bucket}/denied"))
+        wrong.level(f"s3://{s3_server.bucket}/denied")
     assert "hush-hush" not in str(caught.value.as_json())
     assert s3_server.request("PUT", f"/{s3_server.bucket}/odd/a//x") == 200
     with pytest.raises(StoreRefused, match="odd/a"):
-        list(FolderStores(s3_server.properties).level(f"s3://{s3_server.bucket}/odd/a"))
+        FolderStores(s3_server.properties).level(f"s3://{s3_server.bucket}/odd/a")
 
 
 # --- a sweep's listing ---------------------------------------------------------------------------
@@ -171,7 +186,7 @@ def yard(swept: Yard, tmp_path: Path) -> Yard:
 def test_an_unknown_file_is_a_stray_with_its_size_and_time(yard: Yard) -> None:
     (path,) = yard.write("t/data/a b#1.parquet")
     listing = yard.sweeper.list_files(yard.places(), NOW)
-    assert (listing.listed_at, listing.files, listing.bytes) == (NOW, 1, 3)
+    assert (listing.listed_at, listing.files) == (NOW, 1)
     assert listing.unlisted == {}
     assert list(listing.strays()) == [Stray(path, 3, MODIFIED, None)]
 

@@ -8,6 +8,7 @@ KEEP = "tests/unit/test_keep_set.py"
 CHAIN = "tests/unit/test_chain.py"
 RACES = "tests/unit/test_races.py"
 WRECKS = "tests/unit/test_known_wrecks.py"
+GUARDS = "tests/unit/test_guards.py"
 RECHECK = "tests/unit/test_recheck.py"
 HOLDS = "tests/unit/test_holds.py"
 LOCATIONS = "tests/unit/test_locations.py"
@@ -94,7 +95,7 @@ MUTATIONS = (
     Mutation(
         "other tables of the group are not looked at", "app/plan_expiration.py",
         "    return Neighbourhood(frozenset(leaving).union(*members), frozenset(linear))",
-        "    return Neighbourhood(frozenset(leaving), frozenset(leaving))", (CHAIN, WRECKS),
+        "    return Neighbourhood(frozenset(leaving), frozenset(leaving))", (GUARDS, CHAIN, WRECKS),
     ),
     Mutation(
         "history is taken to be linear when it is not", "domain/table.py",
@@ -104,11 +105,11 @@ MUTATIONS = (
     Mutation(
         "a second registration keeps nothing", "app/plan_expiration.py",
         "                stays.update(SnapshotKey(uuid, sid) for sid in table.state.snapshots)\n",
-        "                pass\n", (CHAIN),
+        "                pass\n", (CHAIN,),
     ),
     Mutation(
         "what the planner keeps does not stay", "app/plan_expiration.py",
-        "    leaving = (expired | gone) - stays\n", "    leaving = expired | gone\n", (CHAIN),
+        "    leaving = (expired | gone) - stays\n", "    leaving = expired | gone\n", (CHAIN,),
     ),
     Mutation(
         "snapshots that others expired never depart", "app/plan_expiration.py",
@@ -118,7 +119,7 @@ MUTATIONS = (
         "files of nobody are planned", "app/plan_expiration.py",
         "        if owner is None or is_odd(file.path) or hands_off.intersection(owners):",
         "        owner = owner or next(iter(managed))\n        if is_odd(file.path):",
-        (CHAIN, HOLDS),
+        (GUARDS, CHAIN, HOLDS),
     ),
     Mutation(
         "the plan's ids are not checked again before the commit", "app/expire.py",
@@ -131,17 +132,17 @@ MUTATIONS = (
     Mutation(
         "a purge needs no gate", "app/purge.py",
         "        require_unaltered(plan, files)\n        require_passed(services, plan)\n",
-        "        require_unaltered(plan, files)\n", (RACES,),
+        "        require_unaltered(plan, files)\n", (GUARDS, RACES),
     ),
     Mutation(
         "altered plan items are carried out", "app/purge.py",
         "        require_unaltered(plan, files)\n        require_passed(services, plan)\n",
-        "        require_passed(services, plan)\n", (RACES,),
+        "        require_passed(services, plan)\n", (GUARDS, RACES),
     ),
     Mutation(
         "the second proof is forgotten", "app/purge.py",
         "    needed = reproof.still_needed([file.path for file in batch])\n",
-        "    needed: set[str] = set()\n", (RACES,),
+        "    needed: set[str] = set()\n", (GUARDS, RACES),
     ),
     Mutation(
         "the second proof sees no new commits", "app/reproof.py",
@@ -154,7 +155,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what is referred to again is not taken back", "app/ingest.py",
-        "    _take_back(services, records, outcomes.keys())\n", "", (WRECKS),
+        "    _take_back(services, records, outcomes.keys())\n", "", (WRECKS,),
     ),
     Mutation(
         "counts of a manifest are not checked",
@@ -182,6 +183,6 @@ MUTATIONS = (
     Mutation(
         "a stop does not hold back commits", "app/expire.py",
         "        plan = _intend(services, plan, lock, state.metadata_location)\n        require_go(services)\n",
-        "        plan = _intend(services, plan, lock, state.metadata_location)\n", (RACES,),
+        "        plan = _intend(services, plan, lock, state.metadata_location)\n", (GUARDS, RACES),
     ),
 )  # fmt: skip

@@ -160,6 +160,15 @@ COMMANDS = [
     ("publish", TABLE, "wip"),
     ("resync", TABLE, "b"),
     ("audit", "--of", TABLE),
+    ("history", "tables", "--like", "it%", "--in", "lake.air"),
+    ("rename", TABLE, "lake.air.u"),
+    ("drop", "lake.air.u"),
+    ("undrop", "lake.air.u"),
+    ("rename", "lake.air.u", TABLE),
+    ("drop", "lake.air"),
+    ("history", "databases"),
+    ("undrop", "lake.air"),
+    ("history", "schemas"),
     ("doctor",),
 ]
 
@@ -262,6 +271,18 @@ def test_a_dry_run_says_what_would_come_of_it_and_sets_nothing(meltline: Any, ho
         (("publish", TABLE, "never"), 2, "RefNotFound"),
         (("diff", TABLE, "main", "never"), 2, "SnapshotNotFound"),
         (("audit", "--since", "yesterday"), 2, "UsageInvalid"),
+        (("drop", "lake.air.never"), 2, "TableNotFound"),
+        (("drop", "lake.never", "--kind", "database"), 2, "NamespaceNotFound"),
+        (("drop", "lake.meltline"), 2, "TableNotFound"),
+        (("undrop", "lake.air.never"), 2, "NotDropped"),
+        (("undrop", "lake.never", "--kind", "table"), 2, "UsageInvalid"),
+        (("rename", TABLE, TABLE), 2, "NameConflict"),
+        (("rename", TABLE, "lake.never.t"), 2, "NamespaceNotFound"),
+        (("rename", TABLE, "lake.`a.b`.t"), 2, "NamespaceNotFound"),
+        (("history", "views"), 2, "UsageInvalid"),
+        (("history", "tables", "--in", "lake.never"), 2, "NamespaceNotFound"),
+        (("recover", TABLE, "--as", "lake.air.new"), 2, "UsageInvalid"),
+        (("recover", f"{TABLE}@1", "--as", "lake.air.n", "--reason", "r"), 1, "RecoveryImpossible"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
@@ -312,6 +333,29 @@ def test_main_goes_back_and_forth(meltline: Any, home: Home) -> None:
     }  # fmt: skip
 
 
+def test_a_table_goes_comes_back_and_is_listed_with_the_columns_that_people_know(
+    meltline: Any, home: Home
+) -> None:
+    before = home.document()
+    code, gone = meltline("drop", TABLE)
+    assert code == 0 and (gone["object"], gone["kind"], gone["tables"]) == (TABLE, "table", [TABLE])
+    code, listed = meltline("history", "tables")
+    (row,) = listed["rows"]
+    assert code == 0 and list(row) == [
+        "created_on", "name", "database_name", "schema_name", "kind", "comment", "cluster_by",
+        "rows", "bytes", "owner", "retention_time", "dropped_on",
+    ]  # fmt: skip
+    assert row["name"] == "it's t" and row["rows"] == 10_000_000
+    assert row["dropped_on"] == gone["dropped_on"]
+    code, back = meltline("undrop", TABLE)
+    assert code == 0 and back["tables"][0]["snapshot_id"] == COMMITS and back["missing"] == []
+    after = home.document()
+    changing = {"last-updated-ms", "metadata-log"}
+    assert {k: v for k, v in after.items() if k not in changing} == {
+        k: v for k, v in before.items() if k not in changing
+    }
+
+
 def test_the_history_of_decisions_names_who_what_when_and_why(meltline: Any) -> None:
     meltline("policy", "set", TABLE, "--retention-days", "30")
     meltline("hold", "add", "lake.air", "--reason", "audit")
@@ -329,6 +373,8 @@ def test_people_get_lines_and_what_brackets_say_is_printed_as_it_is(
     assert f"{TABLE}: v[b] keeps snapshot 4 until" in capsys.readouterr().out
     assert run(["tags", TABLE]) == 0 and run(["hold", "list"]) == 0
     assert run(["policy", "show", TABLE]) == 0
+    assert run(["history", "tables"]) == 0 and run(["drop", TABLE]) == 0
+    assert run(["undrop", TABLE]) == 0
     out = capsys.readouterr().out
     assert "v[b]" in out and "meltline.retention-days" in out
 

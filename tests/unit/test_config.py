@@ -12,6 +12,7 @@ from sqlalchemy import create_engine, make_url, text
 from meltline.config import Config, json_schema, load_config
 from meltline.domain.errors import ConfigInvalid
 from meltline.domain.limits import GateSettings, Limits
+from meltline.domain.orphans import SweepSettings
 from meltline.domain.policy import PROFILES, AccountPolicy
 
 MINIMAL = """
@@ -59,6 +60,7 @@ limits:
   delete-keys-per-second: 100
   lock-wait: 30s
 gates: {ttl: 30m, full-proof-every: 7d}
+sweep: {minimum-age: 36h, listings-apart: 6h, inventory-age: 1d}
 """
 
 
@@ -100,6 +102,8 @@ def test_what_is_not_said_has_the_documented_defaults(tmp_path: Path) -> None:
     assert config.limits == Limits(0, 0.95, 5.0, 1024**4, 1024**4, 3000, timedelta(minutes=10))
     assert config.limits == Limits()
     assert config.gates == GateSettings(timedelta(hours=6), timedelta(days=30)) == GateSettings()
+    three, half, two = timedelta(days=3), timedelta(hours=12), timedelta(days=2)
+    assert config.sweep == SweepSettings(three, half, two) == SweepSettings()
 
 
 def test_everything_that_can_be_said_arrives(tmp_path: Path) -> None:
@@ -121,6 +125,7 @@ def test_everything_that_can_be_said_arrives(tmp_path: Path) -> None:
     )
     assert config.limits == Limits(1, 0.5, 2.5, 10 * 1024**3, 1048576, 100, timedelta(seconds=30))
     assert config.gates == GateSettings(timedelta(minutes=30), timedelta(days=7))
+    assert config.sweep == SweepSettings(timedelta(hours=36), timedelta(hours=6), timedelta(days=1))
 
 
 def test_retention_in_days_is_a_whole_number(tmp_path: Path) -> None:
@@ -220,6 +225,9 @@ REFUSED = {
     "limits.delete-keys-per-second": ("limits: {delete-keys-per-second: 0}", "equal to 1"),
     "limits.max-grwth": ("limits: {max-grwth: 5}", "did you mean max-growth?"),
     "gates.ttl": ("gates: {ttl: 0}", "a duration longer than 0"),
+    "sweep.minimum-age": ("sweep: {minimum-age: 23h}", "at least 24h, found '23h'"),
+    "sweep.listings-apart": ("sweep: {listings-apart: 0}", "a duration longer than 0"),
+    "sweep.min-age": ("sweep: {min-age: 3d}", "did you mean minimum-age?"),
     "gates": ("gates: 6h", "expected keys and values, found '6h'"),
     "account.profile": ("account: {profile: busines}", "'business', 'lite_paid'"),
     "account.failsafe_days": ("account: {failsafe_days: 3}", "did you mean failsafe-days?"),

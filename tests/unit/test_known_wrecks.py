@@ -4,7 +4,9 @@ The lake's deleter holds every delete against a walk of all metadata at that mom
 ends with a look for files that are needed and gone.
 """
 
-from tests.unit.lake import Lake, Table
+from meltline.domain.files import EntryStatus
+from tests.unit.avro_files import Entry
+from tests.unit.lake import DAY, Lake, Table
 
 LATE = (12, 20, 28, 36)  # the window is 7 days here, and so is failsafe
 
@@ -18,6 +20,25 @@ def on_disk(lake: Lake, table: Table, *names: str) -> list[bool]:
     return [table.data(name) in lake.paths() for name in names]
 
 
+def unless_on_main(table: Table) -> set[str]:
+    """The naive rule of #13568 and Amoro #4231: what main does not read now is free."""
+    return ever_named(table) - {entry.path for entry in table.live()}
+
+
+def by_tombstones(table: Table) -> set[str]:
+    """The naive rule of #8255 and #10982: what some commit has removed is free."""
+    return {e.path for e in entries(table) if e.status is EntryStatus.DELETED}
+
+
+def ever_named(table: Table) -> set[str]:
+    return {entry.path for entry in entries(table)}
+
+
+def entries(table: Table) -> list[Entry]:
+    lists = [table.manifest_list(snapshot) for snapshot in table.snapshots]
+    return [e for at in lists for manifest in table.lake.manifests[at] for e in manifest.entries]
+
+
 def test_iceberg_13568_files_of_a_branch_stay_when_main_has_long_dropped_them() -> None:
     """Iceberg #13568: expiration walked main alone and deleted what other refs still read."""
     lake = Lake()
@@ -29,6 +50,7 @@ def test_iceberg_13568_files_of_a_branch_stay_when_main_has_long_dropped_them() 
     table.append("d", ref="audit")
     lake.on(2)
     table.overwrite("e")
+    assert {table.data(name) for name in "abd"} <= unless_on_main(table)
     through(lake)
     assert on_disk(lake, table, "a", "b", "d", "e") == [True] * 4
     assert on_disk(lake, table, "c") == [False]
@@ -45,6 +67,7 @@ def test_iceberg_8255_a_path_that_was_removed_and_added_again_stays() -> None:
     table.append("again")
     lake.on(3)
     table.append("z")
+    assert table.data("again") in by_tombstones(table)
     through(lake)
     assert len(table.snapshots) == 1  # all that removed and re-added it has expired
     assert on_disk(lake, table, "again", "y", "z", "x") == [True, True, True, False]
@@ -60,8 +83,30 @@ def test_iceberg_8255_a_path_that_comes_back_while_it_waits_is_taken_back() -> N
     lake.on(12).run()
     assert table.data("again") in lake.waiting()
     table.append("again")
-    through(lake, 13, 21, 30)
+    lake.on(13).run()
+    assert table.data("again") not in lake.waiting()  # at once, not when it would be due
+    through(lake, 21, 30)
     assert on_disk(lake, table, "again") == [True]
+
+
+def test_iceberg_8255_a_snapshot_that_comes_back_brings_all_its_waiting_files_back() -> None:
+    """Iceberg #8255, with the old metadata: what it names waits no longer, and then anew."""
+    lake = Lake()
+    table = lake.on(0).table("t")
+    table.append("a")
+    lake.on(1)
+    table.overwrite("b")
+    described = table.metadata_location
+    lake.on(12).run()
+    waiting = set(lake.waiting())
+    assert table.data("a") in waiting
+    lake.on(13)
+    lake.register("lake.air.again", described)
+    lake.run("look")
+    again = lake.waiting()
+    assert all(due == lake.clock.moment + 7 * DAY for path, due in again.items() if path in waiting)
+    lake.on(19.5).run()  # when they would have been due, had they never come back
+    assert on_disk(lake, table, "a") == [True]
 
 
 def test_iceberg_10982_a_middle_snapshot_expired_by_id_takes_no_file_of_its_neighbours() -> None:
@@ -72,6 +117,7 @@ def test_iceberg_10982_a_middle_snapshot_expired_by_id_takes_no_file_of_its_neig
     middle = table.overwrite("b")
     table.overwrite("c")
     table.tag("first", first)
+    assert table.data("a") in by_tombstones(table)
     lake.run()  # all three are known
     table.expire_elsewhere(middle)
     through(lake)
@@ -104,13 +150,18 @@ def test_amoro_4231_a_missing_parent_does_not_cut_history_short() -> None:
     """Amoro #4231: ancestors behind an expired parent were taken for unreachable and deleted."""
     lake = Lake()
     table = lake.on(0).table("t")
-    table.append("a")
-    gone = table.append("b")
-    table.append("c")
-    lake.on(3)
-    table.append("d")
+    oldest = table.append("a")
+    lake.on(1)
+    gone = table.overwrite("b")
+    lake.on(2)
+    table.overwrite("c")
+    table.tag("kept", oldest)
     table.expire_elsewhere(gone)  # the line is broken between c and a
-    lake.on(5).run()
-    assert on_disk(lake, table, "a", "b", "c", "d") == [True] * 4
+    assert table.data("a") in unless_on_main(table)
+    lake.on(3).run()
+    assert on_disk(lake, table, "a", "c") == [True, True]
     through(lake)
-    assert on_disk(lake, table, "a", "b", "c", "d") == [True] * 4  # all alive in the head
+    assert on_disk(lake, table, "a", "c") == [True, True]
+    table.drop_ref("kept")
+    through(lake, 50, 60, 70)
+    assert on_disk(lake, table, "a", "c") == [False, True]

@@ -6,13 +6,17 @@ from datetime import timedelta
 import pytest
 
 from meltline.domain.policy import (
+    DROP_AFTER,
     ENABLED,
     FAILSAFE,
+    MAX_LATENESS,
+    MIN_RETENTION,
     PROFILES,
     RETENTION,
     TRANSIENT,
     AccountPolicy,
     Profile,
+    Remembered,
     Retention,
     effective_retention,
     is_enabled,
@@ -287,3 +291,101 @@ def test_a_table_that_says_nothing_or_true_is_managed(
 
 def test_a_namespace_that_opts_out_takes_its_tables_along() -> None:
     assert not is_enabled([("lake.air.t", {ENABLED: "true"}), ("lake.air", {ENABLED: "false"})])
+
+
+# --- the account's own properties -----------------------------------------------------------------
+
+
+def test_the_accounts_property_wins_over_the_file_and_every_object_over_both() -> None:
+    of_account = level("account", retention="20", failsafe="9")
+    found = retention(table(), of_account, retention_days=3, failsafe_days=4)
+    assert (found.window, found.source, found.failsafe, found.failsafe_source) == (
+        days(20), "account", days(9), "account",
+    )  # fmt: skip
+    assert retention(table(retention="5"), of_account, retention_days=3).window == days(5)
+
+
+def test_a_least_retention_of_the_account_lifts_what_is_shorter_and_names_itself() -> None:
+    least = ("account", {MIN_RETENTION: "5"})
+    found = retention(table(retention="0"), least)  # TT-17
+    assert (found.window, found.source, found.min_days) == (days(5), "account", 5)
+    assert retention(table(retention="30"), least).window == days(30)
+    assert retention(table(retention="2"), least, min_retention_days=9).window == days(5)
+
+
+@pytest.mark.parametrize("word", ["-1", "soon", "infinite", ""])
+def test_an_odd_least_retention_falls_back_on_the_longer_one_known_and_is_said(word: str) -> None:
+    odd = ("account", {MIN_RETENTION: word})
+    found = retention(table(retention="0"), odd, min_retention_days=3)
+    assert found.window == days(3) and MIN_RETENTION in found.warnings[0]
+    known = Remembered({"account": {MIN_RETENTION: "6"}})
+    found = effective_retention(account(min_retention_days=3), [table(retention="0"), odd], known)
+    assert found.window == days(6)
+
+
+def test_a_least_retention_on_a_table_is_nobodys_word() -> None:
+    found = retention(("lake.air.t", {MIN_RETENTION: "50", RETENTION: "1"}), ("account", {}))
+    assert found.window == days(1)
+
+
+# --- what the ledger remembers --------------------------------------------------------------------
+
+
+def remembering(
+    *levels: tuple[str, Mapping[str, str]], born: bool | None = None, **values: str
+) -> Retention:
+    keys = {"retention": RETENTION, "failsafe": FAILSAFE}
+    known = Remembered({levels[0][0]: {keys[k]: v for k, v in values.items()}}, born)
+    return effective_retention(account(), levels, known)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "applied"), [("60", "-1", 60), ("3", "-1", 7), ("60", "999", 90)]
+)
+def test_a_value_out_of_range_gives_the_longest_of_old_new_and_default(
+    old: str, new: str, applied: int
+) -> None:
+    found = remembering(table(retention=new), retention=old)
+    assert found.window == days(applied) and f"{applied} days applied" in found.warnings[0]
+
+
+def test_an_old_value_does_not_matter_while_the_new_one_is_in_order() -> None:
+    assert remembering(table(retention="2"), retention="60").window == days(2)
+    assert remembering(table(), retention="60").window == days(7)
+
+
+def test_an_odd_failsafe_does_not_fall_below_the_one_before() -> None:
+    assert remembering(table(failsafe="soon"), failsafe="40").failsafe == days(40)
+    assert remembering(table(failsafe="soon"), failsafe="2").failsafe == days(7)
+
+
+@pytest.mark.parametrize("now", ["true", "false"])
+def test_transient_changed_later_gives_the_longer_of_both_policies_and_is_said(now: str) -> None:
+    found = remembering(table(transient=now), born=now != "true")
+    assert (found.window, found.failsafe) == (days(7), days(7))
+    assert "cannot change" in found.warnings[0]
+    assert found.transient is (now == "true")
+
+
+def test_transient_that_lies_on_a_namespace_cannot_change_later_either() -> None:
+    found = remembering(table(), level("lake.air", transient="true"), born=False)
+    assert found.failsafe == days(7) and "lake.air: " in found.warnings[0]
+
+
+def test_transient_from_the_start_is_in_order() -> None:
+    found = remembering(table(transient="true"), born=True)
+    assert (found.window, found.failsafe, found.warnings) == (days(1), days(1), ())
+
+
+# --- rows that come late --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("after", "late", "said"), [("7d", "7d", 1), ("7d", "8d", 1), ("8d", "7d", 0)]
+)
+def test_dropping_before_the_latest_rows_can_have_come_is_said(
+    after: str, late: str, said: int
+) -> None:
+    found = retention(("lake.air.t", {DROP_AFTER: after}), ("lake.air", {MAX_LATENESS: late}))
+    assert len(found.warnings) == said
+    assert not retention(("lake.air.t", {DROP_AFTER: after})).warnings

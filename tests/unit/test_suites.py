@@ -27,7 +27,8 @@ EXPIRE_FACTS = {
 }  # fmt: skip
 PURGE_FACTS = {
     "digest_matches", "planned_not_due", "planned_not_in_failsafe", "planned_referenced",
-    "planned_unowned", "planned_protected", "planned_claimed", "unreadable", "tables_read",
+    "planned_unowned", "planned_protected", "planned_held", "planned_claimed", "unreadable",
+    "tables_read",
 }  # fmt: skip
 
 

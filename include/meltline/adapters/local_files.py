@@ -77,25 +77,36 @@ class LocalFiles:
         """
         folders = [prefix.rstrip("/") + "/"]
         while folders:
-            for found in self.level(folders.pop()):
-                if isinstance(found, StoredObject):
-                    yield found
-                else:
-                    folders.append(found)
+            spelled = folders.pop()
+            for entry in _entries(spelled):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{spelled}{entry.name}/")
+                elif entry.is_file(follow_symlinks=False):
+                    with suppress(FileNotFoundError):  # gone since it was listed
+                        status = entry.stat(follow_symlinks=False)
+                        yield StoredObject(spelled + entry.name, status.st_size, _time(status))
 
-    def level(self, folder: str) -> Iterator[StoredObject | str]:
-        """What lies directly in a folder: its files, and its folders by location, with a slash."""
-        spelled = folder.rstrip("/") + "/"
-        for entry in _entries(spelled):
-            name = entry.name
-            if not name.isascii() and not _is_text(name):
-                _log.warning("passed over, as its name is not UTF-8: %r", entry.path)
-            elif entry.is_dir(follow_symlinks=False):
-                yield f"{spelled}{name}/"
+    def names(self, folder: str) -> tuple[Sequence[str], Sequence[str]]:
+        """The names of the files and of the folders right in a folder; nothing is measured."""
+        files: list[str] = []
+        folders: list[str] = []
+        for entry in _entries(folder):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
             elif entry.is_file(follow_symlinks=False):
-                with suppress(FileNotFoundError):  # gone since it was listed
-                    status = entry.stat(follow_symlinks=False)
-                    yield StoredObject(spelled + name, status.st_size, _time(status))
+                files.append(entry.name)
+        return files, folders
+
+    def measure(self, path: str) -> StoredObject | None:
+        """A file as a listing would show it; None when it would not."""
+        try:
+            status = _local(path).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            raise _refused("measure", path, error) from error
+        is_file = stat.S_ISREG(status.st_mode)
+        return StoredObject(path, status.st_size, _time(status)) if is_file else None
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes files, each with Hadoop's checksum file beside it, an outcome per path."""
@@ -116,13 +127,18 @@ def _delete(path: str) -> str:
 
 
 def _entries(spelled: str) -> list[os.DirEntry[str]]:
+    """What lies in a folder, without names that no path can spell."""
     try:
-        with os.scandir(_local(spelled)) as entries:
-            return list(entries)
+        with os.scandir(_local(spelled)) as found:
+            entries = list(found)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError) as error:
         raise _refused("list", spelled, error) from error
+    odd = [entry for entry in entries if not entry.name.isascii() and not _is_text(entry.name)]
+    for entry in odd:
+        _log.warning("passed over, as its name is not UTF-8: %r", entry.path)
+    return [entry for entry in entries if entry not in odd] if odd else entries
 
 
 def _local(path: str) -> Path:

@@ -72,7 +72,7 @@ def open_document(
     return MetadataDocument.read(name, location, content, clock.now())
 
 
-def always_others(name: TableName, attempts: int) -> CommitConflict:
+def always_others(name: TableName | str, attempts: int) -> CommitConflict:
     """Every attempt met a commit of somebody else."""
     return CommitConflict(
         f"{name} changed each time its metadata was to be swapped",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from meltline.app.holds import ending_soon
 from meltline.app.metadata import load_state
 from meltline.app.permission import require_generation
 from meltline.app.services import Ledgers
@@ -121,6 +122,7 @@ def _tables(ledgers: Ledgers) -> list[Finding]:
                 findings.append(_error("table_unreadable", refused))
     findings += _known(ledgers)
     findings += _policies(ledgers, tables)
+    findings += _holds(ledgers, tables)
     sharing = {uuid for pair in ledgers.control.sharing() for uuid in pair}
     for table in tables:
         findings += _who_else_deletes(table.state, table.state.uuid in sharing)
@@ -158,6 +160,17 @@ def _policies(ledgers: Ledgers, tables: list[ObservedTable]) -> Iterable[Finding
                 warning,
                 "set a value inside the profile's limits",
             )
+
+
+def _holds(ledgers: Ledgers, tables: list[ObservedTable]) -> Iterable[Finding]:
+    for hold in ending_soon(tables, ledgers.clock.now()):
+        yield Finding(
+            "warning",
+            "hold_ends_soon",
+            hold.subject,
+            hold.notice,
+            "`meltline hold add` with a later end, if it must stay",
+        )
 
 
 def _who_else_deletes(state: TableState, shares: bool) -> Iterable[Finding]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from meltline.app.gate import require_passed
-from meltline.app.metadata import load_state
+from meltline.app.listings import Listings
+from meltline.app.metadata import at_once, load_state
 from meltline.app.observe import Observation, observe, registrations
 from meltline.app.permission import require_generation, require_go
 from meltline.app.plan_expiration import owner_retentions
@@ -24,9 +25,10 @@ from meltline.domain.groups import Groups
 from meltline.domain.plan import Plan, PlanState, plan_digest
 from meltline.domain.recheck import still_valid
 from meltline.domain.table import TableState
-from meltline.ports import Lock
+from meltline.ports import CatalogListing, Lock
 
 _ATTEMPTS = 5
+_COMMITTERS = 4  # groups committed side by side
 _LEASE = timedelta(minutes=2)
 
 
@@ -77,29 +79,65 @@ def apply_expirations(
     results: dict[str, Expired] = {}
     with ExitStack() as locks:
         held: dict[str, Lock] = {}
-        committed: list[tuple[Plan, int, Lock]] = []
+        work: dict[str, list[Plan]] = {}
         # In the order of the groups' keys, so that two runs never wait for each other in a ring.
         for plan in sorted(plans, key=lambda plan: (groups.key(plan.table_uuid), plan.id)):
             key = groups.key(plan.table_uuid)
             try:
                 if key not in held:
                     held[key] = locks.enter_context(group_lock(services, key, plan))
-                stored = services.control.plan(plan.id)
-                if stored.state is PlanState.APPLIED:
-                    results[plan.id] = Expired(stored)
-                    continue
-                require_unaltered(stored, files[plan.id])
-                expired, begun = _commit(services, stored, held[key], pause)
-                committed.append((begun, expired, held[key]))
+                work.setdefault(key, []).append(plan)
             except MeltlineError as stop:
                 results[plan.id] = Expired(services.control.plan(plan.id), error=stop)
-        departed = _record_departures(services, [plan for plan, _, _ in committed], files)
-        for plan, expired, lock in committed:
-            done = services.control.move_plan(
-                plan, PlanState.APPLIED, lock=lock, committed_base=plan.committed_base
+        batch = _Batch(services, files, Listings(services), pause)
+        threads = _COMMITTERS if len(work) > _COMMITTERS else 1
+        done = at_once(lambda key: batch.commit(work[key], held[key]), list(work), threads)
+        outcomes = [outcome for of_group in done for outcome in of_group]
+        results |= {found.plan.id: found for found in outcomes if isinstance(found, Expired)}
+        committed = [found for found in outcomes if isinstance(found, _Committed)]
+        departed = _record_departures(services, [found.plan for found in committed], files)
+        for found in committed:
+            plan = services.control.move_plan(
+                found.plan,
+                PlanState.APPLIED,
+                lock=found.lock,
+                committed_base=found.plan.committed_base,
             )
-            results[plan.id] = Expired(done, expired, departed[plan.id])
+            results[plan.id] = Expired(plan, found.snapshots, departed[plan.id])
     return [results[plan.id] for plan in plans]
+
+
+@dataclass(frozen=True)
+class _Committed:
+    """An expiration that was committed, and whose departures are not recorded yet."""
+
+    plan: Plan
+    snapshots: int
+    lock: Lock
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The commits of one step: groups side by side, the plans of a group one after the other."""
+
+    services: Services
+    files: Mapping[str, Sequence[PlannedFile]]
+    listings: Listings
+    pause: Callable[[float], None]
+
+    def commit(self, plans: Sequence[Plan], lock: Lock) -> list[_Committed | Expired]:
+        return [self._one(plan, lock) for plan in plans]
+
+    def _one(self, plan: Plan, lock: Lock) -> _Committed | Expired:
+        try:
+            stored = self.services.control.plan(plan.id)
+            if stored.state is PlanState.APPLIED:
+                return Expired(stored)
+            require_unaltered(stored, self.files[plan.id])
+            expired, begun = _commit(self.services, stored, lock, self.listings, self.pause)
+            return _Committed(begun, expired, lock)
+        except MeltlineError as stop:
+            return Expired(self.services.control.plan(plan.id), error=stop)
 
 
 def group_lock(services: Services, key: str, plan: Plan) -> AbstractContextManager[Lock]:
@@ -110,18 +148,23 @@ def group_lock(services: Services, key: str, plan: Plan) -> AbstractContextManag
 
 
 def _commit(
-    services: Services, plan: Plan, lock: Lock, pause: Callable[[float], None]
+    services: Services,
+    plan: Plan,
+    lock: Lock,
+    listings: Listings,
+    pause: Callable[[float], None],
 ) -> tuple[int, Plan]:
     """Commits, or finds out that it was committed. Returns how many snapshots that expired."""
     require_go(services)
-    require_generation(services)
+    require_generation(services, listings.of(services.config.hot))
     for attempt in range(_ATTEMPTS):
-        state = _load(services, plan)
+        listing = listings.of(plan.table.catalog, anew=attempt > 0)
+        state = _load(services, plan, listing)
         left = [sid for sid in plan.snapshots if sid in state.snapshots]
         refs = [name for name in plan.refs if name in state.refs]
         if not left and not refs:
             return _already_gone(services, plan, lock)
-        _require_valid(services, plan, state)
+        _require_valid(services, plan, state, listing)
         _require_gate(services, plan)
         plan = _intend(services, plan, lock, state.metadata_location)
         require_go(services)
@@ -169,8 +212,7 @@ def _already_gone(services: Services, plan: Plan, lock: Lock) -> tuple[int, Plan
     return 0, _intend(services, plan, lock, plan.base_location)
 
 
-def _load(services: Services, plan: Plan) -> TableState:
-    listing = services.catalogs[plan.table.catalog].listing()
+def _load(services: Services, plan: Plan, listing: CatalogListing) -> TableState:
     entry = next((e for e in listing.entries if e.name == plan.table), None)
     found = f"no table {plan.table}" if entry is None else ""
     if entry is not None:
@@ -193,9 +235,10 @@ def _stale(services: Services, plan: Plan, why: str) -> PlanStale:
     )
 
 
-def _require_valid(services: Services, plan: Plan, state: TableState) -> None:
+def _require_valid(
+    services: Services, plan: Plan, state: TableState, listing: CatalogListing
+) -> None:
     """On any base, the planned one too: leases and namespaces' holds are not in the metadata."""
-    listing = services.catalogs[plan.table.catalog].listing()
     table = observed_table(services, state, listing)
     request = next(keep_requests(services, [table], plan.as_of))[0]
     if problem := still_valid(plan, request):

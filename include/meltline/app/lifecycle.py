@@ -2,23 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from meltline.app.expire import Expired, apply_expirations
 from meltline.app.gate import run_gate
 from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
 from meltline.app.plan_expiration import Planned, plan_expiration
-from meltline.app.plan_purge import plan_purge, resumable, set_aside_overtaken
+from meltline.app.plan_purge import (
+    plan_purge,
+    resumable,
+    set_aside_overtaken,
+    take_back_referenced,
+)
+from meltline.app.policies import remember_policies
 from meltline.app.purge import Purged, apply_purges
 from meltline.app.report import record_storage
 from meltline.app.services import Services
 from meltline.app.summary import Summary
-from meltline.domain.errors import PlanStale
+from meltline.domain.errors import LockHeld, PlanStale
 from meltline.domain.names import TableName
 from meltline.domain.plan import Plan, PlanKind, PlanState
 
 _REPLANS = 2
+_UPKEEP = "the file ledger"
 APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
 
 
@@ -58,14 +65,28 @@ def run_chain(services: Services, request: RunRequest) -> Summary:
     purges = plan_purge_step(services, request)
     gated = gate_step(services, [p.plan for p in purges], PlanKind.PURGE)
     purge_step(services, gated, summary)
-    record_storage(services)
+    report_step(services)
     return summary
+
+
+def report_step(services: Services) -> None:
+    """Records today's storage, and keeps the ledger's own tables small, one run at a time."""
+    record_storage(services)
+    holder = f"{services.who} upkeep"
+    try:
+        with services.control.lock(_UPKEEP, holder, wait=timedelta(0), lease=timedelta(minutes=10)):
+            for done in services.files.upkeep():
+                services.progress(f"report: ledger upkeep: {done}")
+    except LockHeld as busy:
+        services.progress(f"report: no ledger upkeep: {busy.found}")
 
 
 def observe_step(services: Services, request: RunRequest, summary: Summary) -> Observation:
     """Looks at everything and notes what could not be read."""
     require_generation(services)
     observation = observe(services)
+    if not request.dry_run:
+        remember_policies(services, observation.tables)
     summary.observed(observation, request.tables)
     return observation
 
@@ -92,7 +113,43 @@ def gate_step(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list
     together = {plan.id: plan for plan in (*begun, *plans)}
     overtaken = {plan.id: plan for plan in set_aside_overtaken(services, list(together.values()))}
     judged = run_gate(services, [p for p in together.values() if p.id not in overtaken])
-    return [*overtaken.values(), *(plan for plan, _ in judged)]
+    anew = _look_everywhere(
+        services, [p for p, result in judged if result.failed_on("planned_referenced")]
+    )
+    return [*overtaken.values(), *(p for plan, _ in judged for p in anew.get(plan.id, [plan]))]
+
+
+def _look_everywhere(services: Services, plans: Sequence[Plan]) -> dict[str, list[Plan]]:
+    """Plans and gates anew what named a file that is needed elsewhere; by the old plan's id.
+
+    The planner looks for a file where it may be; the gate looks everywhere. Where it finds one,
+    the history is stranger than it looked, and the planner looks everywhere too, once.
+    """
+    refused = [plan for plan in plans if plan.state is PlanState.REFUSED]
+    if not refused:
+        return {}
+    services.progress(f"gate: planning {len(refused)} plans anew, with a look at every table")
+    observation = observe(services)
+    found: dict[str, list[Plan]] = {}
+    for plan in refused:
+        if plan.kind is PlanKind.EXPIRE:
+            anew = plan_expiration(
+                services, observation, run_id=plan.run_id, as_of=plan.as_of,
+                only=[plan.table], everywhere=True,
+            )  # fmt: skip
+            if [planned.plan.id for planned in anew] == [plan.id]:
+                continue
+            stale = services.control.move_plan(plan, PlanState.STALE, note="planned anew")
+        elif moved := take_back_referenced(services, [plan], observation.dead):
+            stale = moved[0]
+            anew = plan_purge(
+                services, observation, run_id=plan.run_id, as_of=plan.as_of,
+                only=[plan.table_uuid],
+            )  # fmt: skip
+        else:
+            continue
+        found[plan.id] = [stale, *(p for p, _ in run_gate(services, [a.plan for a in anew]))]
+    return found
 
 
 def expire_step(
@@ -113,7 +170,8 @@ def expire_step(
         refused = [plan for plan in anew if plan.state not in APPLICABLE]
         results = [r for r in results if not isinstance(r.error, PlanStale)] + done
         plans = [*plans, *refused]
-    summary.expired([p for p in plans if p.state not in APPLICABLE], results)
+    summary.with_plans([p for p in plans if p.state is PlanState.STALE])
+    summary.expired([p for p in plans if p.state not in (*APPLICABLE, PlanState.STALE)], results)
     return results
 
 

@@ -1,19 +1,20 @@
 """Loads metadata files: many at once, each failure its own table's."""
 
-import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from meltline.domain.errors import MeltlineError, MetadataUnreadable
+from meltline.app.services import Ledgers
+from meltline.domain.document import parse_json, unreadable
+from meltline.domain.errors import MeltlineError
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState, parse_table
-from meltline.ports import CatalogEntry, ObjectStore
+from meltline.ports import CatalogEntry, MetadataDocument, ObjectStore
 
 _THREADS = 16
-_GZIP = b"\x1f\x8b"
+_REMEMBERED = 4 * 1024 * 1024  # bytes; a larger document is read from its file each time
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -27,25 +28,18 @@ def load_state(store: ObjectStore, name: TableName, location: str) -> TableState
         FormatUnsupported: It is of a format Meltline does not handle.
         StoreRefused: The store would not give it.
     """
+    size, document = _read_document(store, name, location)
+    return parse_table(name, location, size, document)
+
+
+def _read_document(store: ObjectStore, name: TableName, location: str) -> tuple[int, object]:
     try:
         content = store.read(location)
-        plain = gzip.decompress(content) if content.startswith(_GZIP) else content
-        document = json.loads(plain)
     except FileNotFoundError as missing:
-        raise _unreadable(name, location, "no such file") from missing
-    except (ValueError, EOFError, OSError, zlib.error) as odd:
-        raise _unreadable(name, location, f"{type(odd).__name__}: {odd}") from odd
-    return parse_table(name, location, len(content), document)
-
-
-def _unreadable(name: TableName, location: str, found: str) -> MetadataUnreadable:
-    return MetadataUnreadable(
-        f"{name}: its metadata file cannot be read",
-        object=location,
-        expected="the JSON document that the catalog points to",
-        found=found,
-        next="restore the file, register an older one, or drop the table",
-    )
+        raise unreadable(name, location, "no such file") from missing
+    except OSError as odd:
+        raise unreadable(name, location, f"{type(odd).__name__}: {odd}") from odd
+    return len(content), parse_json(name, location, content)
 
 
 def load_states(
@@ -63,9 +57,52 @@ def load_states(
     return dict(zip(asked, at_once(load, asked), strict=True))
 
 
-def at_once(work: Callable[[Asked], Answer], asked: Sequence[Asked]) -> list[Answer]:
+def remembered_states(
+    ledgers: Ledgers, entries: Iterable[CatalogEntry]
+) -> Mapping[CatalogEntry, TableState | MeltlineError]:
+    """Every table's state; where its metadata file has not moved, without reading any file.
+
+    A metadata file never changes, so what it said when it was first seen is remembered; that it is
+    still there, and as long as it was, is asked of the store. This serves the planner alone: gates
+    and re-proofs read the files.
+    """
+    asked = list(entries)
+    known = ledgers.control.metadata_documents([entry.metadata_location for entry in asked])
+    fresh: dict[str, MetadataDocument] = {}
+
+    def load(entry: CatalogEntry) -> TableState | MeltlineError:
+        location = entry.metadata_location
+        try:
+            document = known.get(location)
+            if document and ledgers.store.size(location) == document.size:
+                raw = json.loads(zlib.decompress(document.content))
+                return parse_table(entry.name, location, document.size, raw)
+            size, raw = _read_document(ledgers.store, entry.name, location)
+            state = parse_table(entry.name, location, size, raw)
+        except MeltlineError as refused:
+            return refused
+        content = zlib.compress(json.dumps(_needed_of(raw)).encode(), 1)
+        if len(content) <= _REMEMBERED:
+            fresh[location] = MetadataDocument(location, size, content)
+        return state
+
+    states = dict(zip(asked, at_once(load, asked), strict=True))
+    ledgers.control.save_metadata_documents(
+        list(fresh.values()), current=[entry.metadata_location for entry in asked]
+    )
+    return states
+
+
+def _needed_of(raw: object) -> object:
+    unused = ("schemas", "schema", "partition-specs", "partition-spec", "sort-orders")
+    return {k: v for k, v in raw.items() if k not in unused} if isinstance(raw, dict) else raw
+
+
+def at_once(
+    work: Callable[[Asked], Answer], asked: Sequence[Asked], threads: int = _THREADS
+) -> list[Answer]:
     """Runs small reads in parallel threads; answers come in the order asked."""
-    if len(asked) < 2:
+    if len(asked) < 2 or threads == 1:
         return [work(one) for one in asked]
-    with ThreadPoolExecutor(min(_THREADS, len(asked))) as pool:
+    with ThreadPoolExecutor(min(threads, len(asked))) as pool:
         return list(pool.map(work, asked))

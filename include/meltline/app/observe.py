@@ -11,7 +11,7 @@ from datetime import datetime
 from meltline.app.departures import take_back
 from meltline.app.ingest import ingest_snapshots
 from meltline.app.membership import vouched_for
-from meltline.app.metadata import at_once, load_states
+from meltline.app.metadata import at_once, load_states, remembered_states
 from meltline.app.services import Services
 from meltline.app.tables import ObservedTable, is_ledger, observed_table
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
@@ -21,7 +21,7 @@ from meltline.domain.keep import Sighting
 from meltline.domain.locations import OwnerIndex, Ownership, claim_prefix, location_key
 from meltline.domain.names import TableName
 from meltline.domain.table import MAIN, TableState
-from meltline.ports import CatalogListing, KnownTable, SnapshotKey
+from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def observe(services: Services) -> Observation:
     listings, unlisted = _list_catalogs(services)
     entries = [entry for listing in listings.values() for entry in listing.entries]
     services.progress(f"observe: loading the metadata of {len(entries)} tables")
-    loaded = load_states(services.store, entries)
+    loaded = remembered_states(services, entries)
     states = [state for state in loaded.values() if isinstance(state, TableState)]
     skipped = {e.name: s for e, s in loaded.items() if isinstance(s, MeltlineError)}
     ledger = {s.uuid for s in states if is_ledger(services, s.name)}
@@ -253,6 +253,7 @@ def _observation(
     }
     fully_read = {state.uuid for state in readable} - reasons.keys()
     # Of tables that were not read today (unreadable, unlisted, gone) all that is known stays.
+    in_metadata |= _left_behind(services, readable, tables)
     live = {key for key in known if key.table_uuid not in fully_read} | (known & in_metadata)
     return Observation(
         at=now,
@@ -271,6 +272,28 @@ def _observation(
         unchecked=tuple(unchecked),
         names={table.uuid: table.name for table in tables},
     )
+
+
+def _left_behind(
+    services: Services, readable: Sequence[TableState], tables: Sequence[KnownTable]
+) -> set[SnapshotKey]:
+    """Snapshots of names that are gone and that no present name of the table leads on from.
+
+    A renamed table goes on under its new name. A second registration that had commits of its own
+    does not, and may be registered again.
+    """
+    by_uuid: dict[str, list[TableState]] = {}
+    for state in readable:
+        by_uuid.setdefault(state.uuid, []).append(state)
+    gone = [table for table in tables if table.status == "gone" and table.uuid in by_uuid]
+    entries = [CatalogEntry(table.name, table.metadata_location) for table in gone]
+    return {
+        SnapshotKey(state.uuid, snapshot_id)
+        for state in load_states(services.store, entries).values()
+        if isinstance(state, TableState)
+        and not any(present.continues(state) for present in by_uuid.get(state.uuid, ()))
+        for snapshot_id in state.snapshots
+    }
 
 
 def _purge_blocked(unlisted: Mapping[str, CatalogUnlistable], never_read: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from meltline.app.services import Ledgers
 from meltline.domain.errors import ClockRefused, LedgerOutOfStep, Stopped
 from meltline.domain.quantities import format_instant
+from meltline.ports import CatalogListing
 
 GENERATION = "meltline.ledger-generation"
 _CLOCK_TOLERANCE = timedelta(minutes=5)
@@ -28,14 +29,14 @@ def require_go(services: Ledgers) -> None:
         )
 
 
-def require_generation(services: Ledgers) -> None:
+def require_generation(services: Ledgers, listing: CatalogListing | None = None) -> None:
     """Refuses when the ledger and the catalog do not belong together (design section 3).
 
     Raises:
         LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
     """
     config = services.config
-    listing = services.catalogs[config.hot].listing()
+    listing = listing or services.catalogs[config.hot].listing()
     properties = listing.namespaces.get((config.ledger_namespace,), {})
     stated = properties.get(GENERATION)
     if stated != str(services.control.generation()):

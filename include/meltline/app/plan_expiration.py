@@ -1,18 +1,18 @@
 """Plan expiration: keep set → expired snapshots and refs → files that depart → a stored plan."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.app.observe import Observation, registrations, side_files_of
 from meltline.app.services import Services
-from meltline.app.tables import Kept, keep_sets
+from meltline.app.tables import Kept, keep_sets, retention_of
 from meltline.domain.files import DepartureState, FileKind, PlannedFile
 from meltline.domain.locations import is_odd, location_key
 from meltline.domain.names import TableName, selected
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
-from meltline.domain.policy import Retention, effective_retention
-from meltline.ports import DepartingFile, SnapshotKey
+from meltline.domain.policy import Retention
+from meltline.ports import DepartingFile, Neighbourhood, SnapshotKey
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,30 @@ def plan_expiration(
     run_id: str,
     as_of: datetime,
     tables: tuple[str, ...] = (),
+    only: Collection[TableName] | None = None,
+    everywhere: bool = False,
     dry_run: bool = False,
 ) -> list[Planned]:
-    """Plans every managed table that was selected and can be read; empty plans are left out."""
+    """Plans every managed table that was selected and can be read; empty plans are left out.
+
+    `only` narrows them further. `everywhere` looks for what else refers to a file in every table
+    and all of its history, not just where it may be found (`Neighbourhood`).
+    """
     services.progress("plan expire: deciding which snapshots are kept")
     kept = keep_sets(services, observation.tables, as_of)
     wanted = [
         found
         for found in kept
         if found.table.managed
+        and not found.table.held  # nothing of it departs, not even what others have expired
         and found.table.state.uuid not in observation.blocked
         and selected(found.table.state.name, tables)
+        and (only is None or found.table.state.name in only)
     ]
     candidates = _candidates(observation, kept, wanted)
     services.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
-    departing = list(services.files.departing(candidates))
+    within = None if everywhere else _neighbourhood(observation, wanted, candidates)
+    departing = list(services.files.departing(candidates, within))
     departing += _departing_side_files(services, observation, wanted)
     assigned = _assign(observation, wanted, departing)
     plans = []
@@ -87,6 +96,27 @@ def _candidates(
     return sorted(leaving, key=lambda key: (key.table_uuid, key.snapshot_id))
 
 
+def _neighbourhood(
+    observation: Observation, wanted: Sequence[Kept], candidates: Sequence[SnapshotKey]
+) -> Neighbourhood:
+    """Where a file of the candidates may be found again: their groups, and how far back."""
+    leaving: dict[str, set[int]] = {}
+    for key in candidates:
+        leaving.setdefault(key.table_uuid, set()).add(key.snapshot_id)
+    registered = registrations(observation)
+    linear = {
+        found.table.state.uuid
+        for found in wanted
+        if (ids := leaving.get(found.table.state.uuid))
+        and ids <= found.table.state.snapshots.keys()
+        and len(registered[found.table.state.uuid]) == 1
+        and len(observation.groups.members(found.table.state.uuid)) == 1
+        and found.table.state.is_linear
+    }
+    members = (observation.groups.members(uuid) for uuid in leaving)
+    return Neighbourhood(frozenset(leaving).union(*members), frozenset(linear))
+
+
 def _departing_side_files(
     services: Services, observation: Observation, wanted: Sequence[Kept]
 ) -> list[DepartingFile]:
@@ -110,7 +140,11 @@ def _departing_side_files(
     waiting = _described_by_waiting_departures(services)
     uuids = {found.table.state.uuid for found in wanted}
     departing = []
-    for file in services.files.side_files():
+    files = services.files.side_files()
+    read = {table.state.uuid for table in observation.tables}
+    # What a table names that cannot be read now, or was dropped, stays named.
+    staying |= {location_key(file.path) for file in files if file.table_uuid not in read}
+    for file in files:
         key = location_key(file.path)
         if file.table_uuid not in uuids or key in staying or key in waiting:
             continue
@@ -142,13 +176,16 @@ def _assign(
     """
     by_uuid = {found.table.state.uuid: found.table for found in reversed(wanted)}
     managed = {t.state.uuid for t in observation.tables if t.managed}
-    untouchable = {t.state.uuid for t in observation.tables if not t.managed}
-    untouchable |= observation.blocked.keys() | observation.ledger_uuids
+    hands_off = untouchable(observation)
+    owners_of: dict[str, tuple[str, ...]] = {}
     assigned: dict[TableName, list[PlannedFile]] = {}
     for file in departing:
-        owners = observation.owners.owners(file.path)
+        folder = file.path.rpartition("/")[0]  # its files have one owner
+        if folder not in owners_of:
+            owners_of[folder] = observation.owners.owners(file.path)
+        owners = owners_of[folder]
         owner = next((o for o in owners if o in managed), None)
-        if owner is None or is_odd(file.path) or untouchable.intersection(owners):
+        if owner is None or is_odd(file.path) or hands_off.intersection(owners):
             continue
         table = by_uuid[owner if owner in file.table_uuids else file.table_uuids[0]]
         if file.kind == FileKind.METADATA and table.state.engine_deletes_metadata:
@@ -156,6 +193,12 @@ def _assign(
         planned = PlannedFile(file.path, FileKind(file.kind), file.bytes, owner)
         assigned.setdefault(table.state.name, []).append(planned)
     return assigned
+
+
+def untouchable(observation: Observation) -> set[str]:
+    """Tables of whose files none may depart or be purged now, under whatever name they stand."""
+    found = {t.state.uuid for t in observation.tables if not t.managed or t.held}
+    return found | observation.blocked.keys() | observation.ledger_uuids
 
 
 def _plan(
@@ -204,9 +247,10 @@ def store_plans(services: Services, plans: Sequence[Planned]) -> list[Planned]:
 
 def owner_retentions(services: Services, observation: Observation) -> Mapping[str, Retention]:
     """Each readable table's retention, by UUID; where two share a UUID, the longer failsafe."""
+    policies = services.control.policies()
     found: dict[str, Retention] = {}
     for table in observation.tables:
-        retention = effective_retention(services.config.account, table.levels)
+        retention = retention_of(services, table, policies)
         before = found.get(table.state.uuid)
         if before is None or retention.failsafe > before.failsafe:
             found[table.state.uuid] = retention

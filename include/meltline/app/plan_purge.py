@@ -1,16 +1,19 @@
 """Plan purge: departures past their failsafe that nothing refers to today."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from meltline.app.departures import take_back
 from meltline.app.observe import Observation
-from meltline.app.plan_expiration import Planned, store_plans
+from meltline.app.plan_expiration import Planned, store_plans, untouchable
 from meltline.app.services import Services
+from meltline.app.wanted import settle_wanted_back, wanted_files
 from meltline.domain.files import Departure, DepartureState, PlannedFile
+from meltline.domain.locations import location_key
 from meltline.domain.names import selected
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
 from meltline.domain.table import TableState
+from meltline.ports import SnapshotKey
 
 _NOT_BEGUN = (PlanState.PLANNED, PlanState.PASSED)
 
@@ -22,36 +25,69 @@ def plan_purge(
     run_id: str,
     as_of: datetime,
     tables: tuple[str, ...] = (),
+    only: Collection[str] | None = None,
     dry_run: bool = False,
 ) -> list[Planned]:
     """Departures past `due_at` that nothing refers to today, one plan per owner table.
 
     What is referred to again is cancelled, with an audit row: it is an incident, not a deletion.
+    `only` names owners by UUID; None is all of them.
     """
     if observation.purge_blocked:
         services.progress(f"plan purge: nothing anywhere: {observation.purge_blocked}")
         return []
     # A preview of a day to come asks what will be due by then.
     now = max(services.clock.now(), as_of) if dry_run else services.clock.now()
+    if dry_run:
+        wanted = wanted_files(services, services.control.wanted_back())
+    else:
+        wanted = settle_wanted_back(services)
     due = services.files.departures(frozenset({DepartureState.FAILSAFE}), due_by=now)
-    held = services.files.referenced_now([d.path for d in due], observation.dead)
-    if held and not dry_run:
-        take_back(services, sorted(held), "it is referred to again")
+    # What is referred to again was taken back as it was observed. Without a gate, look once more.
+    held = (
+        services.files.referenced_now([d.path for d in due], observation.dead) if dry_run else set()
+    )
+    held |= {d.path for d in due if location_key(d.path) in wanted.keys}
     taken = services.control.claimed_paths().keys() | _open_purges(services)
     by_owner: dict[str, list[Departure]] = {}
+    hands_off = untouchable(observation)
     for departure in due:
-        if departure.path not in held and departure.path not in taken:
+        if departure.path in held or departure.path in taken:
+            continue
+        if not hands_off.intersection(observation.owners.owners(departure.path)):
             by_owner.setdefault(departure.owner, []).append(departure)
     states = {t.state.uuid: t for t in observation.tables}
+    kept = {t.state.uuid for t in observation.tables if t.held} | wanted.blind.keys()
     plans = []
     for owner, departures in sorted(by_owner.items()):
         table = states.get(owner)
         if owner in observation.blocked or table is None or not table.managed:
             continue
-        if not selected(table.state.name, tables):
+        if kept & observation.groups.members(owner):
+            continue  # under a hold: its files wait in failsafe as long as that lasts
+        if not selected(table.state.name, tables) or (only is not None and owner not in only):
             continue
         plans.append(_plan(services, table.state, departures, run_id, as_of))
     return plans if dry_run else store_plans(services, plans)
+
+
+def take_back_referenced(
+    services: Services, plans: Sequence[Plan], dead: Sequence[SnapshotKey]
+) -> list[Plan]:
+    """Takes back, of refused purge plans, the files that the index knows to be referred to.
+
+    Returns:
+        Plans that had such files: they are stale, the rest of them is to be planned anew.
+    """
+    items = services.files.items([plan.id for plan in plans])
+    paths = sorted({file.path for files in items.values() for file in files})
+    held = services.files.referenced_now(paths, dead)
+    take_back(services, sorted(held), "it is referred to again")
+    return [
+        services.control.move_plan(plan, PlanState.STALE, note="some of its files are needed again")
+        for plan in plans
+        if any(file.path in held for file in items[plan.id])
+    ]
 
 
 def set_aside_overtaken(services: Services, plans: Sequence[Plan]) -> list[Plan]:

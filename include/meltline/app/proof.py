@@ -72,15 +72,16 @@ def look_afresh(services: Services) -> World:
     uuids |= {(str(t.name)): t.uuid for t in known if t.status != "gone"}
     detached = vouched_for(services)
     loaded = load_states(services.store, entries)
-    states = [s for e, s in loaded.items() if isinstance(s, TableState) and e.name in listed]
+    present = set(listed.values())  # by name and place: an old name may be another table's now
+    states = [s for e, s in loaded.items() if isinstance(s, TableState) and e in present]
     here = {state.uuid for state in states}
     for entry, state in loaded.items():
         if isinstance(state, TableState):
             # Under another name now: a table that was renamed is not one that was dropped.
-            if entry.name not in listed and not any(s.continues(state) for s in states):
+            if entry not in present and not any(s.continues(state) for s in states):
                 states.append(state)
             continue
-        if entry.name not in listed and uuids.get(entry.metadata_location) in here:
+        if entry not in present and uuids.get(entry.metadata_location) in here:
             continue  # its old name's metadata file has gone, and the table is there
         uuid = uuids.get(entry.metadata_location) or uuids.get(str(entry.name), "")
         if uuid or str(entry.name) not in detached:

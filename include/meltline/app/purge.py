@@ -4,7 +4,7 @@ Design section 4 steps 7 and 8. Before each batch its files are proved unreachab
 whatever the catalogs hold at that moment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -29,7 +29,8 @@ from meltline.domain.plan import Plan, PlanState
 from meltline.domain.quantities import format_size
 from meltline.ports import Approval, AuditEntry, DeleteOutcome, Lock
 
-BATCH = 1000
+BATCH = 20_000  # never by configuration: a run that goes on must find the batches as they were
+_SECONDS_PER_PROOF = 60
 _PROOF_LASTS = timedelta(minutes=5)
 
 
@@ -51,6 +52,14 @@ class _Progress:
     failed: list[DeleteOutcome] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Left:
+    """A plan's files, and which paths still wait in failsafe."""
+
+    files: Sequence[PlannedFile]
+    waiting: Collection[str]
+
+
 def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
     """Deletes plans' files, batch by batch; a second time it does nothing.
 
@@ -68,7 +77,11 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
         require_go(services)
         require_clock(services)
         require_generation(services)
-        reproof = Reproof(services, [file.path for plan in work for file in files[plan.id]])
+        paths = [file.path for plan in work for file in files[plan.id]]
+        reproof = Reproof(services, paths)
+        # What was cancelled meanwhile, or deleted and recorded before a kill, is not ours to take.
+        departed = services.files.departures(frozenset({DepartureState.FAILSAFE}), paths=paths)
+        waiting = {departure.path for departure in departed}
     except MeltlineError as stop:
         return [replace(results[p.id], error=stop if p in work else None) for p in plans]
     done: dict[str, _Progress] = {plan.id: _Progress() for plan in work}
@@ -84,8 +97,8 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
                         held[key] = locks.enter_context(group_lock(services, key, plan))
                     begun = _begin(services, plan, files[plan.id], held[key])
                     if begun is not None:
-                        _delete_batches(services, begun, files[plan.id], reproof, held[key],
-                                        done[plan.id])  # fmt: skip
+                        left = _Left(files[plan.id], waiting)
+                        _delete_batches(services, begun, left, reproof, held[key], done[plan.id])
                         finished.append((begun, held[key]))
                 except MeltlineError as stop:
                     results[plan.id] = Purged(plan, error=stop)
@@ -161,26 +174,18 @@ def _require_approval(services: Services, plan: Plan) -> None:
 def _delete_batches(
     services: Services,
     plan: Plan,
-    files: Sequence[PlannedFile],
+    left: _Left,
     reproof: Reproof,
     lock: Lock,
     progress: _Progress,
 ) -> None:
-    waiting = {
-        d.path: d
-        for d in services.files.departures(
-            frozenset({DepartureState.FAILSAFE}), paths=[file.path for file in files]
-        )
-    }
-    for number, start in enumerate(range(0, len(files), BATCH)):
-        batch = files[start : start + BATCH]
-        services.progress(f"purge: {plan.table}: {start} of {len(files)} files")
+    for number, start in enumerate(range(0, len(left.files), BATCH)):
+        services.progress(f"purge: {plan.table}: {start} of {len(left.files)} files")
         require_go(services)
         require_passed(services, plan)
         _require_approval(services, plan)
         services.control.check_lock(lock)
-        # What was cancelled meanwhile, or deleted and recorded before a kill, is not ours to take.
-        batch = [file for file in batch if file.path in waiting]
+        batch = [f for f in left.files[start : start + BATCH] if f.path in left.waiting]
         if not services.control.claim_batch(plan.id, number, [f.path for f in batch], lock):
             progress.deleted += batch
             continue
@@ -204,7 +209,25 @@ def _delete_batch(
     lock: Lock,
     progress: _Progress,
 ) -> None:
+    """Deletes a batch, at a slow rate in parts: each is sent within minutes of its proof."""
+    at_once = max(1, services.config.limits.delete_keys_per_second * _SECONDS_PER_PROOF)
+    for start in range(0, len(batch), at_once):
+        if start:
+            require_go(services)
+        part = batch[start : start + at_once]
+        _delete_part(services, plan, part, reproof, lock, progress)
+
+
+def _delete_part(
+    services: Services,
+    plan: Plan,
+    batch: Sequence[PlannedFile],
+    reproof: Reproof,
+    lock: Lock,
+    progress: _Progress,
+) -> None:
     needed = reproof.still_needed([file.path for file in batch])
+    reproof.require_no_hold(plan.table_uuid)
     proved_at = services.clock.now()
     progress.cancelled += [file for file in batch if file.path in needed]
     free = {file.path: file for file in batch if file.path not in needed}

@@ -183,21 +183,27 @@ class _Stages:
     def _present(self) -> set[SnapshotKey]:
         """Snapshots that keep their files: in today's metadata, or not departed at that time."""
         if self._past is None:
-            read = {state.uuid for state in self._states}
             now = {SnapshotKey(s.uuid, sid) for s in self._states for sid in s.snapshots}
-            unread = {s.key for s in self._contents.snapshots if s.key.table_uuid not in read}
-            return now | unread
-        gone = {
-            location_key(d.path)
-            for d in self._contents.departures
-            if d.kind is FileKind.MANIFEST_LIST
-            and d.state is not DepartureState.CANCELLED
-            and d.departed_at <= self._past
-        }
+            left = self._departed_lists(self._at)
+            # What others have expired stays where it was until its files depart.
+            recorded = {
+                s.key for s in self._contents.snapshots if location_key(s.manifest_list) not in left
+            }
+            return now | recorded
+        gone = self._departed_lists(self._past)
         return {
             s.key
             for s in self._contents.snapshots
             if s.committed_at <= self._past and location_key(s.manifest_list) not in gone
+        }
+
+    def _departed_lists(self, by: datetime) -> set[str]:
+        return {
+            location_key(d.path)
+            for d in self._contents.departures
+            if d.kind is FileKind.MANIFEST_LIST
+            and d.state is not DepartureState.CANCELLED
+            and d.departed_at <= by
         }
 
     def _refer(

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from meltline.app.metadata import load_state
 from meltline.app.observe import observe, side_files_of
 from meltline.app.services import Services
-from meltline.domain.errors import MeltlineError, PlanStale
+from meltline.app.tables import observed_table
+from meltline.app.wanted import wanted_files
+from meltline.domain.errors import HoldInForce, MeltlineError, PlanStale
 from meltline.domain.locations import location_key
 from meltline.domain.table import TableState
-from meltline.ports import CatalogEntry, SnapshotKey
+from meltline.ports import CatalogEntry, CatalogListing, SnapshotKey
 
 
 class Reproof:
@@ -34,6 +36,10 @@ class Reproof:
             for table in observation.tables
             for file in side_files_of(table.state)
         }
+        self._groups = observation.groups
+        self._states = {table.state.name: table.state for table in observation.tables}
+        self._listings: dict[str, CatalogListing] = {}
+        self._wanted: set[str] = set()
         for table in observation.tables:
             self._seen[CatalogEntry(table.state.name, table.state.metadata_location)] = None
         # Tables that could not be read block their own group; they are looked at once they move.
@@ -52,11 +58,50 @@ class Reproof:
             if entry not in self._seen:
                 self._look_at(entry)
                 self._seen[entry] = None
+        self._add_wanted()
         return {path for path in paths if location_key(path) in self._needed | self._named}
 
+    def require_no_hold(self, owner: str) -> None:
+        """Refuses while a hold lies on a table or on one that shares files with it.
+
+        Tells what the last call of `still_needed` saw.
+
+        Raises:
+            HoldInForce: Which table is held.
+        """
+        members = self._groups.members(owner)
+        for name, state in self._states.items():
+            listing = self._listings.get(name.catalog)
+            if state.uuid not in members or listing is None:
+                continue
+            if observed_table(self._services, state, listing).held:
+                raise HoldInForce(
+                    f"{name} is under a hold: nothing of it may be purged",
+                    object=str(name),
+                    expected="no hold on the table, its namespaces or tables that share its files",
+                    found="a hold in force",
+                    next="`meltline hold list` says who holds it and why; its files wait",
+                )
+
+    def _add_wanted(self) -> None:
+        """Files that somebody has asked back since the purge was planned."""
+        rows = [w for w in self._services.control.wanted_back() if w.id not in self._wanted]
+        found = wanted_files(self._services, rows)
+        if found.blind:
+            raise PlanStale(
+                "files that somebody wants back cannot be named",
+                object="purge",
+                expected="manifest lists and manifests that can be read",
+                found="; ".join(found.blind.values()),
+                next="run again: the files wait in failsafe",
+            )
+        self._needed |= found.keys
+        self._wanted |= {row.id for row in rows}
+
     def _entries(self) -> list[CatalogEntry]:
-        catalogs = self._services.catalogs.values()
-        return [entry for catalog in catalogs for entry in catalog.listing().entries]
+        catalogs = self._services.catalogs
+        self._listings = {name: catalog.listing() for name, catalog in catalogs.items()}
+        return [entry for listing in self._listings.values() for entry in listing.entries]
 
     def _refuse_blind(self, reason: str) -> None:
         if reason:
@@ -73,6 +118,7 @@ class Reproof:
             return
         try:
             state = load_state(self._services.store, entry.name, entry.metadata_location)
+            self._states[state.name] = state
             self._add(state)
         except (MeltlineError, FileNotFoundError) as odd:
             raise PlanStale(

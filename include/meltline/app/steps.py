@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from meltline.app.lifecycle import (
     APPLICABLE,
@@ -11,6 +12,7 @@ from meltline.app.lifecycle import (
     observe_step,
     plan_purge_step,
     purge_step,
+    report_step,
     settle_step,
 )
 from meltline.app.observe import observe
@@ -18,10 +20,11 @@ from meltline.app.permission import require_generation
 from meltline.app.plan_expiration import plan_expiration
 from meltline.app.plan_purge import plan_purge, resumable
 from meltline.app.purge import approve
-from meltline.app.report import record_storage
 from meltline.app.services import Services
 from meltline.app.summary import Summary
+from meltline.app.sweep import SweepRequest, SweepServices, sweep
 from meltline.domain.plan import Plan, PlanKind, PlanState
+from meltline.ports import Inventory
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,14 @@ class StepRequest:
     run: RunRequest
     kind: PlanKind = PlanKind.EXPIRE
     approve: str = ""
+    minimum_age: timedelta | None = None
+    inventory: Inventory | None = None
 
 
-Step = Callable[[Services, StepRequest, Summary], None]
+Step = Callable[[SweepServices, StepRequest, Summary], None]
 
 
-def run_step(name: str, services: Services, request: StepRequest) -> Summary:
+def run_step(name: str, services: SweepServices, request: StepRequest) -> Summary:
     """Runs one step of the chain by name, and says what it did."""
     summary = Summary(request.run.run_id, request.run.as_of)
     STEPS[name](services, request, summary)
@@ -101,7 +106,12 @@ def _purge(services: Services, request: StepRequest, summary: Summary) -> None:
 
 
 def _report(services: Services, _: StepRequest, __: Summary) -> None:
-    record_storage(services)
+    report_step(services)
+
+
+def _sweep(services: SweepServices, request: StepRequest, summary: Summary) -> None:
+    asked = SweepRequest(request.run, request.minimum_age, request.inventory)
+    sweep(services, asked, summary)
 
 
 STEPS: Mapping[str, Step] = {
@@ -112,4 +122,5 @@ STEPS: Mapping[str, Step] = {
     "plan_purge": _plan_purge,
     "purge": _purge,
     "report": _report,
+    "sweep": _sweep,
 }

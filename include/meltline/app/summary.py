@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from meltline.app.expire import Expired
+from meltline.app.holds import ending_soon
 from meltline.app.observe import Observation
 from meltline.app.purge import Purged
 from meltline.domain.errors import (
     GateNotPassed,
+    HoldInForce,
     LedgerOutOfStep,
     MeltlineError,
     PlanAltered,
@@ -19,7 +21,7 @@ from meltline.domain.names import TableName, selected
 from meltline.domain.plan import Plan, PlanState
 from meltline.domain.quantities import format_instant
 
-_REFUSALS = (GateNotPassed, PlanAltered, Stopped, LedgerOutOfStep)
+_REFUSALS = (GateNotPassed, HoldInForce, PlanAltered, Stopped, LedgerOutOfStep)
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,9 @@ class Summary:
     plans: dict[str, Plan] = field(default_factory=dict)
     tables: dict[str, TableResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
     resume: bool = False
+    sweep: Mapping[str, Any] = field(default_factory=dict)
 
     def _change(self, table: TableName, **changes: Any) -> None:
         name = str(table)
@@ -68,6 +72,7 @@ class Summary:
         for name, error in observation.skipped.items():
             if selected(name, globs):
                 self._change(name, skipped=f"{error.message} ({error.found})")
+        self.notices += [h.notice for h in ending_soon(observation.tables, observation.at)]
         if observation.purge_blocked:
             self.notes.append(f"nothing is purged anywhere: {observation.purge_blocked}")
 
@@ -113,6 +118,21 @@ class Summary:
             if result.error is not None:
                 self._note_error(result.plan.table, result.error)
 
+    def swept(
+        self,
+        departed: Mapping[TableName, int],
+        refused: Mapping[TableName, str],
+        notes: Sequence[str],
+        document: Mapping[str, Any],
+    ) -> None:
+        """Adds what became of a sweep: files per table, tables left out, and what was seen."""
+        for name, files in departed.items():
+            self._change(name, files_departed=files)
+        for name, why in refused.items():
+            self._change(name, skipped=why)
+        self.notes += notes
+        self.sweep = document
+
     def _refused(self, plans: Sequence[Plan]) -> None:
         for plan in plans:
             self.plans[plan.id] = plan
@@ -136,7 +156,9 @@ class Summary:
             "plans": [plan_line(plan) for plan in self.plans.values()],
             "tables": [table_line(table) for _, table in sorted(self.tables.items())],
             "notes": self.notes,
+            "notices": self.notices,
             "resume": self.resume,
+            **({"sweep": self.sweep} if self.sweep else {}),
         }
 
 
@@ -191,9 +213,11 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     tables: dict[str, dict[str, Any]] = {}
     plans: dict[str, Any] = {}
     notes: list[str] = []
+    notices: list[str] = []
     for document in documents:
         plans.update({plan["id"]: plan for plan in document.get("plans", ())})
         notes += [note for note in document.get("notes", ()) if note not in notes]
+        notices += [note for note in document.get("notices", ()) if note not in notices]
         for line in document.get("tables", ()):
             found = tables.setdefault(line["table"], {})
             for key, value in line.items():
@@ -208,4 +232,5 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "plans": list(plans.values()),
         "tables": [tables[name] for name in sorted(tables)],
         "notes": notes,
+        "notices": notices,
     }

@@ -77,14 +77,13 @@ class Swept:
 
     Attributes:
         listed_at: When the listing began, or the inventory was written.
-        files: How many files were listed, and `bytes` their size.
+        files: How many files were listed.
         tables: Those with strays.
         odd: Why a file stays although nothing refers to it, by path.
     """
 
     listed_at: datetime
     files: int
-    bytes: int
     tables: tuple[SweptTable, ...]
     odd: Mapping[str, str]
 
@@ -93,7 +92,6 @@ class Swept:
         return {
             "listed_at": format_instant(self.listed_at),
             "files": self.files,
-            "bytes": self.bytes,
             "tables": [{**vars(table), "table": str(table.table)} for table in self.tables],
             "odd_files": len(self.odd),
             "odd": dict(list(self.odd.items())[:_SHOWN]),
@@ -275,7 +273,6 @@ def _swept(
     return Swept(
         listed_at=listing.listed_at,
         files=listing.files,
-        bytes=listing.bytes,
         tables=tuple(
             SweptTable(
                 table=name,

@@ -7,13 +7,21 @@ from datetime import datetime
 from meltline.app.metadata import load_states
 from meltline.app.services import Ledgers
 from meltline.domain.errors import TableNotFound
+from meltline.domain.holds import is_held
 from meltline.domain.keep import KeepRequest, KeepSet, keep_set
 from meltline.domain.names import TableName
-from meltline.domain.policy import HOLD, Retention, effective_retention, is_enabled
+from meltline.domain.objects import DROPPED_NAMESPACE, ObjectName
+from meltline.domain.policy import (
+    ACCOUNT,
+    TRANSIENT,
+    Levels,
+    Remembered,
+    Retention,
+    effective_retention,
+    is_enabled,
+)
 from meltline.domain.table import TableState
 from meltline.ports import CatalogListing
-
-DROPPED_NAMESPACE = "meltline_dropped"
 
 # No requirement of the REST protocol can say "no new ref", so a tag that arrives during an
 # expiration commit would be lost with its snapshot: such catalogs are read, never changed.
@@ -22,16 +30,16 @@ READ_ONLY_TYPES = frozenset({"rest"})
 
 @dataclass(frozen=True)
 class ObservedTable:
-    """A readable, complete table and the properties around it, nearest first."""
+    """A readable, complete table and the properties around it, nearest first.
+
+    `held` says whether a hold on it, or on a namespace of it, is in force by the wall clock: one
+    that has ended ends by itself at the next look.
+    """
 
     state: TableState
     levels: tuple[tuple[str, Mapping[str, str]], ...]
     managed: bool
-
-    @property
-    def held(self) -> bool:
-        """Whether a hold lies on the table or a namespace of it."""
-        return any(properties.get(HOLD, "").strip() for _, properties in self.levels)
+    held: bool
 
 
 @dataclass(frozen=True)
@@ -52,12 +60,8 @@ def is_ledger(ledgers: Ledgers, name: TableName) -> bool:
 def observed_table(ledgers: Ledgers, state: TableState, listing: CatalogListing) -> ObservedTable:
     """Puts a table together with the properties of its namespaces and the account."""
     namespace = state.name.namespace
-    levels: list[tuple[str, Mapping[str, str]]] = [(str(state.name), state.properties)]
-    for depth in range(len(namespace), 0, -1):
-        properties = listing.namespaces.get(namespace[:depth], {})
-        levels.append((".".join((state.name.catalog, *namespace[:depth])), properties))
-    account = listing.namespaces.get((ledgers.config.ledger_namespace,), {})
-    levels.append(("account", account))
+    around = levels_around(ledgers, ObjectName(state.name.catalog, namespace), listing)
+    levels = [(str(state.name), state.properties), *around]
     managed = (
         state.name.catalog == ledgers.config.hot
         and not ledgers.catalogs[state.name.catalog].observe_only
@@ -65,7 +69,35 @@ def observed_table(ledgers: Ledgers, state: TableState, listing: CatalogListing)
         and namespace[0] != DROPPED_NAMESPACE
         and is_enabled(levels)
     )
-    return ObservedTable(state, tuple(levels), managed)
+    now = ledgers.clock.now()
+    held = any(is_held(properties, now) for _, properties in levels)
+    return ObservedTable(state, tuple(levels), managed, held)
+
+
+def levels_around(ledgers: Ledgers, name: ObjectName, listing: CatalogListing) -> Levels:
+    """The properties of a namespace, of those around it, and of the account, nearest first."""
+    levels: list[tuple[str, Mapping[str, str]]] = []
+    for depth in range(len(name.namespace), 0, -1):
+        level = ObjectName(name.catalog, name.namespace[:depth])
+        levels.append((str(level), listing.namespaces.get(level.namespace, {})))
+    account = listing.namespaces.get((ledgers.config.ledger_namespace,), {})
+    return [*levels, (ACCOUNT, account)]
+
+
+def remembered(policies: Mapping[str, Mapping[str, str]], levels: Levels, uuid: str) -> Remembered:
+    """What the ledger knows from earlier about the policies around a table."""
+    own = policies.get(uuid, {})
+    values = {name: policies[name] for name, _ in levels[1:] if name in policies}
+    born = own.get(TRANSIENT)
+    return Remembered({**values, levels[0][0]: own}, None if born is None else born == "true")
+
+
+def retention_of(
+    ledgers: Ledgers, table: ObservedTable, policies: Mapping[str, Mapping[str, str]]
+) -> Retention:
+    """A table's policy, with what the ledger's `policies` remember."""
+    known = remembered(policies, table.levels, table.state.uuid)
+    return effective_retention(ledgers.config.account, table.levels, known)
 
 
 def read_tables(ledgers: Ledgers) -> list[ObservedTable]:
@@ -111,12 +143,13 @@ def keep_requests(
 ) -> Iterator[tuple[KeepRequest, Retention, ObservedTable]]:
     """What each table's keep set depends on, by today's policies, leases and holds."""
     sightings = ledgers.control.sightings()
+    policies = ledgers.control.policies()
     leased: dict[str, set[int]] = {}
     for lease in ledgers.control.leases(ledgers.clock.now()):
         leased.setdefault(lease.table_uuid, set()).add(lease.snapshot_id)
     for table in tables:
         uuid = table.state.uuid
-        retention = effective_retention(ledgers.config.account, table.levels)
+        retention = retention_of(ledgers, table, policies)
         request = KeepRequest(
             state=table.state,
             as_of=as_of,

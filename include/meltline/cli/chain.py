@@ -298,5 +298,5 @@ def _print_summary(summary: Summary, dry_run: bool) -> None:
     ]  # fmt: skip
     columns = ("table", "snapshots expired", "files departed", "files purged", "bytes", "state")
     print_rows(f"Run {summary.run_id}, as of {format_instant(summary.as_of)}", columns, rows)
-    for note in summary.notes:
+    for note in (*summary.notes, *summary.notices):
         console().print(note)

@@ -6,13 +6,11 @@ import typer
 
 from meltline.app.membership import attach as attach_table
 from meltline.app.membership import detach as detach_table
-from meltline.cli.options import AsJson, ConfigPath, DryRun, wire
+from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, wire
 from meltline.cli.output import console, print_json
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.names import TableName
 from meltline.ports import AuditEntry, StopSwitch
-
-TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="catalog.namespace.table")]
 
 
 def register(app: typer.Typer) -> None:

@@ -12,9 +12,9 @@ from meltline.app.report import StorageHistory, in_flight_bytes, storage_rows
 from meltline.app.services import Ledgers
 from meltline.app.summary import plan_document
 from meltline.cli.chain import PlanName, print_plans
-from meltline.cli.options import AsJson, AsOf, ConfigPath, Tables, globs, instant, wire
+from meltline.cli.options import AsJson, AsOf, ConfigPath, Tables, globs, instant, ready, wire
 from meltline.cli.output import console, plain, print_json, print_rows
-from meltline.domain.errors import SetupMissing, UsageInvalid
+from meltline.domain.errors import UsageInvalid
 from meltline.domain.names import TableName, selected
 from meltline.domain.quantities import format_instant, format_size
 from meltline.domain.storage import StorageRow
@@ -41,18 +41,6 @@ def register(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
-def _ledgers(ledgers: Ledgers) -> Ledgers:
-    if not ledgers.control.is_prepared():
-        raise SetupMissing(
-            "the ledgers are not prepared",
-            object=str(ledgers.config.path),
-            expected="a control ledger that `meltline init` has prepared",
-            found="none",
-            next="run `meltline init`",
-        )
-    return ledgers
-
-
 def show_plan(
     plan: PlanName,
     config: ConfigPath = None,
@@ -60,7 +48,7 @@ def show_plan(
     items: Annotated[bool, typer.Option("--items", help="list every file")] = False,
 ) -> int:
     """A stored plan, and with --items every file of it."""
-    ledgers = _ledgers(wire(config).ledgers())
+    ledgers = ready(config)
     found = ledgers.control.plan(plan)
     document: dict[str, Any] = plan_document(found)
     files = ledgers.reader.items(found.id) if items else []
@@ -100,7 +88,7 @@ def storage(
             object="--listing",
             next="leave out one of the two",
         )
-    ledgers = _ledgers(wire(config).ledgers())
+    ledgers = ready(config)
     standing = StorageHistory(ledgers).at(instant(as_of))
     flying = in_flight_bytes(ledgers, standing) if listing else None
     rows = [r for r in storage_rows(standing, flying) if selected(r.table, globs(tables))]
@@ -136,7 +124,7 @@ def explain(
     as_json: AsJson = False,
 ) -> int:
     """Why a file, a table's snapshots, or one snapshot is kept, and until when."""
-    ledgers = _ledgers(wire(config).ledgers())
+    ledgers = ready(config)
     found = _explain(ledgers, what)
     if as_json:
         print_json(found if isinstance(found, Explanation) else {"snapshots": found})

@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from meltline.app.lifecycle import RunRequest
+from meltline.app.services import Ledgers
 from meltline.config import load_config
 from meltline.domain.clock import resolve_as_of
-from meltline.domain.errors import UsageInvalid
+from meltline.domain.errors import SetupMissing, UsageInvalid
+from meltline.domain.objects import ObjectKind
 from meltline.domain.quantities import parse_instant
 from meltline.wiring import Wiring
 
@@ -28,10 +30,34 @@ AsOf = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="say what would happen; change nothing")]
 
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="catalog.namespace.table")]
+Kind = Annotated[
+    ObjectKind | None,
+    typer.Option("--kind", help="table, schema or database, where a name could be two of them"),
+]
+
 
 def wire(config: Path | None) -> Wiring:
     """The wiring for a command's configuration."""
     return Wiring(load_config(config, os.environ, Path.cwd()))
+
+
+def ready(config: Path | None) -> Ledgers:
+    """What a command needs that starts no JVM.
+
+    Raises:
+        SetupMissing: `meltline init` has not been run.
+    """
+    ledgers = wire(config).ledgers()
+    if not ledgers.control.is_prepared():
+        raise SetupMissing(
+            "the ledgers are not prepared",
+            object=str(ledgers.config.path),
+            expected="a control ledger that `meltline init` has prepared",
+            found="none, or one of another version",
+            next="run `meltline init`",
+        )
+    return ledgers
 
 
 def instant(text: str | None, option: str = "--as-of") -> datetime | None:

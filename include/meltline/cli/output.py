@@ -8,6 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from meltline.domain.errors import MeltlineError
@@ -39,6 +40,15 @@ def print_json(document: Any) -> None:
     print(json.dumps(plain(document), indent=2, ensure_ascii=False))
 
 
+def answer(document: Any, lines: Sequence[str], *, as_json: bool) -> None:
+    """A command's one answer: the document with `--json`, else a few lines for people."""
+    if as_json:
+        print_json(document)
+        return
+    for line in lines:
+        console().print(line, markup=False)
+
+
 def console() -> Console:
     """Where answers for people go."""
     # A pipe has no width: lines stay whole for grep.
@@ -53,7 +63,7 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
         numeric = bool(rows) and all(_is_number(row[position]) for row in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))  # names and reasons may have brackets
     console().print(table)
 
 

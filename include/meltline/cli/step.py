@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from meltline.app.lifecycle import RunRequest
@@ -15,7 +15,8 @@ from meltline.config import load_config
 from meltline.domain.clock import resolve_as_of
 from meltline.domain.errors import MeltlineError
 from meltline.domain.plan import PlanKind
-from meltline.domain.quantities import parse_instant
+from meltline.domain.quantities import parse_duration, parse_instant
+from meltline.ports import Inventory
 from meltline.wiring import Wiring, to_stderr
 
 
@@ -39,7 +40,13 @@ def _run(step: str, asked: argparse.Namespace) -> dict[str, object]:
     wiring = Wiring(config)
     as_of: datetime = resolve_as_of(asked.as_of, wiring.clock.now(), dry_run=asked.dry_run)
     run = RunRequest(asked.run_id, as_of, _globs(asked.tables), dry_run=asked.dry_run)
-    request = StepRequest(run, PlanKind(asked.kind), asked.approve)
+    request = StepRequest(
+        run,
+        PlanKind(asked.kind),
+        asked.approve,
+        minimum_age=asked.minimum_age,
+        inventory=Inventory(asked.inventory) if asked.inventory else None,
+    )
     services = replace(wiring.services(step, run.run_id), who=asked.who or wiring.who)
     services.control.start_run(wiring.run_record(run.run_id, run.as_of))
     return run_step(step, services, request).as_json()
@@ -57,6 +64,11 @@ def _write(path: Path, document: dict[str, object]) -> None:
     draft.replace(path)
 
 
+def _age(text: str) -> timedelta | None:
+    """A duration; nothing at all is none."""
+    return parse_duration(text) if text else None
+
+
 def _parser(step: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"{step}.py", description=f"Meltline's step {step}.")
     parser.add_argument("--config", type=Path, help="meltline.yaml")
@@ -66,6 +78,8 @@ def _parser(step: str) -> argparse.ArgumentParser:
     parser.add_argument("--dry-run", action="store_true", help="plan, and change nothing")
     parser.add_argument("--kind", default="expire", choices=[str(kind) for kind in PlanKind])
     parser.add_argument("--approve", default="", help="why purges over the limit may go ahead")
+    parser.add_argument("--minimum-age", type=_age, help="of what a sweep takes")
+    parser.add_argument("--inventory", default="", help="a Parquet folder instead of a listing")
     parser.add_argument("--who", default="", help="who asked for it")
     parser.add_argument("--summary", type=Path, required=True, help="where the summary goes")
     return parser

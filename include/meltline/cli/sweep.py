@@ -87,8 +87,7 @@ def _print(run: RunRequest, document: dict[str, Any]) -> None:
     ]  # fmt: skip
     departs = "would depart" if run.dry_run else "departed"
     columns = ("table", departs, "bytes", "first seen", "seen recently", "young")
-    listed = f"{found['files']} files, {format_size(found['bytes'])}, of {found['listed_at']}"
-    print_rows(f"Listed {listed}", columns, rows)
+    print_rows(f"Listed {found['files']} files at {found['listed_at']}", columns, rows)
     if not rows:
         console().print("Nothing lies about that no commit has named.")
     for path, why in found["odd"].items():

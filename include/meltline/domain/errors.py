@@ -88,6 +88,68 @@ class TableNotFound(UsageInvalid):
     """No table of that name is in the configured catalogs."""
 
 
+class NamespaceNotFound(UsageInvalid):
+    """No namespace of that name is in the configured catalogs."""
+
+
+class ObjectDropped(UsageInvalid):
+    """The object has been dropped: undrop it first."""
+
+
+class CatalogReadOnly(UsageInvalid):
+    """A catalog, or one object of it, that Meltline reads and does not change."""
+
+
+class RetentionOutOfRange(UsageInvalid):
+    """A policy's value that the profile does not allow (TT-8)."""
+
+
+class TransientImmutable(UsageInvalid):
+    """`transient` can be set only while an object is new (ML-29)."""
+
+
+class SnapshotNotFound(UsageInvalid):
+    """The table has no such snapshot, or has it no more (AR-44)."""
+
+
+class OutsideRetention(UsageInvalid):
+    """A point in time at which the table cannot be read: before its history, or to come."""
+
+
+class RefNotFound(UsageInvalid):
+    """The table has no such branch or tag."""
+
+
+class NameConflict(UsageInvalid):
+    """The name is taken, or reserved."""
+
+
+class HoldNotFound(UsageInvalid):
+    """No hold has that id."""
+
+
+class CommitConflict(MeltlineError):
+    """Others committed first each time, or nobody knows whether the commit was made."""
+
+
+class UndoRefused(MeltlineError):
+    """Moving that branch would lose commits that somebody made."""
+
+    exit_code = 3
+
+
+class FilesClaimed(MeltlineError):
+    """A purge has begun to delete files that are wanted."""
+
+    exit_code = 3
+
+
+class HoldInForce(MeltlineError):
+    """A hold forbids the step."""
+
+    exit_code = 3
+
+
 class PlanNotFound(UsageInvalid):
     """No plan has that id, prefix or name."""
 
@@ -140,3 +202,19 @@ class StoreRefused(MeltlineError):
 
 class SetupMissing(MeltlineError):
     """Something a run needs is not there: Java, a jar, an initialised ledger."""
+
+
+class NotDropped(UsageInvalid):
+    """Nothing of that name can be brought back: it was never dropped, or nobody has noticed yet."""
+
+
+class ContainerDropped(UsageInvalid):
+    """The schema or database of the object has been dropped: undrop that first (TT-53)."""
+
+
+class NamespaceNotEmpty(UsageInvalid):
+    """A namespace that was to go holds what Meltline cannot move, a view for one."""
+
+
+class RecoveryImpossible(MeltlineError):
+    """What was asked for is not in failsafe, or too much of it is gone."""

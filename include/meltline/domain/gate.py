@@ -69,3 +69,7 @@ class GateResult:
     def approves(self, digest: str, now: datetime) -> bool:
         """Whether this result allows applying that digest now (PX-3)."""
         return self.passed and self.digest == digest and now < self.valid_until
+
+    def failed_on(self, fact: str) -> bool:
+        """Whether an expectation about that fact did not hold."""
+        return any(failed.expectation.startswith(f"{fact} ") for failed in self.failed)

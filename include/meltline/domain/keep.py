@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from meltline.domain.policy import HOLD_TAG, SHARE_TAG
+from meltline.domain.policy import FOREVER_MS, HOLD_TAG, SHARE_TAG
 from meltline.domain.table import MAIN, Ref, TableState
 
 
@@ -128,7 +128,7 @@ def _ref_reason(ref: Ref) -> KeepReason:
         return KeepReason.SHARE
     if ref.name.startswith(HOLD_TAG):
         return KeepReason.HOLD
-    return KeepReason.TAG
+    return KeepReason.NAMED if ref.max_ref_age_ms == FOREVER_MS else KeepReason.TAG
 
 
 def _expired_refs(request: KeepRequest) -> set[str]:

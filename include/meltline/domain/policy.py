@@ -4,50 +4,36 @@ Requirements ML-26 to ML-30, TT-5 to TT-25, C-3 to C-5; design section 3.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+
+from meltline.domain.profiles import PROFILES as PROFILES  # noqa: PLC0414 - known from here
+from meltline.domain.profiles import Profile as Profile  # noqa: PLC0414
+from meltline.domain.quantities import parse_duration
 
 RETENTION = "meltline.retention-days"
 FAILSAFE = "meltline.failsafe-days"
+MIN_RETENTION = "meltline.min-retention-days"
 TRANSIENT = "meltline.transient"
 ENABLED = "meltline.enabled"
+DROP_AFTER = "meltline.drop-after"
+MAX_LATENESS = "meltline.max-lateness"
 HOLD = "meltline.hold"
 COLD = "meltline.cold"
 GUARD = "meltline.guard"
 INFINITE = "infinite"
-_FOREVER = 365_000  # days; a longer window would leave the calendar
+LONGEST_DAYS = 365_000
+"""Days; a longer window would leave the calendar."""
 
 SHARE_TAG = "share__"
 HOLD_TAG = "hold__"
+FOREVER_MS = 2**63 - 1
+"""A ref's age without end, said explicitly: a table's default for ages does not touch it."""
 
-
-@dataclass(frozen=True)
-class Profile:
-    """The limits of a plan or product people know. Days are 24 hours; None is no limit."""
-
-    name: str
-    default_days: int | None
-    min_days: int
-    max_days: int | None
-    failsafe_days: int
-    transient_default_days: int | None
-    transient_max_days: int | None
-    transient_failsafe_days: int
-
-
-PROFILES: Mapping[str, Profile] = {
-    profile.name: profile
-    for profile in (
-        Profile("business", 7, 0, 90, 7, 1, 90, 1),
-        Profile("lite_paid", 1, 1, 1, 7, 1, 1, 1),
-        Profile("lite_free", 0, 0, 0, 7, 0, 0, 1),
-        Profile("snowflake_standard", 1, 0, 1, 7, 1, 1, 0),
-        Profile("snowflake_enterprise", 1, 0, 90, 7, 1, 1, 0),
-        Profile("ducklake_managed", None, 0, None, 7, None, None, 7),
-        Profile("ducklake_byob", None, 0, None, 7, None, None, 7),
-        Profile("lakehouse", 7, 0, None, 7, 7, None, 1),
-    )
-}
+ACCOUNT = "account"
+PROFILE = "profile"
+Levels = Sequence[tuple[str, Mapping[str, str]]]
+"""Properties of the objects around a table, nearest first, each with the name to show."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +49,27 @@ class AccountPolicy:
 
 
 @dataclass(frozen=True)
+class Remembered:
+    """What the ledger knows of the policies around one table from earlier.
+
+    Attributes:
+        values: The newest value in order of each property, by level name.
+        transient: Whether the table was transient when it was first seen; None while unseen.
+    """
+
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    transient: bool | None = None
+
+    def days(self, level: str, key: str) -> int | str | None:
+        """An earlier value in days; None where there is none."""
+        raw = self.values.get(level, {}).get(key)
+        return None if raw is None else parse_days(raw)
+
+
+NOTHING_KNOWN = Remembered()
+
+
+@dataclass(frozen=True)
 class Retention:
     """What a table's policy comes to.
 
@@ -70,45 +77,91 @@ class Retention:
         window: How long a superseded snapshot stays readable; None is for ever.
         failsafe: How long a departed file waits before it may be purged.
         source: The object whose setting won: a table, a namespace, `account` or `profile`.
-        warnings: Settings that were out of range and what was applied instead.
+        warnings: Settings that are risky or out of order, and what was applied instead.
+        failsafe_source: The same for failsafe.
+        transient: Whether the limits for transient objects apply.
+        transient_source: The object that says so.
+        min_days: The least that any window of the account has.
+        min_source: Who says so.
     """
 
     window: timedelta | None
     failsafe: timedelta
     source: str
     warnings: tuple[str, ...] = ()
+    failsafe_source: str = PROFILE
+    transient: bool = False
+    transient_source: str = PROFILE
+    min_days: int = 0
+    min_source: str = PROFILE
+
+    @property
+    def days(self) -> int | str:
+        """The window in whole days, or `infinite`."""
+        return INFINITE if self.window is None else self.window // timedelta(hours=24)
 
 
 def effective_retention(
-    account: AccountPolicy, levels: Sequence[tuple[str, Mapping[str, str]]]
+    account: AccountPolicy, levels: Levels, remembered: Remembered = NOTHING_KNOWN
 ) -> Retention:
-    """Resolves the policy of a table.
+    """Resolves the policy of a table, or of what a namespace passes on.
 
     Args:
-        account: The account level.
-        levels: Properties of the objects around the table, nearest first: the table itself, then
-            its namespaces from the innermost outwards, each with the name to show.
+        account: The account level, as `meltline.yaml` has it.
+        levels: The table itself, then its namespaces from the innermost outwards, then the
+            account's properties under the name `account`.
+        remembered: What was in order before. A value out of order gives the longest of old, new
+            and default; a `transient` that was changed, the longer of both (design section 3).
     """
+    transient, transient_source = _flag(levels, TRANSIENT)
+    found = _retention(account, levels, transient, remembered)
+    found = replace(found, transient=transient, transient_source=transient_source)
+    if remembered.transient in (None, transient):
+        return found
+    before = _retention(account, levels, not transient, remembered)
+    changed = (
+        f"{transient_source}: {TRANSIENT} was {str(not transient).lower()} when the table was "
+        "new and cannot change; the longer of both policies applied"
+    )
+    return replace(
+        found,
+        window=_longer(found.window, before.window),
+        failsafe=max(found.failsafe, before.failsafe),
+        warnings=(*found.warnings, changed),
+    )
+
+
+def _retention(
+    account: AccountPolicy, levels: Levels, transient: bool, remembered: Remembered
+) -> Retention:
     warnings: list[str] = []
-    transient = _flag(levels, TRANSIENT)
-    days, source = _retention_days(account, levels, transient, warnings)
+    days, source = _retention_days(account, levels, transient, remembered, warnings)
+    least, least_source = _min_days(account, levels, remembered, warnings)
     if days is not None:
-        days = max(days, account.min_retention_days)
-        if days > _FOREVER:
+        if days < least:
+            days, source = least, least_source
+        if days > LONGEST_DAYS:
             days = None
-        elif days == 0 and source != "profile" and not warnings:
+        elif days == 0 and source != PROFILE and not warnings:
             warnings.append(f"{source}: {RETENTION}=0, what is overwritten cannot be read again")
-    failsafe = _failsafe(account, levels, transient, warnings)
+    failsafe, failsafe_source = _failsafe(account, levels, transient, remembered, warnings)
     return Retention(
         window=None if days is None else timedelta(hours=24 * days),
         # ML-14, C-5: where failsafe is zero, readers still get their grace.
         failsafe=max(failsafe, account.reader_grace),
         source=source,
-        warnings=tuple(warnings),
+        warnings=(*warnings, *_horizons(levels)),
+        failsafe_source=failsafe_source,
+        min_days=least,
+        min_source=least_source,
     )
 
 
-def is_enabled(levels: Sequence[tuple[str, Mapping[str, str]]]) -> bool:
+def _longer(one: timedelta | None, other: timedelta | None) -> timedelta | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def is_enabled(levels: Levels) -> bool:
     """Whether Meltline may change the table: no level says `meltline.enabled=false`.
 
     Anything but a plain `true` counts as an opt-out: an odd word keeps the files.
@@ -120,47 +173,65 @@ def is_enabled(levels: Sequence[tuple[str, Mapping[str, str]]]) -> bool:
     )
 
 
-def _flag(levels: Sequence[tuple[str, Mapping[str, str]]], key: str) -> bool:
-    for _, properties in levels:
+def allowed_days(profile: Profile, *, transient: bool) -> tuple[int, int | None]:
+    """The least and the most days of retention that a profile allows; None is no limit."""
+    return profile.min_days, profile.transient_max_days if transient else profile.max_days
+
+
+def least_failsafe(profile: Profile, *, transient: bool) -> int:
+    """The least days of failsafe that may be asked for (ML-30)."""
+    return profile.transient_failsafe_days if transient else 0
+
+
+def is_transient(levels: Levels) -> bool:
+    """Whether the nearest word about it says transient."""
+    return _flag(levels, TRANSIENT)[0]
+
+
+def _flag(levels: Levels, key: str) -> tuple[bool, str]:
+    for name, properties in levels:
         if key in properties:
-            return properties[key].strip().lower() == "true"
-    return False
+            return properties[key].strip().lower() == "true", name
+    return False, PROFILE
 
 
 def _retention_days(
     account: AccountPolicy,
-    levels: Sequence[tuple[str, Mapping[str, str]]],
+    levels: Levels,
     transient: bool,
+    remembered: Remembered,
     warnings: list[str],
 ) -> tuple[int | None, str]:
     profile = account.profile
     default = profile.transient_default_days if transient else profile.default_days
-    maximum = profile.transient_max_days if transient else profile.max_days
+    least, maximum = allowed_days(profile, transient=transient)
     settings: list[tuple[str, str]] = [
         (name, properties[RETENTION]) for name, properties in levels if RETENTION in properties
     ]
     if account.retention_days is not None:
-        settings.append(("account", str(account.retention_days)))
+        settings.append((ACCOUNT, str(account.retention_days)))
     if not settings:
-        return default, "profile"
+        return default, PROFILE
     source, raw = settings[0]
-    days = _parse_days(raw)
+    days = parse_days(raw)
     if days == INFINITE:
         if maximum is None:
             return None, source
-        found = "infinite"
-    elif isinstance(days, int) and profile.min_days <= days <= (
-        maximum if maximum is not None else days
-    ):
+        found = INFINITE
+    elif isinstance(days, int) and least <= days <= (maximum if maximum is not None else days):
         return days, source
     else:
         found = raw
     # Out of range: the longest of what is known applies, and it is said (design section 3).
-    longest = _longest([default, *(_known(_parse_days(other)) for _, other in settings)], maximum)
+    known = [default, *(_known(parse_days(other)) for _, other in settings)]
+    old = remembered.days(source, RETENTION)
+    if old is not None:
+        known.append(_known(old))
+    longest = _longest(known, maximum)
     warnings.append(
-        f"{source}: {RETENTION}={found} is outside {profile.min_days} to "
+        f"{source}: {RETENTION}={found} is outside {least} to "
         f"{'no maximum' if maximum is None else maximum} of profile {profile.name}; "
-        f"{'infinite' if longest is None else f'{longest} days'} applied"
+        f"{INFINITE if longest is None else f'{longest} days'} applied"
     )
     return longest, source
 
@@ -179,7 +250,8 @@ def _known(days: int | str | None) -> int | None:
     return days if isinstance(days, int) else None
 
 
-def _parse_days(raw: str) -> int | str | None:
+def parse_days(raw: str) -> int | str | None:
+    """A number of days, `infinite`, or None for what is neither."""
     raw = raw.strip().lower()
     if raw == INFINITE:
         return INFINITE
@@ -187,23 +259,64 @@ def _parse_days(raw: str) -> int | str | None:
     return 0 - int(raw[1:]) if negative else int(raw) if raw.isdecimal() else None
 
 
+def _min_days(
+    account: AccountPolicy, levels: Levels, remembered: Remembered, warnings: list[str]
+) -> tuple[int, str]:
+    """The least that any window has (TT-16): the account's property, else `meltline.yaml`."""
+    raw = dict(levels).get(ACCOUNT, {}).get(MIN_RETENTION)
+    if raw is None:
+        written = account.min_retention_days
+        return written, ACCOUNT if written else PROFILE
+    days = parse_days(raw)
+    if isinstance(days, int) and days >= 0:
+        return days, ACCOUNT
+    old = remembered.days(ACCOUNT, MIN_RETENTION)
+    longest = max(account.min_retention_days, old if isinstance(old, int) else 0)
+    warnings.append(
+        f"{ACCOUNT}: {MIN_RETENTION}={raw} is no number of days; {longest} days applied"
+    )
+    return longest, ACCOUNT
+
+
 def _failsafe(
     account: AccountPolicy,
-    levels: Sequence[tuple[str, Mapping[str, str]]],
+    levels: Levels,
     transient: bool,
+    remembered: Remembered,
     warnings: list[str],
-) -> timedelta:
+) -> tuple[timedelta, str]:
     profile = account.profile
     own = account.transient_failsafe_days if transient else account.failsafe_days
     default = profile.transient_failsafe_days if transient else profile.failsafe_days
-    days = default if own is None else own
+    days, source = (default, PROFILE) if own is None else (own, ACCOUNT)
     for name, properties in levels:
         if FAILSAFE in properties:
-            asked = _parse_days(properties[FAILSAFE])
-            if isinstance(asked, int) and asked >= (default if transient else 0):
+            asked, source = parse_days(properties[FAILSAFE]), name
+            if isinstance(asked, int) and asked >= least_failsafe(profile, transient=transient):
                 days = asked
             else:
-                days = max(days, default)
-                warnings.append(f"{name}: {FAILSAFE}={properties[FAILSAFE]} is out of range")
+                old = remembered.days(name, FAILSAFE)
+                days = max(days, default, old if isinstance(old, int) else 0)
+                warnings.append(
+                    f"{name}: {FAILSAFE}={properties[FAILSAFE]} is out of range; "
+                    f"{days} days applied"
+                )
             break
-    return timedelta(hours=24 * min(days, _FOREVER))
+    return timedelta(hours=24 * min(days, LONGEST_DAYS)), source
+
+
+def _horizons(levels: Levels) -> list[str]:
+    """Says when rows would be dropped before the last of them can have come (LT-31)."""
+    found: dict[str, tuple[str, timedelta]] = {}
+    for name, properties in reversed(list(levels)):
+        for key in (DROP_AFTER, MAX_LATENESS):
+            try:
+                found[key] = name, parse_duration(properties[key])
+            except (KeyError, ValueError):
+                continue
+    if len(found) < 2 or found[DROP_AFTER][1] > found[MAX_LATENESS][1]:
+        return []
+    return [
+        f"{found[DROP_AFTER][0]}: {DROP_AFTER} is not longer than {MAX_LATENESS}; rows that come "
+        "late would find their partition gone"
+    ]

@@ -126,6 +126,7 @@ def purge_suite(limits: Limits) -> Suite:
             _none("planned_referenced", "planned files that a snapshot of any table references"),
             _none("planned_unowned", "planned files outside every prefix their table owns"),
             _none("planned_protected", "planned metadata files, hints and files of the engine"),
+            _none("planned_held", "owners of planned files under a hold"),
             _none("planned_claimed", "planned files that another plan has claimed"),
             _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
             _at_least("tables_read", 1, "tables whose metadata was read for this proof"),

@@ -6,6 +6,7 @@ needed for the store, and one unreadable manifest costs only its own table.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -44,6 +45,7 @@ _RESULT = pa.schema(
     ]
 )
 _ROWS_PER_BATCH = 20_000
+_THREADS = 16
 OUTCOME = "manifest IS NOT NULL"  # marks a manifest's outcome row among entries
 RESULT = (
     "table_uuid string, manifest_id bigint, path string, key_hash bigint, kind string, "
@@ -75,7 +77,11 @@ def index_here(
     """Reads a few manifests in this process: a Spark job would take longer to start."""
     owners = OwnerIndex(ownerships)
     columns = _Columns()
-    outcomes = [columns.read(store, owners, one) for one in asked]
+    with ThreadPoolExecutor(_THREADS) as pool:  # stores answer late, and many at a time
+        contents = pool.map(lambda one: _content(store, one.manifest.path), asked)
+        outcomes = [
+            columns.read(content, owners, one) for content, one in zip(contents, asked, strict=True)
+        ]
     return Indexed(columns.taken(), outcomes)
 
 
@@ -123,31 +129,37 @@ def _reader(
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         owners = OwnerIndex(ownerships)
         columns = _Columns()
+        outcomes: list[ManifestOutcome] = []
         for batch in batches:
             for row in batch.to_pylist():
                 manifest = ManifestRef(
                     row["path"], row["bytes"], row["added"], row["existing"], row["deleted"],
                     row["snapshot_id"], row["sequence_number"],
                 )  # fmt: skip
-                outcome = columns.read(store, owners, Asked(row["table_uuid"], manifest))
-                yield _outcome_row(outcome)
+                content = _content(store, manifest.path)
+                asked = Asked(row["table_uuid"], manifest)
+                outcomes.append(columns.read(content, owners, asked))
                 if len(columns) >= _ROWS_PER_BATCH:
                     yield from _widened(columns.taken())
         yield from _widened(columns.taken())
+        yield _outcome_rows(outcomes)  # in one batch: each costs as much as a manifest
 
     return read
 
 
-def _outcome_row(outcome: ManifestOutcome) -> pa.RecordBatch:
-    row = {
-        "manifest": outcome.path,
-        "added": outcome.added,
-        "existing": outcome.existing,
-        "deletes": outcome.deleted,
-        "owners": list(outcome.owners),
-        "error": outcome.error,
-    }
-    return pa.RecordBatch.from_pylist([row], schema=_RESULT)
+def _outcome_rows(outcomes: Sequence[ManifestOutcome]) -> pa.RecordBatch:
+    rows = [
+        {
+            "manifest": outcome.path,
+            "added": outcome.added,
+            "existing": outcome.existing,
+            "deletes": outcome.deleted,
+            "owners": list(outcome.owners),
+            "error": outcome.error,
+        }
+        for outcome in outcomes
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=_RESULT)
 
 
 def _widened(entries: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -165,9 +177,13 @@ class _Columns:
     def __len__(self) -> int:
         return len(self._lists["path"])
 
-    def read(self, store: ObjectStore, owners: OwnerIndex, asked: Asked) -> ManifestOutcome:
+    def read(
+        self, content: bytes | ManifestOutcome, owners: OwnerIndex, asked: Asked
+    ) -> ManifestOutcome:
         manifest = asked.manifest
-        entries, outcome = read_checked(store, manifest, owners)
+        if isinstance(content, ManifestOutcome):
+            return content
+        entries, outcome = read_checked(content, manifest, owners)
         lists, count = self._lists, len(entries)
         lists["table_uuid"] += [asked.table_uuid] * count
         lists["manifest_id"] += [key_hash(manifest.path)] * count
@@ -189,15 +205,23 @@ class _Columns:
         return table
 
 
-def read_checked(
-    store: ObjectStore, manifest: ManifestRef, owners: OwnerIndex
-) -> tuple[Sequence[ManifestEntry], ManifestOutcome]:
-    """Reads one manifest and holds it against its list entry: all of its entries, or none."""
+def _content(store: ObjectStore, path: str) -> bytes | ManifestOutcome:
+    """A manifest's bytes, or why they cannot be had."""
     try:
-        entries = checked_entries(manifest, store.read(manifest.path))
+        return store.read(path)
     except FileNotFoundError:
-        return (), ManifestOutcome(manifest.path, error=f"{manifest.path} is missing")
-    except (MetadataUnreadable, StoreRefused) as odd:
+        return ManifestOutcome(path, error=f"{path} is missing")
+    except StoreRefused as odd:
+        return ManifestOutcome(path, error=f"{odd.message}: {odd.found}")
+
+
+def read_checked(
+    content: bytes, manifest: ManifestRef, owners: OwnerIndex
+) -> tuple[Sequence[ManifestEntry], ManifestOutcome]:
+    """Decodes one manifest and holds it against its list entry: all of its entries, or none."""
+    try:
+        entries = checked_entries(manifest, content)
+    except MetadataUnreadable as odd:
         return (), ManifestOutcome(manifest.path, error=f"{odd.message}: {odd.found}")
     counts = Counter(entry.status for entry in entries)
     return entries, ManifestOutcome(

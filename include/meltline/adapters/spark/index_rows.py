@@ -26,8 +26,9 @@ from meltline.domain.files import (
 from meltline.domain.locations import Ownership
 from meltline.ports import IngestRequest, SnapshotKey
 
-_FEW_MANIFESTS = 200
-_FEW_ROWS = 20_000
+_FEW_MANIFESTS = 5_000
+_TINY = 20_000  # entries: below, Spark's own reader gains nothing
+_FEW_ROWS = 100_000  # about two seconds' work
 
 
 class IndexRows(DepartureRows):
@@ -68,7 +69,7 @@ class IndexRows(DepartureRows):
         costs a second reading and never an entry.
         """
         marker = f"ingest-{time.time_ns()}"
-        bulk = [] if _are_few(requests) else worth_bulk(requests)
+        bulk = [] if _are_few(requests, _TINY) else worth_bulk(requests)
         outcomes = self._ingest_bulk(bulk, marker) if bulk else {}
         rest = [
             Asked(request.table_uuid, manifest)
@@ -308,11 +309,11 @@ class IndexRows(DepartureRows):
         return {path for path in paths if key_hash(path) not in found}
 
 
-def _are_few(requests: Sequence[IngestRequest]) -> bool:
-    """Whether reading them here takes less time than a Spark job takes to start."""
+def _are_few(requests: Sequence[IngestRequest], most_rows: int = _FEW_ROWS) -> bool:
+    """Whether so few that reading them here costs less than a Spark job's start and traffic."""
     manifests = [manifest for request in requests for manifest in request.manifests]
     counts = (c for m in manifests for c in (m.added_files, m.existing_files, m.deleted_files))
-    return len(manifests) <= _FEW_MANIFESTS and sum(count or 0 for count in counts) <= _FEW_ROWS
+    return len(manifests) <= _FEW_MANIFESTS and sum(count or 0 for count in counts) <= most_rows
 
 
 def _manifest_row(uuid: str, manifest: ManifestRef, outcome: ManifestOutcome) -> dict[str, Any]:

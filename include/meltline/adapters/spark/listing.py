@@ -101,17 +101,21 @@ def _lister(
 
 def _list_level(store: FolderStore, folder: str, rows: "_Rows") -> Iterator[pa.RecordBatch]:
     """Lists the files right in a folder; what lies in its folders is still to be listed."""
-    for found in store.level(folder):
-        if isinstance(found, str):
-            rows.note(Note.TO_LIST, found)
-        else:
-            yield from rows.add(found.path, found.bytes, found.modified_at)
+    level = store.level(folder)
+    for below in level.folders:
+        rows.note(Note.TO_LIST, below)
+    yield from rows.add_names(folder, level.names)
+    for found in level.files:
+        yield from rows.add(found.path, found.bytes, found.modified_at)
 
 
 def _list_whole(
     store: FolderStore, folder: str, rows: "_Rows", cut_above: int
 ) -> Iterator[pa.RecordBatch]:
     """Lists a folder at all depths; one that proves large and has folders is to be cut instead."""
+    if not store.measures(folder):
+        yield from _list_names(store, folder, rows, cut_above)
+        return
     listing = store.list(folder)
     first = list(islice(listing, cut_above))
     if len(first) == cut_above and any("/" in found.path[len(folder) :] for found in first):
@@ -119,6 +123,21 @@ def _list_whole(
         return
     for found in chain(first, listing):
         yield from rows.add(found.path, found.bytes, found.modified_at)
+
+
+def _list_names(
+    store: FolderStore, folder: str, rows: "_Rows", cut_above: int
+) -> Iterator[pa.RecordBatch]:
+    """The same level by level, without measuring: what is left of a large one is a part anew."""
+    folders, count = [folder], 0
+    while folders and count < cut_above:
+        at = folders.pop()
+        level = store.level(at)
+        count += len(level.names)
+        folders += level.folders
+        yield from rows.add_names(at, level.names)
+    for left in folders:
+        rows.note(Note.TO_LIST, left)
 
 
 def _sifter(places: SweptPlaces) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -152,7 +171,7 @@ class _Rows:
         self._bytes: list[int | None] = []
         self._times: list[datetime | None] = []
         self._notes: list[dict[str, object]] = []
-        self._files = self._size = 0
+        self._files = 0
 
     def add(
         self, path: str, size: int | None, modified: datetime | None
@@ -160,16 +179,29 @@ class _Rows:
         """A file, if a sweep looks at it; returns a batch once there are rows enough for one."""
         folder, _, name = path.rpartition("/")
         at = self._folders.get(folder) or self._look_up(folder)
-        if not at.looked_at or is_passed_over(name):
-            return ()
+        if at.looked_at and not is_passed_over(name):
+            self._add(path, at.key, name)
+            self._bytes.append(size)
+            self._times.append(modified)
+        return self._when_full()
+
+    def add_names(self, folder: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Files of one folder, not measured; a batch whenever there are rows enough for one."""
+        at = self._look_up(folder.rstrip("/"))
+        for name in names if at.looked_at else ():
+            if not is_passed_over(name):
+                self._add(folder + name, at.key, name)
+                if len(self._paths) >= _ROWS_PER_BATCH:
+                    yield self._batch()
+
+    def _add(self, path: str, key: str, name: str) -> None:
         self._paths.append(path)
         # A plain name stays as it is in a key; one with an escape may change what is before it.
         plain = "%" not in name and name not in (".", "..")
-        self._hashes.append(_hash(at.key + name) if plain else key_hash(path) % (1 << 64))
-        self._bytes.append(size)
-        self._times.append(modified)
+        self._hashes.append(_hash(key + name) if plain else key_hash(path) % (1 << 64))
         self._files += 1
-        self._size += size or 0
+
+    def _when_full(self) -> Sequence[pa.RecordBatch]:
         return (self._batch(),) if len(self._paths) >= _ROWS_PER_BATCH else ()
 
     def _look_up(self, folder: str) -> _Folder:
@@ -189,7 +221,7 @@ class _Rows:
         """What is left, and all notes with the count."""
         if self._paths:
             yield self._batch()
-        self._notes.append({"note": f"{Note.COUNTED}:", "files": self._files, "bytes": self._size})
+        self._notes.append({"note": f"{Note.COUNTED}:", "files": self._files})
         yield pa.RecordBatch.from_pylist(self._notes, schema=_ROWS_ARROW)
 
     def _batch(self) -> pa.RecordBatch:
@@ -197,8 +229,8 @@ class _Rows:
         columns = [
             pa.array(self._paths, pa.string()),
             pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(self._hashes)]),
-            pa.array(self._bytes, pa.int64()),
-            pa.array(self._times, pa.timestamp("us", tz="UTC")),
+            pa.array(self._bytes or [None] * count, pa.int64()),
+            pa.array(self._times or [None] * count, pa.timestamp("us", tz="UTC")),
             pa.nulls(count, pa.string()),
             pa.nulls(count, pa.int64()),
         ]

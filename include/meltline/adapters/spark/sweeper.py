@@ -1,6 +1,7 @@
 """The port `Sweeper` on Spark: lists in rounds, or takes an inventory's word."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
@@ -9,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from meltline.adapters.folder_levels import FolderStore
+from meltline.adapters.folder_levels import FolderStore, Level
 from meltline.adapters.spark.listing import CUT_ABOVE, Note, Part, list_parts, sift_inventory
 from meltline.adapters.spark.session import spark_catalog, spark_identifier
 from meltline.adapters.spark.sweep_rows import SweepRows
@@ -19,6 +20,7 @@ from meltline.domain.names import TableName
 from meltline.domain.orphans import Stray, SweptPlaces
 from meltline.ports import Inventory
 
+_THREADS = 16
 _COLUMNS = {
     "path": ("string",),
     "size": ("bigint", "int"),
@@ -32,14 +34,15 @@ class SparkListing:
 
     listed_at: datetime
     files: int
-    bytes: int
     unlisted: Mapping[str, str]
     rest: DataFrame | None
     rows: SweepRows
+    store: FolderStore | None = None
 
     def strays(self) -> Sequence[Stray]:
         """The files that nothing in the file ledger keeps, as the ledger is now."""
-        return () if self.rest is None else self.rows.strays_among(self.rest)
+        found = () if self.rest is None else self.rows.strays_among(self.rest)
+        return found if self.store is None else _measured(self.store, found)
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,10 @@ class _Round:
             if kind == note:
                 yield str(row["path"]), said
 
-    def sum(self, column: str) -> int:
-        """A total over what was counted."""
-        return sum(int(str(row[column])) for row in self.notes if row[column] is not None)
+    @property
+    def counted(self) -> int:
+        """How many files were listed."""
+        return sum(int(str(row["files"])) for row in self.notes if row["files"] is not None)
 
 
 class SparkSweeper(SweepRows):
@@ -100,24 +104,30 @@ class SparkSweeper(SweepRows):
                 parts = self._next(places, done, deep=len(rounds) > 1)
         finally:
             kept.unpersist()
-        return self._listing(now, rounds, unlisted)
+        return self._listing(now, rounds, unlisted, self._folders)
 
     def _top(self, places: SweptPlaces) -> tuple[list[Part], dict[str, str]]:
         """The first parts: the folders right below each root, looked up here."""
         parts: list[Part] = []
         unlisted: dict[str, str] = {}
         folders: list[str] = []
-        for root in places.roots:
-            try:
-                found = list(self._folders.level(root))
-            except (MeltlineError, OSError) as refused:
-                unlisted[root] = str(refused)
-                continue
-            if all(isinstance(one, str) for one in found):
-                folders += [one for one in found if isinstance(one, str)]
-            else:  # its files are an executor's to list, and then its folders follow
+        with ThreadPoolExecutor(_THREADS) as pool:
+            levels = list(pool.map(self._level, places.roots))
+        for root, found in zip(places.roots, levels, strict=True):
+            if isinstance(found, str):
+                unlisted[root] = found
+            elif found.files or found.names:  # an executor's to list; then its folders follow
                 parts.append(Part(root, whole=False))
+            else:
+                folders += found.folders
         return parts + self._parts(places, folders, deep=False), unlisted
+
+    def _level(self, root: str) -> Level | str:
+        """What lies right below a root, or why that cannot be listed."""
+        try:
+            return self._folders.level(root)
+        except (MeltlineError, OSError) as refused:
+            return str(refused)
 
     def _parts(self, places: SweptPlaces, folders: Sequence[str], *, deep: bool) -> list[Part]:
         """Folders are listed whole once there are enough of them to keep all executors busy."""
@@ -138,16 +148,20 @@ class SparkSweeper(SweepRows):
         return _Round(left.where(F.col("note").isNull()), notes)
 
     def _listing(
-        self, at: datetime, rounds: Sequence[_Round], unlisted: Mapping[str, str]
+        self,
+        at: datetime,
+        rounds: Sequence[_Round],
+        unlisted: Mapping[str, str],
+        store: FolderStore | None,
     ) -> SparkListing:
         frames = [one.files for one in rounds]
         return SparkListing(
             listed_at=at,
-            files=sum(one.sum("files") for one in rounds),
-            bytes=sum(one.sum("bytes") for one in rounds),
+            files=sum(one.counted for one in rounds),
             unlisted=unlisted,
             rest=reduce(DataFrame.unionByName, frames) if frames else None,
             rows=self,
+            store=store,
         )
 
     # --- inventories ---------------------------------------------------------------------------
@@ -169,7 +183,7 @@ class SparkSweeper(SweepRows):
             done = self._without(sift_inventory(told, places), kept)
         finally:
             kept.unpersist()
-        return self._listing(at, [done], {})
+        return self._listing(at, [done], {}, None)
 
     def _open(self, inventory: Inventory) -> DataFrame:
         if inventory.is_table:
@@ -194,6 +208,22 @@ class SparkSweeper(SweepRows):
             return spark_identifier(self._catalogs, TableName.parse(inventory.source))
         except (ValueError, KeyError):
             raise _refused(inventory, "no table of a configured catalog") from None
+
+
+def _measured(store: FolderStore, strays: Sequence[Stray]) -> list[Stray]:
+    """Strays that were listed by name alone get their size and time; those gone since are left out.
+
+    That these are read after the metadata does no harm: a file that was written since is young.
+    """
+    known = [stray for stray in strays if stray.bytes is not None]
+    unknown = [stray for stray in strays if stray.bytes is None]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = pool.map(store.measure, [stray.path for stray in unknown], chunksize=100)
+        return known + [
+            Stray(stray.path, one.bytes, one.modified_at, stray.left_at)
+            for stray, one in zip(unknown, found, strict=True)
+            if one is not None
+        ]
 
 
 def _wrong_columns(rows: DataFrame) -> str:
