@@ -19,6 +19,7 @@ from meltline.domain.keep import KeepRequest, KeepSet, Sighting, keep_set
 from meltline.domain.names import TableName
 from meltline.domain.plan import Plan, PlanKind, plan_digest
 from meltline.domain.quantities import from_millis, parse_instant, to_millis
+from meltline.domain.sightings import next_sightings
 from meltline.domain.table import MAIN, LogEntry, Ref, Snapshot, TableState
 
 DAY_MS = 86_400_000
@@ -59,6 +60,7 @@ class History:
         self.log: list[LogEntry] = []
         self.truth: list[Held] = []
         self.sightings: dict[int, Sighting] = {}
+        self.last_look: datetime | None = None
         self.properties: dict[str, str] = {}
 
     # --- what writers do -----------------------------------------------------------------------
@@ -133,17 +135,9 @@ class History:
 
     def observe(self, day: float) -> "History":
         """What `meltline observe` remembers of the table at that time."""
-        state = self.state()
-        held: set[int] = set()
-        side: set[int] = set()
-        for name, head in state.heads.items():
-            line = {snapshot.snapshot_id for snapshot in state.ancestry(head)}
-            held |= line
-            side |= line if name != MAIN else set()
-        for sid in self.snapshots:
-            was = self.sightings.get(sid, Sighting())
-            since = None if sid in held else (was.unreferenced_since or instant(day))
-            self.sightings[sid] = Sighting(since, was.was_on_branch or sid in side)
+        now = instant(day)
+        self.sightings = next_sightings(self.state(), self.sightings, self.last_look, now)
+        self.last_look = now
         return self
 
     # --- what comes of it ------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from meltline.domain.groups import Groups
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import OwnerIndex, Ownership, claim_prefix, location_key
 from meltline.domain.names import TableName
-from meltline.domain.table import MAIN, TableState
+from meltline.domain.sightings import next_sightings
+from meltline.domain.table import TableState
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
 
 
@@ -148,33 +149,20 @@ def side_files_of(state: TableState) -> Iterable[SideFile]:
 def _record_sightings(services: Services, states: Sequence[TableState], now: datetime) -> None:
     """Notes snapshots on side branches, and since when a snapshot is on no branch at all."""
     before = services.control.sightings()
+    looks = {
+        (table.uuid, table.name): table.observed_at
+        for table in services.control.tables()
+        if table.status == "live"
+    }
     changed: dict[str, dict[int, Sighting]] = {}
     for state in states:
-        side, held = set(), set()
-        for name, head in state.heads.items():
-            ids = {snapshot.snapshot_id for snapshot in state.ancestry(head)}
-            held |= ids
-            if name != MAIN:
-                side |= ids
         old = before.get(state.uuid, {})
-        for snapshot_id in state.snapshots:
-            was = old.get(snapshot_id, Sighting())
-            left = was.unreferenced_since or _left_main(state, snapshot_id, was) or now
-            new = Sighting(
-                None if snapshot_id in held else left, was.was_on_branch or snapshot_id in side
-            )
-            if new != was:
-                changed.setdefault(state.uuid, {})[snapshot_id] = new
+        last_look = looks.get((state.uuid, state.name))
+        for snapshot_id, found in next_sightings(state, old, last_look, now).items():
+            if found != old.get(snapshot_id, Sighting()):
+                changed.setdefault(state.uuid, {})[snapshot_id] = found
     if changed:
         services.control.save_sightings(changed)
-
-
-def _left_main(state: TableState, snapshot_id: int, was: Sighting) -> datetime | None:
-    """When the log proves that main had moved on, for a snapshot that was on no other branch."""
-    log = state.snapshot_log
-    if was.was_on_branch or not log:
-        return None
-    return log[0].at if state.snapshots[snapshot_id].committed_at < log[0].at else None
 
 
 def _record_tables(
