@@ -22,7 +22,7 @@ from tests.spark.warehouse import DAY, LEDGER, TODAY, Warehouse, setting
 pytestmark = pytest.mark.spark
 
 LIVES = int(os.environ.get("MELTLINE_EXAMPLES", "2"))
-STEPS, RUN_EVERY = 15, 5
+STEPS, RUN_EVERY = 12, 6
 WINDOW = 7 * DAY
 FORMATS = {"v1": 1, "v2": 2, "v3": 3}
 ALL = "options => map('rewrite-all', 'true')"
