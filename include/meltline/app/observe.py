@@ -5,7 +5,7 @@ add up, keeps its table and its group out, and what was last known of it stays r
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from meltline.app.departures import take_back
@@ -193,14 +193,22 @@ def _record_tables(
         if (table.uuid, table.name) in rows or table.name.catalog not in listings:
             continue
         if table.name not in listed:
-            rows[table.uuid, table.name] = _changed(table, "gone", "", now)
+            rows[table.uuid, table.name] = _changed(_followed(table, states), "gone", "", now)
         elif table.name in skipped and table.status != "gone":
             rows[table.uuid, table.name] = _changed(
                 table, "unreadable", skipped[table.name].message, now
             )
         else:  # another table stands under its name now
-            rows[table.uuid, table.name] = _changed(table, "gone", "", now)
+            rows[table.uuid, table.name] = _changed(_followed(table, states), "gone", "", now)
     services.control.save_tables(list(rows.values()))
+
+
+def _followed(table: KnownTable, states: Sequence[TableState]) -> KnownTable:
+    """The row of a name that a table has left follows the table: metadata logs are cut one day."""
+    for state in states:
+        if state.uuid == table.uuid and table.metadata_location in state.metadata_log:
+            return replace(table, metadata_location=state.metadata_location)
+    return table
 
 
 def _changed(table: KnownTable, status: str, error: str, now: datetime) -> KnownTable:

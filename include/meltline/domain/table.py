@@ -98,18 +98,9 @@ class TableState:
         return any(s.snapshot_id == ancestor for s in self.ancestry(head))
 
     def continues(self, earlier: "TableState") -> bool:
-        """Whether this is the same line of metadata, later on: under a new name, say.
-
-        Its metadata log names the earlier file; or, where that was cut, it still has each of the
-        snapshots that were a branch's head then.
-        """
-        if earlier.uuid != self.uuid:
-            return False
-        log = {*self.metadata_log, self.metadata_location}
-        heads = set(earlier.heads.values())
-        return earlier.metadata_location in log or (
-            heads <= self.snapshots.keys() and earlier.last_updated <= self.last_updated
-        )
+        """Whether this is the same line of metadata, later on: under a new name, say."""
+        log = (*self.metadata_log, self.metadata_location)
+        return earlier.uuid == self.uuid and earlier.metadata_location in log
 
     @property
     def is_linear(self) -> bool:
