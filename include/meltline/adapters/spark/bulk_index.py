@@ -89,10 +89,14 @@ def _is_large(manifest: ManifestRef) -> bool:
 
 
 def _local_uri(path: str) -> str:
-    """A local file as Spark names it in `_metadata`; empty where it may be spelled otherwise."""
+    """A local file as Spark names it (`file:/…`, one slash); empty where it may be spelled else."""
     key = location_key(path)
     plain = key.startswith("file:///") and _PLAIN.issuperset(path) and "//" not in path[7:]
-    return key if plain and "/." not in path else ""
+    return _one_slash(key) if plain and "/." not in path else ""
+
+
+def _one_slash(uri: str) -> str:
+    return "file:/" + uri.removeprefix("file:").lstrip("/")
 
 
 def bulk_entries(spark: SparkSession, manifests: Sequence[BulkManifest]) -> DataFrame:
@@ -104,7 +108,7 @@ def bulk_entries(spark: SparkSession, manifests: Sequence[BulkManifest]) -> Data
         .option("ignoreCorruptFiles", "false")
         .option("ignoreMissingFiles", "false")
         .load([_local_uri(one.manifest.path) for one in manifests])
-        .select("status", "snapshot_id", "sequence_number", "data_file", "_metadata.file_path")
+        .select("status", "snapshot_id", "sequence_number", "data_file", _file_read())
     )
     facts = F.broadcast(spark.createDataFrame(_facts(manifests)))
     path = F.col("data_file.file_path")
@@ -119,6 +123,11 @@ def bulk_entries(spark: SparkSession, manifests: Sequence[BulkManifest]) -> Data
         F.coalesce("snapshot_id", "added_snapshot_id").alias("snapshot_id"),
         F.coalesce("sequence_number", "list_sequence_number").alias("sequence_number"),
     )
+
+
+def _file_read() -> Column:
+    """The manifest a row is from. Whether Spark writes `file:/` or `file:///` is its release's."""
+    return F.regexp_replace("_metadata.file_path", "^file:/+", "file:/").alias("file_path")
 
 
 def _facts(manifests: Sequence[BulkManifest]) -> pa.Table:

@@ -192,7 +192,9 @@ class _Columns:
         lists["kind"] += [str(entry.kind) for entry in entries]
         lists["bytes"] += [entry.bytes for entry in entries]
         lists["status"] += [int(entry.status) for entry in entries]
-        lists["snapshot_id"] += [e.snapshot_id or manifest.added_snapshot_id for e in entries]
+        lists["snapshot_id"] += [
+            manifest.added_snapshot_id if e.snapshot_id is None else e.snapshot_id for e in entries
+        ]
         lists["sequence_number"] += [
             manifest.sequence_number if e.sequence_number is None else e.sequence_number
             for e in entries

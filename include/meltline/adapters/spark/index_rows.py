@@ -1,10 +1,12 @@
 """The manifest index, the snapshots and the side files as rows of the ledger."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -26,13 +28,26 @@ from meltline.domain.files import (
 from meltline.domain.locations import Ownership
 from meltline.ports import IngestRequest, SnapshotKey
 
-_FEW_MANIFESTS = 5_000
-_TINY = 20_000  # entries: below, Spark's own reader gains nothing
-_FEW_ROWS = 100_000  # about two seconds' work
+
+@dataclass(frozen=True)
+class ReadingLimits:
+    """Up to where each way of reading manifests is the cheapest (decision 002).
+
+    Attributes:
+        here_manifests: So many manifests are read in this process; likewise `here_entries`, which
+            take about two seconds. More of either go to executors.
+        bulk_entries: From more entries on, Spark's own reader takes what it can.
+    """
+
+    here_manifests: int = 5_000
+    here_entries: int = 100_000
+    bulk_entries: int = 20_000
 
 
 class IndexRows(DepartureRows):
     """What every manifest holds, and which snapshots refer to it."""
+
+    limits = ReadingLimits()
 
     def rebuild(self, readable: Collection[str]) -> None:
         """Forgets what these tables' metadata can tell again; what others refer to stays known."""
@@ -69,7 +84,9 @@ class IndexRows(DepartureRows):
         costs a second reading and never an entry.
         """
         marker = f"ingest-{time.time_ns()}"
-        bulk = [] if _are_few(requests, _TINY) else worth_bulk(requests)
+        manifests = [manifest for request in requests for manifest in request.manifests]
+        large = _entries(manifests) > self.limits.bulk_entries
+        bulk = worth_bulk(requests) if large else []
         outcomes = self._ingest_bulk(bulk, marker) if bulk else {}
         rest = [
             Asked(request.table_uuid, manifest)
@@ -92,7 +109,8 @@ class IndexRows(DepartureRows):
         self, asked: Sequence[Asked], ownerships: Sequence[Ownership], marker: str
     ) -> Sequence[ManifestOutcome]:
         """What the object-store port reads: a few here, many on executors."""
-        if _are_few([IngestRequest("", tuple(one.manifest for one in asked))]):
+        few = len(asked) <= self.limits.here_manifests
+        if few and _entries([one.manifest for one in asked]) <= self.limits.here_entries:
             indexed = index_here(self._store, asked, ownerships)
             if indexed.entries.num_rows:
                 self._append_arrow("entries", indexed.entries, marker)
@@ -121,7 +139,7 @@ class IndexRows(DepartureRows):
         try:
             with packed(self._spark):
                 self._write("entries", bulk_entries(self._spark, sound), marker)
-        except PySparkException:  # one broken file fails the whole job
+        except (PySparkException, Py4JJavaError):  # one broken file fails the whole job
             return {}
         counted = {row["manifest_id"]: row for row in self._written_since(before)}
         outcomes = {}
@@ -309,11 +327,10 @@ class IndexRows(DepartureRows):
         return {path for path in paths if key_hash(path) not in found}
 
 
-def _are_few(requests: Sequence[IngestRequest], most_rows: int = _FEW_ROWS) -> bool:
-    """Whether so few that reading them here costs less than a Spark job's start and traffic."""
-    manifests = [manifest for request in requests for manifest in request.manifests]
+def _entries(manifests: Iterable[ManifestRef]) -> int:
+    """How many entries manifests have, as far as their lists count them."""
     counts = (c for m in manifests for c in (m.added_files, m.existing_files, m.deleted_files))
-    return len(manifests) <= _FEW_MANIFESTS and sum(count or 0 for count in counts) <= most_rows
+    return sum(count or 0 for count in counts)
 
 
 def _manifest_row(uuid: str, manifest: ManifestRef, outcome: ManifestOutcome) -> dict[str, Any]:

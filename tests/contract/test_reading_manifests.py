@@ -1,0 +1,139 @@
+"""The three ways of reading manifests give the same rows and the same outcomes (decision 002)."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from meltline.adapters.object_store import ObjectStores
+from meltline.adapters.spark import index_rows
+from meltline.adapters.spark.file_ledger import SparkFileLedger
+from meltline.adapters.spark.index_rows import ReadingLimits
+from meltline.domain.files import EntryStatus, FileKind, ManifestOutcome, ManifestRef
+from meltline.ports import IngestRequest
+from tests.spark.warehouse import Warehouse
+from tests.unit.avro_files import Entry, manifest_bytes
+
+pytestmark = pytest.mark.spark
+
+WAYS = {
+    "here": ReadingLimits(),
+    "on executors": ReadingLimits(here_manifests=0),
+    "by Spark's own reader": ReadingLimits(here_manifests=0, bulk_entries=0),
+}
+ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
+ENTRIES = 60  # so many that Spark's own reader takes a manifest
+
+
+@dataclass(frozen=True)
+class Library:
+    """Manifests of one table, and a ledger that has read nothing yet."""
+
+    ledger: SparkFileLedger
+    store: ObjectStores
+    home: str
+
+    def entries(self, prefix: str, *odd: str) -> list[Entry]:
+        statuses, kinds = (ADDED, EXISTING, DELETED), (FileKind.DATA, FileKind.POSITION_DELETE)
+        plain = [
+            Entry(
+                f"{self.home}data/{prefix}{n}.parquet", n, kinds[n % 2], statuses[n % 3], n, n
+            )
+            for n in range(ENTRIES)
+        ]  # fmt: skip
+        return plain + [Entry(path, 1, FileKind.DATA, ADDED, 7, 7) for path in odd]
+
+    def write(self, name: str, entries: Sequence[Entry], version: int = 2) -> ManifestRef:
+        path, content = f"{self.home}metadata/{name}.avro", manifest_bytes(version, entries)
+        self.store.write(path, content)
+        found = Counter(entry.status for entry in entries)
+        counts = (found[ADDED], found[EXISTING], found[DELETED])
+        return ManifestRef(path, len(content), *counts, added_snapshot_id=3, sequence_number=9)
+
+    def read(self, *manifests: ManifestRef) -> dict[str, ManifestOutcome]:
+        request = IngestRequest("t", manifests, homes=(self.home,))
+        outcomes = self.ledger.ingest([request], [])
+        return {outcome.path.rpartition("/")[2]: outcome for outcome in outcomes}
+
+    def rows(self) -> set[tuple[object, ...]]:
+        found = self.ledger._read("entries").where("key_hash IS NOT NULL").collect()
+        return {tuple(row) for row in found}
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Library]:
+    root = tmp_path_factory.mktemp("ways")
+    made: dict[str, Library] = {}
+
+    def library(way: str) -> Library:
+        if way not in made:
+            made[way] = _library(root / str(len(made)), f"way{len(made)}", WAYS[way], root)
+        return made[way]
+
+    return library
+
+
+def _library(root: Path, catalog: str, limits: ReadingLimits, shared: Path) -> Library:
+    warehouse, store = Warehouse.empty(root, catalog), ObjectStores({})
+    ledger = SparkFileLedger(warehouse.spark, store, catalog, "meltline")
+    ledger.limits = limits
+    ledger.prepare()
+    return Library(ledger, store, f"file://{shared}/lake/t/")
+
+
+def read_all(library: Library) -> dict[str, ManifestOutcome]:
+    """Manifests of each format, one with paths that have other spellings, one with foreign ones."""
+    home = library.home
+    odd = (f"{home}data//twice.parquet", f"{home}data/a%20b.parquet", f"{home}data/./c.parquet")
+    return library.read(
+        library.write("v1", library.entries("one"), version=1),
+        library.write("v2", library.entries("two")),
+        library.write("v3", library.entries("three"), version=3),
+        library.write("odd", library.entries("odd", *odd)),
+        library.write("foreign", library.entries("foreign", "s3://elsewhere/x.parquet")),
+        library.write("small", library.entries("small")[:3]),
+    )
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "here"])
+def test_every_way_gives_the_same_rows(libraries: Callable[[str], Library], way: str) -> None:
+    expected, other = libraries("here"), libraries(way)
+    assert len(read_all(expected)) == 6
+    outcomes = read_all(other)
+    assert not [outcome.error for outcome in outcomes.values() if outcome.error]
+    assert len(expected.rows()) == 5 * ENTRIES + 4 + 3
+    assert other.rows() == expected.rows()
+
+
+def test_spark_s_own_reader_takes_what_is_plain_and_leaves_the_rest(
+    libraries: Callable[[str], Library],
+) -> None:
+    library = libraries("by Spark's own reader")
+    requests = [
+        IngestRequest("t", (library.write("plain", library.entries("p")),), (library.home,))
+    ]
+    (taken,) = index_rows.worth_bulk(requests)
+    assert taken.manifest.path.endswith("/plain.avro")
+    assert index_rows.worth_bulk([replace(requests[0], homes=())]) == []
+    assert library.ledger._ingest_bulk([taken], "m").keys() == {taken.manifest.path}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_broken_manifest_costs_the_others_nothing(
+    libraries: Callable[[str], Library], way: str
+) -> None:
+    library = libraries(way)
+    good = library.write("good", library.entries("good"))
+    noise = library.write("noise", library.entries("noise"))
+    library.store.write(noise.path, os.urandom(noise.bytes))
+    lying = library.write("lying", library.entries("lying"))
+    lying = replace(lying, added_files=(lying.added_files or 0) + 1)
+    missing = replace(good, path=f"{library.home}metadata/missing.avro")
+    outcomes = library.read(good, noise, lying, missing)
+    assert [name for name, found in outcomes.items() if not found.error] == ["good.avro"]
+    assert "missing" in outcomes["missing.avro"].error
+    bad = {noise.path, lying.path, missing.path}
+    assert library.ledger.unknown_manifests([good.path, *bad]) == bad
