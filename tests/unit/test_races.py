@@ -267,6 +267,29 @@ def test_an_unreadable_table_holds_back_its_group_and_no_other() -> None:
     assert lake.run().tables["lake.air.source"].snapshots_expired == 1
 
 
+def test_a_dropped_second_name_that_cannot_be_read_holds_back_the_table() -> None:
+    lake = Lake(unique=lambda: str(lake.next_id()))
+    table = lake.on(0).table("t")
+    table.overwrite("first")
+    second = lake.register("lake.air.second", table.metadata_location)
+    second.append("its_own")
+    table.overwrite("later")
+    lake.on(1).run()
+    left_at = second.catalog.drop(second.name)
+    content = lake.spoil(left_at)
+    for day in (12, 24):
+        run_chain(lake.on(day).services(), lake.request())
+        assert lake.deleter.deleted == [] and lake.waiting() == {}
+    lake.mend(left_at, content)
+    for day in (36, 48):
+        lake.on(day).run()
+    assert table.data("its_own") in lake.paths()
+    lake.store.delete([left_at])  # nobody can register it again
+    for day in (60, 72):
+        lake.on(day).run()
+    assert table.data("its_own") not in lake.paths()
+
+
 def test_a_proof_sees_what_was_committed_since_it_began() -> None:
     lake, table, plan = departed()
     services = lake.services()

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from meltline.app.services import Ledgers
 from meltline.domain.document import parse_json, unreadable
-from meltline.domain.errors import MeltlineError
+from meltline.domain.errors import MeltlineError, MetadataMissing
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState, parse_table
-from meltline.ports import CatalogEntry, MetadataDocument, ObjectStore
+from meltline.ports import CatalogEntry, ObjectStore, RememberedMetadata
 
 _THREADS = 16
 _REMEMBERED = 4 * 1024 * 1024  # bytes; a larger document is read from its file each time
@@ -24,7 +24,8 @@ def load_state(store: ObjectStore, name: TableName, location: str) -> TableState
     """One table, from one metadata file.
 
     Raises:
-        MetadataUnreadable: The file is missing or does not follow the spec.
+        MetadataMissing: There is no such file.
+        MetadataUnreadable: It does not follow the spec.
         FormatUnsupported: It is of a format Meltline does not handle.
         StoreRefused: The store would not give it.
     """
@@ -36,7 +37,7 @@ def _read_document(store: ObjectStore, name: TableName, location: str) -> tuple[
     try:
         content = store.read(location)
     except FileNotFoundError as missing:
-        raise unreadable(name, location, "no such file") from missing
+        raise unreadable(name, location, "no such file", MetadataMissing) from missing
     except OSError as odd:
         raise unreadable(name, location, f"{type(odd).__name__}: {odd}") from odd
     return len(content), parse_json(name, location, content)
@@ -68,7 +69,7 @@ def remembered_states(
     """
     asked = list(entries)
     known = ledgers.control.metadata_documents([entry.metadata_location for entry in asked])
-    fresh: dict[str, MetadataDocument] = {}
+    fresh: dict[str, RememberedMetadata] = {}
 
     def load(entry: CatalogEntry) -> TableState | MeltlineError:
         location = entry.metadata_location
@@ -77,13 +78,18 @@ def remembered_states(
             if document and ledgers.store.size(location) == document.size:
                 raw = json.loads(zlib.decompress(document.content))
                 return parse_table(entry.name, location, document.size, raw)
+        except (zlib.error, ValueError):  # the ledger's copy has come to harm: the file tells
+            pass
+        except MeltlineError as refused:
+            return refused
+        try:
             size, raw = _read_document(ledgers.store, entry.name, location)
             state = parse_table(entry.name, location, size, raw)
         except MeltlineError as refused:
             return refused
         content = zlib.compress(json.dumps(_needed_of(raw)).encode(), 1)
         if len(content) <= _REMEMBERED:
-            fresh[location] = MetadataDocument(location, size, content)
+            fresh[location] = RememberedMetadata(location, size, content)
         return state
 
     states = dict(zip(asked, at_once(load, asked), strict=True))

@@ -14,7 +14,7 @@ from meltline.app.membership import vouched_for
 from meltline.app.metadata import at_once, load_states, remembered_states
 from meltline.app.services import Services
 from meltline.app.tables import ObservedTable, is_ledger, observed_table
-from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
 from meltline.domain.files import FileKind, SideFile
 from meltline.domain.groups import Groups
 from meltline.domain.keep import Sighting
@@ -247,9 +247,11 @@ def _observation(
         for state in readable
         for snapshot_id in state.snapshots
     }
-    fully_read = {state.uuid for state in readable} - reasons.keys()
+    left_behind, unclear = _left_behind(services, readable, tables)
+    in_metadata |= left_behind
+    reasons |= unclear
     # Of tables that were not read today (unreadable, unlisted, gone) all that is known stays.
-    in_metadata |= _left_behind(services, readable, tables)
+    fully_read = {state.uuid for state in readable} - reasons.keys()
     live = {key for key in known if key.table_uuid not in fully_read} | (known & in_metadata)
     return Observation(
         at=now,
@@ -272,24 +274,32 @@ def _observation(
 
 def _left_behind(
     services: Services, readable: Sequence[TableState], tables: Sequence[KnownTable]
-) -> set[SnapshotKey]:
+) -> tuple[set[SnapshotKey], dict[str, str]]:
     """Snapshots of names that are gone and that no present name of the table leads on from.
 
     A renamed table goes on under its new name. A second registration that had commits of its own
-    does not, and may be registered again.
+    does not, and may be registered again. Second, why it cannot be told of some, by UUID.
     """
     by_uuid: dict[str, list[TableState]] = {}
     for state in readable:
         by_uuid.setdefault(state.uuid, []).append(state)
     gone = [table for table in tables if table.status == "gone" and table.uuid in by_uuid]
     entries = [CatalogEntry(table.name, table.metadata_location) for table in gone]
-    return {
+    loaded = load_states(services.store, entries)
+    stay = {
         SnapshotKey(state.uuid, snapshot_id)
-        for state in load_states(services.store, entries).values()
+        for state in loaded.values()
         if isinstance(state, TableState)
         and not any(present.continues(state) for present in by_uuid.get(state.uuid, ()))
         for snapshot_id in state.snapshots
     }
+    unclear = {
+        table.uuid: f"{table.name} (gone): {answer.message}"
+        for table, entry in zip(gone, entries, strict=True)
+        if isinstance(answer := loaded[entry], MeltlineError)
+        and not isinstance(answer, MetadataMissing)
+    }
+    return stay, unclear
 
 
 def _purge_blocked(unlisted: Mapping[str, CatalogUnlistable], never_read: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime
 from meltline.app.membership import vouched_for
 from meltline.app.metadata import load_states
 from meltline.app.services import Services
-from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
 from meltline.domain.locations import OwnerIndex, Ownership, claim_prefix, location_key
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectName
@@ -81,7 +81,8 @@ def look_afresh(services: Services) -> World:
             if entry not in present and not any(s.continues(state) for s in states):
                 states.append(state)
             continue
-        if entry not in present and uuids.get(entry.metadata_location) in here:
+        moved = entry not in present and uuids.get(entry.metadata_location) in here
+        if moved and isinstance(state, MetadataMissing):
             continue  # its old name's metadata file has gone, and the table is there
         uuid = uuids.get(entry.metadata_location) or uuids.get(str(entry.name), "")
         if uuid or str(entry.name) not in detached:

@@ -202,9 +202,11 @@ def parse_json(name: TableName, location: str, content: bytes) -> object:
         raise unreadable(name, location, f"{type(odd).__name__}: {odd}") from odd
 
 
-def unreadable(name: TableName, location: str, found: str) -> MetadataUnreadable:
+def unreadable(
+    name: TableName, location: str, found: str, kind: type[MetadataUnreadable] = MetadataUnreadable
+) -> MetadataUnreadable:
     """A metadata file that is missing or no JSON."""
-    return MetadataUnreadable(
+    return kind(
         f"{name}: its metadata file cannot be read",
         object=location,
         expected="the JSON document that the catalog points to",

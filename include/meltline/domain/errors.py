@@ -76,6 +76,10 @@ class MetadataUnreadable(MeltlineError):
     """A metadata file, manifest list or manifest is missing, corrupt or contradicts itself."""
 
 
+class MetadataMissing(MetadataUnreadable):
+    """A metadata file is not there: the store was asked, and has none of that name."""
+
+
 class FormatUnsupported(MetadataUnreadable):
     """A table of a format, or with an encryption, that Meltline does not handle."""
 

@@ -122,7 +122,7 @@ class StopSwitch:
 
 
 @dataclass(frozen=True)
-class MetadataDocument:
+class RememberedMetadata:
     """What one metadata file says, as far as Meltline needs it.
 
     Attributes:
@@ -188,12 +188,12 @@ class ControlLedger(Protocol):
         """Stores these values, and forgets where one is None; others stay as they are."""
         ...
 
-    def metadata_documents(self, locations: Sequence[str]) -> Mapping[str, MetadataDocument]:
+    def metadata_documents(self, locations: Sequence[str]) -> Mapping[str, RememberedMetadata]:
         """Those of the metadata files that are remembered, by location."""
         ...
 
     def save_metadata_documents(
-        self, documents: Sequence[MetadataDocument], current: Collection[str]
+        self, documents: Sequence[RememberedMetadata], current: Collection[str]
     ) -> None:
         """Remembers documents, and forgets those of files that are no longer current."""
         ...

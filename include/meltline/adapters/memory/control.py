@@ -21,7 +21,7 @@ from meltline.ports import (
     KnownTable,
     Lease,
     Lock,
-    MetadataDocument,
+    RememberedMetadata,
     WantedBack,
 )
 
@@ -66,7 +66,7 @@ class MemoryControlLedger(MemoryJournal):
         self._sightings: dict[str, dict[int, Sighting]] = {}
         self._leases: dict[str, Lease] = {}
         self._policies: dict[str, dict[str, str]] = {}
-        self._documents: dict[str, MetadataDocument] = {}
+        self._documents: dict[str, RememberedMetadata] = {}
         self._wanted: dict[str, WantedBack] = {}
         self._plans: dict[str, Plan] = {}
         self._results: dict[str, GateResult] = {}
@@ -151,12 +151,12 @@ class MemoryControlLedger(MemoryJournal):
                 known = {**self._policies.get(name, {}), **found}
                 self._policies[name] = {k: v for k, v in known.items() if v is not None}
 
-    def metadata_documents(self, locations: Sequence[str]) -> Mapping[str, MetadataDocument]:
+    def metadata_documents(self, locations: Sequence[str]) -> Mapping[str, RememberedMetadata]:
         with self._reading():
             return {at: self._documents[at] for at in locations if at in self._documents}
 
     def save_metadata_documents(
-        self, documents: Sequence[MetadataDocument], current: Collection[str]
+        self, documents: Sequence[RememberedMetadata], current: Collection[str]
     ) -> None:
         with self._writing():
             known = self._documents | {document.location: document for document in documents}

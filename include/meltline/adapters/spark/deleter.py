@@ -11,6 +11,9 @@ _FEW = 250  # keys: below, a Spark job takes longer to start than deleting them 
 _MOST_AT_ONCE = 2_500  # keys; a store sends them as several requests, some at a time
 _SHARE_OF_A_SECOND = 8  # at a set rate, how many portions a second's keys are sent in
 
+Answer = tuple[int, list[tuple[str, str]]]
+"""For how many files a store answered; which of them failed, and why."""
+
 
 class SparkDeleter:
     """The port `Deleter` on Spark's executors."""
@@ -27,11 +30,7 @@ class SparkDeleter:
         slices = max(1, min(context.defaultParallelism, len(paths) // _FEW))
         rate = max(1, keys_per_second // slices)
         job = context.parallelize(list(paths), slices).mapPartitions(_sent(self._store, rate))
-        found = job.collect()
-        if sum(count for count, _ in found) != len(paths):
-            return [DeleteOutcome(path, "no executor said what became of it") for path in paths]
-        errors = dict(error for _, failed in found for error in failed)
-        return [DeleteOutcome(path, errors.get(path, "")) for path in paths]
+        return _outcomes(paths, job.collect())
 
 
 class DirectDeleter:
@@ -42,18 +41,22 @@ class DirectDeleter:
 
     def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
         """Deletes the paths and returns an outcome for each."""
-        [(_, failed)] = _sent(self._store, keys_per_second)(paths)
-        errors = dict(failed)
-        return [DeleteOutcome(path, errors.get(path, "")) for path in paths]
+        return _outcomes(paths, list(_sent(self._store, keys_per_second)(paths)))
 
 
-def _sent(
-    store: ObjectStore, keys_per_second: int
-) -> Callable[[Iterable[str]], Iterator[tuple[int, list[tuple[str, str]]]]]:
+def _outcomes(paths: Sequence[str], answers: Sequence[Answer]) -> list[DeleteOutcome]:
+    """Where the store has answered for fewer or more than were sent, nothing counts as deleted."""
+    if sum(count for count, _ in answers) != len(paths):
+        return [DeleteOutcome(path, "the store did not answer for each file") for path in paths]
+    errors = dict(error for _, failed in answers for error in failed)
+    return [DeleteOutcome(path, errors.get(path, "")) for path in paths]
+
+
+def _sent(store: ObjectStore, keys_per_second: int) -> Callable[[Iterable[str]], Iterator[Answer]]:
     """Deletes an executor's share at its share of the rate: how many, and which failed, and why."""
     portion = max(1, min(_MOST_AT_ONCE, keys_per_second // _SHARE_OF_A_SECOND))
 
-    def delete(paths: Iterable[str]) -> Iterator[tuple[int, list[tuple[str, str]]]]:
+    def delete(paths: Iterable[str]) -> Iterator[Answer]:
         start, sent = time.monotonic(), 0
         failed: list[tuple[str, str]] = []
         keys = list(paths)

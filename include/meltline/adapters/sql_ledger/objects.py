@@ -10,7 +10,7 @@ from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.rows import from_row, to_row
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
-from meltline.ports import KnownTable, Lease, MetadataDocument, WantedBack
+from meltline.ports import KnownTable, Lease, RememberedMetadata, WantedBack
 
 _ASKED_AT_ONCE = 500  # what every database takes in one statement
 
@@ -112,19 +112,19 @@ class ObjectRows(Database):
                     here = (columns.object == row["object"], columns.key == row["key"])
                     connection.execute(delete(schema.policies).where(*here))
 
-    def metadata_documents(self, locations: Sequence[str]) -> Mapping[str, MetadataDocument]:
+    def metadata_documents(self, locations: Sequence[str]) -> Mapping[str, RememberedMetadata]:
         """Those of the metadata files that are remembered, by location."""
         table, found = schema.metadata_documents, {}
         with self._reading() as connection:
             for start in range(0, len(locations), _ASKED_AT_ONCE):
                 some = locations[start : start + _ASKED_AT_ONCE]
                 for row in connection.execute(select(table).where(table.c.location.in_(some))):
-                    document = from_row(MetadataDocument, row)
+                    document = from_row(RememberedMetadata, row)
                     found[document.location] = document
         return found
 
     def save_metadata_documents(
-        self, documents: Sequence[MetadataDocument], current: Collection[str]
+        self, documents: Sequence[RememberedMetadata], current: Collection[str]
     ) -> None:
         """Remembers documents, and forgets those of files that are no longer current."""
         table = schema.metadata_documents
