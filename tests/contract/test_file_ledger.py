@@ -123,7 +123,13 @@ class Shelf:
         return replace(made, **changes)  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module", params=["memory", pytest.param("spark", marks=pytest.mark.spark)])
+SPARK = ("spark", "spark, files compared on executors")
+
+
+@pytest.fixture(
+    scope="module",
+    params=["memory", *(pytest.param(kind, marks=pytest.mark.spark) for kind in SPARK)],
+)
 def shelf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Shelf:
     root = tmp_path_factory.mktemp(request.param)
     store = ObjectStores({})
@@ -137,10 +143,15 @@ def _ledger(kind: str, root: Path, store: ObjectStore) -> FileLedger:
     if kind == "memory":
         return MemoryFileLedger(store)
     from meltline.adapters.spark.file_ledger import SparkFileLedger
+    from meltline.adapters.spark.index_rows import ReadingLimits
     from tests.spark.warehouse import Warehouse
 
-    warehouse = Warehouse.empty(root, "shelf")
-    return SparkFileLedger(warehouse.spark, store, warehouse.catalog, "meltline")
+    catalog = f"shelf{SPARK.index(kind)}"
+    warehouse = Warehouse.empty(root, catalog)
+    ledger = SparkFileLedger(warehouse.spark, store, warehouse.catalog, "meltline")
+    if kind != "spark":
+        ledger.limits = ReadingLimits(driver_rows=0)
+    return ledger
 
 
 def stage(shelf: Shelf) -> None:

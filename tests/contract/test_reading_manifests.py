@@ -19,13 +19,13 @@ from tests.unit.avro_files import Entry, manifest_bytes
 
 pytestmark = pytest.mark.spark
 
+ENTRIES = 60  # of each manifest that is not small
 WAYS = {
     "here": ReadingLimits(),
     "on executors": ReadingLimits(here_manifests=0),
-    "by Spark's own reader": ReadingLimits(here_manifests=0, bulk_entries=0),
+    "by Spark's own reader": ReadingLimits(here_manifests=0, bulk_entries=0, bulk_manifest=ENTRIES),
 }
 ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
-ENTRIES = 60  # so many that Spark's own reader takes a manifest
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ def test_spark_s_own_reader_takes_what_is_plain_and_leaves_the_rest(
     requests = [
         IngestRequest("t", (library.write("plain", library.entries("p")),), (library.home,))
     ]
-    (taken,) = index_rows.worth_bulk(requests)
+    (taken,) = index_rows.worth_bulk(requests, ENTRIES)
     assert taken.manifest.path.endswith("/plain.avro")
-    assert index_rows.worth_bulk([replace(requests[0], homes=())]) == []
+    assert index_rows.worth_bulk([replace(requests[0], homes=())], ENTRIES) == []
     assert library.ledger._ingest_bulk([taken], "m").keys() == {taken.manifest.path}
 
 

@@ -109,9 +109,18 @@ class OwnerIndex:
         for owners in self._owners.values():
             owners.sort()
         self._prefixes = sorted(self._owners)
+        self._by_folder: dict[str, tuple[str, ...]] = {}
 
     def owners(self, path: str) -> tuple[str, ...]:
         """The tables owning a path, several where they share a location, none when foreign."""
+        folder, _, name = path.rpartition("/")
+        if not name:
+            return self._owners_of(path)
+        if folder not in self._by_folder:  # millions of files, few folders
+            self._by_folder[folder] = self._owners_of(path)
+        return self._by_folder[folder]
+
+    def _owners_of(self, path: str) -> tuple[str, ...]:
         at = claim_prefix(path).rstrip("/")
         while (cut := at.rfind("/")) >= 0:
             at = at[:cut]

@@ -163,6 +163,9 @@ class FileLedger(Protocol):
         """The newest row of each departed path, where it is in one of the states."""
         ...
 
+    def waiting_plans(self) -> set[str]:
+        """Plans of which files wait in failsafe."""
+
     def referenced_now(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
         """Those of the paths that any known snapshot but the dead ones refers to."""
         ...

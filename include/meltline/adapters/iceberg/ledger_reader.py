@@ -7,9 +7,8 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, LessTh
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import StaticTable
 
-from meltline.adapters.hashing import key_hash
 from meltline.adapters.iceberg.catalogs import open_catalog
-from meltline.adapters.ledger_rows import departure, planned_file
+from meltline.adapters.ledger_rows import departures, planned_files
 from meltline.config import CatalogConfig
 from meltline.domain.files import Departure, FileKind, PlannedFile, SideFile
 from meltline.ports import (
@@ -54,15 +53,14 @@ class IcebergLedgerReader:
                 )
                 for r in self._rows(tables, "side_files")
             ],
-            departures=_newest(self._rows(tables, "departures")),
+            departures=_newest(self._table(tables, "departures")),
         )
 
     def items(self, plan_id: str) -> Sequence[PlannedFile]:
         """A plan's items, sorted by path."""
-        rows = self._rows(
-            self._tables(), "plan_items", EqualTo(term=Reference("plan_id"), value=literal(plan_id))
-        )
-        return sorted(map(planned_file, rows), key=lambda file: file.path)
+        asked = EqualTo(term=Reference("plan_id"), value=literal(plan_id))
+        rows = self._table(self._tables(), "plan_items", asked)
+        return sorted(planned_files(rows) if rows else [], key=lambda file: file.path)
 
     def _tables(self) -> Mapping[str, str]:
         listing = open_catalog(self._hot, self._store).listing()
@@ -79,13 +77,22 @@ class IcebergLedgerReader:
         where: BooleanExpression | None = None,
         columns: tuple[str, ...] = ("*",),
     ) -> list[dict[str, Any]]:
+        found = self._table(tables, name, where, columns)
+        rows: list[dict[str, Any]] = found.to_pylist() if found else []
+        return rows
+
+    def _table(
+        self,
+        tables: Mapping[str, str],
+        name: str,
+        where: BooleanExpression | None = None,
+        columns: tuple[str, ...] = ("*",),
+    ) -> "pa.Table | None":
         if name not in tables:
-            return []
+            return None
         table = StaticTable.from_metadata(tables[name], dict(self._hot.properties))
         scan = table.scan(row_filter=where or AlwaysTrue(), selected_fields=columns)
-        found: pa.Table = scan.to_arrow()
-        rows: list[dict[str, Any]] = found.to_pylist()
-        return rows
+        return scan.to_arrow()
 
 
 def _unique(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -102,8 +109,9 @@ def _snapshot(row: dict[str, Any]) -> IndexedSnapshot:
     )
 
 
-def _newest(rows: list[dict[str, Any]]) -> list[Departure]:
-    newest: dict[int, dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: row["written_ns"]):
-        newest[key_hash(row["path"])] = row
-    return [departure(row) for row in newest.values()]
+def _newest(rows: "pa.Table | None") -> list[Departure]:
+    if rows is None:
+        return []
+    ordered = rows.sort_by("written_ns")
+    keys = ordered.column("key_hash").to_pylist()
+    return list(dict(zip(keys, departures(ordered), strict=True)).values())

@@ -82,6 +82,10 @@ class MemoryFileLedger(MemoryIndex):
             ]
         return sorted(found, key=_by_path)
 
+    def waiting_plans(self) -> set[str]:
+        """Plans of which files wait in failsafe."""
+        return {d.plan_id for d in self.departures(frozenset({DepartureState.FAILSAFE}))}
+
     # --- reading it whole ----------------------------------------------------------------------
 
     def contents(self) -> LedgerContents:

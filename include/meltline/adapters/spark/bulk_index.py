@@ -22,9 +22,9 @@ from meltline.domain.files import FileKind, ManifestRef
 from meltline.domain.locations import location_key
 from meltline.ports import IngestRequest
 
-_WORTH_OPENING = 50  # entries: below, opening the file costs more than decoding it saves
-_OPEN_COST = 256 * 1024
-_PART = 32 * 1024 * 1024
+_OPEN_COST = 32 * 1024  # bytes of a manifest that are decoded while another is opened
+_PARTS = 4  # for each core, so that one with many entries holds up no other
+_SMALLEST_PART = 1024 * 1024
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:")
 
 _ENTRY = {
@@ -71,21 +71,24 @@ class BulkManifest:
         return m.added_files, m.existing_files, m.deleted_files
 
 
-def worth_bulk(requests: Sequence[IngestRequest]) -> list[BulkManifest]:
-    """The manifests that Spark's own reader takes: local, plain, counted by their list, large."""
+def worth_bulk(requests: Sequence[IngestRequest], entries: int) -> list[BulkManifest]:
+    """The manifests that Spark's own reader takes: local, plain, counted by their list, large.
+
+    Large are those of at least so many entries: below, opening costs more than decoding saves.
+    """
     return [
         BulkManifest(request.table_uuid, manifest, request.homes[:2])
         for request in requests
-        if request.homes
+        if request.homes and all(home.endswith("/") for home in request.homes[:2])
         for manifest in request.manifests
-        if _is_large(manifest) and _local_uri(manifest.path)
+        if _is_large(manifest, entries) and _local_uri(manifest.path)
     ]
 
 
-def _is_large(manifest: ManifestRef) -> bool:
+def _is_large(manifest: ManifestRef, entries: int) -> bool:
     counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
     known = [count for count in counts if count is not None]
-    return len(known) == len(counts) and sum(known) >= _WORTH_OPENING
+    return len(known) == len(counts) and sum(known) >= entries
 
 
 def _local_uri(path: str) -> str:
@@ -100,7 +103,10 @@ def _one_slash(uri: str) -> str:
 
 
 def bulk_entries(spark: SparkSession, manifests: Sequence[BulkManifest]) -> DataFrame:
-    """The entries of manifests as rows of the ledger; `key_hash` is null where a path is odd."""
+    """The entries of manifests as rows of the ledger; `key_hash` is null where a path is odd.
+
+    Odd are paths outside the table's folders, and those whose key is not just their spelling.
+    """
     source = (
         spark.read.format("avro")
         .option("avroSchema", json.dumps(_ENTRY))
@@ -116,7 +122,9 @@ def bulk_entries(spark: SparkSession, manifests: Sequence[BulkManifest]) -> Data
         "table_uuid",
         "manifest_id",
         path.alias("path"),
-        F.coalesce(_hashed(path, "home"), _hashed(path, "other_home")).alias("key_hash"),
+        F.when(
+            _is_plain(path), F.coalesce(_hashed(path, "home"), _hashed(path, "other_home"))
+        ).alias("key_hash"),
         _kind().alias("kind"),
         F.col("data_file.file_size_in_bytes").alias("bytes"),
         "status",
@@ -158,19 +166,19 @@ def _folder_key(home: str | None) -> str | None:
 
 
 def _hashed(path: Column, home: str) -> Column:
-    """The hash of a plain path under a home: what `key_hash` gives, in SQL."""
+    """The hash of a path under a home: what `key_hash` gives, in SQL."""
     rest = F.substr(path, F.length(home) + 1)
-    plain = (
-        F.startswith(path, F.col(home))
-        & ~F.contains(rest, F.lit("%"))
-        & ~F.contains(rest, F.lit("//"))
-        & ~F.contains(rest, F.lit("/."))
-        & ~F.startswith(rest, F.lit("."))
-        & ~F.startswith(rest, F.lit("/"))
-        & ~F.endswith(rest, F.lit("/"))
-        & (F.length(rest) > 0)
+    key = F.when(F.col(home) == F.col(f"{home}_key"), path).otherwise(
+        F.concat(F.col(f"{home}_key"), rest)
     )
-    return F.when(plain, F.xxhash64(F.concat(F.col(f"{home}_key"), rest)))
+    single = F.expr(f"locate('//', data_file.file_path, length({home})) = 0")
+    return F.when(F.startswith(path, F.col(home)) & single, F.xxhash64(key))
+
+
+def _is_plain(path: Column) -> Column:
+    """Whether no letter of a path may be spelled otherwise; looked at once, as it costs."""
+    odd = F.contains(path, F.lit("%")) | F.contains(path, F.lit("/."))
+    return ~odd & ~F.endswith(path, F.lit("/"))
 
 
 def _kind() -> Column:
@@ -184,11 +192,13 @@ def _kind() -> Column:
 
 
 @contextmanager
-def packed(spark: SparkSession) -> Iterator[None]:
+def packed(spark: SparkSession, manifests: Sequence[BulkManifest]) -> Iterator[None]:
     """Many manifests in one task: by default each small file is a task, and listing them a job."""
+    total = sum(one.manifest.bytes + _OPEN_COST for one in manifests)
+    part = max(_SMALLEST_PART, total // (_PARTS * spark.sparkContext.defaultParallelism))
     wanted = {
         "spark.sql.files.openCostInBytes": str(_OPEN_COST),
-        "spark.sql.files.maxPartitionBytes": str(_PART),
+        "spark.sql.files.maxPartitionBytes": str(part),
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     }
     before = {key: spark.conf.get(key, None) for key in wanted}

@@ -3,14 +3,16 @@
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from meltline.adapters.hashing import key_hash
-from meltline.adapters.ledger_rows import departure, planned_file
+from meltline.adapters.ledger_rows import departures, planned_files
 from meltline.adapters.spark.ledger_tables import LedgerTables
-from meltline.domain.files import Departure, DepartureState, PlannedFile
+from meltline.domain.files import Departure, DepartureState, FileKind, PlannedFile
 
 
 class DepartureRows(LedgerTables):
@@ -19,58 +21,62 @@ class DepartureRows(LedgerTables):
     def store_items(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
         """Stores the items of plans, in one commit; a retry finds them and stores nothing."""
         there = self._values("plan_items", "plan_id", list(plans))
-        rows = [
-            {
-                "plan_id": plan_id,
-                "path": file.path,
-                "kind": str(file.kind),
-                "bytes": file.bytes,
-                "owner": file.owner,
-                "due_at": file.due_at,
-            }
-            for plan_id, files in plans.items()
-            if plan_id not in there
-            for file in files
-        ]
-        self._append("plan_items", rows, ",".join(sorted(plans)[:20]))
+        new = [(key, file) for key, files in plans.items() if key not in there for file in files]
+        columns: dict[str, list[Any]] = {
+            "plan_id": [plan_id for plan_id, _ in new],
+            "path": [file.path for _, file in new],
+            "kind": [str(file.kind) for _, file in new],
+            "bytes": [file.bytes for _, file in new],
+            "owner": [file.owner for _, file in new],
+            "due_at": [file.due_at for _, file in new],
+        }
+        self._append_columns("plan_items", columns, ",".join(sorted(plans)[:20]))
 
     def items(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
         """The items of plans, each sorted by path."""
+        if not plan_ids:
+            return {}
+        asked, found = self._once("plan_items", "items", lambda: self._items(plan_ids))
+        if asked != tuple(plan_ids):  # one answer is kept: a step asks for its plans several times
+            self._kept.pop("items")
+            return self.items(plan_ids)
+        return found
+
+    def _items(
+        self, plan_ids: Sequence[str]
+    ) -> tuple[tuple[str, ...], Mapping[str, Sequence[PlannedFile]]]:
         found: dict[str, list[PlannedFile]] = {plan_id: [] for plan_id in plan_ids}
-        if plan_ids:
-            rows = self._read("plan_items").where(F.col("plan_id").isin(list(plan_ids)))
-            for row in rows.toArrow().to_pylist():
-                found[row["plan_id"]].append(planned_file(row))
-        return {plan_id: sorted(files, key=_by_path) for plan_id, files in found.items()}
+        rows = self._read("plan_items").where(F.col("plan_id").isin(list(plan_ids))).toArrow()
+        ids = rows.column("plan_id").to_pylist()
+        for plan_id, file in zip(ids, planned_files(rows), strict=True):
+            found[plan_id].append(file)
+        return tuple(plan_ids), {key: sorted(files, key=_by_path) for key, files in found.items()}
 
     def record_departures(self, departures: Mapping[str, Sequence[Departure]]) -> None:
         """Appends states of departures, by marker, in one commit; a known marker adds nothing."""
         there = self._values("departures", "marker", list(departures))
-        now_ns = time.time_ns()
-        rows = [
-            {
-                "path": departure.path,
-                "key_hash": key_hash(departure.path),
-                "kind": str(departure.kind),
-                "bytes": departure.bytes,
-                "owner": departure.owner,
-                "plan_id": departure.plan_id,
-                "departed_at": departure.departed_at,
-                "due_at": departure.due_at,
-                "state": str(departure.state),
-                "recorded_at": departure.recorded_at,
-                "written_ns": now_ns,
-                "marker": marker,
-            }
-            for marker, found in departures.items()
-            if marker not in there
-            for departure in found
+        new = [
+            (marker, one) for marker, of in departures.items() if marker not in there for one in of
         ]
-        self._append("departures", rows, ",".join(sorted(departures)[:20]))
+        columns: dict[str, list[Any]] = {
+            "path": [one.path for _, one in new],
+            "key_hash": [key_hash(one.path) for _, one in new],
+            "kind": [str(one.kind) for _, one in new],
+            "bytes": [one.bytes for _, one in new],
+            "owner": [one.owner for _, one in new],
+            "plan_id": [one.plan_id for _, one in new],
+            "departed_at": [one.departed_at for _, one in new],
+            "due_at": [one.due_at for _, one in new],
+            "state": [str(one.state) for _, one in new],
+            "recorded_at": [one.recorded_at for _, one in new],
+            "written_ns": [time.time_ns()] * len(new),
+            "marker": [marker for marker, _ in new],
+        }
+        self._append_columns("departures", columns, ",".join(sorted(departures)[:20]))
 
     def _newest_departures(self) -> DataFrame:
         """The newest row of each departed file: put together once for each state of the table."""
-        return self._once("departures", "newest", self._newest)
+        return self._once("departures", "newest", lambda: self._newest().persist())
 
     def _newest(self) -> DataFrame:
         latest = Window.partitionBy("key_hash").orderBy(F.col("written_ns").desc())
@@ -79,6 +85,25 @@ class DepartureRows(LedgerTables):
 
     def _waiting(self) -> DataFrame:
         return self._newest_departures().where(F.col("state") == DepartureState.FAILSAFE)
+
+    def _waiting_hashes(self) -> pa.Array:
+        """The hashes of all files in failsafe."""
+        return self._once("departures", "waiting", lambda: _hashes_of(self._waiting()))
+
+    def _departed(self, *kinds: FileKind) -> pa.Array:
+        """The hashes of files of some kinds that departed and were not taken back."""
+        rows = self._newest_departures().where(
+            F.col("kind").isin([str(kind) for kind in kinds])
+            & (F.col("state") != DepartureState.CANCELLED)
+        )
+        return self._once("departures", f"departed {kinds}", lambda: _hashes_of(rows))
+
+    def waiting_plans(self) -> set[str]:
+        """Plans of which files wait in failsafe."""
+        if self._current("departures") is None:
+            return set()
+        rows = self._waiting().select("plan_id").distinct()
+        return self._once("departures", "plans", lambda: {row[0] for row in rows.collect()})
 
     def departures(
         self,
@@ -98,7 +123,11 @@ class DepartureRows(LedgerTables):
         newest = self._newest_departures().where(wanted)
         if paths is not None:
             newest = newest.join(self._hashes("key_hash", paths), "key_hash", "leftsemi")
-        return sorted((departure(row) for row in newest.toArrow().to_pylist()), key=_by_path)
+        return sorted(departures(newest.toArrow()), key=_by_path)
+
+
+def _hashes_of(rows: DataFrame) -> pa.Array:
+    return rows.select("key_hash").toArrow().column(0).combine_chunks()
 
 
 def _by_path(found: Departure | PlannedFile) -> str:

@@ -4,8 +4,8 @@ It answers the one question the plans ask: which files do only these snapshots r
 Manifests anti-join first, then hashes of locations; a collision can only keep a file.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,12 +13,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from meltline.adapters.hashing import key_hash
-from meltline.adapters.spark.index_rows import IndexRows, manifests_of
+from meltline.adapters.spark.index_rows import IndexRows
+from meltline.adapters.spark.known_snapshots import Split
 from meltline.domain.files import EntryStatus, FileKind
 from meltline.ports import DepartingFile, Neighbourhood, SnapshotKey
 
-_PUSHED = 5_000  # ids a filter may name; above, a join
+_PUSHED = 200  # ids a filter may name: row groups without them are passed over; above, a join
 _PUSHED_TABLES = 100
+
+Row = Mapping[str, Any]
 
 
 class SparkFileLedger(IndexRows):
@@ -30,169 +33,143 @@ class SparkFileLedger(IndexRows):
         """Files, manifests and manifest lists that only these snapshots refer to."""
         if not candidates:
             return ()
-        split = self._split(candidates, within)
-        leaving = self._leaving(split.gone).persist()
-        try:
-            near = self._live() if within is None else self._near(leaving, within)
-            kept = near.join(self._ids(split.kept), "manifest_id", "leftsemi").select("key_hash")
-            files = leaving.drop("sequence_number").join(kept, "key_hash", "leftanti")
-            manifests = self._manifests(split.gone)
-            lists = self._spark.createDataFrame(split.lists)
-            return self._grouped(lists.unionByName(manifests).unionByName(files))
-        finally:
-            leaving.unpersist()
+        known = self._known() if within is None else self._known().of_tables(within.tables)
+        split = known.split(set(candidates))
+        manifests = self._manifests(split.gone)
+        few = sum(row["files"] for row in manifests) <= self.limits.driver_rows
+        files = (self._few_files if few else self._many_files)(split, within)
+        rows = [*_rows(split.lists), *manifests, *files]
+        waiting = set(self._waiting_among([row["key_hash"] for row in rows]))
+        return _gathered((row for row in rows if row["key_hash"] not in waiting), split.gone)
 
-    def _split(self, candidates: Sequence[SnapshotKey], within: Neighbourhood | None) -> "_Split":
-        """What only the candidates name, and the manifests that others name, by their ids."""
-        known = self._known()
-        if within is not None and len(within.tables) <= _PUSHED_TABLES:
-            known = known.where(F.col("table_uuid").isin(list(within.tables)))
-        columns = ("table_uuid", "snapshot_id", "manifest_list", "list_hash",
-                   "manifest_list_bytes", "manifests")  # fmt: skip
-        rows = known.select(*columns).toArrow()
-        return _split(rows, {(key.table_uuid, key.snapshot_id) for key in candidates})
+    def _waiting_among(self, hashes: Sequence[int]) -> Sequence[int]:
+        asked = pa.array(hashes, pa.int64())
+        if self._current("departures") is None:
+            return ()
+        found: list[int] = asked.filter(pc.is_in(asked, self._waiting_hashes())).to_pylist()
+        return found
 
     def _live(self) -> DataFrame:
         return self._read("entries").where(F.col("status") < int(EntryStatus.DELETED))
 
-    def _ids(self, manifests: Iterable[int]) -> DataFrame:
-        ids = pa.table({"manifest_id": pa.array(manifests, pa.int64())})
-        return F.broadcast(self._spark.createDataFrame(ids))
+    def _live_in(self, manifests: Sequence[int]) -> DataFrame:
+        if len(manifests) <= _PUSHED:
+            return self._live().where(F.col("manifest_id").isin(list(manifests)))
+        return self._live().join(self._ids("manifest_id", manifests), "manifest_id", "leftsemi")
 
-    def _manifests(self, gone: pa.Table) -> DataFrame:
+    def _manifests(self, gone: Mapping[int, set[str]]) -> list[Row]:
         """The manifests that only leaving snapshots refer to."""
-        of_tables = F.broadcast(self._spark.createDataFrame(gone))
-        manifests = self._read("manifests").drop("table_uuid")
-        return manifests.join(of_tables, "manifest_id").select(
-            "table_uuid",
+        if not gone:
+            return []
+        rows = self._read("manifests").join(
+            self._ids("manifest_id", list(gone)), "manifest_id", "leftsemi"
+        )
+        found = rows.select(
+            "manifest_id",
             "path",
             F.col("manifest_id").alias("key_hash"),
             F.lit(str(FileKind.MANIFEST)).alias("kind"),
             "bytes",
-        )
+            F.expr("added + existing").alias("files"),
+        ).toArrow()
+        return _rows(found)
 
-    def _leaving(self, gone: pa.Table) -> DataFrame:
-        """The files alive in those manifests; a filter by id skips row groups without them."""
-        live = self._live().drop("table_uuid")
-        if gone.num_rows <= _PUSHED:
-            live = live.where(F.col("manifest_id").isin(gone.column("manifest_id").to_pylist()))
-        return live.join(F.broadcast(self._spark.createDataFrame(gone)), "manifest_id").select(
-            "table_uuid", "path", "key_hash", "kind", "bytes", "sequence_number"
+    def _few_files(self, split: Split, within: Neighbourhood | None) -> list[Row]:
+        """Files that only leaving manifests name: their rows come here, the others' hits follow."""
+        columns = ("table_uuid", "manifest_id", "path", "key_hash", "kind", "bytes",
+                   "sequence_number")  # fmt: skip
+        leaving = self._live_in(list(split.gone)).select(*columns).toArrow()
+        if not leaving.num_rows:
+            return []
+        hashes = self._ids("key_hash", pc.unique(leaving.column("key_hash")))
+        near = self._near(_floors(leaving), within).select("manifest_id", "key_hash")
+        kept = near.join(hashes, "key_hash", "leftsemi").join(
+            self._ids("manifest_id", split.kept), "manifest_id", "leftsemi"
         )
+        hits = kept.select("key_hash").toArrow().column(0)
+        own = pc.invert(pc.is_in(leaving.column("key_hash"), pc.unique(hits)))
+        return _rows(leaving.filter(own))
 
-    def _near(self, leaving: DataFrame, within: Neighbourhood) -> DataFrame:
-        """The rows that may name one of the leaving files (see `Neighbourhood`)."""
-        first = leaving.groupBy("table_uuid").agg(F.min("sequence_number").alias("first"))
-        floors = {row["table_uuid"]: row["first"] for row in first.collect()}
-        if len(floors) > _PUSHED_TABLES or not within.linear.issuperset(floors):
+    def _many_files(self, split: Split, within: Neighbourhood | None) -> list[Row]:
+        """The same for many: hashes alone are compared, on executors; then their rows come here."""
+        gone = self._ids("manifest_id", list(split.gone)).withColumn("kept", F.lit(0))
+        sides = F.broadcast(
+            gone.unionByName(self._ids("manifest_id", split.kept).withColumn("kept", F.lit(1)))
+        )
+        floors = self._live_in(list(split.gone)).groupBy("table_uuid").agg(F.min("sequence_number"))
+        near = self._near({row[0]: row[1] for row in floors.collect()}, within)
+        alone = (
+            near.join(sides, "manifest_id")
+            .groupBy("key_hash")
+            .agg(F.max("kept").alias("kept"))
+            .where("kept = 0")
+            .select("key_hash")
+        )
+        hashes = self._ids("key_hash", alone.toArrow().column(0).combine_chunks())
+        rows = self._live_in(list(split.gone)).join(hashes, "key_hash", "leftsemi")
+        columns = ("manifest_id", "path", "key_hash", "kind", "bytes")
+        return _rows(rows.select(*columns).toArrow())
+
+    def _near(self, floors: Mapping[str, int], within: Neighbourhood | None) -> DataFrame:
+        """The rows that may name a leaving file (see `Neighbourhood`).
+
+        `floors` has the first sequence number of leaving files, by the table that named them.
+        """
+        if within is None or len(floors) > _PUSHED_TABLES or not within.linear.issuperset(floors):
             return self._live()
         may_be = F.lit(False)
         for uuid, floor in floors.items():
             may_be = may_be | ((F.col("table_uuid") == uuid) & (F.col("sequence_number") >= floor))
         return self._live().where(may_be)
 
-    def _grouped(self, rows: DataFrame) -> Sequence[DepartingFile]:
-        waiting = self._waiting()
-        grouped = (
-            rows.join(waiting.select("key_hash"), "key_hash", "leftanti")
-            .groupBy("key_hash")
-            .agg(
-                F.min("path").alias("path"),
-                F.first("kind").alias("kind"),
-                F.max("bytes").alias("bytes"),
-                F.sort_array(F.collect_set("table_uuid")).alias("table_uuids"),
-            )
-        )
-        found = grouped.toArrow()
-        columns = ("path", "kind", "bytes", "table_uuids")
-        return [
-            DepartingFile(path, kind, size, tuple(uuids))
-            for path, kind, size, uuids in zip(
-                *(found.column(name).to_pylist() for name in columns), strict=True
-            )
-        ]
-
     def referenced_now(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
         """Those of the paths that any known snapshot but the dead ones refers to."""
         if not paths:
             return set()
-        known = self._known()
-        if dead:
-            known = known.join(self._keys(dead), ["table_uuid", "snapshot_id"], "leftanti")
-        asked = self._hashes("key_hash", paths)
-        kept = manifests_of(known)
-        named = self._live().join(asked, "key_hash", "leftsemi")
-        hits = (
-            named.join(kept, "manifest_id", "leftsemi")
-            .select("key_hash")
-            .unionByName(kept.select(F.col("manifest_id").alias("key_hash")))
-            .unionByName(known.select(F.col("list_hash").alias("key_hash")))
-            .join(asked, "key_hash", "leftsemi")
-            .distinct()
-            .collect()
-        )
-        found = {row[0] for row in hits}
+        known = self._known().without(set(dead))
+        by_hash = {key_hash(path): path for path in paths}
+        named = self._live().join(self._hashes("key_hash", paths), "key_hash", "leftsemi")
+        kept = named.join(self._ids("manifest_id", known.manifests), "manifest_id", "leftsemi")
+        found = {row[0] for row in kept.select("key_hash").distinct().collect()}
+        found |= known.naming(by_hash) | known.lists_among(by_hash)
         return {path for path in paths if key_hash(path) in found}
 
     def waiting_for(self, snapshots: Sequence[SnapshotKey]) -> set[str]:
         """Files in failsafe that these known snapshots refer to."""
         if not snapshots or self._current("departures") is None:
             return set()
-        on = ["table_uuid", "snapshot_id"]
-        known = self._known().join(self._keys(snapshots), on, "leftsemi")
-        ids = manifests_of(known)
+        ids = self._ids("manifest_id", self._known().only(snapshots).manifests)
         named = self._live().join(ids, "manifest_id", "leftsemi").select("key_hash")
         own = ids.withColumnRenamed("manifest_id", "key_hash")
         hits = self._waiting().join(named.unionByName(own).distinct(), "key_hash", "leftsemi")
         return {row[0] for row in hits.select("path").collect()}
 
 
-@dataclass(frozen=True)
-class _Split:
-    """What leaves with some snapshots, and what stays.
-
-    Attributes:
-        lists: Rows of manifest lists that only leaving snapshots have.
-        gone: Manifests that only leaving snapshots name, with the tables of those.
-        kept: Ids of the manifests that the others name.
-    """
-
-    lists: pa.Table
-    gone: pa.Table
-    kept: Collection[int]
+def _rows(found: pa.Table) -> list[Row]:
+    rows: list[Row] = found.to_pylist()
+    return rows
 
 
-def _split(known: pa.Table, candidates: Collection[tuple[str, int]]) -> _Split:
-    columns = [known.column(name).to_pylist() for name in ("table_uuid", "snapshot_id")]
-    leaves = pa.array([key in candidates for key in zip(*columns, strict=True)], pa.bool_())
-    leaving, staying = known.filter(leaves), known.filter(pc.invert(leaves))
-    kept = set(pc.unique(pc.list_flatten(staying.column("manifests"))).to_pylist())
-    gone: set[tuple[str, int]] = set()
-    for uuid, manifests in zip(
-        leaving.column("table_uuid").to_pylist(), leaving.column("manifests").to_pylist(),
-        strict=True,
-    ):  # fmt: skip
-        gone.update((uuid, manifest) for manifest in manifests if manifest not in kept)
-    hashes = leaving.column("list_hash")
-    own = pc.and_(
-        hashes.is_valid(), pc.invert(pc.is_in(hashes, staying.column("list_hash").drop_null()))
-    )
-    lists = leaving.filter(own)
-    return _Split(
-        pa.table(
-            {
-                "table_uuid": lists.column("table_uuid"),
-                "path": lists.column("manifest_list"),
-                "key_hash": lists.column("list_hash"),
-                "kind": pa.array([str(FileKind.MANIFEST_LIST)] * lists.num_rows, pa.string()),
-                "bytes": lists.column("manifest_list_bytes"),
-            }
-        ),
-        pa.table(
-            {
-                "table_uuid": pa.array([uuid for uuid, _ in gone], pa.string()),
-                "manifest_id": pa.array([manifest for _, manifest in gone], pa.int64()),
-            }
-        ),
-        kept,
-    )
+def _floors(leaving: pa.Table) -> dict[str, int]:
+    first = leaving.group_by("table_uuid").aggregate([("sequence_number", "min")])
+    columns = (first.column(name).to_pylist() for name in ("table_uuid", "sequence_number_min"))
+    return dict(zip(*columns, strict=True))
+
+
+def _gathered(rows: Iterable[Row], gone: Mapping[int, set[str]]) -> list[DepartingFile]:
+    """Each file once, with all tables whose leaving snapshots named it."""
+    found: dict[int, tuple[str, str, int]] = {}
+    tables: dict[int, set[str]] = {}
+    for row in rows:
+        key, path, kind, size = row["key_hash"], row["path"], row["kind"], row["bytes"]
+        manifest = row.get("manifest_id")
+        uuids = {row["table_uuid"]} if manifest is None else gone[manifest]
+        if key in found:  # one answer whatever the order of the rows: a plan's digest is of it
+            other, _, largest = found[key]
+            path, size = min(path, other), max(size, largest)
+            uuids = tables[key] | uuids
+        found[key], tables[key] = (path, kind, size), uuids
+    return [
+        DepartingFile(path, kind, size, tuple(sorted(tables[key])))
+        for key, (path, kind, size) in found.items()
+    ]

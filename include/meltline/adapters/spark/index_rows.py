@@ -8,16 +8,15 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from meltline.adapters.hashing import key_hash
 from meltline.adapters.spark.bulk_index import BulkManifest, bulk_entries, packed, worth_bulk
 from meltline.adapters.spark.departure_rows import DepartureRows
 from meltline.adapters.spark.index import OUTCOME, Asked, index_here, index_spread, outcome_of
+from meltline.adapters.spark.known_snapshots import COLUMNS, KnownSnapshots
 from meltline.adapters.spark.tables import TABLES
 from meltline.domain.files import (
-    DepartureState,
     EntryStatus,
     FileKind,
     ManifestOutcome,
@@ -36,12 +35,16 @@ class ReadingLimits:
     Attributes:
         here_manifests: So many manifests are read in this process; likewise `here_entries`, which
             take about two seconds. More of either go to executors.
-        bulk_entries: From more entries on, Spark's own reader takes what it can.
+        bulk_entries: From more entries on, Spark's own reader takes the large manifests.
+        bulk_manifest: A large one has at least so many entries.
+        driver_rows: So many rows of leaving manifests are compared in this process.
     """
 
     here_manifests: int = 5_000
     here_entries: int = 100_000
     bulk_entries: int = 20_000
+    bulk_manifest: int = 500
+    driver_rows: int = 200_000
 
 
 class IndexRows(DepartureRows):
@@ -53,7 +56,8 @@ class IndexRows(DepartureRows):
         """Forgets what these tables' metadata can tell again; what others refer to stays known."""
         snapshots = self._read("snapshots")
         others = snapshots.where(~F.col("table_uuid").isin(list(readable)))
-        kept = [row[0] for row in manifests_of(others).collect()]
+        named = others.select(F.explode("manifests").alias("manifest_id")).distinct()
+        kept = [row[0] for row in named.collect()]
         wanted = "" if not kept else f" WHERE manifest_id NOT IN ({', '.join(map(str, kept))})"
         for table in ("entries", "manifests"):
             self._spark.sql(f"DELETE FROM {self._namespace}.{table}{wanted}")
@@ -86,7 +90,7 @@ class IndexRows(DepartureRows):
         marker = f"ingest-{time.time_ns()}"
         manifests = [manifest for request in requests for manifest in request.manifests]
         large = _entries(manifests) > self.limits.bulk_entries
-        bulk = worth_bulk(requests) if large else []
+        bulk = worth_bulk(requests, self.limits.bulk_manifest) if large else []
         outcomes = self._ingest_bulk(bulk, marker) if bulk else {}
         rest = [
             Asked(request.table_uuid, manifest)
@@ -137,7 +141,7 @@ class IndexRows(DepartureRows):
             return {}
         before = self._current("entries")
         try:
-            with packed(self._spark):
+            with packed(self._spark, sound):
                 self._write("entries", bulk_entries(self._spark, sound), marker)
         except (PySparkException, Py4JJavaError):  # one broken file fails the whole job
             return {}
@@ -175,21 +179,14 @@ class IndexRows(DepartureRows):
 
     def known_snapshots(self) -> set[SnapshotKey]:
         """Every snapshot ever recorded whose manifest list has not departed."""
-        rows = self._known().select("table_uuid", "snapshot_id").collect()
-        return {SnapshotKey(row[0], row[1]) for row in rows}
+        return set(self._known().keys)
 
-    def _known(self) -> DataFrame:
-        return self._once("snapshots departures", "known", self._known_rows)
+    def _known(self) -> KnownSnapshots:
+        return self._once("snapshots departures", "known", self._known_now)
 
-    def _known_rows(self) -> DataFrame:
-        gone = self._newest_departures().where(
-            (F.col("kind") == FileKind.MANIFEST_LIST) & (F.col("state") != DepartureState.CANCELLED)
-        )
-        return (
-            self._read("snapshots")
-            .dropDuplicates(["table_uuid", "snapshot_id"])
-            .join(gone.select(F.col("key_hash").alias("list_hash")), "list_hash", "leftanti")
-        )
+    def _known_now(self) -> KnownSnapshots:
+        rows = self._read("snapshots").select(*COLUMNS).toArrow()
+        return KnownSnapshots.of(rows, self._departed(FileKind.MANIFEST_LIST))
 
     def record_snapshots(self, records: Sequence[SnapshotRecord]) -> None:
         """Appends snapshots with the manifests that each refers to."""
@@ -215,37 +212,34 @@ class IndexRows(DepartureRows):
         paths = {manifest.path for record in records for manifest in record.manifests} - set(read)
         if not paths:
             return set()
-        asked = self._hashes("manifest_id", paths)
-        referred = manifests_of(self._known()).join(asked, "manifest_id", "leftsemi")
-        found = set(referred.toArrow().column(0).to_pylist())
+        found = self._known().naming([key_hash(path) for path in paths])
         return {path for path in paths if key_hash(path) not in found}
 
     def waiting_in(self, manifests: Sequence[str]) -> set[str]:
         """Files in failsafe that are one of these manifests, or alive in one of them."""
         if not manifests or self._current("departures") is None:
             return set()
-        waiting = self._waiting()
-        if waiting.isEmpty():
+        if not len(self._waiting_hashes()):
             return set()
         live = self._read("entries").where(F.col("status") < int(EntryStatus.DELETED))
         asked = self._hashes("manifest_id", manifests)
         named = live.join(asked, "manifest_id", "leftsemi").select("key_hash")
         own = asked.withColumnRenamed("manifest_id", "key_hash")
-        hits = waiting.join(named.unionByName(own).distinct(), "key_hash", "leftsemi")
+        hits = self._waiting().join(named.unionByName(own).distinct(), "key_hash", "leftsemi")
         return {row[0] for row in hits.select("path").collect()}
 
     def side_files(self) -> Sequence[SideFile]:
         """Statistics and metadata files ever seen, that have not departed."""
-        gone = self._newest_departures().where(F.col("state") != DepartureState.CANCELLED)
-        rows = (
-            self._read("side_files")
-            .dropDuplicates(["table_uuid", "key_hash"])
-            .join(gone.select("key_hash"), "key_hash", "leftanti")
-            .collect()
-        )
+        return self._once("side_files departures", "side files", self._side_files)
+
+    def _side_files(self) -> Sequence[SideFile]:
+        gone = set(self._departed(FileKind.METADATA, FileKind.STATISTICS).to_pylist())
+        rows = self._read("side_files").drop("first_seen").toArrow().to_pylist()
+        found = {(row["table_uuid"], row["key_hash"]): row for row in rows}
         return [
             SideFile(r["table_uuid"], r["path"], FileKind(r["kind"]), r["bytes"], r["snapshot_id"])
-            for r in rows
+            for (_, key), r in found.items()
+            if key not in gone
         ]
 
     def record_side_files(self, files: Sequence[SideFile], seen_at: datetime) -> None:
@@ -272,43 +266,30 @@ class IndexRows(DepartureRows):
         """
         if not heads:
             return {}
-        on = ["table_uuid", "snapshot_id"]
-        manifests = (
-            self._read("snapshots")
-            .dropDuplicates(on)
-            .join(self._keys(heads), on, "leftsemi")
-            .select(*on, F.explode_outer("manifests").alias("manifest_id"))
-        )
-        stored = (
-            self._read("entries")
-            .where(F.col("status") < 2)
+        known = self._known().only(heads)
+        ids = self._ids("manifest_id", known.manifests)
+        stored = {
+            row["manifest_id"]: (row["rows"], row["size"])
+            for row in self._read("entries")
+            .where(F.col("status") < int(EntryStatus.DELETED))
+            .join(ids, "manifest_id", "leftsemi")
             .groupBy("manifest_id")
             .agg(F.count("bytes").alias("rows"), F.sum("bytes").alias("size"))
-        )
-        counted = (
-            self._read("manifests")
-            .dropDuplicates(["manifest_id"])
-            .selectExpr("manifest_id", "added + existing AS files")
-        )
-        rows = (
-            manifests.join(counted, "manifest_id", "left")
-            .join(stored, "manifest_id", "left")
-            .withColumn("copies", F.expr("greatest(rows div nullif(files, 0), 1)"))
-            .groupBy(*on)
-            .agg(
-                F.expr("coalesce(sum(files), 0) AS files"),
-                F.expr("coalesce(sum(size div copies), 0) AS size"),
-                F.expr(
-                    "bool_and(manifest_id IS NULL"
-                    " OR coalesce(coalesce(rows, 0) = copies * files, false)) AS complete"
-                ),
-            )
             .collect()
-        )
+        }
+        counted = self._read("manifests").join(ids, "manifest_id", "leftsemi")
+        live = {
+            row[0]: _live(row[1], *stored.get(row[0], (0, 0)))
+            for row in counted.selectExpr("manifest_id", "added + existing").collect()
+        }
+        found = {
+            key: [live.get(manifest) for manifest in manifests]
+            for key, manifests in known.manifests_by_snapshot()
+        }
         return {
-            SnapshotKey(r["table_uuid"], r["snapshot_id"]): (r["files"], r["size"])
-            for r in rows
-            if r["complete"]
+            key: (sum(one[0] for one in totals), sum(one[1] for one in totals))
+            for key, parts in found.items()
+            if len(totals := [one for one in parts if one is not None]) == len(parts)
         }
 
     def unknown_paths(self, paths: Sequence[str]) -> set[str]:
@@ -333,6 +314,12 @@ def _entries(manifests: Iterable[ManifestRef]) -> int:
     return sum(count or 0 for count in counts)
 
 
+def _live(files: int, rows: int, size: int) -> tuple[int, int] | None:
+    """A manifest's live files and their bytes; None where entries of it are missing."""
+    copies = max(rows // files, 1) if files else 1
+    return (files, size // copies) if rows == copies * files else None
+
+
 def _manifest_row(uuid: str, manifest: ManifestRef, outcome: ManifestOutcome) -> dict[str, Any]:
     return {
         "table_uuid": uuid,
@@ -343,8 +330,3 @@ def _manifest_row(uuid: str, manifest: ManifestRef, outcome: ManifestOutcome) ->
         "existing": outcome.existing,
         "deleted": outcome.deleted,
     }
-
-
-def manifests_of(snapshots: DataFrame, *columns: str) -> DataFrame:
-    """The ids of the manifests that snapshots refer to, each once."""
-    return snapshots.select(*columns, F.explode("manifests").alias("manifest_id")).distinct()

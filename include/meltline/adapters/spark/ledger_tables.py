@@ -1,7 +1,7 @@
 """The ledger's Iceberg tables: made, read, appended to."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -12,10 +12,13 @@ from meltline.adapters.hashing import key_hash
 from meltline.adapters.spark.tables import TABLES
 from meltline.domain.errors import SetupMissing
 from meltline.domain.names import quote_part
-from meltline.ports import ObjectStore, SnapshotKey
+from meltline.ports import ObjectStore
 
 _MANY_FILES = 60
 _MANY_SNAPSHOTS = 60
+
+
+Derived = TypeVar("Derived")
 
 
 class LedgerTables:
@@ -27,7 +30,7 @@ class LedgerTables:
         self._spark = spark
         self._store = store
         self._namespace = f"{quote_part(catalog)}.{quote_part(namespace)}"
-        self._kept: dict[str, tuple[tuple[int | None, ...], DataFrame]] = {}
+        self._kept: dict[str, tuple[tuple[int | None, ...], Any]] = {}
 
     def prepare(self) -> None:
         """Creates the namespace and the tables where they are missing."""
@@ -95,6 +98,11 @@ class LedgerTables:
             return
         self._append_arrow(table, pa.Table.from_pylist(list(rows), schema=TABLES[table]), marker)
 
+    def _append_columns(self, table: str, columns: Mapping[str, list[Any]], marker: str) -> None:
+        rows = pa.table(dict(columns), schema=TABLES[table])
+        if rows.num_rows:
+            self._append_arrow(table, rows, marker)
+
     def _append_arrow(self, table: str, rows: pa.Table, marker: str) -> None:
         self._write(table, self._spark.createDataFrame(rows).coalesce(1), marker)
 
@@ -102,16 +110,17 @@ class LedgerTables:
         writer = frame.writeTo(f"{self._namespace}.{table}")
         writer.option("snapshot-property.meltline.marker", marker).append()
 
-    def _once(self, tables: str, name: str, made: Callable[[], DataFrame]) -> DataFrame:
+    def _once(self, tables: str, name: str, made: Callable[[], Derived]) -> Derived:
         """What was derived from tables, kept in memory until one of them gets a new snapshot."""
         now = tuple(self._current(table) for table in tables.split())
-        then, frame = self._kept.get(name, (None, None))
-        if frame is not None and then == now:
-            return frame
-        if frame is not None:
-            frame.unpersist()
-        self._kept[name] = (now, made().persist())
-        return self._kept[name][1]
+        then, before = self._kept.get(name, ((), None))
+        if name in self._kept and then == now:
+            return cast(Derived, before)
+        if isinstance(before, DataFrame):
+            before.unpersist()
+        derived = made()
+        self._kept[name] = (now, derived)
+        return derived
 
     def _current(self, table: str) -> int | None:
         """The current snapshot of one of the ledger's tables; None while it has none."""
@@ -136,15 +145,8 @@ class LedgerTables:
         return {row[0] for row in found.collect()}
 
     def _hashes(self, column: str, paths: Iterable[str]) -> DataFrame:
-        hashes = pa.table({column: pa.array([key_hash(path) for path in paths], pa.int64())})
-        return F.broadcast(self._spark.createDataFrame(hashes))
+        return self._ids(column, [key_hash(path) for path in paths])
 
-    def _keys(self, keys: Sequence[SnapshotKey]) -> DataFrame:
-        return self._spark.createDataFrame(
-            pa.table(
-                {
-                    "table_uuid": [key.table_uuid for key in keys],
-                    "snapshot_id": pa.array([key.snapshot_id for key in keys], pa.int64()),
-                }
-            )
-        )
+    def _ids(self, column: str, ids: Collection[int] | pa.Array) -> DataFrame:
+        values = ids if isinstance(ids, pa.Array) else pa.array(ids, pa.int64())
+        return F.broadcast(self._spark.createDataFrame(pa.table({column: values})))

@@ -1,0 +1,82 @@
+"""Reading the rows of one snapshot with Spark, as JSON values."""
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from meltline.adapters.spark.session import spark_identifier
+from meltline.config import CatalogConfig
+from meltline.domain.errors import StatementRefused
+from meltline.domain.names import TableName
+from meltline.domain.projection import Column, read_snapshot
+from meltline.ports import ReadColumn, ReadRows
+
+# Spark leaves out fractions of a millisecond unless it is told.
+_JSON = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
+_SAID = 500  # characters of what Spark says
+
+
+class SparkSnapshotReader:
+    """The port `SnapshotReader`. See the port."""
+
+    def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
+        self._spark = spark
+        self._catalogs = catalogs
+
+    def read(
+        self,
+        table: TableName,
+        snapshot_id: int | None,
+        columns: Sequence[Column] | None,
+        limit: int | None,
+    ) -> ReadRows:
+        text = read_snapshot(spark_identifier(self._catalogs, table), snapshot_id, columns)
+        try:
+            return collected(self._spark.sql(text), limit)
+        except PySparkException as odd:
+            raise refused(str(table), odd) from odd
+
+
+def collected(frame: DataFrame, limit: int | None = None) -> ReadRows:
+    """Everything in a frame, as JSON values; columns of one name stay apart."""
+    columns = tuple(ReadColumn(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
+    if not columns:
+        return ReadRows((), tuple(() for _ in range(frame.count())))
+    numbered = frame.toDF(*(str(n) for n in range(len(columns))))
+    if limit is not None:
+        numbered = numbered.limit(limit)
+    packed = numbered.select(F.to_json(F.struct("*"), _JSON))
+    return ReadRows(columns, tuple(_values(row[0], len(columns)) for row in packed.collect()))
+
+
+def _values(packed: str, count: int) -> tuple[Any, ...]:
+    row = json.loads(packed, parse_float=_number)
+    return tuple(row.get(str(n)) for n in range(count))
+
+
+def _number(text: str) -> float | str:
+    """A number as JSON can carry it; one that would be rounded stays text."""
+    number = float(text)
+    return number if Decimal(repr(number)) == Decimal(text) else text
+
+
+def refused(object: str, odd: PySparkException) -> StatementRefused:
+    """What Spark said, without its plans and traces."""
+    said = next(iter(str(odd).strip().splitlines()), type(odd).__name__)
+    return StatementRefused(
+        "Spark cannot carry it out",
+        object=object,
+        expected="a statement that Spark can carry out",
+        found=said[:_SAID],
+        next="change the statement; what was done so far is in the tables' histories",
+    )

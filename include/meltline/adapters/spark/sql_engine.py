@@ -1,0 +1,111 @@
+"""Carrying out SQL in a Spark session, with the statement's id in every snapshot that it makes."""
+
+from collections.abc import Callable
+
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from meltline.adapters.spark.session import spark_catalog, spark_identifier
+from meltline.adapters.spark.snapshot_reader import collected, refused
+from meltline.config import Config
+from meltline.domain.names import TableName, split_name
+from meltline.domain.objects import ObjectName
+from meltline.domain.projection import quoted
+from meltline.domain.timetravel import STATEMENT_ID
+from meltline.ports import ReadRows
+
+
+class SparkSqlEngine:
+    """The port `SqlEngine` in one session. See the port."""
+
+    def __init__(self, spark: SparkSession, config: Config) -> None:
+        self._spark = spark
+        self._catalogs = config.catalogs
+
+    def stand(self, standing: ObjectName) -> None:
+        """Makes a catalog, and a namespace of it, the current ones."""
+        catalog = spark_catalog(self._catalogs[standing.catalog])
+        self._run(f"USE {'.'.join(map(quoted, (catalog, *standing.namespace)))}")
+
+    @property
+    def standing(self) -> ObjectName:
+        """The session's current catalog and namespace."""
+        current = self._spark.catalog.currentCatalog()
+        known = {spark_catalog(catalog): name for name, catalog in self._catalogs.items()}
+        namespace = self._spark.catalog.currentDatabase()
+        return ObjectName(known.get(current, current), split_name(namespace) if namespace else ())
+
+    def identifier(self, table: TableName) -> str:
+        return spark_identifier(self._catalogs, table)
+
+    def run(self, text: str, statement_id: str) -> DataFrame:
+        made: list[DataFrame] = []
+        failed: list[PySparkException] = []
+
+        def carry_out() -> None:
+            try:
+                made.append(self._spark.sql(text))
+            except PySparkException as odd:  # what crosses the JVM would lose its kind
+                failed.append(odd)
+
+        self._marked(carry_out, statement_id)
+        if failed:
+            raise refused(_shown(text), failed[0]) from failed[0]
+        return made[0]
+
+    def fetch(self, frame: object, limit: int | None) -> ReadRows:
+        assert isinstance(frame, DataFrame)
+        try:
+            return collected(frame, limit)
+        except PySparkException as odd:
+            raise refused("its rows", odd) from odd
+
+    def frame(self, read: ReadRows) -> DataFrame:
+        """Rows that did not come from Spark, as its own kind of answer."""
+        schema = T.StructType(
+            [T.StructField(c.name, T._parse_datatype_string(c.type)) for c in read.columns]
+        )
+        return self._spark.createDataFrame(list(read.rows), schema)
+
+    def _run(self, text: str) -> None:
+        try:
+            self._spark.sql(text)
+        except PySparkException as odd:
+            raise refused(_shown(text), odd) from odd
+
+    def _marked(self, work: Callable[[], None], statement_id: str) -> None:
+        """Works with the id in the summaries of all commits of this thread.
+
+        The session's setting `snapshot-property` would leave out deletes of whole files.
+        """
+        gateway, jvm = self._spark.sparkContext._gateway, self._spark._jvm
+        assert jvm is not None and gateway is not None  # a session of this process
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+        properties = jvm.java.util.Collections.singletonMap(STATEMENT_ID, statement_id)
+        nothing = jvm.java.lang.Class.forName("java.lang.RuntimeException")
+        commits = jvm.org.apache.iceberg.spark.CommitMetadata
+        commits.withCommitProperties(properties, _Callable(work), nothing)
+
+
+class _Callable:
+    """Work in Python that the JVM can call."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+
+    def call(self) -> None:
+        """What `java.util.concurrent.Callable` is called by."""
+        self._work()
+
+    class Java:
+        """What py4j makes of it."""
+
+        implements = ["java.util.concurrent.Callable"]  # noqa: RUF012 - py4j wants a list
+
+
+def _shown(text: str) -> str:
+    """The beginning of a statement."""
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else f"{line[:79]}…"
