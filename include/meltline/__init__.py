@@ -1,3 +1,64 @@
 """Meltline decides what melts, and when: the storage lifecycle of Apache Iceberg tables."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from datetime import timedelta
+    from pathlib import Path
+
+    from meltline.app.leases import KeptLease
+
 __version__ = "0.1.0"
+
+
+def sql(
+    spark: Any,
+    statement: str,
+    *,
+    config: "Path | str | None" = None,
+    schema: str = "current",
+    statement_id: str = "",
+) -> Any:
+    """Carries out a statement in your session: Spark's SQL, with AT | BEFORE, UNDROP and more.
+
+    Args:
+        spark: A `SparkSession` that has the catalogs of `meltline.yaml`.
+        statement: One statement; docs/sql.md lists what there is beside Spark's own.
+        config: `meltline.yaml`; else MELTLINE_CONFIG, else the one in this folder.
+        schema: `current` shows old rows under the present columns, `snapshot` under their own.
+        statement_id: By which id AT and BEFORE know it afterwards; empty for a new one.
+
+    Returns:
+        A `DataFrame`. Spark computes its rows later; `lease` keeps what a long reading needs.
+
+    Raises:
+        MeltlineError: What could not be done, and why; see docs/when-things-go-wrong.md.
+    """
+    from meltline import api  # noqa: PLC0415 - what is not used is not loaded
+
+    return api.sql(spark, statement, config=config, schema=schema, statement_id=statement_id)
+
+
+def lease(
+    table: str,
+    *,
+    snapshot_id: int | None = None,
+    ttl: "timedelta | str" = "10m",
+    config: "Path | str | None" = None,
+) -> "AbstractContextManager[KeptLease]":
+    """Keeps a snapshot for the length of a `with` block; a thread renews the lease meanwhile.
+
+    Args:
+        table: catalog.namespace.table.
+        snapshot_id: The snapshot; None for what is current.
+        ttl: How long the lease lasts once this process has died.
+        config: As for `sql`.
+
+    Raises:
+        LeaseLost: At the end of the block, if the lease had ended before.
+        MeltlineError: Why there is no lease.
+    """
+    from meltline import api  # noqa: PLC0415
+
+    return api.lease(table, snapshot_id=snapshot_id, ttl=ttl, config=config)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from meltline.adapters.folder_levels import FolderStores
 from meltline.adapters.gx.engine import GreatExpectationsEngine
@@ -20,8 +21,9 @@ from meltline.app.sweep import SweepServices
 from meltline.config import Config
 from meltline.domain.clock import NOW, Clock, FixedClock, WallClock
 from meltline.domain.errors import NotASandbox, UsageInvalid
+from meltline.domain.objects import ObjectName
 from meltline.domain.quantities import parse_instant
-from meltline.ports import ObjectStore, RunRecord
+from meltline.ports import ObjectStore, RunRecord, SessionEngine, SnapshotReader, SqlEngine
 
 SANDBOX_MARK = ".meltline-sandbox"
 
@@ -121,6 +123,31 @@ class Wiring:
                 self.config.limits, self.config.gates.ttl, self.docs_folder, run_id
             ),
         )
+
+    def snapshot_reader(self) -> SnapshotReader:
+        """What reads rows; starts, or joins, the process's Spark session."""
+        from meltline.adapters.spark.session import open_session  # noqa: PLC0415 - starts slowly
+        from meltline.adapters.spark.snapshot_reader import SparkSnapshotReader  # noqa: PLC0415
+
+        self._progress("starting Spark")
+        spark = open_session(self.config, "query", self._environ)
+        return SparkSnapshotReader(spark, self.config.catalogs)
+
+    def sql_engine(self, standing: ObjectName) -> SqlEngine:
+        """What carries out SQL; starts, or joins, the process's session, and stands there."""
+        from meltline.adapters.spark.session import open_session  # noqa: PLC0415 - starts slowly
+        from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
+
+        self._progress("starting Spark")
+        engine = SparkSqlEngine(open_session(self.config, "sql", self._environ), self.config)
+        engine.stand(standing)
+        return engine
+
+    def sql_engine_of(self, spark: Any) -> SessionEngine:
+        """What carries out SQL in somebody's own `SparkSession`."""
+        from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
+
+        return SparkSqlEngine(spark, self.config)
 
     def run_record(self, run_id: str, as_of: datetime) -> RunRecord:
         """A run that begins now."""

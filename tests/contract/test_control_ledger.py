@@ -34,6 +34,7 @@ from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
 from meltline.domain.plan import MOVES, Plan, PlanKind, PlanState
+from meltline.domain.quantities import from_millis
 from meltline.domain.storage import StorageRow
 from meltline.ports import (
     Approval,
@@ -43,6 +44,8 @@ from meltline.ports import (
     Lease,
     Lock,
     RunRecord,
+    StatementRecord,
+    StatementState,
     StopSwitch,
     WantedBack,
 )
@@ -348,6 +351,34 @@ def test_a_lease_counts_until_it_has_ended(ledger: Ledger) -> None:
     assert not ledger.leases(NOW + timedelta(milliseconds=1))
     ledger.save_lease(replace(lease, expires_at=NOW + timedelta(days=1)))
     assert len(ledger.leases(NOW + timedelta(milliseconds=1))) == 1
+
+
+def test_a_lease_is_renewed_by_its_own_time_while_it_lasts(ledger: Ledger) -> None:
+    lease = Lease("l-1", "u-1", HUGE, NOW, ODD_NAMES[0], "ann", 60_000)
+    ledger.save_lease(lease)
+    renewed = replace(lease, expires_at=NOW + timedelta(minutes=1))
+    assert ledger.renew_lease("l-1", NOW) == renewed
+    assert list(ledger.leases(NOW)) == [renewed]
+    late = NOW + timedelta(minutes=1, milliseconds=1)
+    assert ledger.renew_lease("l-1", late) is None and ledger.renew_lease("l-2", NOW) is None
+    assert list(ledger.leases(NOW)) == [renewed]
+
+
+def test_a_lease_that_was_removed_does_not_come_back(ledger: Ledger) -> None:
+    for id in ("l-1", "l-2"):
+        ledger.save_lease(Lease(id, "u-1", 1, NOW, ttl_ms=1000))
+    assert ledger.remove_lease("l-1") and not ledger.remove_lease("l-1")
+    assert ledger.renew_lease("l-1", NOW) is None
+    assert [lease.id for lease in ledger.leases(NOW)] == ["l-2"]
+
+
+def test_a_statement_is_known_by_its_id_and_how_far_it_has_come(ledger: Ledger) -> None:
+    running = StatementRecord("s-1", "INSERT", "ann", StatementState.RUNNING, NOW)
+    ledger.save_statement(running)
+    assert ledger.statement("s-1") == running and ledger.statement("s-2") is None
+    ended = replace(running, state=StatementState.COMPLETED, completed_at=NOW + timedelta(1))
+    ledger.save_statement(ended)
+    assert ledger.statement("s-1") == ended
 
 
 def test_policies_are_remembered_by_object_and_key_and_forgotten_one_by_one(
@@ -835,6 +866,7 @@ def test_a_days_storage_is_replaced_table_by_table(ledger: Ledger) -> None:
         (Ownership, schema.ownerships, {"first_seen_at"}),
         (Sighting, schema.sightings, {"table_uuid", "snapshot_id"}),
         (Lease, schema.leases, set()),
+        (StatementRecord, schema.statements, set()),
         (WantedBack, schema.wanted_back, set()),
         (Plan, schema.plans, {"seq"}),
         (GateResult, schema.gate_results, {"seq"}),
@@ -873,8 +905,11 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     ledger.add_sharing([("a", "b")])
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        for table in ("policies", "wanted_back", "metadata_documents"):
+        for table in ("policies", "wanted_back", "metadata_documents", "statements"):
             connection.execute(text(f"DROP TABLE {table}"))
+        for column in ('"table"', "who", "ttl_ms"):
+            connection.execute(text(f"ALTER TABLE leases DROP COLUMN {column}"))
+        connection.execute(text("INSERT INTO leases VALUES ('l-1', 'u-1', 7, 9000)"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     engine.dispose()
     old = open_sql(url)
@@ -882,6 +917,8 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     old.prepare()
     assert old.metadata_documents(["file:///m"]) == {}
     assert old.sharing() == [("a", "b")] and old.wanted_back() == [] and old.policies() == {}
+    lease = Lease("l-1", "u-1", 7, from_millis(9000))
+    assert old.leases(from_millis(0)) == [lease] and old.statement("s-1") is None
 
 
 @pytest.mark.parametrize("url", SQL, indirect=True)

@@ -13,6 +13,8 @@ RECHECK = "tests/unit/test_recheck.py"
 HOLDS = "tests/unit/test_holds.py"
 LOCATIONS = "tests/unit/test_locations.py"
 COMPLETENESS = "tests/unit/test_completeness.py"
+LETTING_GO = "tests/unit/test_letting_go.py"
+GATE_OF_DROPPED = "tests/unit/test_gate_of_dropped.py"
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the window is forgotten", "domain/keep.py",
-        "            keep(snapshot_id, KeepReason.WINDOW)\n", "            pass\n", (KEEP, CHAIN),
+        "        keep(snapshot_id, KeepReason.WINDOW)\n", "        pass\n", (KEEP, CHAIN),
     ),
     Mutation(
         "a snapshot exactly at the window's start goes", "domain/keep.py",
@@ -184,5 +186,57 @@ MUTATIONS = (
         "a stop does not hold back commits", "app/expire.py",
         "        plan = _intend(services, plan, lock, state.metadata_location)\n        require_go(services)\n",
         "        plan = _intend(services, plan, lock, state.metadata_location)\n", (GUARDS, RACES),
+    ),
+    Mutation(
+        "a dropped table goes before its time", "app/tables.py",
+        "table.drop.is_over(as_of) and uuid not in busy", "uuid not in busy", (LETTING_GO,),
+    ),
+    Mutation(
+        "the planner lets go what somebody reads or wants back", "app/tables.py",
+        "table.drop.is_over(as_of) and uuid not in busy", "table.drop.is_over(as_of)",
+        (LETTING_GO,),
+    ),
+    Mutation(
+        "the gate takes the plan's date for the time", "app/ended.py",
+        "drop.is_over(min(plan.as_of, now))", "drop.is_over(plan.as_of)", (GATE_OF_DROPPED,),
+    ),
+    Mutation(
+        "the gate lets go what only says that it was dropped", "app/ended.py",
+        " or not is_dropped_name(state.name.namespace)", "", (GATE_OF_DROPPED,),
+    ),
+    Mutation(
+        "the gate lets go what the catalog does not list", "app/ended.py",
+        "    if CatalogEntry(state.name, state.metadata_location) not in listing.entries:",
+        "    if False:", (GATE_OF_DROPPED,),
+    ),
+    Mutation(
+        "the gate forgets a hold on a dropped table", "app/ended.py",
+        "    return not held and ", "    return ", (GATE_OF_DROPPED,),
+    ),
+    Mutation(
+        "the gate forgets who reads a dropped table", "app/ended.py",
+        " and state.uuid not in busy", "", (GATE_OF_DROPPED,),
+    ),
+    Mutation(
+        "the gate takes the ledger's word that a table was let go", "app/dropped.py",
+        "    if drop is None or not is_dropped_name(state.name.namespace):\n        return False\n    return drop.is_over(now) and not state.snapshots and not state.refs",
+        "    return True", (LETTING_GO,),
+    ),
+    Mutation(
+        "a registration goes while files of its table wait", "app/letting_go.py",
+        "        if not any(p.id in waiting for p", "        if True or any(p.id in waiting for p",
+        (LETTING_GO,),
+    ),
+    Mutation(
+        "a table is let go although a person holds everything back", "app/letting_go.py",
+        "    if services.control.stopped() is None:", "    if True:", (LETTING_GO,),
+    ),
+    Mutation(
+        "of several last states one is believed", "app/noticed.py",
+        "    if len(found) != 1:", "    if not found:", (LETTING_GO,),
+    ),
+    Mutation(
+        "a table counts as dropped while a catalog cannot be listed", "app/letting_go.py",
+        "    if observation.purge_blocked:", "    if False:", (LETTING_GO,),
     ),
 )  # fmt: skip

@@ -105,16 +105,7 @@ class Lake:
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(clock=self.clock)
-        self.catalogs = {
-            name: MemoryCatalog(
-                name,
-                self.store,
-                observe_only=name != "lake",
-                clock=self.clock,
-                new_id=self.unique,
-            )
-            for name in ("lake", *self.other_catalogs)
-        }
+        self.catalogs = {name: self.new_catalog(name) for name in ("lake", *self.other_catalogs)}
         self.control = MemoryControlLedger(
             self.clock, database=self.clock, lease_time=self.lease_time
         )
@@ -124,6 +115,12 @@ class Lake:
         self._ids = 1000
         self._runs = 0
         init(self.services())
+
+    def new_catalog(self, name: str) -> MemoryCatalog:
+        """A catalog without any table; only the one called `lake` may be changed."""
+        return MemoryCatalog(
+            name, self.store, observe_only=name != "lake", clock=self.clock, new_id=self.unique
+        )
 
     # --- the chain -----------------------------------------------------------------------------
 

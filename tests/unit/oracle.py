@@ -185,6 +185,15 @@ def promised(
     return found
 
 
+def promised_of_dropped(document: Document, as_of: datetime) -> set[int]:
+    """What a dropped table keeps when its retention has ended: what tags name, until they age."""
+    return {
+        ref["snapshot-id"]
+        for name, ref in document["refs"].items()
+        if ref["type"] == "tag" and not ages_out(document, name, as_of)
+    }
+
+
 def logged(document: Document, start: datetime) -> set[int]:
     """What `TIMESTAMP AS OF` answers for the instants from `start` on."""
     log: Sequence[Mapping[str, int]] = document["snapshot-log"]

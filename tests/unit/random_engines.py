@@ -4,9 +4,14 @@ Each action takes a table and a number to choose with; where it does not fit, no
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
+from meltline.app.drop import drop
+from meltline.app.dropped import dropped_tables
+from meltline.app.undrop import undrop
+from meltline.domain.errors import NameConflict, OutsideRetention
 from meltline.domain.files import FileKind
 from meltline.domain.names import TableName
 from meltline.ports import Lease
@@ -30,7 +35,7 @@ OTHERS = (
 )  # fmt: skip
 PEOPLE = (
     "hold", "let_go", "hold_all", "lease", "retention", "fewest", "ref_age", "opt_out", "opt_in",
-    "spoil", "mend", "unlist", "list_again",
+    "spoil", "mend", "unlist", "list_again", "drop_by_command", "undrop_by_command",
 )  # fmt: skip
 
 
@@ -44,12 +49,12 @@ class Engines:
     def __init__(self, lake: WatchedLake) -> None:
         self.lake = lake
         self._numbers = count(1)
-        self._gone: list[tuple[TableName, str, str]] = []  # name, metadata, key of its needs
+        self._gone: list[tuple[TableName, str]] = []  # its name and last metadata
         self._spoilt: dict[str, bytes] = {}
 
     def act(self, action: str, table: int, number: int) -> None:
         """One action on one of the tables there are."""
-        if action in ("undrop", "mend", "list_again", "create"):
+        if action in ("undrop", "undrop_by_command", "mend", "list_again", "create"):
             getattr(self, action)(number)
         elif tables := self.lake.tables():
             getattr(self, action)(chosen(tables, table), number)
@@ -213,40 +218,21 @@ class Engines:
         if name := self._free_name(table.name.catalog):
             table.catalog.register(name, table.catalog.drop(table.name))
             self.lake.stories[name] = self.lake.stories.pop(table.name)
-            self.lake.observed[name] = self.lake.observed.pop(table.name, set())
+            self.lake.observed[name] = self.lake.observed.pop(table.name, ("", set()))
 
     def drop(self, table: Table, number: int) -> None:
-        key = f"{table.name}-{next(self._numbers)}"
-        self._gone.append((table.name, table.metadata_location, key))
-        needs = self.lake.walk.of_table(table.metadata_location)
-        seen = self.lake.observed.pop(table.name, set())
-        self.lake.stories.pop(table.name)
-        self.lake.folders_of_the_dropped.add(f"{table.location}/")
-        goes_on = table.metadata_location in self._lines_without(table)
-        table.drop()
-        self.lake.dropped[key] = set() if goes_on else seen & needs
-
-    def _lines_without(self, table: Table) -> set[str]:
-        """What the other tables' metadata goes back to: where a name goes, another may go on."""
-        others = [
-            self.lake.walk.document(t.metadata_location) | {"at": t.metadata_location}
-            for t in self.lake.tables()
-            if t.name != table.name
-        ]
-        return {
-            at for d in others for at in (d["at"], *(o["metadata-file"] for o in d["metadata-log"]))
-        }
+        self._gone.append((table.name, table.metadata_location))
+        self.lake.drop(table)
 
     def undrop(self, number: int) -> None:
-        """A dropped table comes back, as it was when it went."""
+        """An engine registers a dropped table again, as it was when it went."""
         if not self._gone:
             return
-        name, location, key = chosen(self._gone, number)
+        name, location = chosen(self._gone, number)
         whole = self.lake.walk.of_table(location) <= self.lake.paths()
         if name in self.lake.locations() or not whole:
             return
-        self._gone.remove((name, location, key))
-        del self.lake.dropped[key]
+        self._gone.remove((name, location))
         self.lake.register(str(name), location)
 
     def create(self, number: int) -> None:
@@ -263,7 +249,7 @@ class Engines:
         space = "air" if catalog == "lake" else "sea"
         names = [TableName(catalog, (space,), f"t{n}") for n in range(MOST_TABLES)]
         taken = self.lake.locations()
-        if len(taken) >= MOST_TABLES:
+        if len(self.lake.tables()) >= MOST_TABLES:
             return None
         return next((name for name in names if name not in taken), None)
 
@@ -301,6 +287,23 @@ class Engines:
     def opt_in(self, table: Table, number: int) -> None:
         table.unset(ENABLED)
 
+    def drop_by_command(self, table: Table, number: int) -> None:
+        if table.name.catalog == "lake" and self._all_listed():
+            self.lake.will_drop(table)
+            drop(self.lake.services(), str(table.name))
+
+    def undrop_by_command(self, number: int) -> None:
+        """One that was dropped, whoever did it, comes back as it was, if its name is free."""
+        waiting = dropped_tables(self.lake.services(), self.lake.catalogs["lake"].listing())
+        if not waiting or not self._all_listed():
+            return
+        found = chosen(waiting, number)
+        with suppress(NameConflict, OutsideRetention):
+            undrop(self.lake.services(), str(found.drop.object))
+
+    def _all_listed(self) -> bool:
+        return not any(catalog.unlistable for catalog in self.lake.catalogs.values())
+
     # --- bad luck ------------------------------------------------------------------------------
 
     def spoil(self, table: Table, number: int) -> None:
@@ -330,7 +333,8 @@ class Engines:
         """Everything readable, nothing held or left out any more."""
         self.mend(0)
         self.list_again(0)
-        for table in self.lake.tables():
+        self.lake.run()  # what engines have dropped stands among the dropped ones from now on
+        for table in self.lake.registered():
             self.opt_in(table, 0)
             self.let_go(table, 0)
 

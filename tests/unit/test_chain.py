@@ -210,15 +210,17 @@ def test_a_table_that_opts_out_is_left_alone(word: str) -> None:
     assert len(table.snapshots) == 5 and lake.deleter.deleted == []
 
 
-def test_a_dropped_tables_files_stay() -> None:
+def test_a_dropped_tables_files_stay_for_its_retention_from_the_day_it_was_missed() -> None:
     lake = Lake()
     table = daily(lake, 5)
     lake.on(5).run()
     files = lake.paths()
     table.drop()
-    for day in (20, 40, 80):
+    for day in (20, 24, 27):
         lake.on(day).run()
-    assert files <= lake.paths()
+    assert files <= lake.paths() and lake.waiting() == {}
+    lake.on(28).run()
+    assert lake.waiting()
 
 
 def test_files_that_another_tool_has_expired_and_left_lying_depart_too() -> None:

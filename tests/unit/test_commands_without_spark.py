@@ -26,6 +26,7 @@ from meltline.domain.quantities import format_instant, to_millis
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("pyspark", "py4j", "pyarrow", "great_expectations", "airflow", "pandas")
 TABLE = "lake.air.`it's t`"
+OLD_MAIL_DATE = "Wed, 26 Jun 2024 09:20:00 -0700"
 COMMITS = 4
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
@@ -159,6 +160,15 @@ COMMANDS = [
     ("rollback", TABLE, "--to", "2"),
     ("publish", TABLE, "wip"),
     ("resync", TABLE, "b"),
+    ("lease", "acquire", TABLE, "--snapshot", "1", "--ttl", "1h"),
+    ("lease", "renew", "{lease}"),
+    ("lease", "list"),
+    ("lease", "release", "{lease}"),
+    ("sql", "SHOW TABLES HISTORY LIKE 'it%' IN lake.air"),
+    ("sql", "ALTER TABLE `it's t` SET DATA_RETENTION_TIME_IN_DAYS=30", "--in", "lake.air"),
+    ("sql", "TAG snapshot 1 AS 'q4' WITH RETENTION 30 DAYS"),
+    ("sql", "DROP TABLE lake.air.`it's t`"),
+    ("sql", "UNDROP TABLE lake.air.`it's t`"),
     ("audit", "--of", TABLE),
     ("history", "tables", "--like", "it%", "--in", "lake.air"),
     ("rename", TABLE, "lake.air.u"),
@@ -177,13 +187,13 @@ import io, json, sys
 from contextlib import redirect_stdout
 from meltline.cli.main import run
 
-heavy, commands, hold = json.loads(sys.argv[1]), json.loads(sys.argv[2]), ""
+heavy, commands, made = json.loads(sys.argv[1]), json.loads(sys.argv[2]), {}
 for words in commands:
     said = io.StringIO()
     with redirect_stdout(said):
-        code = run([word.format(hold=hold) for word in words] + ["--json"])
+        code = run([word.format(**made) for word in words] + ["--json"])
     answer = json.loads(said.getvalue())
-    hold = answer.get("id", hold)
+    made[words[0]] = answer.get("id", made.get(words[0]))
     loaded = [name for name in heavy if name in sys.modules]
     print(json.dumps({"command": words[:2], "code": code, "loaded": loaded, "said": answer}))
 """
@@ -270,6 +280,34 @@ def test_a_dry_run_says_what_would_come_of_it_and_sets_nothing(meltline: Any, ho
         (("rollback", TABLE, "--to", "1", "--at", "2001-01-01"), 2, "UsageInvalid"),
         (("publish", TABLE, "never"), 2, "RefNotFound"),
         (("diff", TABLE, "main", "never"), 2, "SnapshotNotFound"),
+        (("query", TABLE, "--at"), 2, "UsageInvalid"),
+        (("query", TABLE, "--tag", "q"), 2, "UsageInvalid"),
+        (("query", TABLE, "--at", "--before", "--tag", "q"), 2, "UsageInvalid"),
+        (("query", TABLE, "--at", "--tag", "q", "--offset", "-1"), 2, "UsageInvalid"),
+        (("query", TABLE, "--at", "--tag", "q"), 2, "RefNotFound"),
+        (("query", TABLE, "--at", "--offset", "1"), 2, "UsageInvalid"),
+        (("query", TABLE, "--at", "--offset", "soon"), 2, "UsageInvalid"),
+        (("query", TABLE, "--at", "--timestamp", "noon"), 2, "UsageInvalid"),
+        (("query", TABLE, "--at", "--timestamp", "2024-06-26 09:20:00"), 2, "UsageInvalid"),
+        (("query", TABLE, "--at", "--timestamp", "2001-01-01"), 2, "OutsideRetention"),
+        (("query", TABLE, "--before", "--timestamp", OLD_MAIL_DATE), 2, "OutsideRetention"),
+        (("query", TABLE, "--at", "--timestamp", "2999-01-01"), 2, "OutsideRetention"),
+        (("query", TABLE, "--before", "--statement", "never"), 2, "StatementNotFound"),
+        (("query", TABLE, "--at", "--tag", "q", "--schema", "old"), 2, "UsageInvalid"),
+        (("query", "lake.air.never", "--at", "--offset", "0"), 2, "TableNotFound"),
+        (("sql", "UNDROP TABLE"), 2, "SqlUnreadable"),
+        (("sql", "UNDROP TABLE lake.air.never"), 2, "NotDropped"),
+        (("sql", "UNDROP TABLE never"), 2, "UsageInvalid"),
+        (("sql", "UNDROP TABLE never", "--in", "a..b"), 2, "UsageInvalid"),
+        (("sql", "CREATE SHARE s FROM lake.air"), 2, "StatementUnsupported"),
+        (("sql", f"SELECT * FROM {TABLE} AT(OFFSET => 1)"), 2, "UsageInvalid"),
+        (("sql", f"SELECT * FROM {TABLE} AT(TIMESTAMP => '2001-01-01')"), 2, "OutsideRetention"),
+        (("lease", "acquire", TABLE), 2, "UsageInvalid"),
+        (("lease", "acquire", TABLE, "--ttl", "soon"), 2, "UsageInvalid"),
+        (("lease", "acquire", TABLE, "--ttl", "8d"), 2, "UsageInvalid"),
+        (("lease", "acquire", TABLE, "--ttl", "1h", "--snapshot", "77"), 2, "SnapshotNotFound"),
+        (("lease", "renew", "never"), 2, "LeaseNotFound"),
+        (("lease", "release", "never"), 2, "LeaseNotFound"),
         (("audit", "--since", "yesterday"), 2, "UsageInvalid"),
         (("drop", "lake.air.never"), 2, "TableNotFound"),
         (("drop", "lake.never", "--kind", "database"), 2, "NamespaceNotFound"),
@@ -318,6 +356,21 @@ def test_holds_come_and_go(meltline: Any, home: Home) -> None:
     assert meltline("hold", "remove", made["id"], "--reason", "over")[0] == 0
     assert meltline("hold", "list") == (0, {"holds": [], "unreadable": []})
     assert home.document()["refs"].keys() == {"main", "wip"}
+
+
+def test_leases_come_and_go(meltline: Any) -> None:
+    code, made = meltline("lease", "acquire", TABLE, "--snapshot", "2", "--ttl", "90m")
+    assert code == 0 and list(made) == ["id", "table", "snapshot_id", "expires_at", "ttl", "who"]
+    assert (made["table"], made["snapshot_id"], made["ttl"]) == (TABLE, 2, "90m")
+    code, renewed = meltline("lease", "renew", made["id"])
+    assert code == 0 and renewed["expires_at"] >= made["expires_at"]
+    assert meltline("lease", "list") == (0, {"leases": [renewed]})
+    assert meltline("lease", "release", made["id"])[1]["released"]
+    assert meltline("lease", "list") == (0, {"leases": []})
+    code, audit = meltline("audit", "--of", TABLE)
+    assert [entry["action"] for entry in audit["entries"]] == [
+        "lease", "lease renew", "lease release"
+    ]  # fmt: skip
 
 
 def test_main_goes_back_and_forth(meltline: Any, home: Home) -> None:
@@ -382,6 +435,6 @@ def test_people_get_lines_and_what_brackets_say_is_printed_as_it_is(
 def test_before_init_they_say_what_to_do(meltline: Any, home: Home) -> None:
     (home.folder / "control.db").unlink()
     for words in COMMANDS[:-1]:
-        code, said = meltline(*[word.format(hold="x") for word in words])
+        code, said = meltline(*[word.format(hold="x", lease="x") for word in words])
         assert (code, said["error"]["type"]) == (1, "SetupMissing"), words
     assert "wip" in home.document()["refs"] and not (home.folder / "control.db").exists()

@@ -278,7 +278,8 @@ def test_every_error_is_named_with_its_exit_code() -> None:
 
 
 def test_every_finding_of_doctor_is_named() -> None:
-    source = text(ROOT / "include/meltline/app/doctor.py")
+    app = ROOT / "include/meltline/app"
+    source = text(app / "doctor.py") + text(app / "drop_risks.py")
     found = set(re.findall(r'^\s+"([a-z]+(?:_[a-z]+)*)",$', source, re.MULTILINE))
     found |= set(re.findall(r'_error\("(\w+)"', source))
     found |= set(re.findall(r'ledgers, "(\w+)"', source))

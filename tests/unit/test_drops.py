@@ -10,6 +10,7 @@ from meltline.app.drop import DropDone, drop, rename
 from meltline.app.holds import add_hold
 from meltline.app.objects import find_object
 from meltline.app.policies import change_policy
+from meltline.app.tags import list_tags
 from meltline.app.undrop import Undropped, undrop
 from meltline.domain.drops import Drop, read_drop
 from meltline.domain.errors import (
@@ -475,7 +476,7 @@ def test_drops_and_undrops_are_in_the_history_of_decisions() -> None:
     back(lake, "lake.air")
     rename(lake.services(), "lake.air.t", "lake.air.u")
     found = [(e.who, e.action) for e in decisions(lake.services(), "lake.air.t")]
-    assert found == [("tester", "drop"), ("tester", "rename")]
+    assert found == [("tester", "drop"), ("tester", "undrop"), ("tester", "rename")]
     of_all = [e.action for e in decisions(lake.services(), "lake.air")]
     assert of_all.count("drop") == 4 and "undrop" in of_all
 
@@ -486,3 +487,47 @@ def test_a_hold_comes_along_and_comes_back() -> None:
     dropped(lake)
     back(lake)
     assert json.loads(table.document["properties"][held.key])["reason"] == "audit"
+
+
+def test_a_name_that_has_been_dropped_is_told_from_one_that_never_was() -> None:
+    lake, _ = written()
+    dropped(lake)
+    with pytest.raises(ObjectDropped) as refused:
+        keep(lake, NAME, 3)
+    assert f"meltline undrop {NAME} --kind table" in refused.value.next
+    with pytest.raises(ObjectDropped):
+        list_tags(lake.services(), TableName.parse(NAME))
+    with pytest.raises(TableNotFound):
+        keep(lake, "lake.air.never", 3)
+    lake.on(30)
+    with pytest.raises(ObjectDropped) as refused:
+        keep(lake, NAME, 3)
+    assert "meltline recover" in refused.value.next
+
+
+def test_a_dropped_schema_says_so_too() -> None:
+    lake, _ = written()
+    dropped(lake, "lake.air")
+    with pytest.raises(ObjectDropped) as refused:
+        keep(lake, "lake.air", 3)
+    assert "meltline undrop lake.air --kind database" in refused.value.next
+
+
+def test_a_dropped_table_goes_on_from_its_old_name_however_short_its_log() -> None:
+    lake, table = written()
+    table.drop_ref("q1")
+    lake.table("lake.sea.other")
+    lake.run()
+    for day in range(2, 5):
+        lake.on(day)
+        table.overwrite(f"f{day}")
+        table.edit(
+            lambda document: document.update({"metadata-log": document["metadata-log"][-1:]})
+        )
+    dropped(lake)
+    for day in (5, 14, 22, 23, 31):
+        assert lake.on(day).run().exit_code == 0
+    assert names(lake) == {"lake.sea.other"}
+    left = [path for path in lake.paths() if "/air/t/" in path]
+    # What nobody had seen before its log forgot it is a sweep's to find.
+    assert all(path.endswith(".metadata.json") for path in left)

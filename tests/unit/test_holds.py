@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from meltline.app.doctor import examine
+from meltline.app.drop import drop
 from meltline.app.gate import run_gate
 from meltline.app.holds import add_hold, find_holds, remove_hold
 from meltline.app.lifecycle import plan_purge_step
@@ -554,3 +555,15 @@ def test_a_hold_that_loses_the_race_for_the_commit_leaves_nothing_behind() -> No
     with pytest.raises(CommitConflict):
         hold(lake, f"lake.air.t@{table.head}")
     assert lake.control.wanted_back() == [] and table.refs.keys() == {"main"}
+
+
+def test_a_hold_on_a_dropped_table_is_listed_by_the_name_that_it_had_and_ends_by_its_id() -> None:
+    lake = Lake()
+    lake.table("t").append("a")
+    services = lake.services()
+    hold = add_hold(services, "lake.air.t", reason="audit")
+    drop(services, "lake.air.t")
+    (found,) = find_holds(services).holds
+    assert (found.hold.id, found.hold.object) == (hold.id, "lake.air.t (dropped)")
+    remove_hold(services, hold.id, reason="over")
+    assert find_holds(services).holds == []

@@ -470,4 +470,4 @@ def test_the_history_of_an_object_holds_what_lies_in_it_and_the_plans_about_it()
     assert actions("lake.air.t", since=lake.clock.now()) == ["hold add", "approve"]
     assert actions(since=lake.clock.now() + timedelta(days=1)) == []
     entry = decisions(ledgers, "lake.air.t")[0]
-    assert (entry.who, entry.detail) == ("tester", f"{RETENTION}: None -> 30")
+    assert (entry.who, entry.detail) == ("tester", f"{RETENTION}: inherited -> 30")

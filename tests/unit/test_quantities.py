@@ -13,6 +13,7 @@ from meltline.domain.quantities import (
     from_millis,
     parse_duration,
     parse_instant,
+    parse_moment,
     parse_size,
     to_millis,
 )
@@ -137,3 +138,25 @@ def test_an_instant_is_written_with_z_and_milliseconds_only_where_it_has_them() 
 
 def test_milliseconds_are_cut_and_never_rounded_up() -> None:
     assert to_millis(datetime(1970, 1, 1, 0, 0, 0, 1999, tzinfo=UTC)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Wed, 26 Jun 2024 09:20:00 -0700",
+        "Mon, 26 Jun 2024 09:20:00 -0700",  # the wrong weekday: nobody minds (TT-55)
+        "26 Jun 2024 16:20:00 GMT",
+        "2024-06-26T16:20:00Z",
+        "2024-06-26 18:20:00+02:00",
+    ],
+)
+def test_a_moment_is_read_as_mails_write_it_too(text: str) -> None:
+    assert parse_moment(text) == datetime(2024, 6, 26, 16, 20, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text", ["noon", "26 Jun 2024 16:20:00", "Wed, 99 Jun 2024 16:20:00 GMT", "2024-06-26 16:20"]
+)
+def test_a_moment_without_offset_or_sense_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\S"):
+        parse_moment(text)

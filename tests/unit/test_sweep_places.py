@@ -1,5 +1,6 @@
 """Where a sweep may take anything, by owner and by name."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -118,10 +119,25 @@ def test_where_a_dropped_table_lay_too_its_files_stay_and_orphans_go() -> None:
     assert new.data("a") in swept.lake.paths()
 
 
-def test_where_a_dropped_table_committed_after_it_was_last_looked_at_nothing_departs() -> None:
+def test_what_a_dropped_table_committed_after_it_was_last_looked_at_is_no_orphan() -> None:
     swept = Swept()
     swept.table.append("unseen")
+    unseen = swept.table.data("unseen")
+    dropped_and_made_again(swept)
+    orphan = swept.leave("orphan")
+    swept.sweep_twice()
+    assert swept.waiting() == {orphan} and unseen in swept.lake.paths()
+
+
+def test_where_nobody_can_tell_what_a_dropped_table_committed_last_nothing_departs() -> None:
+    swept = Swept()
+    base = swept.table.metadata_location
+    swept.table.append("unseen")
     last = swept.table.metadata_location
+    twin = {**swept.table.document, "metadata-log": [{"timestamp-ms": 0, "metadata-file": base}]}
+    swept.lake.store.write(
+        last.replace(".metadata.json", "b.metadata.json"), json.dumps(twin).encode()
+    )
     dropped_and_made_again(swept)
     swept.leave("orphan")
     summary = swept.sweep_twice()

@@ -8,20 +8,30 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from itertools import count
 from typing import Any
 
+from meltline.adapters.memory.catalog import MemoryCatalog
 from meltline.app.observe import observe
 from meltline.app.report import standing_now, storage_rows
 from meltline.app.services import Services
 from meltline.app.summary import Summary
 from meltline.domain.files import DepartureState, PlannedFile
 from meltline.domain.names import TableName
+from meltline.domain.objects import DROPPED_NAMESPACE
 from meltline.domain.plan import Plan, PlanKind, PlanState
 from meltline.domain.storage import Stage
-from meltline.ports import CommitOutcome, Committer, DeleteOutcome
+from meltline.ports import CommitOutcome, Committer, DeleteOutcome, TableEdit, TableMove
 from tests.unit.lake import DAY, WAREHOUSE, Lake, Table
-from tests.unit.oracle import Document, Story, Walk, logged, promised
+from tests.unit.oracle import (
+    Story,
+    Walk,
+    logged,
+    on_branches,
+    promised,
+    promised_of_dropped,
+)
 
 FAILSAFE = timedelta(days=7)
 DEFAULT_WINDOW = 7
@@ -30,14 +40,35 @@ WINDOW = "meltline.retention-days"
 RANKS = {DepartureState.FAILSAFE: 3, DepartureState.DELETED: 4}
 
 
+@dataclass(frozen=True)
+class Gone:
+    """A name that an engine dropped.
+
+    Attributes:
+        name: Of which table, and of which UUID.
+        location: Where it stood when it was last observed.
+        needs: What it referred to then, as far as that is still there.
+        folder: Where it lay.
+        held: Whether it was under a hold.
+    """
+
+    name: tuple[TableName, str]
+    location: str
+    needs: set[str]
+    folder: str
+    held: bool
+
+
 @dataclass
 class WatchedLake(Lake):
     """The lake, and what an outsider knows of it.
 
     Attributes:
         stories: What has really happened to each table.
-        dropped: What each dropped table referred to, as far as an observation had seen it.
-        observed: What each table referred to when it was last observed.
+        gone: Names that engines dropped, and from which no other name goes on.
+        restorable: Until when, at least, a dropped table can be brought back, by UUID.
+        let_go: Where the dropped tables lay that Meltline has taken care of, by UUID.
+        observed: Where each table stood when it was last observed, and what it referred to.
         seen: Every file that some observation has seen.
         glimpsed: Files of tables that some observation could not read completely.
         lost: Files that other tools have deleted.
@@ -47,8 +78,10 @@ class WatchedLake(Lake):
     """
 
     stories: dict[TableName, Story] = field(default_factory=dict)
-    dropped: dict[str, set[str]] = field(default_factory=dict)
-    observed: dict[TableName, set[str]] = field(default_factory=dict)
+    gone: list[Gone] = field(default_factory=list)
+    restorable: dict[str, datetime] = field(default_factory=dict)
+    let_go: dict[str, str] = field(default_factory=dict)
+    observed: dict[TableName, tuple[str, set[str]]] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     glimpsed: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
@@ -60,10 +93,16 @@ class WatchedLake(Lake):
         numbers = count(1)
         self.unique = lambda: f"m{next(numbers)}"
         super().__post_init__()
-        self.walk = Walk(self.store)
+        self.table("lake.calm.stays")  # a lake is never without any table: the ledger's stand there
         self.departed: dict[str, tuple[DepartureState, datetime]] = {}
         self.returns: Counter[str] = Counter()
-        self.folders_of_the_dropped: set[str] = set()
+
+    @cached_property
+    def walk(self) -> Walk:
+        return Walk(self.store)
+
+    def new_catalog(self, name: str) -> MemoryCatalog:
+        return WatchedCatalog(self, name)
 
     def services(self, **changes: Any) -> Services:
         built = super().services(**changes)
@@ -79,16 +118,27 @@ class WatchedLake(Lake):
         return {n: at for c in self.catalogs.values() for n, at in c._tables.items()}
 
     def tables(self) -> list[Table]:
+        """Those that engines see as tables of theirs."""
+        spaces = (("air",), ("sea",))
+        return [table for table in self.registered() if table.name.namespace in spaces]
+
+    def registered(self) -> list[Table]:
+        """All, those that wait among the dropped ones too."""
         return [Table(self, name) for name in sorted(self.locations())]
 
+    def line(self, location: str) -> set[str]:
+        """A metadata file and those it comes from, as far as it tells."""
+        log = self.walk.document(location)["metadata-log"]
+        return {location, *(old["metadata-file"] for old in log)}
+
     def needs(self) -> set[str]:
-        """Every file that a table refers to, or a dropped one did."""
+        """Every file that a table refers to, or one did that may be registered again."""
         found = [self.walk.of_table(location) for location in self.locations().values()]
-        return set().union(*found, *self.dropped.values())
+        return set().union(*found, *(name.needs for name in self.gone))
 
     def owners(self, path: str) -> list[Table]:
         """The tables in whose folder a file lies, the innermost one."""
-        tables = [table for table in self.tables() if path.startswith(f"{table.location}/")]
+        tables = [table for table in self.registered() if path.startswith(f"{table.location}/")]
         deepest = max((len(table.location) for table in tables), default=0)
         return [table for table in tables if len(table.location) == deepest]
 
@@ -105,8 +155,10 @@ class WatchedLake(Lake):
         return int(table.document["properties"].get(WINDOW, DEFAULT_WINDOW)) * DAY
 
     def is_held(self, table: Table) -> bool:
-        listed = self.catalogs[table.name.catalog].listing().namespaces
+        listed = self.catalogs[table.name.catalog]._namespaces
         around = [listed.get(table.name.namespace, {}), table.document["properties"]]
+        if is_dropped(table):  # the namespace that it was dropped from still holds it
+            around.append(listed.get(("air",), {}))
         return any(properties.get(HOLD) for properties in around)
 
     # --- looking -------------------------------------------------------------------------------
@@ -125,9 +177,10 @@ class WatchedLake(Lake):
                 if needs & self.spoilt - self.seen:
                     self.glimpsed |= needs
                     continue
-                self.observed[name] = needs
+                self.observed[name] = (location, needs)
                 self.seen |= needs
-                self.stories[name].observed(self.walk.document(location), self.clock.now())
+                story = self.stories.setdefault(name, Story())
+                story.observed(self.walk.document(location), self.clock.now())
 
     def told(self) -> None:
         """Notes what has happened to main's head of every table."""
@@ -135,10 +188,54 @@ class WatchedLake(Lake):
             story = self.stories.setdefault(name, Story())
             story.happened(self.walk.document(location), self.clock.now())
 
+    def drop(self, table: Table) -> None:
+        """An engine drops a table; its retention counts from now on, at least."""
+        self.will_drop(table)
+        location, needs = self.observed.pop(table.name, ("", set()))
+        there = needs & self.walk.of_table(table.metadata_location)
+        name = (table.name, table.uuid)
+        gone = Gone(name, location, there, f"{table.location}/", self.is_held(table))
+        table.drop()
+        self.gone.append(gone)
+        self.follow_the_gone()
+
+    def came(self, table: Table) -> None:
+        """Notes a table in a new state; what Meltline has written for a dropped one, it knows."""
+        self.follow_the_gone()
+        self.note_needs()
+        if is_dropped(table):
+            self.seen.add(table.metadata_location)
+
+    def will_drop(self, table: Table) -> None:
+        """Notes how long a table that is about to be dropped can be brought back."""
+        self.stories.pop(table.name)
+        until = self.clock.moment + self.window(table)
+        twins = [t for t in self.registered() if is_dropped(t) and t.uuid == table.uuid]
+        self.restorable[table.uuid] = self.restorable[table.uuid] if twins else until
+
+    def follow_the_gone(self) -> None:
+        """Where another name goes on from one that is gone, that one needs its files from now on.
+
+        Among the dropped ones, under a new name, or under a second one. A name that was never
+        observed left nothing that anybody knows of. Where the same table stands under its name
+        again, that is its state, be it an older one: the rest it let go of, as by an expiration.
+        """
+        lines = set[str]().union(*(self.line(at) for at in self.locations().values()))
+        here = {(table.name, table.uuid) for table in self.registered()}
+        self.gone = [
+            gone
+            for gone in self.gone
+            if gone.location and gone.location not in lines and gone.name not in here
+        ]
+        for table in self.registered():
+            if is_dropped(table) and self.is_managed(table):
+                self.let_go[table.uuid] = f"{table.location}/"
+
     # --- the invariants ------------------------------------------------------------------------
 
     def check(self) -> None:
         self.told()
+        self.follow_the_gone()
         needs, there = self.needs(), {s.path for s in self.store.list(WAREHOUSE)}
         missing = needs - there
         assert not missing, f"I-1: needed and gone: {sorted(missing)}"
@@ -147,6 +244,10 @@ class WatchedLake(Lake):
             content = self.store.read(path)
             before = self.contents.setdefault(path, content)
             assert content == before or path in self.spoilt, f"I-5: {path} has changed"
+        self.note_needs()
+
+    def note_needs(self) -> None:
+        needs = self.needs()
         self.ours |= {path for path in needs - self.ours if self.is_ours(path)}
         self.last_needed.update(dict.fromkeys(needs, self.clock.now()))
 
@@ -197,21 +298,32 @@ class WatchedLake(Lake):
 
     def check_all_is_gone(self) -> None:
         """On time: only what something needs, or what no observation ever saw, is left."""
-        for table in self.tables():
-            document = table.document
+        for table in self.registered():
             if self.is_managed(table):
-                left = set(table.snapshots) - self._still_kept(document)
+                left = set(table.snapshots) - self._still_kept(table)
                 assert not left, f"{table.name}: never expired: {sorted(left)}"
-        left = {path for path in self.paths() & self.seen if self.is_ours(path)} - self.needs()
-        left = {path for path in left if not path.startswith(tuple(self.folders_of_the_dropped))}
+        if any(name.held for name in self.gone):
+            return  # a hold that nobody can take off any more keeps its whole group
+        left = {path for path in self.paths() & self.seen if self._should_go(path)} - self.needs()
         assert not left, f"never purged: {sorted(left)}"
 
-    def _still_kept(self, document: Document) -> set[int]:
+    def _should_go(self, path: str) -> bool:
+        """Whether a file is Meltline's to delete once nobody needs it."""
+        if path.startswith(tuple(name.folder for name in self.gone)):
+            return False  # of a table that may be registered again
+        ended = tuple(self.let_go.values())
+        return self.is_ours(path) or (path.startswith(ended) and not self.owners(path))
+
+    def _still_kept(self, table: Table) -> set[int]:
         """What a table keeps when nothing has happened to it for longer than any window."""
-        long_ago = datetime.max.replace(tzinfo=UTC)
-        return promised(document, Story(), long_ago, timedelta(0)).keys() | logged(
-            document, long_ago
-        )
+        document, long_ago = table.document, datetime.max.replace(tzinfo=UTC)
+        if is_dropped(table):
+            return promised_of_dropped(document, long_ago)
+        # Where a second name's branch holds a snapshot, nobody can tell since when it is needless.
+        twins = [t.document for t in self.registered() if t.uuid == table.uuid]
+        kept = set[int]().union(*(on_branches(d) for d in twins if d != document))
+        kept |= promised(document, Story(), long_ago, timedelta(0)).keys()
+        return kept | logged(document, long_ago)
 
     # --- the chain -----------------------------------------------------------------------------
 
@@ -231,9 +343,37 @@ class WatchedLake(Lake):
         return self.locations(), paths, dict(self.files.commits), len(self.control.plans())
 
 
+def is_dropped(table: Table) -> bool:
+    """Whether it waits among the dropped ones."""
+    return table.name.namespace == (DROPPED_NAMESPACE,)
+
+
 def _difference(one: dict[str, int], other: dict[str, int]) -> str:
     keys = [key for key in one.keys() | other.keys() if one.get(key) != other.get(key)]
     return "; ".join(f"{key}: {one.get(key)} and {other.get(key)}" for key in sorted(keys)[:5])
+
+
+class WatchedCatalog(MemoryCatalog):
+    """Tells the lake when a table comes under a name, and under which one."""
+
+    def __init__(self, lake: WatchedLake, name: str) -> None:
+        super().__init__(
+            name, lake.store, observe_only=name != "lake", clock=lake.clock, new_id=lake.unique
+        )
+        self._lake = lake
+
+    def register(
+        self, name: TableName, metadata_location: str, edit: TableEdit | None = None
+    ) -> None:
+        """Meltline keeps what engines have dropped, and may let it go again in the same run."""
+        super().register(name, metadata_location, edit)
+        self._lake.came(Table(self._lake, name))
+
+    def move(self, moves: Sequence[TableMove], **namespaces: Any) -> None:
+        """A drop or an undrop by command."""
+        super().move(moves, **namespaces)
+        for move in moves:
+            self._lake.came(Table(self._lake, move.target))
 
 
 @dataclass
@@ -249,19 +389,30 @@ class _WatchedCommitter:
         standing = Table(self.lake, table)
         if standing.metadata_location == base_location:
             self._check(standing, set(snapshots), set(refs))
-        return self.committer.expire(table, base_location, snapshots, refs)
+        outcome = self.committer.expire(table, base_location, snapshots, refs)
+        self.lake.came(standing)  # the same run may take the table's last name away
+        return outcome
 
     def _check(self, table: Table, snapshots: set[int], refs: set[str]) -> None:
-        lake, document = self.lake, table.document
+        lake = self.lake
         (plan,) = _applying(lake, PlanKind.EXPIRE, table.uuid, table.name)
         assert set(plan.snapshots) == snapshots and set(plan.refs) == refs
         _check_gate(lake, plan)
         assert lake.is_managed(table) and not lake.is_held(table), f"{table.name} is not ours"
-        told = promised(document, lake.stories[table.name], plan.as_of, lake.window(table))
+        told = self._promised(table, plan.as_of)
         broken = {id: told[id] for id in snapshots & told.keys()}
         assert not broken, f"I-6: {table.name}: about to expire what was promised: {broken}"
-        leased = {lease.snapshot_id for lease in lake.control.leases(lake.clock.now())}
+        leases = lake.control.leases(lake.clock.now())
+        leased = {lease.snapshot_id for lease in leases if lease.table_uuid == table.uuid}
         assert not leased & snapshots, "about to expire what is leased"
+
+    def _promised(self, table: Table, as_of: datetime) -> dict[int, str]:
+        lake, document = self.lake, table.document
+        if not is_dropped(table):
+            return promised(document, lake.stories[table.name], as_of, lake.window(table))
+        if as_of <= lake.restorable[table.uuid]:
+            return dict.fromkeys(table.snapshots, "a dropped table that can be brought back")
+        return dict.fromkeys(promised_of_dropped(document, as_of), "a tag on a dropped table")
 
 
 @dataclass

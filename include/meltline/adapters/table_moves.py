@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,9 +10,14 @@ from uuid import uuid4
 
 from meltline.adapters.table_edits import always_others, open_document
 from meltline.domain.clock import Clock
-from meltline.domain.errors import CatalogReadOnly, NameConflict, NamespaceNotEmpty
+from meltline.domain.errors import (
+    CatalogReadOnly,
+    CatalogUnlistable,
+    NameConflict,
+    NamespaceNotEmpty,
+)
 from meltline.domain.names import TableName, quote_part
-from meltline.ports import ObjectStore, TableEdit, TableMove
+from meltline.ports import NewTable, ObjectStore, TableEdit, TableMove
 
 _ATTEMPTS = 5
 Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
@@ -133,10 +138,38 @@ def registrable(
         raise
 
 
+@contextmanager
+def first_files(
+    store: ObjectStore, tables: Sequence[NewTable], clock: Clock
+) -> Iterator[dict[TableName, str]]:
+    """Writes the first metadata files of new tables, to be registered.
+
+    They go again where a name is taken, for then no catalog has ever had them; where nobody knows,
+    they stay.
+    """
+    at: dict[TableName, str] = {}
+    try:
+        for table in tables:
+            file = table.first(clock.now())
+            at[table.name] = file.location
+            store.write(file.location, file.content)
+    except BaseException:
+        _delete(store, at.values())
+        raise
+    try:
+        yield at
+    except (NameConflict, CatalogReadOnly, CatalogUnlistable):
+        _delete(store, at.values())
+        raise
+
+
+def _delete(store: ObjectStore, locations: Collection[str]) -> None:
+    if locations:
+        store.delete(list(locations))
+
+
 def _take_away(store: ObjectStore, steps: Sequence[MoveStep]) -> None:
-    lost = [step.new for step in steps if step.new != step.base]
-    if lost:
-        store.delete(lost)
+    _delete(store, [step.new for step in steps if step.new != step.base])
 
 
 def name_taken(name: TableName) -> NameConflict:

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from meltline.app.drop_risks import drop_risks
 from meltline.app.holds import ending_soon
 from meltline.app.metadata import load_state
+from meltline.app.noticed import gone_tables
 from meltline.app.permission import require_generation
 from meltline.app.services import Ledgers
 from meltline.app.tables import (
@@ -123,6 +125,8 @@ def _tables(ledgers: Ledgers) -> list[Finding]:
     findings += _known(ledgers)
     findings += _policies(ledgers, tables)
     findings += _holds(ledgers, tables)
+    for risk in drop_risks(ledgers, [table.state for table in tables]):
+        findings.append(Finding("info", risk.code, risk.object, risk.message, risk.fix))
     sharing = {uuid for pair in ledgers.control.sharing() for uuid in pair}
     for table in tables:
         findings += _who_else_deletes(table.state, table.state.uuid in sharing)
@@ -139,15 +143,18 @@ def _known(ledgers: Ledgers) -> Iterable[Finding]:
                 table.error,
                 "restore what is missing; until then nothing of its group is touched",
             )
-        elif table.status == "gone":
-            yield Finding(
-                "warning",
-                "table_gone",
-                str(table.name),
-                f"it left its catalog (noticed {format_instant(table.observed_at)}); "
-                "its files are kept",
-                "register it again, or leave it: nothing of it is deleted",
-            )
+    for gone in gone_tables(ledgers):
+        left = f"it left its catalog (noticed {format_instant(gone.row.observed_at)})"
+        ask = "which metadata file is its last? register that one with an engine"
+        yield Finding(
+            "warning",
+            "table_gone",
+            str(gone.row.name),
+            f"{left}; its files are kept{': ' if gone.question else ''}{gone.question}",
+            f"{ask}; nothing of it is deleted"
+            if gone.question
+            else "the next observation keeps it among the dropped tables; or register it again",
+        )
 
 
 def _policies(ledgers: Ledgers, tables: list[ObservedTable]) -> Iterable[Finding]:

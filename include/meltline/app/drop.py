@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from secrets import token_hex
 
 from meltline.app.dropped import dropped_place
-from meltline.app.edits import audit
+from meltline.app.edits import audit, follow
 from meltline.app.metadata import load_states
 from meltline.app.objects import find_object, load_table, require_changeable
 from meltline.app.services import Ledgers
@@ -26,7 +26,7 @@ from meltline.domain.plan import PlanState
 from meltline.domain.policy import Retention, effective_retention
 from meltline.domain.quantities import format_instant
 from meltline.domain.table import TableState
-from meltline.ports import CatalogListing, TableEdit, TableMove
+from meltline.ports import Catalog, CatalogListing, TableEdit, TableMove
 
 
 @dataclass(frozen=True)
@@ -83,22 +83,28 @@ def drop(
         who=ledgers.who,
     )
     done = DropDone(fact, tuple(state.name for state in states))
-    if dry_run:
-        return done
-    within = [] if name.table else [n for n in listing.namespaces if _is_in(n, name.namespace)]
-    stones: dict[tuple[str, ...], dict[str, str]] = {
+    if not dry_run:
+        with group_locks(ledgers, busy(ledgers, name, states), f"drop {name}"):
+            places = _places(states, listing, fact)
+            moves = [TableMove(s.name, places[s.name], _mark(s, fact)) for s in states]
+            within = _levels_within(name, listing)
+            catalog.move(moves, create=_stones(fact, within, listing), remove=within)
+            follow(ledgers, states)
+        _audit_drop(ledgers, done)
+    return done
+
+
+def _stones(
+    fact: Drop, within: Sequence[tuple[str, ...]], listing: CatalogListing
+) -> dict[tuple[str, ...], dict[str, str]]:
+    """The namespaces that remember dropped ones, and what they say."""
+    return {
         (DROPPED_NAMESPACE, f"{fact.batch}-{number}"): {
             **listing.namespaces[levels],
-            **replace(fact, object=ObjectName(name.catalog, levels)).written(),
+            **replace(fact, object=ObjectName(fact.object.catalog, levels)).written(),
         }
         for number, levels in enumerate(sorted(within))
     }
-    with group_locks(ledgers, busy(ledgers, name, states), f"drop {name}"):
-        places = _places(states, listing, fact)
-        moves = [TableMove(s.name, places[s.name], _mark(s, fact)) for s in states]
-        catalog.move(moves, create=stones, remove=within)
-    _audit_drop(ledgers, done)
-    return done
 
 
 def _audit_drop(ledgers: Ledgers, done: DropDone) -> None:
@@ -127,6 +133,11 @@ def _require_not_ledger(ledgers: Ledgers, name: ObjectName) -> None:
     ledger = ObjectName(ledgers.config.hot, (ledgers.config.ledger_namespace,))
     if not name.table and name.covers(TableName(ledger.catalog, ledger.namespace, "-")):
         require_changeable(ledgers, ledger)
+
+
+def _levels_within(name: ObjectName, listing: CatalogListing) -> list[tuple[str, ...]]:
+    """A namespace and those in it; none for a table."""
+    return [] if name.table else [n for n in listing.namespaces if _is_in(n, name.namespace)]
 
 
 def _is_in(levels: tuple[str, ...], outer: tuple[str, ...]) -> bool:
@@ -233,10 +244,24 @@ def rename(
     require_free(target, listing)
     _require_outer(target, listing)
     states = _tables_of(ledgers, name, listing)
-    within = [] if name.table else [n for n in listing.namespaces if _is_in(n, name.namespace)]
     done = Renamed(name, target, len(states))
-    if dry_run:
-        return done
+    if not dry_run:
+        with group_locks(ledgers, busy(ledgers, name, states), f"rename {name}"):
+            _move(catalog, name, target, states, listing)
+            follow(ledgers, states)
+        audit(ledgers, "rename", str(name), detail=f"to {target}")
+        audit(ledgers, "rename", str(target), detail=f"from {name}")
+    return done
+
+
+def _move(
+    catalog: Catalog,
+    name: ObjectName,
+    target: ObjectName,
+    states: Sequence[TableState],
+    listing: CatalogListing,
+) -> None:
+    """Moves a table, or a namespace with all that is in it."""
 
     def moved(levels: tuple[str, ...]) -> tuple[str, ...]:
         return target.namespace + levels[len(name.namespace) :]
@@ -249,12 +274,9 @@ def rename(
         )
         for state in states
     ]
-    with group_locks(ledgers, busy(ledgers, name, states), f"rename {name}"):
-        create = {moved(levels): listing.namespaces[levels] for levels in within}
-        catalog.move(moves, create=create, remove=within)
-    audit(ledgers, "rename", str(name), detail=f"to {target}")
-    audit(ledgers, "rename", str(target), detail=f"from {name}")
-    return done
+    within = _levels_within(name, listing)
+    create = {moved(levels): listing.namespaces[levels] for levels in within}
+    catalog.move(moves, create=create, remove=within)
 
 
 def _target(name: ObjectName, text: str) -> ObjectName:

@@ -6,17 +6,18 @@ from datetime import datetime
 
 from meltline.app.metadata import load_states
 from meltline.app.services import Ledgers
-from meltline.domain.drops import Drop, is_dropped_name, read_drop, without_drop
+from meltline.domain.drops import LET_GO, Drop, is_dropped_name, read_drop, without_drop
 from meltline.domain.errors import (
     ContainerDropped,
     NotDropped,
+    ObjectDropped,
     OutsideRetention,
 )
 from meltline.domain.names import TableName
-from meltline.domain.objects import DROPPED_NAMESPACE, ObjectName
+from meltline.domain.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
 from meltline.domain.quantities import format_instant
 from meltline.domain.table import TableState
-from meltline.ports import CatalogListing
+from meltline.ports import CatalogListing, KnownTable
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,23 @@ def dropped_namespaces(catalog: str, listing: CatalogListing) -> list[DroppedNam
     return found
 
 
+def is_let_go(state: TableState, now: datetime) -> bool:
+    """Whether a metadata file is the last of a dropped table that has been let go.
+
+    Its retention has ended, and it has no snapshot and no ref any more.
+    """
+    drop = read_drop(state.name.catalog, state.properties)
+    if drop is None or not is_dropped_name(state.name.namespace):
+        return False
+    return drop.is_over(now) and not state.snapshots and not state.refs
+
+
+def let_go_tables(rows: Sequence[KnownTable]) -> dict[str, KnownTable]:
+    """Tables that were let go and stand under no name, by UUID."""
+    here = {row.uuid for row in rows if row.status not in ("gone", LET_GO)}
+    return {row.uuid: row for row in rows if row.status == LET_GO and row.uuid not in here}
+
+
 def dropped_place(uuid: str, catalog: str) -> TableName:
     """Where a dropped table stands: under its UUID, in the namespace of the dropped ones."""
     return TableName(catalog, (DROPPED_NAMESPACE,), uuid.replace("/", "_"))
@@ -104,6 +122,34 @@ def newest(name: ObjectName, drops: Iterable[tuple[Drop, datetime]], now: dateti
         expected=f"an undrop within {last.retention_days} days of the drop",
         found=f"dropped at {format_instant(last.at)}",
         next="`meltline recover` may find its files in failsafe, best effort",
+    )
+
+
+def refuse_dropped(
+    ledgers: Ledgers, listing: CatalogListing, *names: ObjectName, kind: ObjectKind | None = None
+) -> None:
+    """Says of a name that nothing has, whether something that had it has been dropped.
+
+    Raises:
+        ObjectDropped: It has been; says how it comes back.
+    """
+    catalog = names[0].catalog
+    drops = [table.drop for table in dropped_tables(ledgers, listing)]
+    drops += [namespace.drop for namespace in dropped_namespaces(catalog, listing)]
+    fitting = [d for d in drops if d.object in names and kind in (None, d.object.kind)]
+    if not fitting:
+        return
+    last = max(fitting, key=lambda drop: drop.at)
+    name = last.object
+    undrop = f"undrop it first: `meltline undrop {name} --kind {name.kind}`"
+    raise ObjectDropped(
+        f"{name} has been dropped",
+        object=str(name),
+        expected=f"a {name.kind} that is there",
+        found=f"dropped at {format_instant(last.at)}",
+        next=undrop
+        if last.is_restorable(ledgers.clock.now())
+        else "its retention has ended; `meltline recover` may find its files in failsafe",
     )
 
 

@@ -1,6 +1,7 @@
 """What commands that change a table share: one table all along, free names, an audit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from meltline.app.objects import load_table, require_changeable
 from meltline.app.services import Ledgers
@@ -53,6 +54,18 @@ def commit(
     ledgers.catalogs[seen.name.catalog].edit_table(seen.name, guarded)
 
 
+def follow(ledgers: Ledgers, states: Sequence[TableState]) -> None:
+    """Notes where tables stood when their names were changed.
+
+    The next observation must see that the new name leads on from the old one, and metadata logs
+    are cut one day: after enough commits nothing else could tell.
+    """
+    at = {(state.uuid, state.name): state.metadata_location for state in states}
+    rows = [row for row in ledgers.control.tables() if (row.uuid, row.name) in at]
+    moved = [replace(row, metadata_location=at[row.uuid, row.name]) for row in rows]
+    ledgers.control.save_tables(moved)
+
+
 def audit(ledgers: Ledgers, action: str, object: str, reason: str = "", detail: str = "") -> None:
     """Records who did what, when and why (PX-13)."""
     now = ledgers.clock.now()
@@ -93,7 +106,7 @@ def require_ref(state: TableState, name: str, *, is_branch: bool) -> Ref:
         object=str(state.name),
         expected=", ".join(there[:8]) or f"a {kind}; the table has none",
         found=name if ref is None else f"a {'branch' if ref.is_branch else 'tag'} {name}",
-        next=f"`meltline tags {state.name}` lists its tags",
+        next=f"`meltline explain {state.name}` says what names its snapshots",
     )
 
 

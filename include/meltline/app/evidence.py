@@ -1,14 +1,17 @@
 """Evidence: one row of facts per plan, for the gate's expectations (PX-4, design section 4)."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
 
-from meltline.app.proof import Proof, fresh_owners, ledger_uuids, look_afresh, prove
+from meltline.app.ended import has_ended
+from meltline.app.proof import Leaving, Proof, prove
 from meltline.app.services import Services
 from meltline.app.tables import remembered
+from meltline.app.world import fresh_owners, ledger_uuids, look_afresh
+from meltline.domain.drops import is_dropped_name
 from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.domain.gate import Evidence
 from meltline.domain.groups import Groups
@@ -33,6 +36,23 @@ class _Case:
     proof: Proof
     owners: OwnerIndex
     groups: Groups
+    protected: Collection[str]
+    known: "_Known"
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What expirations are held against, asked once for all of them: each question is a job.
+
+    Attributes:
+        unknown: Planned paths that the index has never heard of.
+        indexed: Live files and bytes of heads, by the index.
+        distinct: Bytes of the distinct live files that remain of tables that lose much, by UUID.
+    """
+
+    unknown: Collection[str] = ()
+    indexed: Mapping[SnapshotKey, tuple[int, int]] = field(default_factory=dict)
+    distinct: Mapping[str, int] = field(default_factory=dict)
 
 
 def collect_evidence(services: Services, plans: Sequence[Plan]) -> list[Evidence]:
@@ -49,17 +69,20 @@ def collect_evidence(services: Services, plans: Sequence[Plan]) -> list[Evidence
         for snapshot_id in plan.snapshots
     }
     leaving -= _kept_by_other_registrations(world.states, plans)
+    released = {(plan.table, sid) for plan in plans for sid in plan.snapshots}
+    since = _read_since(services, plans)
     paths = sorted({file.path for files in items.values() for file in files})
-    proof = prove(services, world, leaving, paths, own, _read_since(services, plans))
+    proof = prove(services, world, Leaving(leaving, released), paths, own, since)
     owners, groups = fresh_owners(services, world), Groups(services.control.sharing())
-    unknown = services.files.unknown_paths(paths)
+    known = _ask(services, proof, [p for p in plans if p.kind is PlanKind.EXPIRE], paths)
+    protected = _protected(proof)
     departed = services.files.departures(frozenset(DepartureState), paths=paths)
     claimed = services.control.claimed_paths()
     evidence = []
     for plan in plans:
-        case = _Case(plan, items[plan.id], proof, owners, groups)
+        case = _Case(plan, items[plan.id], proof, owners, groups, protected, known)
         if plan.kind is PlanKind.EXPIRE:
-            evidence.append(_expire_evidence(services, case, unknown))
+            evidence.append(_expire_evidence(services, case))
         else:
             evidence.append(_purge_evidence(services, case, departed, claimed))
     return evidence
@@ -73,18 +96,44 @@ def _read_since(services: Services, plans: Sequence[Plan]) -> datetime | None:
     return services.clock.now() - gates.full_proof_every
 
 
-def _delete_ratio(services: Services, proof: Proof, plan: Plan, metadata_bytes: int) -> float:
+def _ask(services: Services, proof: Proof, plans: Sequence[Plan], paths: Sequence[str]) -> _Known:
+    if not plans:
+        return _Known()
+    uuids = {plan.table_uuid for plan in plans}
+    states = [state for state in proof.world.states if state.uuid in uuids]
+    heads = {SnapshotKey(s.uuid, head) for s in states for head in s.heads.values()}
+    limit = services.config.limits.max_delete_ratio
+    losing = {p.table_uuid for p in plans if _ratio(p, _remains(proof, p)) > limit}
+    remaining = [one for one in proof.remaining if one.table_uuid in losing]
+    return _Known(
+        unknown=services.files.unknown_paths(paths),
+        indexed=services.files.live_totals(sorted(heads)),
+        distinct=services.proofs.distinct_bytes(remaining) if remaining else {},
+    )
+
+
+def _remains(proof: Proof, plan: Plan) -> int:
+    """Bytes that surely remain: at least those of the largest remaining snapshot."""
+    state = proof.world.of(plan.table_uuid, plan.table)
+    metadata = proof.metadata_bytes(plan.table_uuid) + (state.metadata_bytes if state else 0)
+    return metadata + proof.most_live_bytes(plan.table_uuid)
+
+
+def _ratio(plan: Plan, remains: int) -> float:
+    return plan.bytes / max(1, plan.bytes + remains)
+
+
+def _delete_ratio(case: _Case) -> float:
     """The part of a table's bytes that departs.
 
     The largest remaining snapshot shows that at least so much remains; only where that does not
     already keep the ratio within its limit, the distinct files of all that remain are summed up.
     """
-    around = proof.metadata_bytes(plan.table_uuid) + metadata_bytes
-    remains = proof.most_live_bytes(plan.table_uuid) + around
-    if plan.bytes > services.config.limits.max_delete_ratio * (plan.bytes + remains):
-        of_table = [one for one in proof.remaining if one.table_uuid == plan.table_uuid]
-        remains = services.proofs.distinct_bytes(of_table) + around
-    return plan.bytes / max(1, plan.bytes + remains)
+    plan, proof = case.plan, case.proof
+    remains = _remains(proof, plan)
+    if plan.table_uuid in case.known.distinct:
+        remains += case.known.distinct[plan.table_uuid] - proof.most_live_bytes(plan.table_uuid)
+    return _ratio(plan, remains)
 
 
 def _kept_by_other_registrations(
@@ -111,12 +160,14 @@ def _row(plan: Plan, found: Mapping[str, Collection[str] | int | float | bool]) 
     return Evidence(plan.id, plan.digest, plan.kind, facts, examples)
 
 
-def _expire_evidence(services: Services, case: _Case, unknown: Collection[str]) -> Evidence:
+def _expire_evidence(services: Services, case: _Case) -> Evidence:
     plan, proof = case.plan, case.proof
     state = proof.world.of(plan.table_uuid, plan.table)
     planned = set(plan.snapshots)
     staying = (item for item in (state.heads if state else {}).items() if item[0] not in plan.refs)
     heads = {head for _, head in staying}
+    # Of a dropped table whose time is up all goes, as a person has decided; of no other.
+    ended = has_ended(services, proof.world, plan)
     paths = {file.path for file in case.files}
     remaining_refs = {
         ref.snapshot_id: ref.name
@@ -132,17 +183,17 @@ def _expire_evidence(services: Services, case: _Case, unknown: Collection[str]) 
         **_common_facts(case),
         "planned_heads": _text(planned & heads),
         "planned_ref_targets": [remaining_refs[sid] for sid in planned & remaining_refs.keys()],
-        "planned_main": int(MAIN in plan.refs),
-        "planned_young_refs": _young_refs(state, plan),
+        "planned_main": int(MAIN in plan.refs and not ended),
+        "planned_young_refs": _young_refs(state, plan, ended=ended),
         "planned_held": _text(planned) if state and _held(services, case, state) else [],
         "planned_leased": _text(planned & leased),
-        "planned_in_window": _text(_still_promised(services, case, state)),
+        "planned_in_window": [] if ended else _text(_still_promised(services, case, state)),
         "planned_not_in_metadata": _text(planned - (state.snapshots.keys() if state else set())),
-        "planned_unknown": paths & set(unknown),
+        "planned_unknown": paths & set(case.known.unknown),
         "head_files_lost": paths & proof.lost_by_heads,
-        "delete_ratio": _delete_ratio(services, proof, plan, state.metadata_bytes if state else 0),
-        "growth": _growth(services, plan),
-        "head_totals_differ": _differing_heads(services, case, state, heads),
+        "delete_ratio": 0.0 if ended else _delete_ratio(case),
+        "growth": 0.0 if ended else _growth(services, plan),
+        "head_totals_differ": _differing_heads(case, state, heads),
         "manifests_read": len(proof.result.live_files),
     }
     return _row(plan, found)
@@ -154,14 +205,13 @@ def _common_facts(case: _Case) -> dict[str, Collection[str] | int | float | bool
     digest = plan_digest(plan.table_uuid, plan.snapshots, plan.refs, case.files)
     members = case.groups.members(plan.table_uuid) | {file.owner for file in case.files}
     blind = {"", *members} if plan.kind is PlanKind.PURGE else members
-    protected = _protected(proof)
     return {
         "digest_matches": digest == plan.digest and len(case.files) == plan.files,
         "planned_referenced": [p for p in paths if p in proof.referenced],
         "planned_unowned": [
             f.path for f in case.files if f.owner not in case.owners.owners(f.path)
         ],
-        "planned_protected": [p for p in paths if location_key(p) in protected or _is_hint(p)],
+        "planned_protected": [p for p in paths if location_key(p) in case.protected or _is_hint(p)],
         "unreadable": [error for uuid in blind for error in proof.errors.get(uuid, ())],
         "tables_read": len(proof.world.states),
     }
@@ -196,13 +246,18 @@ def _held_owners(services: Services, case: _Case) -> set[str]:
     return {owner for owner in owners if groups.members(owner) & held}
 
 
-def _young_refs(state: TableState | None, plan: Plan) -> list[str]:
-    """Planned refs that plain Iceberg would not let go yet, or that are not there."""
+def _young_refs(state: TableState | None, plan: Plan, *, ended: bool) -> list[str]:
+    """Planned refs that plain Iceberg would not let go yet, or that are not there.
+
+    Of a dropped table whose time is up (`ended`) branches go at any age; tags have one still.
+    """
     young = []
     for name in plan.refs:
         ref = state.refs.get(name) if state else None
         if state is None or ref is None:
             young.append(name)
+            continue
+        if ended and ref.is_branch:
             continue
         default = state.properties.get("history.expire.max-ref-age-ms", "")
         limit = ref.max_ref_age_ms
@@ -216,8 +271,8 @@ def _young_refs(state: TableState | None, plan: Plan) -> list[str]:
 
 def _still_promised(services: Services, case: _Case, state: TableState | None) -> set[int]:
     """Planned snapshots that answered for some instant of the window, found from the log alone."""
-    if state is None:
-        return set(case.plan.snapshots)
+    if state is None or is_dropped_name(state.name.namespace):
+        return set(case.plan.snapshots)  # a dropped table's all, until its time is up
     levels = case.proof.world.levels(state, services.config.ledger_namespace)
     known = remembered(services.control.policies(), levels, state.uuid)
     window = effective_retention(services.config.account, levels, known).window
@@ -260,14 +315,12 @@ def _growth(services: Services, plan: Plan) -> float:
     return plan.bytes / max(1.0, median(earlier))
 
 
-def _differing_heads(
-    services: Services, case: _Case, state: TableState | None, heads: Collection[int]
-) -> list[str]:
+def _differing_heads(case: _Case, state: TableState | None, heads: Collection[int]) -> list[str]:
     """Heads whose live files differ between the files, the index and the snapshot's own totals."""
     if state is None:
         return ["the table is not there"]
     keys = [SnapshotKey(state.uuid, head) for head in sorted(heads)]
-    indexed = services.files.live_totals(keys)
+    indexed = case.known.indexed
     differing = []
     for key in keys:
         files, size = case.proof.totals.get(key, (-1, -1))

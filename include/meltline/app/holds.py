@@ -1,8 +1,8 @@
 """Holds: nothing of an object departs and nothing of it is purged, whatever the limits."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from secrets import token_hex
 
@@ -13,6 +13,7 @@ from meltline.app.services import Ledgers
 from meltline.app.tables import ObservedTable, is_ledger
 from meltline.app.wanted import claimed_of, group_locks, refuse_claimed, snapshot_kept
 from meltline.domain.document import MetadataDocument
+from meltline.domain.drops import is_dropped_name, read_drop
 from meltline.domain.errors import CatalogUnlistable, HoldNotFound, UsageInvalid
 from meltline.domain.holds import Hold, object_holds, snapshot_holds
 from meltline.domain.objects import ObjectKind, ObjectName
@@ -224,27 +225,35 @@ def _of_namespaces(catalog: str, listing: CatalogListing) -> Iterator[HeldObject
     for levels, properties in listing.namespaces.items():
         name = ObjectName(catalog, levels)
         for hold in object_holds(str(name), properties):
-            yield HeldObject(hold, name)
+            yield HeldObject(_named(hold, catalog, levels, properties), name)
+
+
+def _named(
+    hold: Hold, catalog: str, namespace: tuple[str, ...], properties: Mapping[str, str]
+) -> Hold:
+    """The hold by the name that people know: a dropped object's is the one it had."""
+    drop = read_drop(catalog, properties) if is_dropped_name(namespace) else None
+    return hold if drop is None else replace(hold, object=f"{drop.object} (dropped)")
 
 
 def _of_table(state: TableState) -> Iterator[HeldObject]:
     table = state.name
     name = ObjectName(table.catalog, table.namespace, table.name)
     tags = {ref.name: ref.snapshot_id for ref in state.refs.values() if not ref.is_branch}
-    for hold in object_holds(str(name), state.properties):
-        yield HeldObject(hold, name)
-    for hold in snapshot_holds(str(name), state.properties, tags):
-        yield HeldObject(hold, name)
+    holds = [
+        *object_holds(str(name), state.properties),
+        *snapshot_holds(str(name), state.properties, tags),
+    ]
+    for hold in holds:
+        yield HeldObject(_named(hold, table.catalog, table.namespace, state.properties), name)
 
 
 def ending_soon(tables: Sequence[ObservedTable], now: datetime) -> list[Hold]:
     """Holds on and around these tables that end within a week."""
     found: dict[str, Hold] = {}
     for table in tables:
-        tags = {r.name: r.snapshot_id for r in table.state.refs.values() if not r.is_branch}
-        name = str(table.state.name)
-        holds = list(snapshot_holds(name, table.state.properties, tags))
-        for level, properties in table.levels:
+        holds = [held.hold for held in _of_table(table.state)]
+        for level, properties in table.levels[1:]:
             holds += object_holds(level, properties)
         found.update({hold.id: hold for hold in holds if hold.ends_soon(now)})
     return list(found.values())

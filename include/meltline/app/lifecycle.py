@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from meltline.app.dropped import dropped_tables, is_let_go
 from meltline.app.expire import Expired, apply_expirations
 from meltline.app.gate import run_gate
+from meltline.app.letting_go import tend_dropped
 from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
 from meltline.app.plan_expiration import Planned, plan_expiration
@@ -25,6 +27,7 @@ from meltline.domain.names import TableName
 from meltline.domain.plan import Plan, PlanKind, PlanState
 
 _REPLANS = 2
+_TENDED = 2  # what was dropped long before it is noticed may be let go at once
 _UPKEEP = "the file ledger"
 APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
 
@@ -65,6 +68,7 @@ def run_chain(services: Services, request: RunRequest) -> Summary:
     purges = plan_purge_step(services, request)
     gated = gate_step(services, [p.plan for p in purges], PlanKind.PURGE)
     purge_step(services, gated, summary)
+    let_go_step(services, request)
     report_step(services)
     return summary
 
@@ -85,6 +89,10 @@ def observe_step(services: Services, request: RunRequest, summary: Summary) -> O
     """Looks at everything and notes what could not be read."""
     require_generation(services)
     observation = observe(services)
+    for _ in range(0 if request.dry_run else _TENDED):
+        if not tend_dropped(services, observation, request.as_of, request.tables):
+            break
+        observation = observe(services)
     if not request.dry_run:
         remember_policies(services, observation.tables)
     summary.observed(observation, request.tables)
@@ -203,3 +211,13 @@ def purge_step(services: Services, plans: Sequence[Plan], summary: Summary) -> l
     results = apply_purges(services, [p for p in plans if p.state in APPLICABLE])
     summary.purged([p for p in plans if p.state not in (*APPLICABLE, PlanState.STALE)], results)
     return results
+
+
+def let_go_step(services: Services, request: RunRequest) -> None:
+    """Lets go dropped tables of which this run took the last: a second run finds nothing to do."""
+    if not services.control.plans(run_id=request.run_id, states=[PlanState.APPLIED]):
+        return
+    listing = services.catalogs[services.config.hot].listing()
+    emptied = [t.state for t in dropped_tables(services, listing)]
+    if any(is_let_go(state, request.as_of) for state in emptied):
+        tend_dropped(services, observe(services), request.as_of, request.tables)

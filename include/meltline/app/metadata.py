@@ -4,7 +4,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from meltline.app.services import Ledgers
 from meltline.domain.document import parse_json, unreadable
@@ -29,8 +29,17 @@ def load_state(store: ObjectStore, name: TableName, location: str) -> TableState
         FormatUnsupported: It is of a format Meltline does not handle.
         StoreRefused: The store would not give it.
     """
+    return load_document(store, name, location)[0]
+
+
+def load_document(
+    store: ObjectStore, name: TableName, location: str
+) -> tuple[TableState, Mapping[str, Any]]:
+    """One table and the document that says so. Raises as `load_state` does."""
     size, document = _read_document(store, name, location)
-    return parse_table(name, location, size, document)
+    state = parse_table(name, location, size, document)
+    assert isinstance(document, dict)  # parse_table refuses all else
+    return state, document
 
 
 def _read_document(store: ObjectStore, name: TableName, location: str) -> tuple[int, object]:

@@ -1,5 +1,6 @@
 """From the names that people write to the objects that the catalogs hold."""
 
+from meltline.app.dropped import refuse_dropped
 from meltline.app.metadata import load_state
 from meltline.app.services import Ledgers
 from meltline.domain.errors import (
@@ -38,6 +39,7 @@ def find_object(ledgers: Ledgers, text: str, kind: ObjectKind | None = None) -> 
     Raises:
         UsageInvalid: It is no name, or could be two things and `kind` does not say which.
         TableNotFound: There is no such table, or nothing of that name at all.
+        ObjectDropped: There was one.
         NamespaceNotFound: There is no such schema or database.
     """
     try:
@@ -45,7 +47,7 @@ def find_object(ledgers: Ledgers, text: str, kind: ObjectKind | None = None) -> 
     except ValueError as odd:
         raise _no_name(text, "catalog.namespace or catalog.namespace.table", odd) from odd
     if len(parts) < 2:
-        raise _no_name(text, "catalog.namespace or catalog.namespace.table", ValueError(text))
+        raise _no_name(text, "catalog.namespace or catalog.namespace.table", ValueError("one part"))
     listing = catalog_of(ledgers, parts[0], text).listing()
     found: list[ObjectName] = []
     if len(parts) > 2 and TableName(parts[0], parts[1:-1], parts[-1]) in {
@@ -65,6 +67,10 @@ def find_object(ledgers: Ledgers, text: str, kind: ObjectKind | None = None) -> 
             found=", ".join(str(name.kind) for name in matching),
             next="say --kind table, --kind schema or --kind database",
         )
+    if not found:
+        names = [ObjectName(parts[0], parts[1:])]
+        names += [ObjectName(parts[0], parts[1:-1], parts[-1])] if len(parts) > 2 else []
+        refuse_dropped(ledgers, listing, *names, kind=kind)
     raise _not_found(text, kind, found)
 
 
@@ -86,9 +92,17 @@ def load_table(ledgers: Ledgers, name: TableName) -> TableState:
 
     Raises:
         TableNotFound: There is none of that name.
+        ObjectDropped: There was one.
         MetadataUnreadable: It cannot be read.
     """
-    return load_state(ledgers.store, name, catalog_of(ledgers, name.catalog).location(name))
+    catalog = catalog_of(ledgers, name.catalog)
+    try:
+        at = catalog.location(name)
+    except TableNotFound:
+        table = ObjectName(name.catalog, name.namespace, name.name)
+        refuse_dropped(ledgers, catalog.listing(), table)
+        raise
+    return load_state(ledgers.store, name, at)
 
 
 def require_changeable(ledgers: Ledgers, name: ObjectName, *, dropped_too: bool = False) -> Catalog:
@@ -109,7 +123,7 @@ def require_changeable(ledgers: Ledgers, name: ObjectName, *, dropped_too: bool 
             object=str(name),
             expected="an object that is not dropped",
             found=f"it is in {DROPPED_NAMESPACE}",
-            next=f"undrop it first: `meltline undrop {name}`",
+            next="undrop it first, by the name that it had: `meltline history` lists it",
         )
     ledger = (ledgers.config.ledger_namespace,)
     if name.catalog == ledgers.config.hot and name.namespace == ledger:
@@ -133,7 +147,7 @@ def _no_name(text: str, expected: str, odd: ValueError) -> UsageInvalid:
         object=text,
         expected=expected,
         found=text,
-        next=f"put odd parts in backticks ({odd})",
+        next=f"write it in full, odd parts in backticks ({odd})",
     )
 
 

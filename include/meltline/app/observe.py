@@ -9,12 +9,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from meltline.app.departures import take_back
+from meltline.app.dropped import let_go_tables
 from meltline.app.ingest import ingest_snapshots
+from meltline.app.left_behind import left_behind
 from meltline.app.membership import vouched_for
-from meltline.app.metadata import at_once, load_states, remembered_states
+from meltline.app.metadata import at_once, remembered_states
 from meltline.app.services import Services
 from meltline.app.tables import ObservedTable, is_ledger, observed_table
-from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
+from meltline.domain.drops import LET_GO
+from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.files import FileKind, SideFile
 from meltline.domain.groups import Groups
 from meltline.domain.keep import Sighting
@@ -22,7 +25,7 @@ from meltline.domain.locations import OwnerIndex, Ownership, claim_prefix, locat
 from meltline.domain.names import TableName
 from meltline.domain.sightings import next_sightings
 from meltline.domain.table import TableState
-from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
+from meltline.ports import CatalogListing, KnownTable, SnapshotKey
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,12 @@ class Observation:
         owners: Whose prefix a file lies under.
         groups: Tables that share files.
         ledger_uuids: The ledger's own tables: never planned.
+        let_go: Dropped tables whose registration was taken away, by UUID: nothing of them is kept,
+            and they own their files still.
         unchecked: Snapshots whose completeness could not be checked, as `table@id`.
+        listings: What each catalog that could be listed holds.
+        left_behind: Last states of names that tables have left and that none goes on from.
+        read: Tables whose references are all known as they are today, by UUID.
     """
 
     at: datetime
@@ -53,8 +61,17 @@ class Observation:
     owners: OwnerIndex
     groups: Groups
     ledger_uuids: frozenset[str]
+    let_go: Mapping[str, KnownTable] = field(default_factory=dict)
     unchecked: tuple[str, ...] = ()
+    listings: Mapping[str, CatalogListing] = field(default_factory=dict)
     names: Mapping[str, TableName] = field(default_factory=dict)
+    left_behind: tuple[ObservedTable, ...] = ()
+    read: frozenset[str] = frozenset()
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Tables under a hold, by UUID; one that was dropped under it is held all the same."""
+        return frozenset(t.state.uuid for t in (*self.tables, *self.left_behind) if t.held)
 
     @property
     def dead(self) -> list[SnapshotKey]:
@@ -154,13 +171,19 @@ def _record_sightings(services: Services, states: Sequence[TableState], now: dat
         for table in services.control.tables()
         if table.status == "live"
     }
-    changed: dict[str, dict[int, Sighting]] = {}
+    seen: dict[str, dict[int, Sighting]] = {}
     for state in states:
-        old = before.get(state.uuid, {})
+        old, of_table = before.get(state.uuid, {}), seen.setdefault(state.uuid, {})
         last_look = looks.get((state.uuid, state.name))
         for snapshot_id, found in next_sightings(state, old, last_look, now).items():
-            if found != old.get(snapshot_id, Sighting()):
-                changed.setdefault(state.uuid, {})[snapshot_id] = found
+            other = of_table.get(snapshot_id)  # where a table is registered twice
+            of_table[snapshot_id] = found if other is None else found.joined(other)
+    changed: dict[str, dict[int, Sighting]] = {}
+    for uuid, of_table in seen.items():
+        old = before.get(uuid, {})
+        new = {sid: found for sid, found in of_table.items() if found != old.get(sid, Sighting())}
+        if new:
+            changed[uuid] = new
     if changed:
         services.control.save_sightings(changed)
 
@@ -191,6 +214,8 @@ def _record_tables(
     listed = {entry.name for listing in listings.values() for entry in listing.entries}
     for table in previous:
         if (table.uuid, table.name) in rows or table.name.catalog not in listings:
+            continue
+        if table.status == LET_GO and table.name not in listed:
             continue
         if table.name not in listed:
             rows[table.uuid, table.name] = _changed(_followed(table, states), "gone", "", now)
@@ -234,7 +259,7 @@ def _observation(
     never_read: list[str] = []
     vouched = vouched_for(services)
     tables = services.control.tables()
-    standing = {table.name: table for table in tables if table.status != "gone"}
+    standing = {table.name: table for table in tables if table.status not in ("gone", LET_GO)}
     for name, refused in skipped.items():
         table = standing.get(name)
         if table is not None:
@@ -242,16 +267,17 @@ def _observation(
         if (table is None or table.incomplete) and str(name) not in vouched:
             never_read.append(str(name))
     groups = Groups(services.control.sharing())
+    left = left_behind(services, readable, listings, groups)
+    reasons |= left.unclear
     in_metadata = {
         SnapshotKey(state.uuid, snapshot_id)
-        for state in readable
+        for state in (*readable, *(table.state for table in left.tables))
         for snapshot_id in state.snapshots
     }
-    left_behind, unclear = _left_behind(services, readable, tables)
-    in_metadata |= left_behind
-    reasons |= unclear
-    # Of tables that were not read today (unreadable, unlisted, gone) all that is known stays.
-    fully_read = {state.uuid for state in readable} - reasons.keys()
+    let_go = let_go_tables(tables)
+    # Of tables that were not read today (unreadable, unlisted) all that is known stays.
+    here = {state.uuid for state in readable} | let_go.keys() | left.known
+    fully_read = here - reasons.keys()
     live = {key for key in known if key.table_uuid not in fully_read} | (known & in_metadata)
     return Observation(
         at=now,
@@ -267,39 +293,13 @@ def _observation(
         owners=owners,
         groups=groups,
         ledger_uuids=frozenset(ledger),
+        let_go=let_go,
         unchecked=tuple(unchecked),
+        listings=listings,
         names={table.uuid: table.name for table in tables},
+        left_behind=left.tables,
+        read=frozenset(fully_read),
     )
-
-
-def _left_behind(
-    services: Services, readable: Sequence[TableState], tables: Sequence[KnownTable]
-) -> tuple[set[SnapshotKey], dict[str, str]]:
-    """Snapshots of names that are gone and that no present name of the table leads on from.
-
-    A renamed table goes on under its new name. A second registration that had commits of its own
-    does not, and may be registered again. Second, why it cannot be told of some, by UUID.
-    """
-    by_uuid: dict[str, list[TableState]] = {}
-    for state in readable:
-        by_uuid.setdefault(state.uuid, []).append(state)
-    gone = [table for table in tables if table.status == "gone" and table.uuid in by_uuid]
-    entries = [CatalogEntry(table.name, table.metadata_location) for table in gone]
-    loaded = load_states(services.store, entries)
-    stay = {
-        SnapshotKey(state.uuid, snapshot_id)
-        for state in loaded.values()
-        if isinstance(state, TableState)
-        and not any(present.continues(state) for present in by_uuid.get(state.uuid, ()))
-        for snapshot_id in state.snapshots
-    }
-    unclear = {
-        table.uuid: f"{table.name} (gone): {answer.message}"
-        for table, entry in zip(gone, entries, strict=True)
-        if isinstance(answer := loaded[entry], MeltlineError)
-        and not isinstance(answer, MetadataMissing)
-    }
-    return stay, unclear
 
 
 def _purge_blocked(unlisted: Mapping[str, CatalogUnlistable], never_read: Sequence[str]) -> str:

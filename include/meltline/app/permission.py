@@ -3,13 +3,29 @@
 from datetime import timedelta
 
 from meltline.app.services import Ledgers
-from meltline.domain.errors import ClockRefused, LedgerOutOfStep, Stopped
+from meltline.domain.errors import ClockRefused, LedgerOutOfStep, SetupMissing, Stopped
 from meltline.domain.quantities import format_instant
 from meltline.ports import CatalogListing
 
 GENERATION = "meltline.ledger-generation"
 _CLOCK_TOLERANCE = timedelta(minutes=5)
 _PROBE = ".meltline-clock"
+
+
+def require_prepared(ledgers: Ledgers) -> None:
+    """Refuses before `meltline init` has been run.
+
+    Raises:
+        SetupMissing: There is no control ledger, or one of another version.
+    """
+    if not ledgers.control.is_prepared():
+        raise SetupMissing(
+            "the ledgers are not prepared",
+            object=str(ledgers.config.path),
+            expected="a control ledger that `meltline init` has prepared",
+            found="none, or one of another version",
+            next="run `meltline init`",
+        )
 
 
 def require_go(services: Ledgers) -> None:

@@ -1,12 +1,12 @@
 """Plan expiration: keep set → expired snapshots and refs → files that depart → a stored plan."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.app.observe import Observation, registrations, side_files_of
 from meltline.app.services import Services
-from meltline.app.tables import Kept, keep_sets, retention_of
+from meltline.app.tables import Kept, ObservedTable, keep_sets, retention_of
 from meltline.domain.files import DepartureState, FileKind, PlannedFile
 from meltline.domain.locations import is_odd, location_key
 from meltline.domain.names import TableName, selected
@@ -53,7 +53,7 @@ def plan_expiration(
     candidates = _candidates(observation, kept, wanted)
     services.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
     within = None if everywhere else _neighbourhood(observation, wanted, candidates)
-    departing = list(services.files.departing(candidates, within))
+    departing = _not_deleted(services, services.files.departing(candidates, within), wanted)
     departing += _departing_side_files(services, observation, wanted)
     assigned = _assign(observation, wanted, departing)
     plans = []
@@ -85,15 +85,32 @@ def _candidates(
         for table in tables:
             if table.state.name not in names:
                 stays.update(SnapshotKey(uuid, sid) for sid in table.state.snapshots)
+    for table in observation.left_behind:
+        stays.update(SnapshotKey(table.state.uuid, sid) for sid in table.state.snapshots)
     expired = {
         SnapshotKey(found.table.state.uuid, snapshot_id)
         for found in wanted
         for snapshot_id in found.keeps.expired
     }
-    planned_uuids = {found.table.state.uuid for found in wanted}
-    gone = {key for key in observation.dead if key.table_uuid in planned_uuids}
+    dying = _losing_files(observation, {found.table.state.uuid for found in wanted})
+    gone = {key for key in observation.dead if key.table_uuid in dying}
     leaving = (expired | gone) - stays
     return sorted(leaving, key=lambda key: (key.table_uuid, key.snapshot_id))
+
+
+def _losing_files(observation: Observation, planned: Collection[str]) -> set[str]:
+    """Tables whose dead snapshots keep nothing any more, by UUID.
+
+    Beside the planned ones those that share files with them and that nobody plans: what such a
+    clone let go of is its owner's to delete. A hold keeps also what others have expired.
+    """
+    ours = {table.state.uuid for table in observation.tables if table.managed}
+    clones = {
+        uuid
+        for uuid in observation.read - ours - observation.held - observation.blocked.keys()
+        if not observation.groups.members(uuid).isdisjoint(planned)
+    }
+    return clones | set(planned) | observation.let_go.keys()
 
 
 def _neighbourhood(
@@ -104,10 +121,12 @@ def _neighbourhood(
     for key in candidates:
         leaving.setdefault(key.table_uuid, set()).add(key.snapshot_id)
     registered = registrations(observation)
+    elsewhere = {table.state.uuid for table in observation.left_behind}
     linear = {
         found.table.state.uuid
         for found in wanted
         if (ids := leaving.get(found.table.state.uuid))
+        and found.table.state.uuid not in elsewhere
         and ids <= found.table.state.snapshots.keys()
         and len(registered[found.table.state.uuid]) == 1
         and len(observation.groups.members(found.table.state.uuid)) == 1
@@ -117,15 +136,28 @@ def _neighbourhood(
     return Neighbourhood(frozenset(leaving).union(*members), frozenset(linear))
 
 
+def _not_deleted(
+    services: Services, departing: Sequence[DepartingFile], wanted: Sequence[Kept]
+) -> list[DepartingFile]:
+    """Leaves out what was deleted long ago.
+
+    A clone that Meltline does not manage keeps its own manifest lists, so the ledger knows its
+    dead snapshots, and what they referred to, for ever.
+    """
+    planned = {found.table.state.uuid for found in wanted}
+    clones = [file.path for file in departing if planned.isdisjoint(file.table_uuids)]
+    if not clones:
+        return list(departing)
+    deleted = services.files.departures(frozenset({DepartureState.DELETED}), paths=clones)
+    gone = {location_key(departure.path) for departure in deleted}
+    return [file for file in departing if location_key(file.path) not in gone]
+
+
 def _departing_side_files(
     services: Services, observation: Observation, wanted: Sequence[Kept]
 ) -> list[DepartingFile]:
     """Statistics and metadata files that no table's metadata names any more."""
-    named = {
-        location_key(file.path)
-        for table in observation.tables
-        for file in side_files_of(table.state)
-    }
+    named = _named_by(observation.tables)
     # By name, not UUID: where a table is registered twice, one registration may keep a snapshot.
     leaving = {
         (found.table.state.name, snapshot_id)
@@ -141,9 +173,9 @@ def _departing_side_files(
     uuids = {found.table.state.uuid for found in wanted}
     departing = []
     files = services.files.side_files()
-    read = {table.state.uuid for table in observation.tables}
-    # What a table names that cannot be read now, or was dropped, stays named.
-    staying |= {location_key(file.path) for file in files if file.table_uuid not in read}
+    # What a table names that was dropped stays named, and all of one that cannot be read now.
+    staying |= _named_by(observation.left_behind)
+    staying |= {location_key(f.path) for f in files if f.table_uuid not in observation.read}
     for file in files:
         key = location_key(file.path)
         if file.table_uuid not in uuids or key in staying or key in waiting:
@@ -153,12 +185,16 @@ def _departing_side_files(
     return departing
 
 
+def _named_by(tables: Iterable[ObservedTable]) -> set[str]:
+    return {location_key(file.path) for table in tables for file in side_files_of(table.state)}
+
+
 def _described_by_waiting_departures(services: Services) -> set[str]:
     """Metadata files that are the last to describe a snapshot whose files still wait.
 
     That is the file each expiration commit replaced: `recover` registers it (design section 5).
     """
-    waiting = {d.plan_id for d in services.files.departures(frozenset({DepartureState.FAILSAFE}))}
+    waiting = services.files.waiting_plans()
     return {
         location_key(plan.committed_base or plan.base_location)
         for plan in services.control.plans(states=[PlanState.APPLIED, PlanState.APPLYING])
@@ -175,19 +211,18 @@ def _assign(
     the engine deletes itself are nobody's to delete.
     """
     by_uuid = {found.table.state.uuid: found.table for found in reversed(wanted)}
-    managed = {t.state.uuid for t in observation.tables if t.managed}
+    managed = {t.state.uuid for t in observation.tables if t.managed} | observation.let_go.keys()
     hands_off = untouchable(observation)
-    owners_of: dict[str, tuple[str, ...]] = {}
     assigned: dict[TableName, list[PlannedFile]] = {}
     for file in departing:
-        folder = file.path.rpartition("/")[0]  # its files have one owner
-        if folder not in owners_of:
-            owners_of[folder] = observation.owners.owners(file.path)
-        owners = owners_of[folder]
+        owners = observation.owners.owners(file.path)
         owner = next((o for o in owners if o in managed), None)
         if owner is None or is_odd(file.path) or hands_off.intersection(owners):
             continue
-        table = by_uuid[owner if owner in file.table_uuids else file.table_uuids[0]]
+        takers = [uuid for uuid in (*file.table_uuids, owner, *owners) if uuid in by_uuid]
+        if not takers:
+            continue  # its owner is not planned today, or was let go
+        table = by_uuid[owner if owner in file.table_uuids and owner in takers else takers[0]]
         if file.kind == FileKind.METADATA and table.state.engine_deletes_metadata:
             continue
         planned = PlannedFile(file.path, FileKind(file.kind), file.bytes, owner)
@@ -197,7 +232,7 @@ def _assign(
 
 def untouchable(observation: Observation) -> set[str]:
     """Tables of whose files none may depart or be purged now, under whatever name they stand."""
-    found = {t.state.uuid for t in observation.tables if not t.managed or t.held}
+    found = {t.state.uuid for t in observation.tables if not t.managed} | observation.held
     return found | observation.blocked.keys() | observation.ledger_uuids
 
 

@@ -7,13 +7,13 @@ from meltline.app.departures import take_back
 from meltline.app.observe import Observation
 from meltline.app.plan_expiration import Planned, store_plans, untouchable
 from meltline.app.services import Services
-from meltline.app.wanted import settle_wanted_back, wanted_files
+from meltline.app.wanted import WantedFiles, settle_wanted_back, wanted_files
 from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.domain.locations import location_key
 from meltline.domain.names import selected
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
 from meltline.domain.table import TableState
-from meltline.ports import SnapshotKey
+from meltline.ports import KnownTable, SnapshotKey
 
 _NOT_BEGUN = (PlanState.PLANNED, PlanState.PASSED)
 
@@ -43,32 +43,58 @@ def plan_purge(
     else:
         wanted = settle_wanted_back(services)
     due = services.files.departures(frozenset({DepartureState.FAILSAFE}), due_by=now)
-    # What is referred to again was taken back as it was observed. Without a gate, look once more.
-    held = (
-        services.files.referenced_now([d.path for d in due], observation.dead) if dry_run else set()
-    )
-    held |= {d.path for d in due if location_key(d.path) in wanted.keys}
+    held = {d.path for d in due if location_key(d.path) in wanted.keys}
+    if dry_run:
+        # What is referred to again was taken back as it was observed. Without a gate, look again.
+        held |= services.files.referenced_now([d.path for d in due], observation.dead)
+    by_owner = _free_by_owner(services, observation, due, held)
+    owners = _owners(observation)
+    plans = []
+    for owner, departures in sorted(by_owner.items()):
+        table = owners.get(owner)
+        if table is None or owner in observation.blocked or not selected(table.name, tables):
+            continue
+        if only is not None and owner not in only:
+            continue
+        if waits_for := _waits_for(observation, wanted, owner):
+            services.progress(f"plan purge: {table.name}: files wait in failsafe: {waits_for}")
+            continue
+        plans.append(_plan(services, table, departures, run_id, as_of))
+    return plans if dry_run else store_plans(services, plans)
+
+
+def _free_by_owner(
+    services: Services,
+    observation: Observation,
+    due: Sequence[Departure],
+    held: Collection[str],
+) -> dict[str, list[Departure]]:
+    """Departures that nobody holds, is deleting already, or owns without being managed."""
     taken = services.control.claimed_paths().keys() | _open_purges(services)
-    by_owner: dict[str, list[Departure]] = {}
     hands_off = untouchable(observation)
+    by_owner: dict[str, list[Departure]] = {}
     for departure in due:
         if departure.path in held or departure.path in taken:
             continue
         if not hands_off.intersection(observation.owners.owners(departure.path)):
             by_owner.setdefault(departure.owner, []).append(departure)
-    states = {t.state.uuid: t for t in observation.tables}
-    kept = {t.state.uuid for t in observation.tables if t.held} | wanted.blind.keys()
-    plans = []
-    for owner, departures in sorted(by_owner.items()):
-        table = states.get(owner)
-        if owner in observation.blocked or table is None or not table.managed:
-            continue
-        if kept & observation.groups.members(owner):
-            continue  # under a hold: its files wait in failsafe as long as that lasts
-        if not selected(table.state.name, tables) or (only is not None and owner not in only):
-            continue
-        plans.append(_plan(services, table.state, departures, run_id, as_of))
-    return plans if dry_run else store_plans(services, plans)
+    return by_owner
+
+
+def _owners(observation: Observation) -> dict[str, TableState | KnownTable]:
+    """Whose files may be purged, by UUID: managed tables, and dropped ones that were let go."""
+    owners: dict[str, TableState | KnownTable] = dict(observation.let_go)
+    return owners | {t.state.uuid: t.state for t in observation.tables if t.managed}
+
+
+def _waits_for(observation: Observation, wanted: WantedFiles, owner: str) -> str:
+    """What keeps all departures of an owner's group in failsafe, as long as it lasts."""
+    members = observation.groups.members(owner)
+    under_hold = sorted(
+        str(observation.names.get(uuid, uuid)) for uuid in members & observation.held
+    )
+    blind = [wanted.blind[uuid] for uuid in sorted(members & wanted.blind.keys())]
+    return "; ".join([f"{name} is under a hold" for name in under_hold] + blind)
 
 
 def take_back_referenced(
@@ -122,7 +148,7 @@ def _open_purges(services: Services) -> set[str]:
 
 def _plan(
     services: Services,
-    state: TableState,
+    state: TableState | KnownTable,
     departures: Sequence[Departure],
     run_id: str,
     as_of: datetime,

@@ -144,7 +144,10 @@ def change_policy(
     if not dry_run and any(before[key] != changes[key] for key in changes):
         _write(ledgers, scene, before, changes)
         ledgers.control.save_policies({scene.memory: changes})
-        detail = "; ".join(f"{k}: {before[k]} -> {changes[k]}" for k in changes)
+        words = {
+            key: [value or "inherited" for value in (before[key], changes[key])] for key in changes
+        }
+        detail = "; ".join(f"{key}: {' -> '.join(both)}" for key, both in words.items())
         audit(ledgers, "policy", str(name), detail=detail)
     known = scene.known if TRANSIENT not in changes else Remembered(scene.known.values)
     warnings = effective_retention(account, levels, known).warnings

@@ -35,6 +35,7 @@ from meltline.domain.plan import Plan, PlanKind, PlanState
 from meltline.domain.policy import HOLD
 from meltline.domain.quantities import to_millis
 from meltline.domain.table import MAIN, Snapshot, TableState
+from meltline.ports import Catalog
 
 _GC = "gc.enabled"
 _GC_BEFORE = "meltline.gc-enabled-before"
@@ -98,6 +99,26 @@ def recover(
     source, new = parse_table_name(text), parse_table_name(target)
     if not reason.strip():
         raise _usage("a recovery needs a reason", "--reason", "why", "nothing", "say why")
+    catalog = _place_for(ledgers, new)
+    found = _describe(ledgers, source, snapshot_id)
+    uuid, snapshot = found.state.uuid, found.snapshot
+    kept = snapshot_kept(ledgers, uuid, snapshot, f"recover {source}")
+    with nullcontext() if dry_run else kept:
+        done = Recovered(source, uuid, snapshot, new, *_look_for_files(ledgers, found))
+        if not dry_run:
+            _register(ledgers, catalog, found, done)
+            _audit_recovery(ledgers, done, reason.strip())
+    return done
+
+
+def _place_for(ledgers: Ledgers, new: TableName) -> Catalog:
+    """The catalog of the new table, if that name is free there and has a namespace.
+
+    Raises:
+        NameConflict: It is taken.
+        NamespaceNotFound: There is none.
+        CatalogReadOnly: That catalog cannot be changed.
+    """
     name = ObjectName(new.catalog, new.namespace, new.name)
     catalog = require_changeable(ledgers, name)
     listing = catalog.listing()
@@ -110,26 +131,25 @@ def recover(
             found="none of that name",
             next="create it with an engine, or choose another name",
         )
-    found = _describe(ledgers, source, snapshot_id)
-    uuid, snapshot = found.state.uuid, found.snapshot
-    kept = snapshot_kept(ledgers, uuid, snapshot, f"recover {source}")
-    with nullcontext() if dry_run else kept:
-        there, missing = _look_for_files(ledgers, found)
-        done = Recovered(source, uuid, snapshot, new, there, missing)
-        if dry_run:
-            return done
-        at = _write(ledgers, found, done)
-        try:
-            catalog.register(new, at)
-        except MeltlineError:
-            ledgers.store.delete([at])
-            raise
-    detail = f"snapshot {snapshot.snapshot_id} as {new}: {there} files found"
-    gone = "\n".join(missing[:100])
-    detail += f", {len(missing)} missing:\n{gone}" if missing else ", none missing"
-    audit(ledgers, "recover", str(source), reason.strip(), detail)
-    audit(ledgers, "recover", str(new), reason.strip(), f"from {source}@{snapshot.snapshot_id}")
-    return done
+    return catalog
+
+
+def _register(ledgers: Ledgers, catalog: Catalog, found: _Description, done: Recovered) -> None:
+    at = _write(ledgers, found, done)
+    try:
+        catalog.register(done.table, at)
+    except MeltlineError:
+        ledgers.store.delete([at])
+        raise
+
+
+def _audit_recovery(ledgers: Ledgers, done: Recovered, reason: str) -> None:
+    snapshot_id = done.snapshot.snapshot_id
+    gone = "\n".join(done.missing[:100])
+    missing = f"{len(done.missing)} missing:\n{gone}" if done.missing else "none missing"
+    detail = f"snapshot {snapshot_id} as {done.table}: {done.found} files found, {missing}"
+    audit(ledgers, "recover", str(done.source), reason, detail)
+    audit(ledgers, "recover", str(done.table), reason, f"from {done.source}@{snapshot_id}")
 
 
 def _usage(message: str, object: str, expected: str, found: str, next: str) -> UsageInvalid:
@@ -163,7 +183,7 @@ def _describe(ledgers: Ledgers, name: TableName, snapshot_id: int | None) -> _De
         f"nothing describes {_subject(name, snapshot_id)} any more",
         object=_subject(name, snapshot_id),
         expected="a snapshot that Meltline has expired and that waits in failsafe",
-        found="no such table is known" if not uuids else "no metadata file that has it",
+        found="no metadata file that has it" if plans else "no expiration by Meltline",
         next="`meltline storage` and `meltline explain` show what is there",
     )
 

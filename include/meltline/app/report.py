@@ -12,6 +12,7 @@ from datetime import datetime
 from meltline.app.metadata import load_states
 from meltline.app.services import Ledgers
 from meltline.app.tables import is_ledger
+from meltline.domain.drops import is_dropped_name, read_drop
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.files import DepartureState, FileKind
 from meltline.domain.locations import OwnerIndex, location_key
@@ -124,6 +125,7 @@ class _Stages:
         self._past = as_of
         self._contents = contents
         self._states = list(states)
+        self._live = [state for state in self._states if not _is_dropped(state, self._at)]
         self._names = names
         self._owners = OwnerIndex(ledgers.control.ownerships())
         self._files: dict[str, FileStanding] = {}
@@ -137,6 +139,7 @@ class _Stages:
     def standing(self) -> Standing:
         heads = self._heads()
         present = self._present()
+        kept, left = self._in_metadata(), self._departed()
         for snapshot in self._contents.snapshots:
             if snapshot.key not in present:
                 continue
@@ -149,16 +152,19 @@ class _Stages:
                     (snapshot.manifest_list, FileKind.MANIFEST_LIST, snapshot.manifest_list_bytes)
                 )
             for path, kind, size in files:
-                self._refer(path, kind, size, uuid, stage, snapshot.key)
+                # What no table's metadata holds any more keeps nothing that has departed since.
+                departed = left.get(location_key(path))
+                if snapshot.key in kept or departed is None or departed < snapshot.committed_at:
+                    self._refer(path, kind, size, uuid, stage, snapshot.key)
         self._side_files()
         self._departures()
         return Standing(self._at, self._files, self._foreign, self._names)
 
     def _heads(self) -> set[SnapshotKey]:
         if self._past is None:
-            return {SnapshotKey(s.uuid, head) for s in self._states for head in s.heads.values()}
+            return {SnapshotKey(s.uuid, head) for s in self._live for head in s.heads.values()}
         heads: set[SnapshotKey] = set()
-        for state in self._states:
+        for state in self._live:
             then = [entry for entry in state.snapshot_log if entry.at <= self._past]
             heads.update(self._side_heads(state))
             if then:
@@ -183,18 +189,28 @@ class _Stages:
     def _present(self) -> set[SnapshotKey]:
         """Snapshots that keep their files: in today's metadata, or not departed at that time."""
         if self._past is None:
-            now = {SnapshotKey(s.uuid, sid) for s in self._states for sid in s.snapshots}
             left = self._departed_lists(self._at)
             # What others have expired stays where it was until its files depart.
             recorded = {
                 s.key for s in self._contents.snapshots if location_key(s.manifest_list) not in left
             }
-            return now | recorded
+            return self._in_metadata() | recorded
         gone = self._departed_lists(self._past)
         return {
             s.key
             for s in self._contents.snapshots
             if s.committed_at <= self._past and location_key(s.manifest_list) not in gone
+        }
+
+    def _in_metadata(self) -> set[SnapshotKey]:
+        return {SnapshotKey(s.uuid, sid) for s in self._states for sid in s.snapshots}
+
+    def _departed(self) -> dict[str, datetime]:
+        """What had departed by that time and was not taken back, and when."""
+        return {
+            location_key(d.path): d.departed_at
+            for d in self._contents.departures
+            if d.state is not DepartureState.CANCELLED and d.departed_at <= self._at
         }
 
     def _departed_lists(self, by: datetime) -> set[str]:
@@ -224,7 +240,7 @@ class _Stages:
             file.snapshots.add(key)
 
     def _side_files(self) -> None:
-        heads = {SnapshotKey(s.uuid, head) for s in self._states for head in s.heads.values()}
+        heads = {SnapshotKey(s.uuid, head) for s in self._live for head in s.heads.values()}
         since = {
             location_key(path): moment
             for state in self._states
@@ -234,11 +250,7 @@ class _Stages:
             )
         }
         current = self._current_metadata(since)
-        departed = {
-            location_key(d.path)
-            for d in self._contents.departures
-            if d.state is not DepartureState.CANCELLED and d.departed_at <= self._at
-        }
+        departed = self._departed()
         for file in self._contents.side_files:
             at = location_key(file.path)
             if at in departed:
@@ -255,7 +267,7 @@ class _Stages:
     def _current_metadata(self, since: Mapping[str, datetime]) -> set[str]:
         """Each table's metadata file of that moment: the last one of its log by then."""
         current: set[str] = set()
-        for state in self._states:
+        for state in self._live:
             log = [location_key(path) for path in (*state.metadata_log, state.metadata_location)]
             then = [at for at in log if not self._past or since.get(at, self._past) <= self._past]
             current.update(then[-1:])
@@ -277,6 +289,12 @@ class _Stages:
                 departure.owner,
                 Stage.DELETED if gone else Stage.FAILSAFE,
             )
+
+
+def _is_dropped(state: TableState, at: datetime) -> bool:
+    """Whether a table was a dropped one at that time: nothing of it is active then."""
+    drop = read_drop(state.name.catalog, state.properties)
+    return is_dropped_name(state.name.namespace) and (drop is None or drop.at <= at)
 
 
 def record_storage(ledgers: Ledgers) -> list[StorageRow]:

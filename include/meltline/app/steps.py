@@ -9,6 +9,7 @@ from meltline.app.lifecycle import (
     RunRequest,
     expire_step,
     gate_step,
+    let_go_step,
     observe_step,
     plan_purge_step,
     purge_step,
@@ -103,6 +104,7 @@ def _purge(services: Services, request: StepRequest, summary: Summary) -> None:
     if request.approve:
         approve(services, plans, request.approve)
     purge_step(services, plans, summary)
+    let_go_step(services, request.run)
 
 
 def _report(services: Services, _: StepRequest, __: Summary) -> None:

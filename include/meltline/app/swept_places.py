@@ -11,6 +11,7 @@ from meltline.app.observe import Observation, registrations
 from meltline.app.plan_expiration import owner_retentions
 from meltline.app.services import Ledgers, Services
 from meltline.app.tables import is_ledger
+from meltline.domain.drops import LET_GO
 from meltline.domain.locations import claim_prefix
 from meltline.domain.names import TableName, selected
 from meltline.domain.orphans import SweptPlaces
@@ -30,7 +31,7 @@ def places_to_sweep(
     wanted: dict[str, TableName] = {
         table.uuid: table.name
         for table in ledgers.control.tables()
-        if table.status != "gone"
+        if table.status not in ("gone", LET_GO)
         and table.name.catalog == ledgers.config.hot
         and not is_ledger(ledgers, table.name)
         and selected(table.name, tables)
@@ -128,7 +129,7 @@ class Claims:
             return ""
         known = self._known.get(uuid, [])
         name = known[0].name if known else uuid
-        if not known or any(table.status != "gone" for table in known):
+        if not known or any(table.status not in ("gone", LET_GO) for table in known):
             return f"{name} lies there too and was not read today"
         if any(table.incomplete for table in known):
             return f"{name}, which is gone, lies there too and was never read completely"

@@ -6,11 +6,12 @@ from datetime import datetime
 
 from meltline.app.metadata import load_states
 from meltline.app.services import Ledgers
+from meltline.domain.drops import Drop, is_dropped_name, levels_of, read_drop
 from meltline.domain.errors import TableNotFound
 from meltline.domain.holds import is_held
 from meltline.domain.keep import KeepRequest, KeepSet, keep_set
 from meltline.domain.names import TableName
-from meltline.domain.objects import DROPPED_NAMESPACE, ObjectName
+from meltline.domain.objects import ObjectName
 from meltline.domain.policy import (
     ACCOUNT,
     TRANSIENT,
@@ -33,13 +34,14 @@ class ObservedTable:
     """A readable, complete table and the properties around it, nearest first.
 
     `held` says whether a hold on it, or on a namespace of it, is in force by the wall clock: one
-    that has ended ends by itself at the next look.
+    that has ended ends by itself at the next look. `drop` says, of a dropped one, since when.
     """
 
     state: TableState
     levels: tuple[tuple[str, Mapping[str, str]], ...]
     managed: bool
     held: bool
+    drop: Drop | None = None
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,20 @@ def observed_table(ledgers: Ledgers, state: TableState, listing: CatalogListing)
     """Puts a table together with the properties of its namespaces and the account."""
     namespace = state.name.namespace
     around = levels_around(ledgers, ObjectName(state.name.catalog, namespace), listing)
-    levels = [(str(state.name), state.properties), *around]
+    before = levels_of(state.name, state.properties, listing.namespaces)
+    levels = [(str(state.name), state.properties), *before, *around]
+    dropped = is_dropped_name(namespace)
+    drop = read_drop(state.name.catalog, state.properties) if dropped else None
     managed = (
         state.name.catalog == ledgers.config.hot
         and not ledgers.catalogs[state.name.catalog].observe_only
         and ledgers.config.catalogs[state.name.catalog].type not in READ_ONLY_TYPES
-        and namespace[0] != DROPPED_NAMESPACE
+        and (drop is not None or not dropped)
         and is_enabled(levels)
     )
     now = ledgers.clock.now()
     held = any(is_held(properties, now) for _, properties in levels)
-    return ObservedTable(state, tuple(levels), managed, held)
+    return ObservedTable(state, tuple(levels), managed, held, drop)
 
 
 def levels_around(ledgers: Ledgers, name: ObjectName, listing: CatalogListing) -> Levels:
@@ -95,7 +100,9 @@ def remembered(policies: Mapping[str, Mapping[str, str]], levels: Levels, uuid: 
 def retention_of(
     ledgers: Ledgers, table: ObservedTable, policies: Mapping[str, Mapping[str, str]]
 ) -> Retention:
-    """A table's policy, with what the ledger's `policies` remember."""
+    """A table's policy, with what the ledger's `policies` remember; of a dropped one, frozen."""
+    if table.drop is not None:
+        return table.drop.retention(ledgers.config.account.reader_grace)
     known = remembered(policies, table.levels, table.state.uuid)
     return effective_retention(ledgers.config.account, table.levels, known)
 
@@ -147,6 +154,8 @@ def keep_requests(
     leased: dict[str, set[int]] = {}
     for lease in ledgers.control.leases(ledgers.clock.now()):
         leased.setdefault(lease.table_uuid, set()).add(lease.snapshot_id)
+    # A dropped table is let go as a whole, so not while somebody reads it or wants it back.
+    busy = leased.keys() | {wanted.table_uuid for wanted in ledgers.control.wanted_back()}
     for table in tables:
         uuid = table.state.uuid
         retention = retention_of(ledgers, table, policies)
@@ -158,5 +167,7 @@ def keep_requests(
             leased=frozenset(leased.get(uuid, ())),
             held=table.held,
             managed=table.managed,
+            dropped=table.drop is not None,
+            let_go=table.drop is not None and table.drop.is_over(as_of) and uuid not in busy,
         )
         yield request, retention, table

@@ -14,7 +14,7 @@ from meltline.app.dropped import (
     newest,
     require_container,
 )
-from meltline.app.edits import audit
+from meltline.app.edits import audit, follow
 from meltline.app.metadata import at_once
 from meltline.app.objects import catalog_of, require_changeable
 from meltline.app.services import Ledgers
@@ -99,6 +99,7 @@ def undrop(
             create={stone.drop.object.namespace: stone.properties for stone in stones},
             remove=[stone.stands for stone in stones],
         )
+        follow(ledgers, [table.state for table in back])
     _audit_undrop(ledgers, done)
     return done
 
@@ -107,9 +108,10 @@ def _audit_undrop(ledgers: Ledgers, done: Undropped) -> None:
     detail = f"batch {done.drop.batch}: {len(done.tables)} tables"
     audit(ledgers, "undrop", str(done.object), detail=detail)
     for table in done.tables:
-        if table.missing:
-            missing = "\n".join(table.missing[:100])
-            audit(ledgers, "undrop", str(table.table), detail=f"already deleted:\n{missing}")
+        words = [] if done.object.table else [f"batch {done.drop.batch}: with {done.object}"]
+        words += ["already deleted:", *table.missing[:100]] if table.missing else []
+        if words:
+            audit(ledgers, "undrop", str(table.table), detail="\n".join(words))
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import typer
 from meltline.app.expire import apply_expirations
 from meltline.app.gate import GATEABLE, run_gate
 from meltline.app.init import init as initialise
+from meltline.app.letting_go import tend_dropped
 from meltline.app.lifecycle import RunRequest, plan_purge_step, run_chain
 from meltline.app.observe import observe as look_at_everything
 from meltline.app.observe import rebuild as rebuild_index
@@ -78,6 +79,8 @@ def observe(
     if rebuild:
         rebuild_index(services)
     observation = look_at_everything(services)
+    if tend_dropped(services, observation, asked.as_of, asked.tables):
+        observation = look_at_everything(services)
     summary = Summary(asked.run_id, asked.as_of)
     summary.observed(observation, asked.tables)
     lines: list[list[Any]] = [

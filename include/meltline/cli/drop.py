@@ -1,6 +1,7 @@
 """Commands about what comes and goes: drop, undrop, rename, history, recover."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from meltline.app.recover import recover as bring_back
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, ready
 from meltline.cli.output import answer, print_json, print_rows
 from meltline.domain.history import HistoryRow
+from meltline.domain.objects import ObjectName
 from meltline.domain.quantities import format_instant, format_size
 
 Name = Annotated[
@@ -51,9 +53,7 @@ def drop(
         "dry_run": dry_run,
     }
     verb = "would be" if dry_run else "is"
-    lines = [f"{fact.object} {verb} dropped, with {len(done.tables)} tables."]
-    if fact.object.table:
-        lines = [f"{fact.object} {verb} dropped."]
+    lines = [f"{fact.object} {verb} dropped{_with(fact.object, done.tables)}."]
     if not fact.is_restorable(fact.at):
         lines.append("Its retention is 0 days: it cannot be brought back.")
     else:
@@ -61,6 +61,12 @@ def drop(
         lines.append(f"`meltline undrop {fact.object}` brings it back, until {end}.")
     answer(document, lines, as_json=as_json)
     return 0
+
+
+def _with(name: ObjectName, tables: Sequence[object]) -> str:
+    if name.table:
+        return ""
+    return f", with {len(tables)} table{'s' if len(tables) != 1 else ''}"
 
 
 def undrop(
@@ -82,7 +88,7 @@ def undrop(
         "dry_run": dry_run,
     }
     verb = "would be" if dry_run else "is"
-    lines = [f"{done.object} {verb} back, with {len(done.tables)} tables."]
+    lines = [f"{done.object} {verb} back{_with(done.object, done.tables)}."]
     for table in done.tables:
         at = f"snapshot {table.snapshot_id}" if table.snapshot_id is not None else "no snapshot"
         when = f" of {format_instant(table.committed_at)}" if table.committed_at else ""

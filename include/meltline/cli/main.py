@@ -7,7 +7,19 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import TyperException
 
-from meltline.cli import chain, control, drop, hold, look, policy, refs, sweep
+from meltline.cli import (
+    chain,
+    control,
+    drop,
+    hold,
+    lease,
+    look,
+    policy,
+    query,
+    refs,
+    sql,
+    sweep,
+)
 from meltline.cli.output import print_error
 from meltline.domain.errors import MeltlineError, UsageInvalid
 
@@ -19,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (control, chain, look, policy, refs, hold, drop, sweep):
+for group in (control, chain, look, policy, refs, hold, drop, sweep, query, lease, sql):
     group.register(app)
 
 

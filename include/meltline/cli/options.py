@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +10,11 @@ from typing import Annotated
 import typer
 
 from meltline.app.lifecycle import RunRequest
+from meltline.app.permission import require_prepared
 from meltline.app.services import Ledgers
 from meltline.config import load_config
 from meltline.domain.clock import resolve_as_of
-from meltline.domain.errors import SetupMissing, UsageInvalid
+from meltline.domain.errors import UsageInvalid
 from meltline.domain.objects import ObjectKind
 from meltline.domain.quantities import parse_instant
 from meltline.wiring import Wiring
@@ -48,19 +50,22 @@ def ready(config: Path | None) -> Ledgers:
     Raises:
         SetupMissing: `meltline init` has not been run.
     """
-    ledgers = wire(config).ledgers()
-    if not ledgers.control.is_prepared():
-        raise SetupMissing(
-            "the ledgers are not prepared",
-            object=str(ledgers.config.path),
-            expected="a control ledger that `meltline init` has prepared",
-            found="none, or one of another version",
-            next="run `meltline init`",
-        )
-    return ledgers
+    return ready_wiring(config)[1]
 
 
-def instant(text: str | None, option: str = "--as-of") -> datetime | None:
+def ready_wiring(config: Path | None) -> tuple[Wiring, Ledgers]:
+    """The same, with the wiring for what starts a JVM later on. Raises as `ready` does."""
+    wiring = wire(config)
+    ledgers = wiring.ledgers()
+    require_prepared(ledgers)
+    return wiring, ledgers
+
+
+def instant(
+    text: str | None,
+    option: str = "--as-of",
+    parse: Callable[[str], datetime] = parse_instant,
+) -> datetime | None:
     """An option's instant.
 
     Raises:
@@ -69,7 +74,7 @@ def instant(text: str | None, option: str = "--as-of") -> datetime | None:
     if text is None:
         return None
     try:
-        return parse_instant(text)
+        return parse(text)
     except ValueError as odd:
         raise UsageInvalid(
             f"{option} is not an instant",

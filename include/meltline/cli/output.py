@@ -58,7 +58,9 @@ def console() -> Console:
 
 def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table for people; numbers to the right."""
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    if title:  # as a line of its own: the table's would be cut to the table's width
+        console().print(title, markup=False)
+    table = Table(box=None, pad_edge=False)
     for position, column in enumerate(columns):
         numeric = bool(rows) and all(_is_number(row[position]) for row in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")

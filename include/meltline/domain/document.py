@@ -162,12 +162,7 @@ class MetadataDocument:
         surplus = 0 if owned else max(0, len(log) - self._versions_kept())
         document["metadata-log"] = log[surplus:]
         document["last-updated-ms"] = to_millis(self.at)
-        suffix = self._suffix()
-        content = json.dumps(document).encode()
-        return NextMetadata(
-            location=f"{self._folder()}/{_next_number(base):05d}-{unique}{suffix}",
-            content=gzip.compress(content, mtime=0) if suffix == _SUFFIXES["gzip"] else content,
-        )
+        return _file(self.state.name, document, self._folder(), _next_number(base), unique)
 
     def _versions_kept(self) -> int:
         raw = self.properties.get(PREVIOUS_VERSIONS, "")
@@ -177,17 +172,43 @@ class MetadataDocument:
         own = self.properties.get(METADATA_PATH, "").rstrip("/")
         return own or f"{self._document['location'].rstrip('/')}/metadata"
 
-    def _suffix(self) -> str:
-        codec = self.properties.get(COMPRESSION, "none").strip().lower()
-        if codec in _SUFFIXES:
-            return _SUFFIXES[codec]
-        raise MetadataUnreadable(
-            f"{self.state.name} asks for metadata files that no Iceberg can write",
-            object=str(self.state.name),
-            expected=f"{COMPRESSION} = none or gzip",
-            found=codec,
-            next=f"set {COMPRESSION} right where you can, then run the command again",
-        )
+
+def first_file(name: TableName, document: dict[str, Any], unique: str) -> NextMetadata:
+    """The first metadata file of a new table, below the location that the document names.
+
+    Args:
+        name: What the table will be called.
+        document: What it says.
+        unique: A fresh UUID for the file's name.
+
+    Raises:
+        MetadataUnreadable: It asks for a compression that Iceberg does not know.
+    """
+    return _file(name, document, f"{document['location']}/metadata", 0, unique)
+
+
+def _file(
+    name: TableName, document: dict[str, Any], folder: str, number: int, unique: str
+) -> NextMetadata:
+    suffix = _suffix(name, document.get("properties") or {})
+    content = json.dumps(document).encode()
+    return NextMetadata(
+        location=f"{folder}/{number:05d}-{unique}{suffix}",
+        content=gzip.compress(content, mtime=0) if suffix == _SUFFIXES["gzip"] else content,
+    )
+
+
+def _suffix(name: TableName, properties: Mapping[str, str]) -> str:
+    codec = properties.get(COMPRESSION, "none").strip().lower()
+    if codec in _SUFFIXES:
+        return _SUFFIXES[codec]
+    raise MetadataUnreadable(
+        f"{name} asks for metadata files that no Iceberg can write",
+        object=str(name),
+        expected=f"{COMPRESSION} = none or gzip",
+        found=codec,
+        next=f"set {COMPRESSION} right where you can, then run the command again",
+    )
 
 
 def parse_json(name: TableName, location: str, content: bytes) -> object:
@@ -213,6 +234,12 @@ def unreadable(
         found=found,
         next="restore the file, register an older one, or drop the table",
     )
+
+
+def is_first_file(location: str) -> bool:
+    """Whether a metadata file's name says that none came before it."""
+    version = location.rpartition("/")[2].partition("-")[0]
+    return version.isdecimal() and int(version) == 0
 
 
 def _next_number(base: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from meltline.domain.names import quote_part, split_name
+from meltline.domain.names import TableName, quote_part, split_name
 from meltline.domain.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
 from meltline.domain.policy import INFINITE, LONGEST_DAYS, Retention, parse_days
 from meltline.domain.quantities import format_instant, parse_instant
@@ -138,8 +138,7 @@ def without_drop(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def levels_of(
-    namespace: tuple[str, ...],
-    catalog: str,
+    name: TableName,
     properties: Mapping[str, str],
     namespaces: Mapping[tuple[str, ...], Mapping[str, str]],
 ) -> list[tuple[str, Mapping[str, str]]]:
@@ -149,12 +148,15 @@ def levels_of(
     been dropped (and stands among the dropped ones), with it or after it.
 
     Args:
-        namespace: Where the table stands; empty list unless that is among the dropped ones.
-        catalog: Its catalog.
+        name: Where the table stands.
         properties: Its own.
         namespaces: All of its catalog, with their properties.
+
+    Returns:
+        Them and what they say; none for a table that is not dropped.
     """
-    drop = read_drop(catalog, properties) if is_dropped_name(namespace) else None
+    catalog = name.catalog
+    drop = read_drop(catalog, properties) if is_dropped_name(name.namespace) else None
     if drop is None:
         return []
     old = drop.object.namespace

@@ -120,6 +120,38 @@ class OutsideRetention(UsageInvalid):
     """A point in time at which the table cannot be read: before its history, or to come."""
 
 
+class StatementNotFound(UsageInvalid):
+    """Nobody knows of a statement with that id (TT-31)."""
+
+
+class StatementNotCompleted(UsageInvalid):
+    """The statement is still running, or has failed (TT-31)."""
+
+
+class SqlUnreadable(UsageInvalid):
+    """A statement of ours that is not right; says where, and what was expected."""
+
+
+class StatementUnsupported(UsageInvalid):
+    """A statement that is understood and that this release cannot carry out."""
+
+
+class StatementRefused(UsageInvalid):
+    """Spark refused a statement, or could not carry it out."""
+
+
+class SchemaIncompatible(UsageInvalid):
+    """A column has become something that its old values cannot be read as."""
+
+
+class LeaseNotFound(UsageInvalid):
+    """No lease has that id, or it has ended."""
+
+
+class LeaseLost(MeltlineError):
+    """A reader's lease ended while it was reading."""
+
+
 class RefNotFound(UsageInvalid):
     """The table has no such branch or tag."""
 

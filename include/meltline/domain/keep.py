@@ -5,7 +5,7 @@ was current at the window's start may be years old (AR-4, AR-5, C-1). Age equal 
 kept (C-2). Unknown times count as later, never as earlier (design section 5).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -27,6 +27,7 @@ class KeepReason(StrEnum):
     LEASE = "lease"
     HANDOFF_PENDING = "handoff pending"
     NOT_MANAGED = "not managed"
+    DROPPED = "dropped"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class Sighting:
     unreferenced_since: datetime | None = None
     was_on_branch: bool = False
 
+    def joined(self, other: "Sighting") -> "Sighting":
+        """What both tell of one snapshot: it is unreferenced since the later of the two."""
+        mine, theirs = self.unreferenced_since, other.unreferenced_since
+        since = None if mine is None or theirs is None else max(mine, theirs)
+        return Sighting(since, self.was_on_branch or other.was_on_branch)
+
 
 @dataclass(frozen=True)
 class KeepRequest:
@@ -56,6 +63,9 @@ class KeepRequest:
         held: Whether a hold lies on the table or a namespace of it.
         managed: False for tables that are only read: everything of theirs is kept.
         handoff_pending: Snapshots waiting for their cold copy.
+        dropped: Whether it is a dropped table: all of it is kept until it is let go.
+        let_go: Whether it is one whose time is up: branches, main too, and the window keep nothing
+            any more; tags, shares and holds on snapshots still do.
     """
 
     state: TableState
@@ -66,6 +76,8 @@ class KeepRequest:
     held: bool = False
     managed: bool = True
     handoff_pending: frozenset[int] = frozenset()
+    dropped: bool = False
+    let_go: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,9 +113,8 @@ def keep_set(request: KeepRequest) -> KeepSet:
     for snapshot_id in _kept_by_branches(request, refs):
         keep(snapshot_id, KeepReason.BRANCH)
     ends = superseded_at(request, refs)
-    for snapshot_id, end in ends.items():
-        if request.window is None or end is None or end >= request.as_of - request.window:
-            keep(snapshot_id, KeepReason.WINDOW)
+    for snapshot_id in () if request.let_go else _in_window(request, ends):
+        keep(snapshot_id, KeepReason.WINDOW)
     for snapshot_id in request.leased:
         keep(snapshot_id, KeepReason.LEASE)
     for snapshot_id in request.handoff_pending:
@@ -113,12 +124,20 @@ def keep_set(request: KeepRequest) -> KeepSet:
             keep(snapshot_id, KeepReason.HOLD)
         if not request.managed:
             keep(snapshot_id, KeepReason.NOT_MANAGED)
+        if request.dropped and not request.let_go:
+            keep(snapshot_id, KeepReason.DROPPED)
     return KeepSet(
         reasons={sid: tuple(sorted(found)) for sid, found in sorted(reasons.items())},
         superseded_at=ends,
         expired=tuple(sorted(state.snapshots.keys() - reasons.keys())),
         expired_refs=tuple(sorted(expired_refs)),
     )
+
+
+def _in_window(request: KeepRequest, ends: Mapping[int, datetime | None]) -> Iterator[int]:
+    for snapshot_id, end in ends.items():
+        if request.window is None or end is None or end >= request.as_of - request.window:
+            yield snapshot_id
 
 
 def _ref_reason(ref: Ref) -> KeepReason:
@@ -132,13 +151,19 @@ def _ref_reason(ref: Ref) -> KeepReason:
 
 
 def _expired_refs(request: KeepRequest) -> set[str]:
-    """Refs past their age, as plain Iceberg counts it: from the snapshot's commit time (F-3)."""
-    if not request.managed or request.held:
+    """Refs past their age, as plain Iceberg counts it: from the snapshot's commit time (F-3).
+
+    A dropped table keeps all of them until it is let go; then its branches go, whatever their age.
+    """
+    if not request.managed or request.held or (request.dropped and not request.let_go):
         return set()
     state = request.state
     default = _number(state, "history.expire.max-ref-age-ms")
     expired = set()
     for ref in state.refs.values():
+        if request.let_go and ref.is_branch:
+            expired.add(ref.name)
+            continue
         limit = default if ref.max_ref_age_ms is None else ref.max_ref_age_ms
         if ref.name == MAIN or limit is None:
             continue

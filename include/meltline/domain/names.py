@@ -10,7 +10,12 @@ _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 def quote_part(part: str) -> str:
     """Puts a part in backticks where Spark SQL needs them."""
-    return part if _PLAIN.fullmatch(part) else "`" + part.replace("`", "``") + "`"
+    return part if _PLAIN.fullmatch(part) else quoted(part)
+
+
+def quoted(part: str) -> str:
+    """A part in backticks, whatever is in it."""
+    return "`" + part.replace("`", "``") + "`"
 
 
 def split_name(text: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from email.utils import parsedate_to_datetime
 
 _DURATION = re.compile(r"^(\d+)(ms|s|m|h|d)$")
 _UNITS = {
@@ -12,6 +13,7 @@ _UNITS = {
     "h": timedelta(hours=1),
     "d": timedelta(hours=24),  # C-30: a day is 24 hours, never a calendar day
 }
+_MAIL_DATE = re.compile(r"^(?:[A-Za-z]{3},\s*)?\d{1,2} [A-Za-z]{3} \d{4} ")
 _SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB|PiB)?$")
 _SIZES = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
 
@@ -72,6 +74,25 @@ def parse_instant(text: str) -> datetime:
         if not re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()):
             raise ValueError(f"{text!r} has no offset: add Z or, say, +01:00")
         moment = moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC)
+
+
+def parse_moment(text: str) -> datetime:
+    """Reads an instant as `parse_instant` does, or as mails write it, whatever the weekday (TT-55).
+
+    `Wed, 26 Jun 2024 09:20:00 -0700` is 16:20 UTC.
+
+    Raises:
+        ValueError: It is neither, or a time without offset.
+    """
+    try:
+        return parse_instant(text)
+    except ValueError:
+        if not _MAIL_DATE.match(text.strip()):
+            raise
+    moment = parsedate_to_datetime(text.strip())
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset: add, say, -0700")
     return moment.astimezone(UTC)
 
 

@@ -53,22 +53,23 @@ def current_at(state: TableState, at: datetime, now: datetime) -> int:
         raise _outside(state, at, found, window)
     position = max(n for n, entry in enumerate(log) if entry.at <= at)
     snapshot_id = log[position].snapshot_id
-    if snapshot_id not in state.snapshots or _is_gap(state, position):
+    if snapshot_id not in state.snapshots or is_gap(state, position):
         raise _outside(state, at, "a gap in the table's history", window)
     return snapshot_id
 
 
-def _is_gap(state: TableState, position: int) -> bool:
-    """Whether something that is gone may have been current after an entry of the log.
+def is_gap(state: TableState, position: int) -> bool:
+    """Whether something else may have been current after an entry of the log, before the next.
 
-    A tool that removes snapshots from the middle of the log leaves a successor whose parent is
-    neither the entry before it nor anything that is still there.
+    A tool that removes snapshots from the middle of the log leaves the same snapshot twice in a
+    row, or a successor whose parent is neither the entry before it nor anything that is still
+    there. A log that does not end at main's head says nothing of the time since.
     """
     log = state.snapshot_log
     if position + 1 == len(log):
-        return False
+        return MAIN not in state.refs or state.refs[MAIN].snapshot_id != log[-1].snapshot_id
     following = state.snapshots.get(log[position + 1].snapshot_id)
-    if following is None:
+    if following is None or following.snapshot_id == log[position].snapshot_id:
         return True
     parent = following.parent_id
     return parent is not None and parent not in state.snapshots

@@ -6,6 +6,7 @@ from meltline.ports.catalogs import (
     CatalogListing,
     CommitOutcome,
     Committer,
+    NewTable,
     TableEdit,
     TableMove,
 )
@@ -18,6 +19,8 @@ from meltline.ports.control_ledger import (
     Lock,
     RememberedMetadata,
     RunRecord,
+    StatementRecord,
+    StatementState,
     StopSwitch,
     WantedBack,
 )
@@ -33,7 +36,18 @@ from meltline.ports.file_ledger import (
     SnapshotKey,
 )
 from meltline.ports.gates import GateEngine
-from meltline.ports.readers import ManifestReader, ProofReader, ProofResult, ProofSnapshot
+from meltline.ports.readers import (
+    ManifestReader,
+    PastView,
+    ProofReader,
+    ProofResult,
+    ProofSnapshot,
+    ReadColumn,
+    ReadRows,
+    SessionEngine,
+    SnapshotReader,
+    SqlEngine,
+)
 from meltline.ports.stores import DeleteOutcome, Deleter, ObjectStore, StoredObject
 from meltline.ports.sweep import Inventory, Listing, Sweeper
 
@@ -63,13 +77,22 @@ __all__ = [
     "Lock",
     "ManifestReader",
     "Neighbourhood",
+    "NewTable",
     "ObjectStore",
+    "PastView",
     "ProofReader",
     "ProofResult",
     "ProofSnapshot",
+    "ReadColumn",
+    "ReadRows",
     "RememberedMetadata",
     "RunRecord",
+    "SessionEngine",
     "SnapshotKey",
+    "SnapshotReader",
+    "SqlEngine",
+    "StatementRecord",
+    "StatementState",
     "StopSwitch",
     "StoredObject",
     "Sweeper",

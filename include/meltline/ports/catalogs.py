@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
-from meltline.domain.document import MetadataDocument
+from meltline.domain.document import MetadataDocument, NextMetadata
 from meltline.domain.names import TableName
 
 
@@ -41,6 +42,19 @@ class TableMove:
     source: TableName
     target: TableName
     edit: TableEdit
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A table that is to be registered under a name for the first time.
+
+    Attributes:
+        name: A free name.
+        first: Makes its first metadata file, dated by the clock of the catalog's commits.
+    """
+
+    name: TableName
+    first: Callable[[datetime], NextMetadata]
 
 
 class Catalog(Protocol):
@@ -148,6 +162,31 @@ class Catalog(Protocol):
             MetadataUnreadable: An edit was asked for and the file cannot be read.
             CatalogReadOnly: The catalog is only observed, or cannot hold such a name.
             NameConflict: The name is taken.
+        """
+        ...
+
+    def create(
+        self,
+        tables: Sequence[NewTable],
+        namespaces: Mapping[tuple[str, ...], Mapping[str, str]] | None = None,
+    ) -> Mapping[TableName, str]:
+        """Writes new tables' first metadata files and registers them: all of it or nothing.
+
+        Only a SQL catalog does it in one step. With others the tables come one by one, and are
+        taken out again where a later one fails.
+
+        Args:
+            tables: The tables. Their namespaces are made where they are missing.
+            namespaces: Further namespaces to make, with their properties; none may be there yet.
+
+        Returns:
+            Where each table's metadata lies.
+
+        Raises:
+            CatalogReadOnly: The catalog is only observed, or cannot hold such a name.
+            MetadataUnreadable: A table asks for metadata files that Iceberg does not know.
+            NameConflict: A name, or a namespace to make, is taken; nothing was changed.
+            CommitConflict: Nobody knows whether it was done.
         """
         ...
 

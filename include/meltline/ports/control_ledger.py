@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Protocol
 
 from meltline.domain.gate import GateResult
@@ -19,7 +20,8 @@ class KnownTable:
     """What the control ledger remembers of a table.
 
     Attributes:
-        status: `live`, `unreadable` (error says why), or `gone` from every catalog.
+        status: `live`, `unreadable` (error says why), `gone` from every catalog, or `let go`: its
+            retention as a dropped table has ended, and its registration was taken away.
         incomplete: Whether some of its references have never been read.
     """
 
@@ -55,12 +57,47 @@ class Approval:
 
 @dataclass(frozen=True)
 class Lease:
-    """A reader's claim on a snapshot."""
+    """A reader's claim on a snapshot: it is kept until the lease ends.
+
+    Attributes:
+        table: By which name it was asked for.
+        who: Who reads.
+        ttl_ms: How long each renewal makes it last, in milliseconds.
+    """
 
     id: str
     table_uuid: str
     snapshot_id: int
     expires_at: datetime
+    table: str = ""
+    who: str = ""
+    ttl_ms: int = 0
+
+
+class StatementState(StrEnum):
+    """How far a statement has come."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class StatementRecord:
+    """A statement that `meltline sql` has run (TT-30, TT-31).
+
+    Attributes:
+        id: As the summaries of its snapshots have it.
+        kind: Its first word; the text may hold what is nobody's business.
+        completed_at: When it ended, well or not; None while it runs.
+    """
+
+    id: str
+    kind: str
+    who: str
+    state: StatementState
+    started_at: datetime
+    completed_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +213,19 @@ class ControlLedger(Protocol):
         ...
 
     def save_lease(self, lease: Lease) -> None: ...
+    def renew_lease(self, id: str, now: datetime) -> Lease | None:
+        """Makes a lease last its time anew from now on; None where it has ended or is not there."""
+        ...
+
+    def remove_lease(self, id: str) -> bool:
+        """Ends a lease at once; False where there was none."""
+        ...
+
+    def save_statement(self, statement: StatementRecord) -> None:
+        """Stores a statement, or how far it has come."""
+        ...
+
+    def statement(self, id: str) -> StatementRecord | None: ...
 
     def policies(self) -> Mapping[str, Mapping[str, str]]:
         """The newest policies that were in order, per object and property.

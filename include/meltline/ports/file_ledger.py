@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from meltline.domain.files import (
     Departure,
@@ -41,8 +41,7 @@ class DepartingFile:
     table_uuids: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class SnapshotKey:
+class SnapshotKey(NamedTuple):  # of millions of snapshots, in sets
     """A snapshot of a table."""
 
     table_uuid: str

@@ -1,11 +1,13 @@
-"""Reading manifests: for the planner, and once more, apart from it, for the gate."""
+"""Reading manifests, for the planner and apart from it for the gate; and a table's rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from meltline.domain.files import ManifestRef
+from meltline.domain.names import TableName
+from meltline.domain.objects import ObjectName
 from meltline.ports.file_ledger import SnapshotKey
 
 
@@ -79,6 +81,90 @@ class ProofReader(Protocol):
         """
         ...
 
-    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> int:
-        """Bytes of the distinct live files of snapshots, read from the files."""
+    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
+        """Bytes of the distinct live files of each table's snapshots, read from the files."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReadColumn:
+    """A column of an answer: its name, and its type in Spark SQL."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """Rows as JSON values, in the order of the columns.
+
+    Instants are text in UTC, bytes are Base64, numbers that JSON would round are text.
+    """
+
+    columns: tuple[ReadColumn, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class PastView:
+    """A table as it was.
+
+    Attributes:
+        table: The table.
+        snapshot_id: The snapshot that was current; None for no rows at all.
+        schema_id: Under which of the table's schemas; None is the present one, by field id.
+    """
+
+    table: TableName
+    snapshot_id: int | None = None
+    schema_id: int | None = None
+
+
+class SnapshotReader(Protocol):
+    """Reads the rows of a table as it was."""
+
+    def read(self, view: PastView, limit: int | None) -> ReadRows:
+        """The rows, at most so many; None is all.
+
+        Raises:
+            StatementRefused: The engine cannot read it.
+        """
+        ...
+
+
+class SqlEngine(Protocol):
+    """Carries out SQL."""
+
+    def run(self, text: str, statement_id: str, views: Mapping[str, PastView]) -> object:
+        """Carries out a statement; every snapshot it makes has the id in its summary.
+
+        Args:
+            text: The statement.
+            statement_id: Its id.
+            views: Names in the text, and the tables as they were that they stand for. They are
+                nobody else's names, and are forgotten afterwards.
+
+        Returns:
+            The answer; its rows are computed when somebody fetches them.
+
+        Raises:
+            StatementRefused: It cannot be carried out.
+        """
+        ...
+
+    def fetch(self, frame: object, limit: int | None) -> ReadRows:
+        """The rows of an answer. Raises StatementRefused where they cannot be computed."""
+        ...
+
+
+class SessionEngine(SqlEngine, Protocol):
+    """The same in somebody's own session."""
+
+    @property
+    def standing(self) -> ObjectName:
+        """Where the session stands: its current catalog, and the namespace in it."""
+        ...
+
+    def frame(self, read: ReadRows) -> object:
+        """Rows that are no answer of its own, as one."""
         ...

@@ -3,26 +3,22 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Connection, Context, Variable
+from airflow.sdk import Connection, Context
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowNotFoundException,
     AirflowSkipException,
 )
 
-from meltline.domain.errors import MeltlineError, SetupMissing
+from meltline.domain.errors import SetupMissing
+from meltline.ui.configuration import config_path, for_good, python_path
 from meltline.ui.request import Request
-
-CONFIG = "MELTLINE_CONFIG"
-CONFIG_VARIABLE = "meltline_config"
-_INCLUDE = Path(__file__).parents[2]
 
 
 class SparkStep(SparkSubmitOperator):
@@ -74,14 +70,14 @@ class SparkStep(SparkSubmitOperator):
             AirflowSkipException: There is nothing for this step to do.
             AirflowFailException: It cannot be done, and trying again would not change that.
         """
-        with _for_good():
+        with for_good():
             request = Request.of(context, os.environ)
             self._skip_without_work(request, context)
             self._prepare()
             with TemporaryDirectory(prefix="meltline-") as folder:
                 summary = Path(folder, "summary.json")
                 self.application_args = [
-                    *request.arguments(self._config(), str(summary)),
+                    *request.arguments(config_path(), str(summary)),
                     *self.arguments,
                     *([f"--approve={request.approval}"] if self.approves(request) else []),
                 ]
@@ -115,10 +111,9 @@ class SparkStep(SparkSubmitOperator):
             "spark.log.level": "WARN",  # each line that Spark prints is one of the task log
             **(self.conf or {}),
         }
-        python_path = [str(_INCLUDE), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.env_vars = {
             "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join(python_path),
+            "PYTHONPATH": python_path(),
             **(self.env_vars or {}),
         }
 
@@ -134,30 +129,6 @@ class SparkStep(SparkSubmitOperator):
                 next=f"add it, or set AIRFLOW_CONN_{self.conn_id.upper()}="
                 """'{"conn_type": "spark", "host": "local[*]"}'""",
             ) from missing
-
-    def _config(self) -> str:
-        path = os.environ.get(CONFIG) or Variable.get(CONFIG_VARIABLE, default=None)
-        if not path:
-            raise SetupMissing(
-                "no task knows where meltline.yaml is",
-                object=CONFIG,
-                expected="its path",
-                found="nothing",
-                next=f"set {CONFIG} for the workers, or the Airflow variable {CONFIG_VARIABLE}",
-            )
-        return str(path)
-
-
-@contextmanager
-def _for_good() -> Iterator[None]:
-    """What Meltline refuses here would be refused again: no retry, and its next step is named."""
-    try:
-        yield
-    except MeltlineError as refused:
-        raise AirflowFailException(
-            f"{refused.message}; expected {refused.expected}, found {refused.found}."
-            f" Next: {refused.next}"
-        ) from refused
 
 
 def _read(summary: Path, application: str) -> Mapping[str, Any]:

@@ -80,6 +80,8 @@ def conclude(context: Context) -> Mapping[str, Any]:
     )
     for table in verdict.document["tables"]:
         _LOG.info("%s", table)
+    for notice in verdict.document["notices"]:
+        _LOG.warning("%s", notice)
     if verdict.complaints:
         ti.xcom_push(BaseXCom.XCOM_RETURN_KEY, verdict.document)
         raise AirflowFailException("; ".join(verdict.complaints))

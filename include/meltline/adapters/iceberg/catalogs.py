@@ -1,7 +1,7 @@
 """Catalogs: SQL ones read row by row, all others through PyIceberg."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog import load_catalog
@@ -27,6 +27,7 @@ from meltline.adapters.table_edits import (
 )
 from meltline.adapters.table_moves import (
     Namespaces,
+    first_files,
     name_taken,
     namespace_taken,
     not_empty,
@@ -46,6 +47,7 @@ from meltline.ports import (
     Catalog,
     CatalogEntry,
     CatalogListing,
+    NewTable,
     ObjectStore,
     TableEdit,
     TableMove,
@@ -260,10 +262,35 @@ class LoadedTables:
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(name.namespace)
         with registrable(self._store, name, metadata_location, edit, WallClock()) as location:
-            try:
-                catalog.register_table((*name.namespace, name.name), location)
-            except TableAlreadyExistsError as taken:
-                raise name_taken(name) from taken
+            self._register(name, location)
+
+    def _register(self, name: TableName, location: str) -> None:
+        try:
+            self._catalog().register_table((*name.namespace, name.name), location)
+        except TableAlreadyExistsError as taken:
+            raise name_taken(name) from taken
+
+    def create(
+        self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
+    ) -> Mapping[TableName, str]:
+        """Registers new tables one by one; what fails half-way is taken out again. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        catalog = self._catalog()
+        with first_files(self._store, tables, WallClock()) as at, ExitStack() as back:
+            for levels, said in (namespaces or {}).items():
+                try:
+                    catalog.create_namespace(levels, dict(said))
+                except NamespaceAlreadyExistsError as taken:
+                    raise namespace_taken(self.name, levels) from taken
+                back.callback(catalog.drop_namespace, levels)
+            for name, location in at.items():
+                with suppress(NamespaceAlreadyExistsError):
+                    catalog.create_namespace(name.namespace)
+                self._register(name, location)
+                back.callback(self.unregister, name, location)
+            back.pop_all()
+        return at
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
         """Takes a table out of the catalog if it still stands there. See the port.

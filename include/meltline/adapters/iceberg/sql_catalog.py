@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Table, create_engine, delete, insert, select, update
+from sqlalchemy import Connection, Table, create_engine, delete, select, update
 from sqlalchemy.engine import Engine, make_url
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
@@ -32,6 +32,7 @@ from meltline.adapters.table_moves import (
     MoveStep,
     Namespaces,
     commit_moves,
+    first_files,
     name_taken,
     registrable,
 )
@@ -43,7 +44,16 @@ from meltline.domain.errors import (
     TableNotFound,
 )
 from meltline.domain.names import TableName
-from meltline.ports import CatalogEntry, CatalogListing, ObjectStore, TableEdit, TableMove
+from meltline.ports import (
+    CatalogEntry,
+    CatalogListing,
+    NewTable,
+    ObjectStore,
+    TableEdit,
+    TableMove,
+)
+
+_ATTEMPTS = 5
 
 
 class SqlTables:
@@ -238,27 +248,30 @@ class SqlTables:
         if self.observe_only:
             raise only_observed(self.name)
         with registrable(self._store, name, metadata_location, edit, self._clock) as location:
-            self._insert(name, location)
+            self._insert({name: location}, {})
 
-    def _insert(self, name: TableName, metadata_location: str) -> None:
-        row = {
-            "catalog_name": self._config.catalog_name,
-            "table_namespace": dotted(name.namespace),
-            "table_name": name.name,
-            "metadata_location": metadata_location,
-        }
-        try:
-            with self._begin() as connection:
-                tables, properties = reflect(connection)
-                if "iceberg_type" in tables.c:
-                    row["iceberg_type"] = "TABLE"
-                connection.execute(insert(tables).values(**row))
-                rows = Properties(connection, properties, self._config.catalog_name, name.namespace)
-                rows.put(EXISTS, "true")
-        except IntegrityError as taken:
-            raise name_taken(name) from taken
-        except SQLAlchemyError as failure:
-            raise fate_unknown(name, type(failure).__name__) from failure
+    def create(
+        self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
+    ) -> Mapping[TableName, str]:
+        """Registers new tables in one transaction. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        with first_files(self._store, tables, self._clock) as at:
+            self._insert(at, namespaces or {})
+        return at
+
+    def _insert(self, at: Mapping[TableName, str], namespaces: Namespaces) -> None:
+        subject = next(iter(at), TableName(self.name, (), ""))
+        for _ in range(_ATTEMPTS):
+            try:
+                with self._begin() as connection:
+                    Moves(connection, self._config.catalog_name, self.name).create(at, namespaces)
+                return
+            except IntegrityError:  # a namespace's row that somebody made meanwhile
+                continue
+            except SQLAlchemyError as failure:
+                raise fate_unknown(subject, type(failure).__name__) from failure
+        raise name_taken(subject)
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
         """Takes a table's row away if it still stands there. See the port."""

@@ -148,6 +148,29 @@ class Moves:
         for levels in remove:
             self._remove(levels, remove)
 
+    def create(self, at: Mapping[TableName, str], namespaces: Namespaces) -> None:
+        """New tables and namespaces. Raises NameConflict; the caller rolls back."""
+        for levels, said in namespaces.items():
+            self._create(levels, said)
+        for name, location in at.items():
+            self._insert(name, location)
+        for levels in {name.namespace for name in at} - namespaces.keys():
+            self._rows_of(levels).put(EXISTS, "true")
+
+    def _insert(self, name: TableName, location: str) -> None:
+        row = {
+            "catalog_name": self._catalog,
+            "table_namespace": dotted(name.namespace),
+            "table_name": name.name,
+            "metadata_location": location,
+        }
+        if "iceberg_type" in self._tables.c:
+            row["iceberg_type"] = "TABLE"
+        try:
+            self._connection.execute(insert(self._tables).values(**row))
+        except IntegrityError as taken:
+            raise name_taken(name) from taken
+
     def _rows_of(self, levels: tuple[str, ...]) -> Properties:
         return Properties(self._connection, self._properties, self._catalog, levels)
 

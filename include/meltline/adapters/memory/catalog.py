@@ -11,6 +11,7 @@ from meltline.adapters.table_moves import (
     MoveStep,
     Namespaces,
     commit_moves,
+    first_files,
     name_taken,
     namespace_taken,
     not_empty,
@@ -20,7 +21,14 @@ from meltline.domain.clock import Clock, WallClock
 from meltline.domain.errors import CatalogUnlistable, TableNotFound
 from meltline.domain.names import TableName
 from meltline.domain.quantities import to_millis
-from meltline.ports import CatalogEntry, CatalogListing, ObjectStore, TableEdit, TableMove
+from meltline.ports import (
+    CatalogEntry,
+    CatalogListing,
+    NewTable,
+    ObjectStore,
+    TableEdit,
+    TableMove,
+)
 
 _DEFAULT_LOG_LENGTH = 100
 _ENGINE_DELETES = "write.metadata.delete-after-commit.enabled"
@@ -173,6 +181,22 @@ class MemoryCatalog:
             self._tables = tables
             self._namespaces = namespaces | {k: dict(v) for k, v in create.items()}
             return True
+
+    def create(
+        self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
+    ) -> Mapping[TableName, str]:
+        """Registers new tables, all or none. See the port."""
+        if self._observe_only:
+            raise only_observed(self._name)
+        made = {levels: dict(said) for levels, said in (namespaces or {}).items()}
+        with first_files(self._store, tables, self._clock) as at, self._guard:
+            for name in at.keys() & self._tables.keys():
+                raise name_taken(name)
+            for levels in made.keys() & self._namespaces.keys():
+                raise namespace_taken(self._name, levels)
+            self._tables = self._tables | at
+            self._namespaces = self._namespaces | made
+        return at
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
         """Takes a table out of the catalog if it still stands there. See the port."""

@@ -22,6 +22,7 @@ from meltline.ports import (
     Lease,
     Lock,
     RememberedMetadata,
+    StatementRecord,
     WantedBack,
 )
 
@@ -65,6 +66,7 @@ class MemoryControlLedger(MemoryJournal):
         self._sharing: set[tuple[str, str]] = set()
         self._sightings: dict[str, dict[int, Sighting]] = {}
         self._leases: dict[str, Lease] = {}
+        self._statements: dict[str, StatementRecord] = {}
         self._policies: dict[str, dict[str, str]] = {}
         self._documents: dict[str, RememberedMetadata] = {}
         self._wanted: dict[str, WantedBack] = {}
@@ -140,6 +142,27 @@ class MemoryControlLedger(MemoryJournal):
     def save_lease(self, lease: Lease) -> None:
         with self._writing():
             self._leases[lease.id] = lease
+
+    def renew_lease(self, id: str, now: datetime) -> Lease | None:
+        with self._writing():
+            lease = self._leases.get(id)
+            if lease is None or lease.expires_at < now:
+                return None
+            renewed = replace(lease, expires_at=now + timedelta(milliseconds=lease.ttl_ms))
+            self._leases[id] = renewed
+            return renewed
+
+    def remove_lease(self, id: str) -> bool:
+        with self._writing():
+            return self._leases.pop(id, None) is not None
+
+    def save_statement(self, statement: StatementRecord) -> None:
+        with self._writing():
+            self._statements[statement.id] = statement
+
+    def statement(self, id: str) -> StatementRecord | None:
+        with self._reading():
+            return self._statements.get(id)
 
     def policies(self) -> Mapping[str, Mapping[str, str]]:
         with self._reading():

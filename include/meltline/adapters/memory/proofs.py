@@ -30,9 +30,12 @@ class MemoryProofReader:
         """Reads everything the snapshots refer to, each time, and looks for the wanted paths."""
         return self._read(snapshots, wanted).result()
 
-    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> int:
-        """Bytes of the distinct live files of snapshots."""
-        return self._read(snapshots, ()).distinct_bytes()
+    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
+        """Bytes of the distinct live files of each table's snapshots."""
+        of_table: dict[str, list[ProofSnapshot]] = {}
+        for snapshot in snapshots:
+            of_table.setdefault(snapshot.table_uuid, []).append(snapshot)
+        return {uuid: self._read(of, ()).distinct_bytes() for uuid, of in of_table.items()}
 
     def _read(self, snapshots: Sequence[ProofSnapshot], wanted: Sequence[str]) -> "_Reading":
         reading = _Reading(self._store, {location_key(path): path for path in wanted})

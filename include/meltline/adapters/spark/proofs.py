@@ -102,15 +102,31 @@ class SparkProofReader:
             read=len(proofs),
         )
 
-    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> int:
-        """Bytes of the distinct live files of snapshots, read from the files."""
+    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
+        """Bytes of the distinct live files of each table's snapshots, read from the files."""
         found = _Found()
         self._read_lists(snapshots, found)
-        asked = self._asked(list(found.listed.values()))
-        rows = asked.mapInArrow(_sizes(self._store), "key_hash bigint, bytes bigint")
-        largest = rows.groupBy("key_hash").agg(F.max("bytes").alias("bytes"))
-        total = largest.agg(F.coalesce(F.sum("bytes"), F.lit(0))).collect()[0][0]
-        return int(total)
+        of_table = pa.Table.from_pylist(
+            [
+                {"manifest": path, "table_uuid": uuid}
+                for path, uuids in found.tables.items()
+                for uuid in uuids
+            ],
+            schema=pa.schema([("manifest", pa.string()), ("table_uuid", pa.string())]),
+        )
+        rows = self._asked(list(found.listed.values())).mapInArrow(
+            _sizes(self._store), "manifest string, key_hash bigint, bytes bigint"
+        )
+        totals = (
+            rows.join(F.broadcast(self._spark.createDataFrame(of_table)), "manifest")
+            .groupBy("table_uuid", "key_hash")
+            .agg(F.max("bytes").alias("bytes"))
+            .groupBy("table_uuid")
+            .agg(F.sum("bytes").alias("bytes"))
+            .collect()
+        )
+        sums = {row["table_uuid"]: int(row["bytes"]) for row in totals}
+        return {one.table_uuid: sums.get(one.table_uuid, 0) for one in snapshots}
 
     @staticmethod
     def _recall(snapshot: ProofSnapshot, known: KnownProof, found: _Found) -> bool:
@@ -261,16 +277,18 @@ def _prover(store: ObjectStore, wanted: Any) -> Callable[[Batches], Iterator[pa.
 
 
 def _sizes(store: ObjectStore) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    schema = pa.schema([("key_hash", pa.int64()), ("bytes", pa.int64())])
+    schema = pa.schema([("manifest", pa.string()), ("key_hash", pa.int64()), ("bytes", pa.int64())])
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
                 live = live_files(ListedManifest(**row), store.read(row["path"]))
-                columns = [[key_hash(f.path) for f in live], [f.bytes for f in live]]
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array(column, pa.int64()) for column in columns], schema=schema
-                )
+                columns = {
+                    "manifest": [row["path"]] * len(live),
+                    "key_hash": [key_hash(file.path) for file in live],
+                    "bytes": [file.bytes for file in live],
+                }
+                yield pa.RecordBatch.from_pydict(columns, schema=schema)
 
     return read
 

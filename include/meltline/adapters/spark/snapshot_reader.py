@@ -1,7 +1,7 @@
 """Reading the rows of one snapshot with Spark, as JSON values."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -9,12 +9,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from meltline.adapters.spark.session import spark_identifier
+from meltline.adapters.spark.past import past_frame
 from meltline.config import CatalogConfig
 from meltline.domain.errors import StatementRefused
-from meltline.domain.names import TableName
-from meltline.domain.projection import Column, read_snapshot
-from meltline.ports import ReadColumn, ReadRows
+from meltline.ports import PastView, ReadColumn, ReadRows
 
 # Spark leaves out fractions of a millisecond unless it is told.
 _JSON = {
@@ -33,18 +31,11 @@ class SparkSnapshotReader:
         self._spark = spark
         self._catalogs = catalogs
 
-    def read(
-        self,
-        table: TableName,
-        snapshot_id: int | None,
-        columns: Sequence[Column] | None,
-        limit: int | None,
-    ) -> ReadRows:
-        text = read_snapshot(spark_identifier(self._catalogs, table), snapshot_id, columns)
+    def read(self, view: PastView, limit: int | None) -> ReadRows:
         try:
-            return collected(self._spark.sql(text), limit)
+            return collected(past_frame(self._spark, self._catalogs, view), limit)
         except PySparkException as odd:
-            raise refused(str(table), odd) from odd
+            raise refused(str(view.table), odd) from odd
 
 
 def collected(frame: DataFrame, limit: int | None = None) -> ReadRows:

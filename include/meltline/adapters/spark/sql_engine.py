@@ -1,20 +1,20 @@
 """Carrying out SQL in a Spark session, with the statement's id in every snapshot that it makes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from meltline.adapters.spark.session import spark_catalog, spark_identifier
+from meltline.adapters.spark.past import past_frame
+from meltline.adapters.spark.session import spark_catalog
 from meltline.adapters.spark.snapshot_reader import collected, refused
 from meltline.config import Config
-from meltline.domain.names import TableName, split_name
+from meltline.domain.names import quoted, split_name
 from meltline.domain.objects import ObjectName
-from meltline.domain.projection import quoted
 from meltline.domain.timetravel import STATEMENT_ID
-from meltline.ports import ReadRows
+from meltline.ports import PastView, ReadRows
 
 
 class SparkSqlEngine:
@@ -37,10 +37,7 @@ class SparkSqlEngine:
         namespace = self._spark.catalog.currentDatabase()
         return ObjectName(known.get(current, current), split_name(namespace) if namespace else ())
 
-    def identifier(self, table: TableName) -> str:
-        return spark_identifier(self._catalogs, table)
-
-    def run(self, text: str, statement_id: str) -> DataFrame:
+    def run(self, text: str, statement_id: str, views: Mapping[str, PastView]) -> DataFrame:
         made: list[DataFrame] = []
         failed: list[PySparkException] = []
 
@@ -50,7 +47,14 @@ class SparkSqlEngine:
             except PySparkException as odd:  # what crosses the JVM would lose its kind
                 failed.append(odd)
 
-        self._marked(carry_out, statement_id)
+        try:
+            for name, view in views.items():
+                frame = past_frame(self._spark, self._catalogs, view)
+                frame.createOrReplaceTempView(name)
+            self._marked(carry_out, statement_id)
+        finally:
+            for name in views:  # a plan that was made of it keeps what it needs
+                self._spark.catalog.dropTempView(name)
         if failed:
             raise refused(_shown(text), failed[0]) from failed[0]
         return made[0]

@@ -1,16 +1,17 @@
 """Objects known to the ledger: tables, who owns which prefix, who shares files, sightings."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 
 from meltline.adapters.sql_ledger import schema
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.rows import from_row, to_row
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
-from meltline.ports import KnownTable, Lease, RememberedMetadata, WantedBack
+from meltline.ports import KnownTable, Lease, RememberedMetadata, StatementRecord, WantedBack
 
 _ASKED_AT_ONCE = 500  # what every database takes in one statement
 
@@ -87,6 +88,43 @@ class ObjectRows(Database):
         """Stores a reader's lease, or its new end."""
         with self._writing() as connection:
             self._upsert(connection, schema.leases, [to_row(lease)])
+
+    def renew_lease(self, id: str, now: datetime) -> Lease | None:
+        """Makes a lease last its time anew; None where it has ended or is not there.
+
+        The end is looked at in the same statement that moves it: a lease that was released
+        meanwhile does not come back.
+        """
+        columns = schema.leases.c
+        living = (columns.id == id, columns.expires_at >= now)
+        with self._writing() as connection:
+            row = connection.execute(select(schema.leases).where(*living)).first()
+            if row is None:
+                return None
+            lease = from_row(Lease, row)
+            renewed = replace(lease, expires_at=now + timedelta(milliseconds=lease.ttl_ms))
+            moved = connection.execute(
+                update(schema.leases).where(*living).values(expires_at=renewed.expires_at)
+            )
+            return renewed if moved.rowcount else None
+
+    def remove_lease(self, id: str) -> bool:
+        """Ends a lease at once; False where there was none."""
+        with self._writing() as connection:
+            gone = connection.execute(delete(schema.leases).where(schema.leases.c.id == id))
+            return bool(gone.rowcount)
+
+    def save_statement(self, statement: StatementRecord) -> None:
+        """Stores a statement, or how far it has come."""
+        with self._writing() as connection:
+            self._upsert(connection, schema.statements, [to_row(statement)])
+
+    def statement(self, id: str) -> StatementRecord | None:
+        """What is known of a statement."""
+        wanted = select(schema.statements).where(schema.statements.c.id == id)
+        with self._reading() as connection:
+            row = connection.execute(wanted).first()
+        return None if row is None else from_row(StatementRecord, row)
 
     def policies(self) -> Mapping[str, Mapping[str, str]]:
         """The newest policies that were in order, per object and property."""

@@ -26,8 +26,9 @@ from sqlalchemy import (
 from meltline.adapters.sql_ledger.columns import Choice, Instant, Json, Name, Prose
 from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
+from meltline.ports import StatementState
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -143,6 +144,20 @@ leases = Table(
     _text("table_uuid"),
     _count("snapshot_id"),
     _instant("expires_at"),
+    _text("table"),
+    _text("who"),
+    _count("ttl_ms"),
+)
+
+statements = Table(
+    "statements",
+    metadata,
+    _text("id", primary_key=True),
+    _text("kind"),
+    _text("who"),
+    Column("state", Choice(StatementState), nullable=False),
+    _instant("started_at"),
+    _instant("completed_at", nullable=True),
 )
 
 policies = Table(

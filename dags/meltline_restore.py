@@ -1,0 +1,71 @@
+"""Undrop, rollback and recover, by a form: the past comes back."""
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG, Param
+
+from meltline.ui.command_step import CommandStep
+from meltline.ui.words import restore_words
+
+DOC = """
+### Bring something back
+
+Trigger it and choose an action:
+
+| Action | What it does | It takes |
+|---|---|---|
+| `undrop` | the table, schema or database that was dropped last under a name is there again | name, kind |
+| `rollback` | main points back at what it was; later commits stay readable by snapshot | name, and snapshot or at |
+| `recover` | what waits in failsafe becomes a new table. Best effort: **failsafe is no backup** | name, new name, reason, snapshot |
+
+These are the commands `meltline undrop`, `meltline rollback` and `meltline recover`, run under your
+name: `meltline audit` shows it. No Spark is started. **It needs** `MELTLINE_CONFIG`, or the variable
+`meltline_config`, with the path of `meltline.yaml`.
+
+**When it fails**, the task's log says what was expected, what was found, and what to do next;
+nothing is half done. What came back, and which files were already gone, is in the task's XCom.
+"""  # noqa: E501 - rows of a table
+
+# Airflow checks the format date-time only where a further package is installed.
+INSTANT = r"^\d{4}-(0\d|1[0-2])-[0-3]\dT[0-2]\d:[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$"
+NAME = r"^[^\r\n]+$"
+
+PARAMS = {
+    "action": Param("undrop", type="string", enum=["undrop", "rollback", "recover"],
+        title="Action", description_md="What is to be done."),
+    "name": Param(type="string", pattern=NAME, title="Name",
+        description_md="`catalog.database[.schema].table`, odd parts in backticks; for undrop also "
+        "a schema or database."),
+    "kind": Param(None, type=["null", "string"], enum=[None, "table", "schema", "database"],
+        title="Kind", section="Undrop", description_md="Where the name could be two things."),
+    "snapshot": Param(None, type=["null", "string"], pattern=r"^-?\d+$", title="Snapshot",
+        section="Rollback and recover", description_md="Its id. A recovery takes the newest "
+        "that has expired when there is none."),
+    "at": Param(None, type=["null", "string"], format="date-time", pattern=INSTANT, title="At",
+        section="Rollback and recover", description_md="A rollback: what was current then."),
+    "new_name": Param(None, type=["null", "string"], pattern=NAME, title="New name",
+        section="Rollback and recover", description_md="A recovery's new table."),
+    "reason": Param(None, type=["null", "string"], maxLength=500, title="Reason",
+        section="Rollback and recover", description_md="A recovery's; it goes into the audit."),
+    "dry_run": Param(False, type="boolean", title="Dry run",
+        description_md="Look and say, change nothing."),
+}  # fmt: skip
+
+
+with DAG(
+    "meltline_restore",
+    description="Brings back what was dropped, overwritten or expired",
+    doc_md=DOC,
+    schedule=None,  # a person's decision
+    start_date=datetime(2000, 1, 1, tzinfo=UTC),
+    catchup=False,
+    params=PARAMS,
+    tags=["iceberg", "meltline", "restore"],
+    # Not retried: what was refused once needs a person, and they wait for the answer.
+    default_args={"owner": "meltline", "retries": 0, "execution_timeout": timedelta(hours=1)},
+):
+    CommandStep(
+        task_id="restore",
+        words=restore_words,
+        doc_md="Runs the command; its answer is the task's XCom.",
+    )

@@ -1,0 +1,99 @@
+"""Names that a table has left, as the planner counts them: the gate reads their metadata too.
+
+A table that was renamed goes on under its new name. A second registration that had commits of its
+own does not, nor does a table that another tool dropped: either may be registered again, so what
+its last metadata refers to stays, and a hold that lies on it holds.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from meltline.app.dropped import let_go_tables
+from meltline.app.metadata import load_states
+from meltline.app.services import Services
+from meltline.app.tables import ObservedTable, observed_table
+from meltline.domain.errors import MeltlineError, MetadataMissing
+from meltline.domain.groups import Groups
+from meltline.domain.table import TableState
+from meltline.ports import CatalogEntry, CatalogListing, KnownTable
+
+_UNLISTED = CatalogListing((), {})
+
+
+@dataclass(frozen=True)
+class LeftBehind:
+    """What is known of names that tables have left, as far as it bears on tables that stand.
+
+    Attributes:
+        tables: Their last states, where no present name leads on from them.
+        known: UUIDs of tables that stand nowhere and of which every last state could be read.
+        unclear: Why it cannot be told what a name referred to, by UUID.
+    """
+
+    tables: tuple[ObservedTable, ...]
+    known: frozenset[str]
+    unclear: Mapping[str, str]
+
+
+def left_behind(
+    services: Services,
+    readable: Sequence[TableState],
+    listings: Mapping[str, CatalogListing],
+    groups: Groups,
+) -> LeftBehind:
+    """Reads again what tables referred to under the names they have left.
+
+    Of tables that share files with no other, and stand nowhere, nothing is read: nothing of theirs
+    is planned. Where metadata is missing, the index alone tells what it referred to.
+
+    Args:
+        services: The ports.
+        readable: The tables that stand and can be read.
+        listings: What each catalog holds; none for one that could not be listed.
+        groups: Which tables share files.
+    """
+    here = {state.uuid for state in readable}
+    known = services.control.tables()
+    rows = [row for row in known if row.status == "gone" or row.name.catalog not in listings]
+    rows = [row for row in rows if row.uuid in here or _shares(groups, row)]
+    ended = [row for uuid, row in let_go_tables(known).items() if uuid in {r.uuid for r in rows}]
+    loaded = load_states(services.store, [_entry(row) for row in (*rows, *ended)])
+    ends = [loaded[_entry(row)] for row in ended]
+    after = [*readable, *(state for state in ends if isinstance(state, TableState))]
+    answers = [(row, loaded[_entry(row)]) for row in rows]
+    left = {
+        state.metadata_location: state
+        for _, state in answers
+        if isinstance(state, TableState) and not any(one.continues(state) for one in after)
+    }
+    return LeftBehind(
+        tables=tuple(
+            observed_table(services, state, listings.get(state.name.catalog, _UNLISTED))
+            for state in left.values()
+        ),
+        known=_known(answers, here),
+        unclear={
+            row.uuid: f"{row.name} ({row.status}): {answer.message}"
+            for row, answer in answers
+            if isinstance(answer, MeltlineError) and not isinstance(answer, MetadataMissing)
+        },
+    )
+
+
+def _entry(row: KnownTable) -> CatalogEntry:
+    return CatalogEntry(row.name, row.metadata_location)
+
+
+def _shares(groups: Groups, row: KnownTable) -> bool:
+    return len(groups.members(row.uuid)) > 1
+
+
+def _known(
+    answers: Sequence[tuple[KnownTable, TableState | MeltlineError]], here: Collection[str]
+) -> frozenset[str]:
+    doubtful = {
+        row.uuid
+        for row, answer in answers
+        if row.status != "gone" or row.incomplete or isinstance(answer, MeltlineError)
+    }
+    return frozenset({row.uuid for row, _ in answers} - doubtful - set(here))

@@ -1,0 +1,190 @@
+"""What the chain does with dropped tables: notices them, and lets them go when their time is up.
+
+A dropped table whose frozen retention has ended is planned, gated and expired like any other; all
+of its snapshots leave. Once nothing of it waits in failsafe any more, its registration goes, and
+its metadata files depart as the last of it (TT-45; design sections 3 and 5). Deleting those takes
+a purge plan and its gate, as ever.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from meltline.app.dropped import dropped_namespaces, is_let_go
+from meltline.app.edits import audit
+from meltline.app.noticed import GoneTable, gone_tables, keep_gone_table
+from meltline.app.observe import Observation, side_files_of
+from meltline.app.plan_expiration import untouchable
+from meltline.app.services import Services
+from meltline.app.tables import ObservedTable, observed_table, retention_of
+from meltline.app.wanted import group_locks
+from meltline.domain.drops import LET_GO, read_drop
+from meltline.domain.errors import MeltlineError
+from meltline.domain.files import Departure, DepartureState, FileKind, SideFile
+from meltline.domain.holds import is_held
+from meltline.domain.locations import is_odd, location_key
+from meltline.domain.names import selected
+from meltline.domain.table import TableState
+from meltline.ports import KnownTable
+
+
+def tend_dropped(
+    services: Services, observation: Observation, as_of: datetime, tables: tuple[str, ...] = ()
+) -> bool:
+    """Keeps tables that have left their catalog, and lets go those whose time is up.
+
+    Nothing happens while a catalog cannot be listed or a table was never read: a UUID that seems
+    gone may stand there under another name. While `meltline stop` is in force nothing is let go.
+
+    Args:
+        services: The ports.
+        observation: Every catalog as it was just seen.
+        as_of: The logical date, which decides retention.
+        tables: Globs; only tables that one of them fits are let go. None is all.
+
+    Returns:
+        Whether anything changed, so that what was observed is out of date.
+    """
+    if observation.purge_blocked:
+        return False
+    gone = [table for table in gone_tables(services) if table.state is not None]
+    begun = [table for table in gone if table.state and is_let_go(table.state, as_of)]
+    changed = [_keep(services, observation, table) for table in gone if table not in begun]
+    if services.control.stopped() is None:
+        empty = [t for t in observation.tables if t.managed and is_let_go(t.state, as_of)]
+        done = [t for t in empty if selected(t.state.name, tables)]
+        for table in _settled(services, done):
+            if _let_go(services, observation, table):
+                changed.append(True)
+                left = tuple(t for t in observation.tables if t is not table)
+                observation = replace(observation, tables=left)
+        changed += [_finish(services, observation, table) for table in begun]
+        changed += _forget_namespaces(services, observation, as_of)
+    return any(changed)
+
+
+def _keep(services: Services, observation: Observation, gone: GoneTable) -> bool:
+    name = gone.row.name
+    try:
+        place = keep_gone_table(services, gone, observation.listings[name.catalog])
+    except MeltlineError as odd:  # its files stay where they are, as those of a gone table do
+        services.progress(f"observe: {name} was dropped and cannot be kept: {odd.message}")
+        return False
+    if place is not None:
+        services.progress(f"observe: {name} was dropped; it is kept as {place}")
+    return place is not None
+
+
+def _settled(services: Services, tables: list[ObservedTable]) -> list[ObservedTable]:
+    """Those of which nothing waits in failsafe: until then `recover` needs their metadata."""
+    if not tables:
+        return []
+    waiting = {d.plan_id for d in services.files.departures(frozenset({DepartureState.FAILSAFE}))}
+    return [
+        table
+        for table in tables
+        if not any(p.id in waiting for p in services.control.plans(table_uuid=table.state.uuid))
+    ]
+
+
+def _let_go(services: Services, observation: Observation, table: ObservedTable) -> bool:
+    """Takes the registration away, then has the metadata files depart, then says so.
+
+    A kill in between leaves a table that is gone from its catalog, empty and past its time: the
+    next run goes on from there.
+    """
+    state = table.state
+    owners = {o for file in side_files_of(state) for o in observation.owners.owners(file.path)}
+    if owners & untouchable(observation):
+        return False  # it lies with a table to leave alone; without its name nobody would delete it
+    try:
+        with group_locks(services, [state.uuid], f"let go {state.name}"):
+            catalog = services.catalogs[state.name.catalog]
+            if not catalog.unregister(state.name, state.metadata_location):
+                return False
+            _depart_metadata(services, observation, table)
+    except MeltlineError as stop:
+        services.progress(f"observe: {state.name} is not let go today: {stop.message}")
+        return False
+    return True
+
+
+def _finish(services: Services, observation: Observation, gone: GoneTable) -> bool:
+    """Goes on with a table that an earlier run has begun to let go."""
+    if gone.state is None:
+        return False
+    listing = observation.listings[gone.row.name.catalog]
+    _depart_metadata(services, observation, observed_table(services, gone.state, listing))
+    return True
+
+
+def _depart_metadata(services: Services, observation: Observation, table: ObservedTable) -> None:
+    state, now = table.state, services.clock.now()
+    failsafe = retention_of(services, table, services.control.policies()).failsafe
+    drop = read_drop(state.name.catalog, state.properties)
+    assert drop is not None  # only such tables are let go
+    marker = f"let-go-{drop.batch}-{state.uuid}"
+    rows = [
+        Departure(
+            path=file.path,
+            kind=file.kind,
+            bytes=file.bytes or services.store.size(file.path) or 0,
+            owner=state.uuid,
+            plan_id=marker,
+            departed_at=now,
+            due_at=now + failsafe,
+            state=DepartureState.FAILSAFE,
+            recorded_at=now,
+        )
+        for file in _last_files(services, observation, state)
+    ]
+    services.files.record_departures({marker: rows})
+    services.control.save_tables(
+        [KnownTable(state.uuid, state.name, state.metadata_location, state.location, LET_GO, now)]
+    )
+    detail = f"{state.name}: {len(rows)} metadata files depart"
+    audit(services, LET_GO, str(drop.object), "its retention has ended", detail)
+
+
+def _last_files(
+    services: Services, observation: Observation, state: TableState
+) -> Iterable[SideFile]:
+    """Files that the table alone has named, under its own prefix, and that are there."""
+    others = {
+        location_key(file.path)
+        for table in (*observation.tables, *observation.left_behind)
+        if table.state.name != state.name
+        for file in side_files_of(table.state)
+    }
+    left = services.files.departures(frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}))
+    others |= {location_key(departure.path) for departure in left}
+    known = services.files.side_files()
+    # What a table names that cannot be read now, or has gone, stays named.
+    read = {t.state.uuid for t in observation.tables} | {state.uuid} | observation.let_go.keys()
+    others |= {location_key(file.path) for file in known if file.table_uuid not in read}
+    hands_off = untouchable(observation)
+    own = [file for file in known if file.table_uuid == state.uuid]
+    for file in {location_key(f.path): f for f in (*side_files_of(state), *own)}.values():
+        owners = observation.owners.owners(file.path)
+        if location_key(file.path) in others or is_odd(file.path) or state.uuid not in owners:
+            continue
+        if hands_off.intersection(owners) or services.store.size(file.path) is None:
+            continue
+        if file.kind in (FileKind.METADATA, FileKind.STATISTICS):
+            yield file
+
+
+def _forget_namespaces(
+    services: Services, observation: Observation, as_of: datetime
+) -> Iterable[bool]:
+    """Removes what remembers a dropped schema or database, after the last of its tables."""
+    hot = services.config.hot
+    dropped = [t.drop.object for t in observation.tables if t.drop and t.state.name.catalog == hot]
+    for stone in dropped_namespaces(hot, observation.listings[hot]):
+        empty = not any(stone.drop.object.covers(name.table_name) for name in dropped)
+        held = is_held(stone.properties, services.clock.now())
+        if not stone.drop.is_over(as_of) or not empty or held:
+            continue
+        services.catalogs[hot].move([], remove=[stone.stands])
+        audit(services, LET_GO, str(stone.drop.object), "its retention has ended")
+        yield True

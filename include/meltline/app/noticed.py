@@ -1,0 +1,198 @@
+"""Tables that left their catalog without `meltline drop`: noticed, and kept as dropped ones.
+
+A UUID that is gone under every name has been dropped; a rename is not. The table is registered
+among the dropped ones in its last state, so that its files stay referenced and an undrop works.
+Its last state is the newest metadata file with its UUID whose log leads back to the one that was
+last observed. Where two files claim that, or none does, both are kept and a person is asked.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from uuid import uuid4
+
+from meltline.app.dropped import dropped_place
+from meltline.app.edits import audit, follow
+from meltline.app.metadata import at_once, load_state
+from meltline.app.policies import APPLIED
+from meltline.app.services import Ledgers
+from meltline.app.tables import READ_ONLY_TYPES, observed_table, retention_of
+from meltline.domain.drops import Drop, is_dropped_name, read_drop
+from meltline.domain.errors import MeltlineError
+from meltline.domain.locations import location_key
+from meltline.domain.names import TableName
+from meltline.domain.objects import ObjectName
+from meltline.domain.policy import INFINITE, parse_days
+from meltline.domain.table import TableState
+from meltline.ports import CatalogListing, KnownTable
+
+_SUFFIX = ".metadata.json"
+
+
+@dataclass(frozen=True)
+class GoneTable:
+    """A table that is gone under every name.
+
+    Attributes:
+        row: What the ledger last knew of it.
+        state: Its last state; None where nobody can tell.
+        question: Why nobody can tell, or why it cannot be kept as a dropped one.
+    """
+
+    row: KnownTable
+    state: TableState | None
+    question: str = ""
+
+
+def gone_tables(ledgers: Ledgers) -> list[GoneTable]:
+    """Every table that has left its catalog and stands nowhere, also not among the dropped ones."""
+    rows = ledgers.control.tables()
+    here = {row.uuid for row in rows if row.status != "gone"}
+    gone: dict[str, list[KnownTable]] = {}
+    for row in rows:
+        if row.uuid not in here:
+            gone.setdefault(row.uuid, []).append(row)
+    return at_once(lambda rows: _look(ledgers, rows), [rows for _, rows in sorted(gone.items())])
+
+
+def _look(ledgers: Ledgers, rows: Sequence[KnownTable]) -> GoneTable:
+    # The name that it left last; where it left two at once, the one that says it was dropped.
+    row = max(rows, key=lambda row: (row.observed_at, is_dropped_name(row.name.namespace)))
+    if question := _out_of_reach(ledgers, row):
+        return GoneTable(row, None, question)
+    try:
+        found = last_states(ledgers, rows)
+    except MeltlineError as odd:
+        return GoneTable(row, None, f"its metadata folder cannot be listed: {odd.message}")
+    if len(found) != 1:
+        named = ", ".join(sorted(state.metadata_location for state in found))
+        why = f"more than one metadata file may be its last: {named}" if found else (
+            f"no metadata file leads back to the last one seen, {row.metadata_location}"
+        )  # fmt: skip
+        return GoneTable(row, None, why)
+    state = replace(found[0], name=row.name)
+    lists = [s.manifest_list for s in state.snapshots.values() if s.manifest_list]
+    sizes = at_once(ledgers.store.size, lists)
+    lost = [path for path, size in zip(lists, sizes, strict=True) if size is None]
+    if lost:
+        return GoneTable(row, None, f"an engine has deleted files of it, {lost[0]} for one")
+    return GoneTable(row, state)
+
+
+def _out_of_reach(ledgers: Ledgers, row: KnownTable) -> str:
+    config = ledgers.config
+    if row.name.catalog != config.hot or ledgers.catalogs[config.hot].observe_only:
+        return "its catalog is only observed"
+    if config.catalogs[config.hot].type in READ_ONLY_TYPES:
+        return "tables of its catalog are read, never changed"
+    return "it was never read completely" if row.incomplete else ""
+
+
+# --- the last state -------------------------------------------------------------------------------
+
+
+def last_states(ledgers: Ledgers, rows: Sequence[KnownTable]) -> list[TableState]:
+    """The metadata files that may be a table's last: one, where all is well.
+
+    Raises:
+        StoreRefused: A folder cannot be listed.
+    """
+    known = {location_key(row.metadata_location) for row in rows}
+    files: dict[str, TableState] = {}
+    for row in rows:
+        files.update(_later_files(ledgers, row))
+    named = {at for state in files.values() for at in _log(state)}
+    tips = [state for at, state in files.items() if at not in named]
+    leading = [state for state in tips if known <= _past(state, files)]
+    # A newer file of this table that does not lead back is a chain that broke: nobody can tell.
+    return leading if len(leading) == len(tips) else (tips if leading else [])
+
+
+def _later_files(ledgers: Ledgers, row: KnownTable) -> Iterator[tuple[str, TableState]]:
+    """Metadata files of the table beside the last one seen, none of them older by its number."""
+    folder, _, last = row.metadata_location.rpartition("/")
+    paths = [
+        stored.path
+        for stored in ledgers.store.list(f"{folder}/")
+        if stored.path.endswith(_SUFFIX) and _number(stored.path) >= _number(last)
+    ]
+
+    def load(path: str) -> TableState | None:
+        try:
+            return load_state(ledgers.store, row.name, path)
+        except MeltlineError:
+            return None  # cut short by a kill, or of a format that we leave alone: not its last
+
+    for path, state in zip(paths, at_once(load, paths), strict=True):
+        if state is not None and state.uuid == row.uuid:
+            yield location_key(path), state
+
+
+def _number(path: str) -> int:
+    version = path.rpartition("/")[2].partition("-")[0]
+    return int(version) if version.isdecimal() else 0
+
+
+def _log(state: TableState) -> set[str]:
+    return {location_key(path) for path in state.metadata_log}
+
+
+def _past(state: TableState, files: Mapping[str, TableState]) -> set[str]:
+    """Every metadata file that this one comes from, itself included; logs are cut, so by steps."""
+    past: set[str] = set()
+    waiting = {location_key(state.metadata_location)}
+    while waiting:
+        at = waiting.pop()
+        past.add(at)
+        if at in files:
+            waiting |= _log(files[at]) - past
+    return past
+
+
+# --- keeping it -----------------------------------------------------------------------------------
+
+
+def keep_gone_table(ledgers: Ledgers, gone: GoneTable, listing: CatalogListing) -> TableName | None:
+    """Registers a table that is gone among the dropped ones. Returns where, None where it cannot.
+
+    One that was among them already, and that somebody took out, keeps the facts of its drop.
+    """
+    state, row = gone.state, gone.row
+    place = dropped_place(row.uuid, row.name.catalog)
+    if state is None or any(entry.name == place for entry in listing.entries):
+        return None
+    was_dropped = is_dropped_name(row.name.namespace)
+    fact = read_drop(row.name.catalog, state.properties) if was_dropped else None
+    fact = fact or _noticed(ledgers, row, state, listing)
+    written = fact.written()
+    ledgers.catalogs[row.name.catalog].register(
+        place, state.metadata_location, lambda document: document.set_properties(written)
+    )
+    known = [known for known in ledgers.control.tables() if known.uuid == row.uuid]
+    follow(ledgers, [replace(state, name=known.name) for known in known])
+    restored = f"{place}, metadata {state.metadata_location}"
+    audit(ledgers, "drop noticed", str(fact.object), detail=f"kept as {restored}")
+    return place
+
+
+def _noticed(ledgers: Ledgers, row: KnownTable, state: TableState, listing: CatalogListing) -> Drop:
+    """What is known of a drop that nobody announced; the observation that missed it is its time."""
+    name = ObjectName(row.name.catalog, row.name.namespace, row.name.name)
+    policies = ledgers.control.policies()
+    named = replace(state, name=row.name)
+    retention = retention_of(ledgers, observed_table(ledgers, named, listing), policies)
+    # Its namespace may be gone too: what it worked with when it was last seen counts as well.
+    applied = parse_days(policies.get(row.uuid, {}).get(APPLIED, "0"))
+    days = retention.days
+    if INFINITE in (applied, days):
+        days = INFINITE
+    elif isinstance(applied, int) and isinstance(days, int):
+        days = max(days, applied)
+    return Drop(
+        object=name,
+        at=row.observed_at,
+        retention_days=days,
+        failsafe_days=retention.failsafe // timedelta(hours=24),
+        batch=uuid4().hex[:12],
+        noticed=True,
+    )

@@ -1,0 +1,210 @@
+"""Statements about tables, schemas, databases and tags: what needs no Spark."""
+
+from dataclasses import astuple, dataclass, fields
+
+from meltline.app.drop import drop, rename
+from meltline.app.history import Listed, history
+from meltline.app.metadata import load_states
+from meltline.app.naming import container_name, full_name, full_table_name
+from meltline.app.objects import find_object
+from meltline.app.policies import change_policy
+from meltline.app.services import Ledgers
+from meltline.app.tables import is_ledger
+from meltline.app.tags import add_tag
+from meltline.app.undrop import undrop
+from meltline.domain.drops import is_dropped_name
+from meltline.domain.errors import (
+    NamespaceNotFound,
+    SnapshotNotFound,
+    StatementUnsupported,
+    TableNotFound,
+    UsageInvalid,
+)
+from meltline.domain.history import HistoryRow
+from meltline.domain.names import TableName, quote_part
+from meltline.domain.objects import ObjectKind, ObjectName
+from meltline.domain.table import TableState
+from meltline.domain.timeline import Point
+from meltline.grammar.statements import (
+    ChangeRetention,
+    DropObject,
+    RenameObject,
+    ShowHistory,
+    Statement,
+    TagSnapshot,
+    UndropObject,
+)
+from meltline.ports import ReadColumn, ReadRows
+
+_LISTED = {
+    ObjectKind.TABLE: Listed.TABLES,
+    ObjectKind.SCHEMA: Listed.SCHEMAS,
+    ObjectKind.DATABASE: Listed.DATABASES,
+}
+_HISTORY_TYPES = {
+    "created_on": "timestamp",
+    "dropped_on": "timestamp",
+    "rows": "bigint",
+    "bytes": "bigint",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a statement came to.
+
+    Attributes:
+        statement_id: By which AT and BEFORE know it; empty of a statement that needs no Spark.
+        read: Its rows, where they were fetched.
+        frame: Spark's own answer, where they were not.
+        unreadable: Tables that a listing had to leave out.
+    """
+
+    statement_id: str = ""
+    read: ReadRows | None = None
+    frame: object = None
+    unreadable: tuple[str, ...] = ()
+
+
+def run_without_spark(ledgers: Ledgers, standing: ObjectName, statement: Statement) -> Outcome:
+    """Carries out a statement that Spark does not have.
+
+    Raises:
+        StatementUnsupported: This release cannot carry it out.
+        MeltlineError: Whatever the step raises that does.
+    """
+    if isinstance(statement, ShowHistory):
+        return _show_history(ledgers, standing, statement)
+    if isinstance(statement, UndropObject):
+        name = full_name(ledgers, standing, statement.kind, statement.name)
+        done = undrop(ledgers, str(name), name.kind)
+        return _status(f"{done.object} is back, with {len(done.tables)} tables")
+    if isinstance(statement, DropObject):
+        return _drop(ledgers, standing, statement)
+    if isinstance(statement, RenameObject):
+        return _rename(ledgers, standing, statement)
+    if isinstance(statement, ChangeRetention):
+        return _change_retention(ledgers, standing, statement)
+    if isinstance(statement, TagSnapshot):
+        return _tag(ledgers, standing, statement)
+    raise unsupported(type(statement).__name__)
+
+
+def _show_history(ledgers: Ledgers, standing: ObjectName, show: ShowHistory) -> Outcome:
+    scope = _scope(ledgers, standing, show)
+    within = ".".join(map(quote_part, (scope.catalog, *scope.namespace)))
+    rows, unread = history(ledgers, _LISTED[show.kind], like=show.like, within=within)
+    columns = tuple(
+        ReadColumn(field.name, _HISTORY_TYPES.get(field.name, "string"))
+        for field in fields(HistoryRow)
+    )
+    read = ReadRows(columns, tuple(_history_cells(row) for row in rows))
+    return Outcome(read=read, unreadable=tuple(unread))
+
+
+def _scope(ledgers: Ledgers, standing: ObjectName, show: ShowHistory) -> ObjectName:
+    """Where a listing looks: what it says, else where the session stands."""
+    if show.within is not None:
+        hot = ObjectName(ledgers.config.hot)
+        return container_name(ledgers, standing, show.within) if show.within else hot
+    depth = {ObjectKind.TABLE: None, ObjectKind.SCHEMA: 1}.get(show.kind, 0)
+    return ObjectName(standing.catalog, standing.namespace[:depth])
+
+
+def _history_cells(row: HistoryRow) -> tuple[object, ...]:
+    return tuple(
+        str(value) if field.name == "retention_time" else value
+        for field, value in zip(fields(HistoryRow), astuple(row), strict=True)
+    )
+
+
+def _drop(ledgers: Ledgers, standing: ObjectName, statement: DropObject) -> Outcome:
+    name = full_name(ledgers, standing, statement.kind, statement.name)
+    try:
+        done = drop(ledgers, str(name), name.kind)
+    except (TableNotFound, NamespaceNotFound):
+        if not statement.if_exists:
+            raise
+        return _status(f"there is no {name.kind} {name}")
+    return _status(f"{name} is dropped, with {len(done.tables)} tables; UNDROP brings it back")
+
+
+def _rename(ledgers: Ledgers, standing: ObjectName, statement: RenameObject) -> Outcome:
+    name = full_name(ledgers, standing, statement.kind, statement.name)
+    # A bare new name stays where the object is, as in Spark.
+    beside = ObjectName(name.catalog, name.namespace if name.table else name.namespace[:-1])
+    target = full_name(ledgers, beside, name.kind, statement.target)
+    done = rename(ledgers, str(name), str(target), name.kind)
+    return _status(f"{done.before} is {done.after} now")
+
+
+def _change_retention(
+    ledgers: Ledgers, standing: ObjectName, statement: ChangeRetention
+) -> Outcome:
+    name = full_name(ledgers, standing, statement.kind, statement.name)
+    if name.kind is not ObjectKind.ACCOUNT:
+        name = find_object(ledgers, str(name), name.kind)
+    done = change_policy(ledgers, name, statement.changes, dry_run=False)
+    lines = tuple(
+        (str(name), key, done.before[key], after) for key, after in statement.changes.items()
+    )
+    columns = ("object", "policy", "before", "after")
+    return Outcome(read=ReadRows(tuple(ReadColumn(c, "string") for c in columns), lines))
+
+
+def _tag(ledgers: Ledgers, standing: ObjectName, statement: TagSnapshot) -> Outcome:
+    if statement.table is None:
+        table = _table_of_snapshot(ledgers, statement.snapshot_id)
+    else:
+        table = full_table_name(ledgers, standing, statement.table)
+    point = Point(statement.snapshot_id)
+    done = add_tag(ledgers, table, statement.tag, point, statement.days, dry_run=False)
+    return _status(f"{done.table}: {done.name} keeps snapshot {done.snapshot_id}")
+
+
+def _table_of_snapshot(ledgers: Ledgers, snapshot_id: int) -> TableName:
+    """The one table of the hot catalog that has a snapshot of that id.
+
+    Raises:
+        SnapshotNotFound: None has.
+        UsageInvalid: Several have: one file registered twice, or a copy.
+    """
+    entries = [
+        entry
+        for entry in ledgers.catalogs[ledgers.config.hot].listing().entries
+        if not is_ledger(ledgers, entry.name) and not is_dropped_name(entry.name.namespace)
+    ]
+    states = [s for s in load_states(ledgers.store, entries).values() if isinstance(s, TableState)]
+    found = sorted(state.name for state in states if snapshot_id in state.snapshots)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise SnapshotNotFound(
+            f"no table of {ledgers.config.hot} has a snapshot {snapshot_id}",
+            object=str(snapshot_id),
+            expected="a snapshot that is there",
+            found="none of that id: never there, or expired",
+            next="`meltline explain TABLE` lists a table's snapshots",
+        )
+    raise UsageInvalid(
+        f"several tables have a snapshot {snapshot_id}",
+        object=str(snapshot_id),
+        expected="a snapshot of one table",
+        found=", ".join(map(str, found[:5])),
+        next=f"say which: TAG SNAPSHOT {snapshot_id} OF {found[0]} AS …",
+    )
+
+
+def _status(line: str) -> Outcome:
+    return Outcome(read=ReadRows((ReadColumn("status", "string"),), ((line,),)))
+
+
+def unsupported(what: str) -> StatementUnsupported:
+    """The error for what is understood and comes later."""
+    return StatementUnsupported(
+        f"{what}: the statement is understood, but not supported in this release",
+        object=what,
+        expected="a statement that docs/sql.md lists as supported",
+        found=what,
+        next="nothing was done; `meltline --help` lists what there is",
+    )

@@ -1,0 +1,185 @@
+"""Query: the rows of a table as they were at a point of its past (TT-1 to TT-3, TT-26 to TT-32)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from meltline.app.leases import leased
+from meltline.app.metadata import load_document, load_state
+from meltline.app.objects import catalog_of
+from meltline.app.policies import APPLIED
+from meltline.app.services import Ledgers
+from meltline.app.tables import observed_table, retention_of
+from meltline.domain.drops import is_dropped_name
+from meltline.domain.errors import (
+    MetadataUnreadable,
+    ObjectDropped,
+    StatementNotCompleted,
+    UsageInvalid,
+)
+from meltline.domain.names import TableName
+from meltline.domain.quantities import format_instant
+from meltline.domain.schemas import changed_schema, require_readable
+from meltline.domain.table import TableState
+from meltline.domain.timetravel import (
+    Past,
+    Resolved,
+    StatementPoint,
+    TravelPoint,
+    readable_window,
+    resolve,
+)
+from meltline.ports import PastView, ReadRows, SnapshotReader, StatementState
+
+HOT = "hot"
+"""The tier that everything inside the window is read from."""
+
+_LEASE = timedelta(minutes=10)
+
+
+class SchemaChoice(StrEnum):
+    """Under which columns old rows are shown."""
+
+    CURRENT = "current"
+    SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True)
+class Located:
+    """A point of a table's past, found.
+
+    Attributes:
+        document: The table's metadata document, for its schemas.
+        tier: Where its rows are read from.
+    """
+
+    table: TableName
+    state: TableState
+    document: Mapping[str, Any]
+    resolved: Resolved
+    tier: str = HOT
+
+    def view(self, schema: SchemaChoice) -> PastView | None:
+        """How it is read under the wanted columns; None where Spark's own clause shows those.
+
+        Raises:
+            SchemaIncompatible: A column has become something its old values cannot be read as.
+        """
+        snapshot_id = self.resolved.snapshot_id
+        if snapshot_id is None:
+            return PastView(self.table)
+        own = changed_schema(self.state, self.document, snapshot_id)
+        if own is None:
+            return None
+        if schema is SchemaChoice.SNAPSHOT:
+            return PastView(self.table, snapshot_id, own["schema-id"])
+        require_readable(self.state, self.document, own)
+        return PastView(self.table, snapshot_id)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows at a point, and which point that is."""
+
+    located: Located
+    read: ReadRows
+
+
+def locate(ledgers: Ledgers, table: TableName, point: TravelPoint) -> Located:
+    """Finds what main of a table held at a point. Reads metadata alone.
+
+    Raises:
+        TableNotFound: There is no such table.
+        ObjectDropped: It has been dropped.
+        OutsideRetention: The point is outside the window, to come, or nobody can tell.
+        StatementNotFound: Nobody knows of such a statement.
+        StatementNotCompleted: It is still running, or has failed.
+        RefNotFound: The table has no such tag.
+        MetadataUnreadable: The table cannot be read.
+    """
+    if is_dropped_name(table.namespace):
+        raise ObjectDropped(
+            f"{table} has been dropped",
+            object=str(table),
+            expected="a table that is there",
+            found="a dropped one",
+            next="`meltline undrop NAME` brings it back with its past",
+        )
+    catalog = catalog_of(ledgers, table.catalog)
+    state, document = load_document(ledgers.store, table, catalog.location(table))
+    observed = observed_table(ledgers, state, catalog.listing())
+    policies = ledgers.control.policies()
+    retention = retention_of(ledgers, observed, policies)
+    applied = policies.get(state.uuid, {}).get(APPLIED, "")
+    past = Past(
+        state=state,
+        now=ledgers.clock.now(),
+        window=readable_window(retention, applied),
+        read=lambda location: _earlier(ledgers, table, location),
+    )
+    resolved = resolve(past, _with_end(ledgers, point))
+    return Located(table, state, document, resolved)
+
+
+def query(
+    ledgers: Ledgers,
+    reader: Callable[[], SnapshotReader],
+    table: TableName,
+    point: TravelPoint,
+    *,
+    schema: SchemaChoice = SchemaChoice.CURRENT,
+    limit: int | None = None,
+) -> Answer:
+    """Reads a table as it was; its snapshot is leased meanwhile (TT-4).
+
+    Args:
+        ledgers: Where the table is.
+        reader: Starts what reads rows; called only once the point is known to be readable.
+        table: The table.
+        point: The point.
+        schema: The present columns by field id, or the snapshot's own.
+        limit: At most so many rows; None is all.
+
+    Raises:
+        UsageInvalid: `limit` is negative, or whatever `locate` raises.
+        SchemaIncompatible: A column has become something its old values cannot be read as.
+    """
+    if limit is not None and limit < 0:
+        raise UsageInvalid(
+            "a limit cannot be negative", object="--limit", expected="0 or more rows",
+            found=str(limit), next="leave it out for all rows",
+        )  # fmt: skip
+    located = locate(ledgers, table, point)
+    snapshot_id = located.resolved.snapshot_id
+    view = located.view(schema) or PastView(table, snapshot_id)
+    if snapshot_id is None:
+        return Answer(located, reader().read(view, limit))
+    with leased(ledgers, table, snapshot_id, _LEASE, audited=False):
+        return Answer(located, reader().read(view, limit))
+
+
+def _earlier(ledgers: Ledgers, table: TableName, location: str) -> TableState | None:
+    try:
+        return load_state(ledgers.store, table, location)
+    except MetadataUnreadable:
+        return None
+
+
+def _with_end(ledgers: Ledgers, point: TravelPoint) -> TravelPoint:
+    """A statement with what the ledger knows of it."""
+    if not isinstance(point.to, StatementPoint):
+        return point
+    known = ledgers.control.statement(point.to.id)
+    if known is None:
+        return point
+    if known.state is not StatementState.COMPLETED:
+        raise StatementNotCompleted(
+            f"statement {known.id} is not completed",
+            object=known.id,
+            expected="a statement that has ended well",
+            found=f"{known.state}, begun at {format_instant(known.started_at)}",
+            next="wait for it, or give a time instead",
+        )
+    return replace(point, to=replace(point.to, completed_at=known.completed_at))

@@ -1,0 +1,181 @@
+"""The statements about tables, schemas, databases, shares and tags that Spark does not have."""
+
+from collections.abc import Mapping
+
+from meltline.domain.objects import ObjectKind
+from meltline.domain.policy import INFINITE, MIN_RETENTION, RETENTION
+from meltline.grammar.points import begins_point, begins_tag, point_in_time
+from meltline.grammar.statements import (
+    ChangeRetention,
+    CloneObject,
+    CreateShare,
+    DropObject,
+    DropShare,
+    Name,
+    RenameObject,
+    ShowHistory,
+    Statement,
+    TagSnapshot,
+    UndropObject,
+    UpdateShare,
+)
+from meltline.grammar.tokens import Cursor, Kind
+
+KINDS: Mapping[str, ObjectKind] = {
+    "TABLE": ObjectKind.TABLE,
+    "SCHEMA": ObjectKind.SCHEMA,
+    "DATABASE": ObjectKind.DATABASE,
+}
+PARAMETERS: Mapping[str, str] = {
+    "DATA_RETENTION_TIME_IN_DAYS": RETENTION,
+    "SNAPSHOT_RETENTION_DAYS": RETENTION,
+    "MIN_DATA_RETENTION_TIME_IN_DAYS": MIN_RETENTION,
+}
+
+
+def undrop(cursor: Cursor) -> Statement:
+    """UNDROP TABLE | SCHEMA | DATABASE name."""
+    cursor.expect("UNDROP")
+    return UndropObject(KINDS[cursor.choice(*KINDS)], cursor.name())
+
+
+def drop(cursor: Cursor) -> Statement | None:
+    """DROP TABLE | SCHEMA | DATABASE | SHARE [IF EXISTS] name; None of what is Spark's."""
+    cursor.expect("DROP")
+    if cursor.take("SHARE"):
+        return DropShare(_share(cursor))
+    if cursor.here.is_word("NAMESPACE"):
+        kind = ObjectKind.SCHEMA
+    elif cursor.here.is_word(*KINDS):
+        kind = KINDS[cursor.here.value.upper()]
+    else:
+        return None
+    cursor.next()
+    if_exists = cursor.take("IF", "EXISTS")
+    name = cursor.name()
+    if cursor.comes("PURGE") or cursor.comes("RESTRICT"):
+        cursor.fail("the end: a drop keeps everything for its retention, and takes all in it along")
+    cursor.take("CASCADE")
+    return DropObject(kind, name, if_exists)
+
+
+def show(cursor: Cursor) -> Statement | None:
+    """SHOW TABLES | SCHEMAS | DATABASES HISTORY [LIKE '…'] [IN …]; None without HISTORY."""
+    kinds = {f"{word}S": kind for word, kind in KINDS.items()}
+    if not (cursor.ahead(1).is_word(*kinds) and cursor.ahead(2).is_word("HISTORY")):
+        return None
+    cursor.expect("SHOW")
+    kind = kinds[cursor.choice(*kinds)]
+    cursor.expect("HISTORY")
+    like = cursor.string("a pattern in quotes") if cursor.take("LIKE") else None
+    within: Name | None = None
+    if cursor.take("IN"):
+        if cursor.take("ACCOUNT"):
+            within = ()
+        else:
+            _ = cursor.take("SCHEMA") or cursor.take("DATABASE")
+            within = cursor.name("a catalog, database or schema, or ACCOUNT")
+    return ShowHistory(kind, like, within)
+
+
+def alter(cursor: Cursor) -> Statement | None:
+    """ALTER … SET | UNSET a retention, and ALTER … RENAME TO; None of what is Spark's."""
+    cursor.expect("ALTER")
+    name: Name = ()
+    if cursor.take("ACCOUNT"):
+        kind = ObjectKind.ACCOUNT
+    elif cursor.here.is_word(*KINDS):
+        kind = KINDS[cursor.next().value.upper()]
+        name = cursor.name()
+        if cursor.take("RENAME", "TO"):
+            return RenameObject(kind, name, cursor.name("the new name"))
+        if not (cursor.here.is_word("SET", "UNSET") and cursor.ahead(1).is_word(*PARAMETERS)):
+            return None
+    else:
+        return None
+    sets = cursor.choice("SET", "UNSET") == "SET"
+    return ChangeRetention(kind, name, _changes(cursor, sets))
+
+
+def _changes(cursor: Cursor, sets: bool) -> dict[str, str | None]:
+    changes: dict[str, str | None] = {}
+    while not changes or cursor.here.is_word(*PARAMETERS):
+        key = PARAMETERS[cursor.choice(*PARAMETERS)]
+        changes[key] = days(cursor) if sets else None
+        if cursor.take_symbol(",") and not cursor.here.is_word(*PARAMETERS):
+            cursor.fail(" or ".join(PARAMETERS))
+    return changes
+
+
+def days(cursor: Cursor) -> str:
+    """`= n` as it is written, and NULL for a retention without end (ML-33)."""
+    cursor.expect_symbol("=")
+    if cursor.take("NULL"):
+        return INFINITE
+    sign = "-" if cursor.take_symbol("-") else ""
+    if cursor.here.kind is not Kind.NUMBER:
+        cursor.fail("a number of days, or NULL for ever")
+    return sign + cursor.next().value
+
+
+def tag(cursor: Cursor) -> Statement:
+    """TAG SNAPSHOT n [OF table] AS '…' WITH RETENTION FOREVER | n DAYS."""
+    cursor.expect("TAG", "SNAPSHOT")
+    snapshot_id = cursor.whole("a snapshot's id")
+    table = cursor.name() if cursor.take("OF") else None
+    cursor.expect("AS")
+    name = cursor.string("the tag's name in quotes")
+    cursor.expect("WITH", "RETENTION")
+    if cursor.take("FOREVER"):
+        return TagSnapshot(snapshot_id, name, None, table)
+    lasting = cursor.whole("FOREVER, or a number of days")
+    cursor.choice("DAYS", "DAY")
+    return TagSnapshot(snapshot_id, name, lasting, table)
+
+
+def update(cursor: Cursor) -> Statement | None:
+    """UPDATE SHARE name; None where it is a table that is called so."""
+    if not cursor.ahead(1).is_word("SHARE") or not cursor.ahead(2).is_name:
+        return None
+    if cursor.ahead(2).is_word("SET", "AS") or cursor.ahead(3).is_word("SET"):
+        return None
+    cursor.expect("UPDATE", "SHARE")
+    return UpdateShare(_share(cursor))
+
+
+def create(cursor: Cursor) -> Statement | None:
+    """CREATE SHARE, CREATE … CLONE, CREATE DATABASE … FROM; None of all else."""
+    cursor.expect("CREATE")
+    if cursor.take("SHARE"):
+        name = _share(cursor)
+        cursor.expect("FROM")
+        return CreateShare(name, cursor.name("a database, schema or table"))
+    if not cursor.here.is_word(*KINDS):
+        return None
+    kind = KINDS[cursor.next().value.upper()]
+    if not cursor.here.is_name or cursor.comes("IF", "NOT", "EXISTS"):
+        return None
+    target = cursor.name()
+    if cursor.take("CLONE"):
+        return _clone(cursor, kind, target)
+    if kind is ObjectKind.DATABASE and cursor.take("FROM"):
+        return _clone(cursor, kind, target)
+    return None
+
+
+def _clone(cursor: Cursor, kind: ObjectKind, target: Name) -> CloneObject:
+    source = cursor.name("what is to be cloned")
+    point = None
+    if begins_point(cursor) or begins_tag(cursor) or cursor.here.is_word("AT", "BEFORE"):
+        point = point_in_time(cursor)
+    ignore = False
+    if cursor.take("IGNORE"):
+        cursor.expect("TABLES", "WITH", "INSUFFICIENT", "DATA", "RETENTION")
+        ignore = True
+    return CloneObject(kind, target, source, point, ignore)
+
+
+def _share(cursor: Cursor) -> str:
+    if not cursor.here.is_name:
+        cursor.fail("a share's name")
+    return cursor.next().value

@@ -1,0 +1,61 @@
+"""Which statement it is, by its first words."""
+
+from collections.abc import Callable, Mapping
+
+from meltline.grammar import objects
+from meltline.grammar.queries import query
+from meltline.grammar.statements import Statement, TieringCall
+from meltline.grammar.tables import create_table
+from meltline.grammar.tokens import Cursor, Kind, tokens_of
+
+_OURS: Mapping[str, Callable[[Cursor], Statement | None]] = {
+    "UNDROP": objects.undrop,
+    "DROP": objects.drop,
+    "SHOW": objects.show,
+    "ALTER": objects.alter,
+    "TAG": objects.tag,
+    "UPDATE": objects.update,
+    "CREATE": objects.create,
+}
+
+
+def parse(text: str) -> Statement:
+    """Reads one statement.
+
+    Returns:
+        What it says; a `Query` of everything that is for Spark.
+
+    Raises:
+        SqlUnreadable: It is one of ours and not right; says where, and what was expected.
+    """
+    tokens = tokens_of(text)
+    cursor = Cursor(text, tokens)
+    if cursor.here.kind is Kind.END:
+        cursor.fail("a statement")
+    first = cursor.here.value.upper() if cursor.here.kind is Kind.WORD else ""
+    if first in _OURS:
+        found = _OURS[first](cursor)
+        if found is not None:
+            cursor.expect_end()
+            return found
+    if first == "CREATE" and (created := create_table(text, Cursor(text, tokens))):
+        return created
+    if cursor.comes("SELECT") and (call := _tiering(Cursor(text, tokens))):
+        return call
+    return query(text, Cursor(text, tokens))
+
+
+def _tiering(cursor: Cursor) -> TieringCall | None:
+    """SELECT lakets.function('…', …)."""
+    if not (cursor.comes("SELECT", "LAKETS") and cursor.ahead(2).is_symbol(".")):
+        return None
+    cursor.at += 3
+    (function,) = cursor.name("a function of lakets")[:1]
+    cursor.expect_symbol("(")
+    arguments: list[str] = []
+    while not cursor.take_symbol(")"):
+        if arguments:
+            cursor.expect_symbol(",")
+        arguments.append(cursor.string("a text in quotes"))
+    cursor.expect_end()
+    return TieringCall(function, tuple(arguments))

@@ -1,0 +1,311 @@
+"""AT | BEFORE clauses: their points, and the few expressions that a point may be."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import MAXYEAR, MINYEAR, datetime, timedelta
+from fractions import Fraction
+
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.quantities import parse_moment
+from meltline.domain.timetravel import (
+    Moment,
+    Side,
+    StatementPoint,
+    TagPoint,
+    TravelPoint,
+    moment_of_offset,
+)
+from meltline.grammar.tokens import Cursor, Kind, unreadable
+
+SELECTORS = ("TIMESTAMP", "OFFSET", "STATEMENT", "TAG")
+
+_SPANS = {
+    "SECOND": timedelta(seconds=1),
+    "MINUTE": timedelta(minutes=1),
+    "HOUR": timedelta(hours=1),
+    "DAY": timedelta(hours=24),
+    "WEEK": timedelta(hours=24 * 7),
+}
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_TYPES = ("TIMESTAMP_TZ", "TIMESTAMPTZ", "TIMESTAMP_LTZ", "TIMESTAMP", "DATETIME")
+_READERS = ("TO_TIMESTAMP_TZ", "TO_TIMESTAMP_LTZ", "TO_TIMESTAMP")
+
+
+@dataclass(frozen=True)
+class Shift:
+    """So many units later, or earlier where negative."""
+
+    unit: str
+    amount: int
+
+    def of(self, moment: datetime) -> datetime:
+        """The moment, shifted. Raises OverflowError where it leaves the calendar."""
+        if self.unit in _SPANS:
+            return moment + self.amount * _SPANS[self.unit]
+        months = moment.year * 12 + moment.month - 1 + self.amount * _MONTHS[self.unit]
+        year, month = divmod(months, 12)
+        if not MINYEAR <= year <= MAXYEAR:
+            raise OverflowError(f"year {year}")
+        for day in range(moment.day, 0, -1):  # the 31st of a shorter month is its last day
+            try:
+                return moment.replace(year=year, month=month + 1, day=day)
+            except ValueError:
+                continue
+        raise AssertionError("unreachable: every month has a first day")
+
+
+@dataclass(frozen=True)
+class TimestampSelector:
+    """A moment, written out or counted from now.
+
+    Attributes:
+        base: None is the statement's own time.
+        shifts: What is added to it, in this order.
+    """
+
+    base: datetime | None
+    shifts: tuple[Shift, ...] = ()
+
+    def point(self, now: datetime) -> Moment:
+        """The moment, in a statement that is carried out now.
+
+        Raises:
+            OverflowError: It leaves the calendar.
+        """
+        moment = self.base or now
+        for shift in self.shifts:
+            moment = shift.of(moment)
+        return Moment(moment)
+
+
+@dataclass(frozen=True)
+class OffsetSelector:
+    """Seconds from now; negative is the past (TT-29)."""
+
+    seconds: Fraction
+
+    def point(self, now: datetime) -> Moment:
+        """The moment. Raises UsageInvalid where it has not come yet."""
+        return Moment(moment_of_offset(now, float(self.seconds)))
+
+
+@dataclass(frozen=True)
+class StatementSelector:
+    """A statement, by its id."""
+
+    id: str
+
+    def point(self, now: datetime) -> StatementPoint:
+        """The statement."""
+        return StatementPoint(self.id)
+
+
+@dataclass(frozen=True)
+class TagSelector:
+    """A tag, by its name."""
+
+    name: str
+
+    def point(self, now: datetime) -> TagPoint:
+        """The tag."""
+        return TagPoint(self.name)
+
+
+Selector = TimestampSelector | OffsetSelector | StatementSelector | TagSelector
+
+
+@dataclass(frozen=True)
+class PointInTime:
+    """AT or BEFORE something."""
+
+    side: Side
+    selector: Selector
+
+    def at(self, now: datetime) -> TravelPoint:
+        """The point, in a statement that is carried out now: all its clauses share one `now`.
+
+        Raises:
+            UsageInvalid: It has not come yet, or leaves the calendar.
+        """
+        try:
+            return TravelPoint(self.side, self.selector.point(now))
+        except OverflowError as far:
+            raise UsageInvalid(
+                "the point leaves the calendar",
+                object=f"{self.side.upper()}(…)",
+                expected=f"a year from {MINYEAR} to {MAXYEAR}",
+                found=str(far),
+                next="choose a time in the table's window",
+            ) from far
+
+
+def begins_point(cursor: Cursor) -> bool:
+    """Whether AT | BEFORE with a selector comes next, and not a function or a list of aliases."""
+    if not cursor.here.is_word("AT", "BEFORE") or not cursor.ahead(1).is_symbol("("):
+        return False
+    after = cursor.ahead(3)
+    if cursor.ahead(2).is_word(*SELECTORS):
+        return not (after.is_symbol(",") or after.is_symbol(")"))
+    return cursor.ahead(2).kind is Kind.WORD and after.is_symbol("=>")
+
+
+def begins_tag(cursor: Cursor) -> bool:
+    """Whether FOR TAG '…' comes next."""
+    return cursor.comes("FOR", "TAG") and cursor.ahead(2).kind is Kind.STRING
+
+
+def point_in_time(cursor: Cursor) -> PointInTime:
+    """Reads AT | BEFORE ( selector => expression ), or FOR TAG '…'.
+
+    Raises:
+        SqlUnreadable: It is none of these.
+    """
+    if cursor.take("FOR"):
+        cursor.expect("TAG")
+        return PointInTime(Side.AT, TagSelector(cursor.string("the tag's name in quotes")))
+    side = Side(cursor.choice("AT", "BEFORE").lower())
+    cursor.expect_symbol("(")
+    word = cursor.choice(*SELECTORS)
+    cursor.expect_symbol("=>")
+    selector = _READ[word](cursor)
+    if not cursor.here.is_symbol(")"):
+        cursor.fail("`)` after one point")
+    cursor.next()
+    return PointInTime(side, selector)
+
+
+def _statement(cursor: Cursor) -> StatementSelector:
+    return StatementSelector(cursor.string("the statement's id in quotes"))
+
+
+def _tag(cursor: Cursor) -> TagSelector:
+    return TagSelector(cursor.string("the tag's name in quotes"))
+
+
+# --- moments ----------------------------------------------------------------------------------
+
+
+def _timestamp(cursor: Cursor) -> TimestampSelector:
+    """A text, a present moment, or one counted from another; a type may follow after `::`."""
+    found = _moment(cursor)
+    while cursor.take_symbol("::"):
+        _type(cursor)
+    return found
+
+
+def _moment(cursor: Cursor) -> TimestampSelector:
+    if cursor.here.kind is Kind.STRING:
+        return _written(cursor)
+    if cursor.take("TIMESTAMP"):
+        return _written(cursor)
+    if cursor.take_symbol("("):
+        return _closed(cursor, _timestamp(cursor))
+    if cursor.take("CURRENT_TIMESTAMP"):
+        if cursor.take_symbol("("):
+            cursor.expect_symbol(")")
+        return TimestampSelector(None)
+    if cursor.take("DATEADD"):
+        return _dateadd(cursor)
+    if cursor.take("CAST"):
+        cursor.expect_symbol("(")
+        found = _timestamp(cursor)
+        cursor.expect("AS")
+        _type(cursor)
+        return _closed(cursor, found)
+    if cursor.here.is_word(*_READERS):
+        cursor.next()
+        cursor.expect_symbol("(")
+        return _closed(cursor, _timestamp(cursor))
+    cursor.fail("a time in quotes, CURRENT_TIMESTAMP or DATEADD(…)")
+
+
+def _closed(cursor: Cursor, found: TimestampSelector) -> TimestampSelector:
+    cursor.expect_symbol(")")
+    return found
+
+
+def _type(cursor: Cursor) -> None:
+    if not cursor.here.is_word(*_TYPES):
+        cursor.fail("TIMESTAMP_TZ, TIMESTAMP_LTZ or TIMESTAMP")
+    cursor.next()
+
+
+def _written(cursor: Cursor) -> TimestampSelector:
+    place = cursor.here.start
+    text = cursor.string("a time in quotes")
+    try:
+        return TimestampSelector(parse_moment(text))
+    except (ValueError, OverflowError) as odd:
+        expected = "a time with its offset, such as '2024-06-26T09:20:00-07:00'"
+        raise unreadable(cursor.text, place, expected, repr(text)) from odd
+
+
+def _dateadd(cursor: Cursor) -> TimestampSelector:
+    cursor.expect_symbol("(")
+    unit = cursor.here.value.upper().removesuffix("S")
+    if cursor.here.kind is not Kind.WORD or unit not in {**_SPANS, **_MONTHS}:
+        cursor.fail("a unit: " + ", ".join({**_SPANS, **_MONTHS}).lower())
+    cursor.next()
+    cursor.expect_symbol(",")
+    place = cursor.here.start
+    amount = _sum(cursor)
+    if amount.denominator != 1:
+        raise unreadable(cursor.text, place, "a whole number", str(float(amount)))
+    cursor.expect_symbol(",")
+    found = _timestamp(cursor)
+    cursor.expect_symbol(")")
+    return TimestampSelector(found.base, (*found.shifts, Shift(unit, int(amount))))
+
+
+# --- arithmetic -------------------------------------------------------------------------------
+
+
+def _offset(cursor: Cursor) -> OffsetSelector:
+    return OffsetSelector(_sum(cursor))
+
+
+def _sum(cursor: Cursor) -> Fraction:
+    total = _product(cursor)
+    while True:
+        if cursor.take_symbol("+"):
+            total += _product(cursor)
+        elif cursor.take_symbol("-"):
+            total -= _product(cursor)
+        else:
+            return total
+
+
+def _product(cursor: Cursor) -> Fraction:
+    total = _factor(cursor)
+    while True:
+        if cursor.take_symbol("*"):
+            total *= _factor(cursor)
+        elif cursor.take_symbol("/"):
+            place = cursor.here.start
+            divisor = _factor(cursor)
+            if divisor == 0:
+                raise unreadable(cursor.text, place, "a number that is not 0", "0")
+            total /= divisor
+        else:
+            return total
+
+
+def _factor(cursor: Cursor) -> Fraction:
+    sign = 1
+    while cursor.here.is_symbol("-") or cursor.here.is_symbol("+"):
+        sign = -sign if cursor.next().value == "-" else sign
+    if cursor.take_symbol("("):
+        total = _sum(cursor)
+        cursor.expect_symbol(")")
+        return sign * total
+    if cursor.here.kind is not Kind.NUMBER:
+        cursor.fail("a number of seconds")
+    return sign * Fraction(cursor.next().value)
+
+
+_READ: Mapping[str, Callable[[Cursor], Selector]] = {
+    "TIMESTAMP": _timestamp,
+    "OFFSET": _offset,
+    "STATEMENT": _statement,
+    "TAG": _tag,
+}

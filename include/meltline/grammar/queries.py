@@ -1,0 +1,118 @@
+"""Finding the time-travel clauses of a statement that Spark carries out."""
+
+from collections.abc import Iterator
+
+from meltline.grammar.points import begins_point, begins_tag, point_in_time
+from meltline.grammar.statements import Name, Query, TimeClause
+from meltline.grammar.tokens import Cursor, Kind, unreadable
+
+_BEFORE_TABLES = ("FROM", "JOIN", "USING", "TABLE")
+# What may follow a table instead of its alias, in Spark's grammar.
+_AFTER_TABLES = frozenset({
+    "ANTI", "CLUSTER", "CROSS", "DISTRIBUTE", "EXCEPT", "FULL", "GROUP", "HAVING", "INNER",
+    "INSERT", "INTERSECT", "JOIN", "LATERAL", "LEFT", "LIMIT", "MAP", "MINUS", "NATURAL", "OFFSET",
+    "ON", "ORDER", "PIVOT", "QUALIFY", "REDUCE", "RIGHT", "SELECT", "SEMI", "SETMINUS", "SORT",
+    "UNION", "UNPIVOT", "USING", "WHEN", "WHERE", "WINDOW",
+})  # fmt: skip
+_INFORMATION = "MD_INFORMATION_SCHEMA"
+# Words that a table's name cannot be: a function's call may stand behind them.
+_NO_NAMES = frozenset({
+    "ALL", "AND", "AS", "BETWEEN", "BY", "CASE", "DISTINCT", "ELSE", "FROM", "HAVING", "IN", "IS",
+    "JOIN", "LIKE", "NOT", "ON", "OR", "SELECT", "SET", "THEN", "USING", "VALUES", "WHEN", "WHERE",
+})  # fmt: skip
+
+
+def query(text: str, cursor: Cursor) -> Query:
+    """Any statement for Spark, with the places that are ours.
+
+    Raises:
+        SqlUnreadable: A time-travel clause is not right, or stands where no table's name ends.
+    """
+    return Query(text, cursor.here.value.upper(), tuple(_clauses(cursor)), _views(cursor))
+
+
+def _clauses(cursor: Cursor) -> Iterator[TimeClause]:
+    common = _common_tables(cursor)
+    at = 1
+    while at < len(cursor.tokens) - 1:
+        here = Cursor(cursor.text, cursor.tokens, at)
+        found = _clause(here, at) if begins_point(here) or begins_tag(here) else None
+        if found is None:
+            at += 1
+            continue
+        if len(found.table) == 1 and found.table[0].upper() in common:
+            expected = "a table: a WITH query has no past"
+            raise unreadable(cursor.text, found.name_start, expected, found.table[0])
+        yield found
+        at = here.at
+
+
+def _clause(cursor: Cursor, at: int) -> TimeClause | None:
+    """The clause that begins here; None where a function's call does.
+
+    Raises:
+        SqlUnreadable: It does not stand right after a table's name.
+    """
+    tokens = cursor.tokens
+    first = at - 1
+    if not tokens[first].is_name or tokens[first].is_word(*_NO_NAMES):
+        if tokens[first].is_symbol(")") or tokens[first].is_word("AS"):
+            cursor.fail("a table's name before the clause")
+        return None
+    while first >= 2 and tokens[first - 1].is_symbol(".") and tokens[first - 2].is_name:
+        first -= 2
+    before = tokens[first - 1] if first else None
+    if before is None or not (before.is_word(*_BEFORE_TABLES) or before.is_symbol(",")):
+        cursor.fail("the clause right after a table's name, and an alias after it")
+    name: Name = tuple(token.value for token in tokens[first:at:2])
+    start = cursor.here.start
+    point = point_in_time(cursor)
+    return TimeClause(
+        table=name,
+        point=point,
+        name_start=tokens[first].start,
+        name_end=tokens[at - 1].end,
+        clause_start=start,
+        end=cursor.tokens[cursor.at - 1].end,
+        needs_alias=not _alias_comes(cursor),
+    )
+
+
+def _alias_comes(cursor: Cursor) -> bool:
+    """Whether an alias follows; behind TABLESAMPLE there is no place for one of ours."""
+    token = cursor.here
+    if token.is_word("AS", "TABLESAMPLE"):
+        return True
+    return token.is_name and not (token.kind is Kind.WORD and token.value.upper() in _AFTER_TABLES)
+
+
+def _common_tables(cursor: Cursor) -> set[str]:
+    """Names of WITH queries: `name AS (`, or `name (columns) AS (`."""
+    found: set[str] = set()
+    tokens = cursor.tokens
+    if not any(token.is_word("WITH") for token in tokens):
+        return found
+    for at, token in enumerate(tokens[:-2]):
+        if token.is_word("AS") and tokens[at + 1].is_symbol("(") and at > 0:
+            name = at - 1
+            if tokens[name].is_symbol(")"):
+                while name > 0 and not tokens[name].is_symbol("("):
+                    name -= 1
+                name -= 1
+            if name >= 0 and tokens[name].is_name:
+                found.add(tokens[name].value.upper())
+    return found
+
+
+def _views(cursor: Cursor) -> tuple[str, ...]:
+    tokens = cursor.tokens
+    found = [
+        tokens[at + 2].value.lower()
+        for at, token in enumerate(tokens[:-2])
+        if token.is_word(_INFORMATION)
+        and tokens[at + 1].is_symbol(".")
+        and tokens[at + 2].is_name
+        and at > 0
+        and (tokens[at - 1].is_word(*_BEFORE_TABLES) or tokens[at - 1].is_symbol(","))
+    ]
+    return tuple(dict.fromkeys(found))

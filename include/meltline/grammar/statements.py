@@ -1,0 +1,197 @@
+"""What a statement says. Names are as they were written, in parts, without quotes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meltline.domain.objects import ObjectKind
+from meltline.grammar.points import PointInTime
+
+Name = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TimeClause:
+    """A table that is to be read as it was.
+
+    Attributes:
+        table: Its name.
+        point: AT or BEFORE what.
+        name_start: Where the name begins in the statement.
+        name_end: Where it ends.
+        clause_start: Where the clause begins.
+        end: Where the clause ends.
+        needs_alias: Whether nothing else names the table in the rest of the statement.
+    """
+
+    table: Name
+    point: PointInTime
+    name_start: int
+    name_end: int
+    clause_start: int
+    end: int
+    needs_alias: bool
+
+
+@dataclass(frozen=True)
+class Query:
+    """Anything that Spark carries out: all but its time-travel clauses reaches Spark as written.
+
+    Attributes:
+        text: The whole statement.
+        kind: Its first word.
+        clauses: Tables that are read as they were, from left to right.
+        views: Views of MD_INFORMATION_SCHEMA that it reads, in lower case.
+    """
+
+    text: str
+    kind: str
+    clauses: tuple[TimeClause, ...] = ()
+    views: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """CREATE TABLE with a retention, or with types of the sources.
+
+    Attributes:
+        text: The statement in Spark's words.
+        name: The table.
+        retention: DATA_RETENTION_TIME_IN_DAYS as written; None where it does not say.
+    """
+
+    text: str
+    name: Name
+    retention: str | None
+
+
+@dataclass(frozen=True)
+class CloneObject:
+    """CREATE … CLONE, and CREATE DATABASE … FROM.
+
+    Attributes:
+        point: Of which moment; None is now.
+        ignore_insufficient: Leave out tables whose retention does not reach back to it.
+    """
+
+    kind: ObjectKind
+    target: Name
+    source: Name
+    point: PointInTime | None = None
+    ignore_insufficient: bool = False
+
+
+@dataclass(frozen=True)
+class CreateShare:
+    """CREATE SHARE … FROM."""
+
+    name: str
+    source: Name
+
+
+@dataclass(frozen=True)
+class UpdateShare:
+    """UPDATE SHARE: it shows the present from now on."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class DropShare:
+    """DROP SHARE."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class DropObject:
+    """DROP TABLE, SCHEMA or DATABASE: it can be brought back."""
+
+    kind: ObjectKind
+    name: Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class UndropObject:
+    """UNDROP."""
+
+    kind: ObjectKind
+    name: Name
+
+
+@dataclass(frozen=True)
+class RenameObject:
+    """ALTER … RENAME TO."""
+
+    kind: ObjectKind
+    name: Name
+    target: Name
+
+
+@dataclass(frozen=True)
+class ShowHistory:
+    """SHOW … HISTORY.
+
+    Attributes:
+        like: A pattern of LIKE; None is everything.
+        within: A catalog, database or schema; None is where the session stands, and empty the
+            whole account.
+    """
+
+    kind: ObjectKind
+    like: str | None = None
+    within: Name | None = None
+
+
+@dataclass(frozen=True)
+class ChangeRetention:
+    """ALTER … SET or UNSET a retention.
+
+    Attributes:
+        name: The object; empty for the account.
+        changes: New values by policy; None unsets one.
+    """
+
+    kind: ObjectKind
+    name: Name
+    changes: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class TagSnapshot:
+    """TAG SNAPSHOT … AS … WITH RETENTION.
+
+    Attributes:
+        table: Whose snapshot it is; None where the id alone says it.
+        days: How long the tag stays; None is for ever.
+    """
+
+    snapshot_id: int
+    tag: str
+    days: int | None
+    table: Name | None = None
+
+
+@dataclass(frozen=True)
+class TieringCall:
+    """SELECT lakets.…(…): a policy of chunks (LakeTS)."""
+
+    function: str
+    arguments: tuple[str, ...]
+
+
+Statement = (
+    Query
+    | CreateTable
+    | CloneObject
+    | CreateShare
+    | UpdateShare
+    | DropShare
+    | DropObject
+    | UndropObject
+    | RenameObject
+    | ShowHistory
+    | ChangeRetention
+    | TagSnapshot
+    | TieringCall
+)

@@ -1,0 +1,83 @@
+"""CREATE TABLE as the sources write it, in Spark's words."""
+
+from meltline.domain.policy import RETENTION
+from meltline.grammar.objects import PARAMETERS, days
+from meltline.grammar.statements import CreateTable
+from meltline.grammar.tokens import Cursor, Kind, unreadable
+
+Edit = tuple[int, int, str]
+"""From where to where in a text something else is put."""
+
+# Spark has no NUMBER, and its VARCHAR needs a length.
+_TYPES = {"NUMBER": "DECIMAL(38, 0)", "VARCHAR": "STRING"}
+_TYPES_WITH_LENGTH = {"NUMBER": "DECIMAL"}
+
+
+def replaced(text: str, edits: list[Edit]) -> str:
+    """A text with some places changed; every other character stays as it is."""
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def create_table(text: str, cursor: Cursor) -> CreateTable | None:
+    """CREATE TABLE with a retention or with types of the sources; None where it is Spark's own.
+
+    Raises:
+        SqlUnreadable: The retention is no number, is said twice, or stands beside TBLPROPERTIES.
+    """
+    cursor.expect("CREATE")
+    cursor.take("OR", "REPLACE")
+    if not cursor.take("TABLE"):
+        return None
+    cursor.take("IF", "NOT", "EXISTS")
+    if not cursor.here.is_name:
+        return None
+    name = cursor.name()
+    edits = _types(cursor) if cursor.here.is_symbol("(") else []
+    retention = _retention(cursor, edits)
+    if not edits:
+        return None
+    return CreateTable(replaced(text, edits), name, retention)
+
+
+def _types(cursor: Cursor) -> list[Edit]:
+    """The types of the columns, of those that Spark calls otherwise; reads past the list."""
+    edits: list[Edit] = []
+    depth = 0
+    while cursor.here.kind is not Kind.END:
+        token = cursor.next()
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth == 0:
+            break
+        begins = depth == 1 and (token.is_symbol("(") or token.is_symbol(","))
+        type = cursor.ahead(1)
+        words = _TYPES_WITH_LENGTH if cursor.ahead(2).is_symbol("(") else _TYPES
+        if begins and cursor.here.is_name and type.is_word(*words):
+            edits.append((type.start, type.end, words[type.value.upper()]))
+    return edits
+
+
+def _retention(cursor: Cursor, edits: list[Edit]) -> str | None:
+    found: str | None = None
+    depth = 0
+    while cursor.here.kind is not Kind.END:
+        token = cursor.here
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth or not token.is_word("DATA_RETENTION_TIME_IN_DAYS", "TBLPROPERTIES"):
+            cursor.next()
+            continue
+        if found is not None or (token.is_word("TBLPROPERTIES") and _says_retention(cursor)):
+            expected = f"either {token.value.upper()} or '{RETENTION}' in TBLPROPERTIES, once"
+            raise unreadable(cursor.text, token.start, expected, "both")
+        cursor.next()
+        if PARAMETERS.get(token.value.upper()) == RETENTION:
+            found = days(cursor)
+            end = cursor.tokens[cursor.at - 1].end
+            edits.append((token.start, end, f"TBLPROPERTIES ('{RETENTION}' = '{found}')"))
+    return found
+
+
+def _says_retention(cursor: Cursor) -> bool:
+    rest = cursor.tokens[cursor.at :]
+    return any(token.is_word("DATA_RETENTION_TIME_IN_DAYS") for token in rest)

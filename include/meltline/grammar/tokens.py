@@ -1,0 +1,219 @@
+"""Tokens of a statement, each with its place, and a cursor that says what it expected where."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import NoReturn
+
+from sqlglot import TokenType
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+
+from meltline.domain.errors import SqlUnreadable
+
+_WORD = re.compile(r"\w+")
+_PLACE = re.compile(r" from \d+:(\d+)")
+_STRINGS = {TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING}
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    WORD = auto()
+    QUOTED = auto()
+    STRING = auto()
+    NUMBER = auto()
+    SYMBOL = auto()
+    END = auto()
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of a statement.
+
+    Attributes:
+        kind: What it is.
+        value: A word as written; what is within quotes, with escapes resolved.
+        start: Where it begins in the statement; `end` is where the next character stands.
+    """
+
+    kind: Kind
+    value: str
+    start: int
+    end: int
+
+    def is_word(self, *words: str) -> bool:
+        """Whether it is one of these words, in any case and not in quotes."""
+        return self.kind is Kind.WORD and self.value.upper() in words
+
+    def is_symbol(self, symbol: str) -> bool:
+        """Whether it is that very sign."""
+        return self.kind is Kind.SYMBOL and self.value == symbol
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it can be a part of a name."""
+        return self.kind in (Kind.WORD, Kind.QUOTED)
+
+
+class _Tokenizer(Spark.Tokenizer):
+    """Spark's quoting and signs, and no keywords: what a word means depends on its place."""
+
+    KEYWORDS = {  # noqa: RUF012 - sqlglot reads it once, when the class is made
+        sign: kind
+        for sign, kind in Spark.Tokenizer.KEYWORDS.items()
+        if not any(letter.isalpha() for letter in sign)
+    }
+    COMMANDS = set()  # noqa: RUF012
+    NUMERIC_LITERALS = {}  # noqa: RUF012
+
+
+def tokens_of(text: str) -> tuple[Token, ...]:
+    """Takes a statement apart; comments and spaces are left out, an END stands last.
+
+    Raises:
+        SqlUnreadable: A quote or a comment is not closed.
+    """
+    try:
+        raw = _Tokenizer(dialect="spark").tokenize(text)
+    except TokenError as odd:
+        said = str(odd.__cause__ or odd)
+        found = _PLACE.search(said)
+        # What it calls a column is the place in the whole text.
+        place = min(int(found[1]), len(text)) if found else len(text)
+        said = _PLACE.sub("", said) if found else "the end"
+        raise unreadable(text, place, "quotes and comments that end", said.strip()) from odd
+    tokens = [
+        Token(
+            _kind(one.token_type, text[one.start : one.end + 1]), one.text, one.start, one.end + 1
+        )
+        for one in raw
+    ]
+    return (*tokens, Token(Kind.END, "", len(text), len(text)))
+
+
+def _kind(type: TokenType, raw: str) -> Kind:
+    if type in _STRINGS:
+        return Kind.STRING
+    if type is TokenType.IDENTIFIER:
+        return Kind.QUOTED
+    if type is TokenType.NUMBER:
+        return Kind.NUMBER
+    return Kind.WORD if _WORD.fullmatch(raw) else Kind.SYMBOL
+
+
+def unreadable(text: str, offset: int, expected: str, found: str) -> SqlUnreadable:
+    """The error that says where."""
+    before = text[:offset]
+    line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+    place = f"line {line}, column {column}"
+    return SqlUnreadable(
+        f"the statement cannot be read at {place}: {expected} expected, {found} found",
+        object=place,
+        expected=expected,
+        found=found,
+        next="docs/sql.md lists the statements; all else is for Spark as it is written",
+    )
+
+
+class Cursor:
+    """Reads tokens one after the other."""
+
+    def __init__(self, text: str, tokens: Sequence[Token], at: int = 0) -> None:
+        """Begins at a token."""
+        self.text = text
+        self.tokens = tokens
+        self.at = at
+
+    @property
+    def here(self) -> Token:
+        """The token that comes next."""
+        return self.tokens[self.at]
+
+    def ahead(self, steps: int) -> Token:
+        """A later token; the END stands behind everything."""
+        return self.tokens[min(self.at + steps, len(self.tokens) - 1)]
+
+    def next(self) -> Token:
+        """Takes the next token."""
+        token = self.here
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
+
+    def take(self, *words: str) -> bool:
+        """Takes these words if they all come next."""
+        if not self.comes(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def comes(self, *words: str) -> bool:
+        """Whether these words come next."""
+        return all(self.ahead(n).is_word(word) for n, word in enumerate(words))
+
+    def take_symbol(self, symbol: str) -> bool:
+        """Takes a sign if it comes next."""
+        if not self.here.is_symbol(symbol):
+            return False
+        self.next()
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Takes these words. Raises SqlUnreadable where something else stands."""
+        for word in words:
+            if not self.take(word):
+                self.fail(word)
+
+    def expect_symbol(self, symbol: str) -> None:
+        """Takes a sign. Raises SqlUnreadable where something else stands."""
+        if not self.take_symbol(symbol):
+            self.fail(f"`{symbol}`")
+
+    def expect_end(self) -> None:
+        """Takes what may follow a statement. Raises SqlUnreadable where more stands."""
+        while self.take_symbol(";"):
+            continue
+        if self.here.kind is not Kind.END:
+            self.fail("the end of the statement")
+
+    def choice(self, *words: str) -> str:
+        """Takes one of these words and says which. Raises SqlUnreadable."""
+        for word in words:
+            if self.take(word):
+                return word
+        self.fail(" or ".join(words))
+
+    def name(self, what: str = "a name") -> tuple[str, ...]:
+        """Takes a dotted name. Raises SqlUnreadable."""
+        parts: list[str] = []
+        while True:
+            if not self.here.is_name:
+                self.fail(what)
+            parts.append(self.next().value)
+            if not self.take_symbol("."):
+                return tuple(parts)
+
+    def string(self, what: str) -> str:
+        """Takes a text in quotes; two quotes in it stand for one. Raises SqlUnreadable."""
+        if self.here.kind is not Kind.STRING:
+            self.fail(what)
+        token = self.next()
+        value = token.value
+        while self.here.kind is Kind.STRING and self.here.start == token.end:
+            value += self.text[token.end] + self.here.value
+            token = self.next()
+        return value
+
+    def whole(self, what: str) -> int:
+        """Takes a whole number. Raises SqlUnreadable."""
+        if self.here.kind is not Kind.NUMBER or not self.here.value.isdecimal():
+            self.fail(what)
+        return int(self.next().value)
+
+    def fail(self, expected: str) -> NoReturn:
+        """Says what was expected here. Raises SqlUnreadable."""
+        token = self.here
+        found = self.text[token.start : token.end]
+        word = f"{found!r}" if found else "the end"
+        raise unreadable(self.text, token.start, expected, word)

@@ -1,0 +1,76 @@
+"""The commands that the forms of `meltline_restore` and `meltline_holds` stand for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from meltline.domain.errors import UsageInvalid
+
+_ALWAYS = {"action", "dry_run"}
+_OPTIONS = {"new_name": "as", "snapshot": "to"}
+
+
+def restore_words(params: Mapping[str, Any]) -> Sequence[str]:
+    """`undrop`, `rollback` or `recover`, as the parameters say.
+
+    Raises:
+        UsageInvalid: A parameter is missing, or is given that this action does not know.
+    """
+    action = str(params["action"])
+    if action == "recover":
+        given = _given(params, action, needs={"name", "new_name", "reason"}, knows={"snapshot"})
+        snapshot = given.pop("snapshot", "")
+        name = given["name"] + (f"@{snapshot}" if snapshot else "")
+        return _words(["recover"], params, given, name)
+    knows = {"kind"} if action == "undrop" else {"snapshot", "at"}
+    given = _given(params, action, needs={"name"}, knows=knows)
+    return _words([action], params, given, given["name"])
+
+
+def hold_words(params: Mapping[str, Any]) -> Sequence[str]:
+    """`hold add`, `hold remove` or `hold list`, as the parameters say.
+
+    Raises:
+        UsageInvalid: A parameter is missing, or is given that this action does not know.
+    """
+    action = str(params["action"])
+    if action == "list":
+        _given(params, action, needs=set(), knows=set())
+        return ["hold", "list"]
+    if action == "remove":
+        given = _given(params, action, needs={"id", "reason"}, knows=set())
+        return _words(["hold", "remove"], params, given, given["id"])
+    given = _given(params, action, needs={"name", "reason"}, knows={"until", "kind"})
+    return _words(["hold", "add"], params, given, given["name"])
+
+
+def _given(
+    params: Mapping[str, Any], action: str, *, needs: set[str], knows: set[str]
+) -> dict[str, str]:
+    """The parameters that were filled in. What would be passed over in silence is refused."""
+    filled = {key: str(value).strip() for key, value in params.items() if key not in _ALWAYS}
+    given = {key: value for key, value in filled.items() if value and params[key] is not None}
+    missing, odd = sorted(needs - given.keys()), sorted(given.keys() - needs - knows)
+    if missing or odd:
+        raise UsageInvalid(
+            f"{action} needs {', '.join(missing)}"
+            if missing
+            else f"{action} does not take {', '.join(odd)}",
+            object=action,
+            expected=", ".join(sorted(needs)) + "".join(f", maybe {one}" for one in sorted(knows)),
+            found=", ".join(sorted(given)) or "nothing",
+            next="trigger the run again with the parameters that this action takes",
+        )
+    return given
+
+
+def _words(
+    command: list[str], params: Mapping[str, Any], given: Mapping[str, str], subject: str
+) -> list[str]:
+    """Each value stays in one word with its option, and the subject behind `--`."""
+    options = [
+        f"--{_OPTIONS.get(key, key)}={value}"
+        for key, value in sorted(given.items())
+        if key not in ("name", "id")
+    ]
+    dry_run = ["--dry-run"] if params.get("dry_run") else []
+    return [*command, *options, *dry_run, "--", subject]

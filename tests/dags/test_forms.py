@@ -1,0 +1,198 @@
+"""The DAGs with a form, on a real catalog: the same commands, under the Airflow user's name."""
+
+import copy
+import gc
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from meltline.adapters.sql_ledger.ledger import SqlControlLedger
+from meltline.domain.clock import WallClock
+from meltline.domain.errors import UsageInvalid
+from tests.dags.airflow_home import AirflowHome
+
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.filterwarnings("ignore"),  # of Airflow's own making
+]
+
+RESTORE, HOLDS = "meltline_restore", "meltline_holds"
+NAME = "lake.air.`-odd t`"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A SQL catalog with one table, whose name looks like an option, and a control ledger."""
+
+    folder: Path
+
+    @classmethod
+    def create(cls, folder: Path) -> "Lake":
+        lake = cls(folder)
+        (folder / "w").mkdir()
+        catalog = lake.catalog()
+        catalog.create_namespace("air")
+        catalog.create_table(("air", "-odd t"), Schema(NestedField(1, "id", LongType())))
+        ledger = SqlControlLedger(f"sqlite:///{folder}/control.db", WallClock())
+        ledger.prepare()
+        ledger.close()
+        (folder / "meltline.yaml").write_text(
+            "control: sqlite:///control.db\nhot: lake\ncatalogs:\n  lake:\n    type: sql\n"
+            "    uri: sqlite:///catalog.db\n    warehouse: w\n"
+        )
+        return lake
+
+    def catalog(self) -> SqlCatalog:
+        return SqlCatalog(
+            "lake", uri=f"sqlite:///{self.folder}/catalog.db", warehouse=f"file://{self.folder}/w"
+        )
+
+    def names(self) -> list[str]:
+        return [".".join(name) for name in self.catalog().list_tables("air")]
+
+    def who(self, action: str) -> list[str]:
+        """Under which names the audit has an action."""
+        ledger = SqlControlLedger(f"sqlite:///{self.folder}/control.db", WallClock())
+        found = [entry.who for entry in ledger.audit() if entry.action == action]
+        ledger.close()
+        return found
+
+
+@pytest.fixture
+def lake(tmp_path: Path, airflow: AirflowHome, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    made = Lake.create(tmp_path)
+    monkeypatch.setenv("MELTLINE_CONFIG", str(tmp_path / "meltline.yaml"))
+    return made
+
+
+def dag_of(airflow: AirflowHome, name: str) -> Any:
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(dag_folder=airflow.project / "dags").dags[name]
+
+
+def task_run(dag: Any, user: str | None = "ann", **conf: Any) -> Mapping[str, Any]:
+    """Executes the DAG's one task with the parameters of a form, for a user."""
+    (task,) = dag.tasks
+    params = copy.deepcopy(dag.params)
+    params.update(conf)
+    run = SimpleNamespace(triggering_user_name=user)
+    answer: Mapping[str, Any] = task.execute({"params": params.validate(), "dag_run": run})
+    return answer
+
+
+def refusal(dag: Any, **conf: Any) -> str:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException) as refused:
+        task_run(dag, **conf)
+    return str(refused.value)
+
+
+def test_a_hold_is_added_listed_and_removed_under_the_users_name(
+    lake: Lake, airflow: AirflowHome
+) -> None:
+    dag = dag_of(airflow, HOLDS)
+    until = "2999-01-01T00:00:00Z"
+    added = task_run(dag, action="add", name=NAME, reason="-- audit", until=until)
+    (held,) = task_run(dag, action="list")["holds"]
+    assert (held["id"], held["reason"], held["who"]) == (added["id"], "-- audit", "ann")
+    assert held["until"] == until
+    task_run(dag, user="ben", action="remove", id=added["id"], reason="over")
+    assert task_run(dag)["holds"] == []
+    assert (lake.who("hold add"), lake.who("hold remove")) == (["ann"], ["ben"])
+
+
+def test_a_dropped_table_comes_back_by_the_form_and_a_dry_run_only_says_so(
+    lake: Lake, airflow: AirflowHome
+) -> None:
+    from meltline.cli.main import run
+
+    assert run(["drop", NAME]) == 0 and lake.names() == []
+    dag = dag_of(airflow, RESTORE)
+    assert task_run(dag, name=NAME, kind="table", dry_run=True)["dry_run"] is True
+    assert lake.names() == []
+    assert task_run(dag, name=NAME)["object"] == NAME
+    assert lake.names() == ["air.-odd t"]
+    assert lake.who("undrop") == ["ann"]
+
+
+def test_airflow_runs_it_whole(lake: Lake, airflow: AirflowHome) -> None:
+    dag = dag_of(airflow, HOLDS)
+    ended = dag.test(logical_date=None, run_conf={"action": "add", "name": NAME, "reason": "x"})
+    gc.collect()
+    assert str(ended.state.value) == "success" and len(lake.who("hold add")) == 1
+
+
+def test_what_the_command_refuses_fails_the_task_with_the_next_step(
+    lake: Lake, airflow: AirflowHome
+) -> None:
+    dag = dag_of(airflow, RESTORE)
+    assert "meltline history" in refusal(dag, name="lake.air.never")
+    said = refusal(dag, action="rollback", name=NAME, snapshot="7")
+    assert "7" in said and "next" in said
+    missing = {"action": "recover", "name": NAME, "new_name": "lake.air.b", "reason": "x"}
+    assert "RecoveryImpossible" in refusal(dag, **missing)
+    assert lake.names() == ["air.-odd t"]
+
+
+@pytest.mark.parametrize(
+    "name, conf, said",
+    [
+        (RESTORE, {"name": NAME, "snapshot": "7"}, "undrop does not take snapshot"),
+        (RESTORE, {"action": "rollback", "name": NAME}, "one point"),
+        (RESTORE, {"action": "recover", "name": NAME, "new_name": "a.b.c"}, "needs reason"),
+        (HOLDS, {"action": "add", "name": NAME}, "needs reason"),
+        (HOLDS, {"action": "remove", "reason": "x"}, "needs id"),
+        (HOLDS, {"name": NAME}, "list does not take name"),
+    ],
+)
+def test_a_form_that_makes_no_command_is_refused(
+    lake: Lake, airflow: AirflowHome, name: str, conf: dict[str, Any], said: str
+) -> None:
+    assert said in refusal(dag_of(airflow, name), **conf)
+
+
+@pytest.mark.parametrize(
+    "name, conf",
+    [
+        (RESTORE, {}),
+        (RESTORE, {"name": "a\nb"}),
+        (RESTORE, {"name": NAME, "action": "drop"}),
+        (RESTORE, {"name": NAME, "kind": "view"}),
+        (RESTORE, {"name": NAME, "snapshot": "seven"}),
+        (RESTORE, {"name": NAME, "at": "yesterday"}),
+        (HOLDS, {"action": "all"}),
+        (HOLDS, {"until": "2999-01-01"}),
+        (HOLDS, {"reason": "x" * 501}),
+        (HOLDS, {"dry_run": "yes"}),
+    ],
+    ids=lambda given: json.dumps(given)[:40],
+)
+def test_a_bad_parameter_is_rejected(airflow: AirflowHome, name: str, conf: dict[str, Any]) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    params = copy.deepcopy(dag_of(airflow, name).params)
+    with pytest.raises(ParamValidationError):
+        params.update(conf)
+        params.validate()
+
+
+def test_a_recovery_names_its_snapshot_as_the_command_does() -> None:
+    from meltline.ui.words import restore_words
+
+    asked = {"action": "recover", "name": "a.b.t", "snapshot": "-7", "new_name": "a.b.u",
+             "reason": "-x", "at": None, "kind": None, "dry_run": True}  # fmt: skip
+    assert restore_words(asked) == [
+        "recover", "--as=a.b.u", "--reason=-x", "--dry-run", "--", "a.b.t@-7",
+    ]  # fmt: skip
+    with pytest.raises(UsageInvalid):
+        restore_words({**asked, "at": "2026-01-01T00:00:00Z"})

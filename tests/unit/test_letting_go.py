@@ -1,0 +1,651 @@
+"""The chain and dropped tables: kept, noticed, let go when their time is up (TT-40, TT-45)."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from meltline.app.audit import decisions
+from meltline.app.doctor import examine
+from meltline.app.drop import drop
+from meltline.app.expire import apply_expirations
+from meltline.app.gate import run_gate
+from meltline.app.history import Listed, history
+from meltline.app.holds import add_hold, remove_hold
+from meltline.app.letting_go import tend_dropped
+from meltline.app.lifecycle import plan_purge_step
+from meltline.app.noticed import gone_tables
+from meltline.app.objects import find_object
+from meltline.app.observe import observe
+from meltline.app.plan_expiration import plan_expiration
+from meltline.app.policies import change_policy
+from meltline.app.purge import apply_purges
+from meltline.app.recover import recover
+from meltline.app.report import standing_now
+from meltline.app.undrop import Undropped, undrop
+from meltline.domain.drops import LET_GO, is_dropped_name
+from meltline.domain.errors import LockHeld, NotDropped, OutsideRetention, PlanStale
+from meltline.domain.names import TableName
+from meltline.domain.objects import DROPPED_NAMESPACE
+from meltline.domain.policy import PROFILES, RETENTION, AccountPolicy
+from meltline.domain.storage import Stage
+from meltline.ports import DeleteOutcome, Lease, StopSwitch, WantedBack
+from tests.unit.kills import Killed
+from tests.unit.lake import DAY, T0, WAREHOUSE, Lake, Table
+
+MS = timedelta(milliseconds=1)
+NAME, OTHER = "lake.air.t", "lake.sea.stays"
+
+
+def written(lake: Lake | None = None, name: str = "t") -> tuple[Lake, Table]:
+    """A table of three commits that a run has seen, and an empty one beside it; it is day 3."""
+    lake = lake or Lake()
+    table = lake.on(0).table(name)
+    if lake.store.size(f"{WAREHOUSE}/sea/stays/metadata/00000-m.metadata.json") is None:
+        lake.table(OTHER)
+    for day in range(3):
+        lake.on(day)
+        table.overwrite(f"f{day}")
+    lake.on(3).run()
+    return lake, table
+
+
+def dropped(lake: Lake | None = None, name: str = "t") -> tuple[Lake, Table]:
+    lake, table = written(lake, name)
+    drop(lake.services(), str(table.name))
+    return lake, table
+
+
+def back(lake: Lake, text: str = NAME) -> Undropped:
+    return undrop(lake.services(), text)
+
+
+def names(lake: Lake) -> set[str]:
+    """All tables but the one beside."""
+    found = {str(entry.name) for entry in lake.catalogs["lake"].listing().entries}
+    return found - {OTHER}
+
+
+def dropped_names(lake: Lake) -> list[TableName]:
+    entries = lake.catalogs["lake"].listing().entries
+    return [entry.name for entry in entries if is_dropped_name(entry.name.namespace)]
+
+
+def own(lake: Lake) -> set[str]:
+    return {path for path in lake.paths() if "/air/t/" in path}
+
+
+# --- kept while it can come back ------------------------------------------------------------------
+
+
+def test_nothing_of_a_dropped_table_expires_while_it_can_be_brought_back() -> None:
+    lake, table = written()
+    before = table.document
+    drop(lake.services(), NAME)
+    for day in range(4, 11):
+        assert lake.on(day).run().exit_code == 0
+    assert lake.waiting() == {}
+    back(lake)
+    assert table.document["snapshots"] == before["snapshots"]
+    assert table.document["refs"] == before["refs"]
+
+
+def test_what_had_departed_before_the_drop_is_purged_on_its_day() -> None:
+    lake, table = written()
+    lake.on(9).run()  # the first has left its window
+    first, head = table.data("f0"), table.head
+    assert first in lake.waiting()
+    change_policy(
+        lake.services(), find_object(lake.services(), NAME), {RETENTION: "90"}, dry_run=False
+    )
+    drop(lake.services(), NAME)
+    lake.on(17).run()
+    assert first in lake.deleter.deleted
+    assert back(lake).tables[0].snapshot_id == head
+
+
+def test_a_dropped_tables_bytes_are_historical_and_none_is_active() -> None:
+    lake, _ = dropped()
+    lake.run()
+    files = standing_now(lake.services()).files.values()
+    stages = {file.stage for file in files if file.path in own(lake)}
+    assert stages == {Stage.HISTORICAL}
+
+
+# --- let go ---------------------------------------------------------------------------------------
+
+
+def test_when_its_time_is_up_all_of_it_departs_waits_and_is_purged_and_it_is_forgotten() -> None:
+    lake, _ = dropped()
+    lake.on(10).run()
+    assert lake.waiting() == {}
+    lake.clock.moment += MS
+    assert lake.run().exit_code == 0
+    assert {path for path in own(lake) if "metadata.json" not in path} <= lake.waiting().keys()
+    lake.on(12).run()
+    assert len(names(lake)) == 1  # what waits can be recovered, by what its metadata says
+    lake.on(18).run()
+    assert {path for path in own(lake) if "metadata.json" not in path} == set()
+    lake.on(19).run()
+    assert names(lake) == set()
+    for day in (27, 28):
+        assert lake.on(day).run().exit_code == 0
+    assert own(lake) == set()
+    assert [t.status for t in lake.control.tables() if is_dropped_name(t.name.namespace)] == [
+        LET_GO
+    ]
+    assert "let go" in [e.action for e in decisions(lake.services(), NAME)]
+    assert lake.on(40).run().exit_code == 0
+
+
+def test_its_files_wait_for_the_failsafe_that_was_frozen_at_the_drop() -> None:
+    lake, _ = written()
+    services = lake.services()
+    change_policy(services, find_object(services, "lake.air"), {"meltline.failsafe-days": "20"},
+                  dry_run=False)  # fmt: skip
+    drop(lake.services(), NAME)
+    change_policy(services, find_object(services, "lake.air"), {"meltline.failsafe-days": "1"},
+                  dry_run=False)  # fmt: skip
+    lake.on(11).run()
+    assert set(lake.waiting().values()) == {T0 + 31 * DAY}
+
+
+def test_a_table_without_retention_goes_with_the_next_run() -> None:
+    lake, _ = written()
+    services = lake.services()
+    change_policy(services, find_object(services, NAME), {RETENTION: "0"}, dry_run=False)
+    drop(services, NAME)
+    assert lake.run().exit_code == 0
+    assert lake.waiting()
+
+
+def test_a_table_that_was_never_written_to_goes_too() -> None:
+    lake = Lake()
+    lake.table("t")
+    lake.table(OTHER)
+    lake.run()
+    drop(lake.services(), NAME)
+    lake.on(8).run()
+    assert names(lake) == set()
+    lake.on(16).run()
+    assert own(lake) == set()
+
+
+def test_with_an_infinite_retention_it_is_never_let_go() -> None:
+    lake, table = dropped(Lake(account=AccountPolicy(PROFILES["ducklake_managed"])))
+    lake.on(4000).run()
+    assert lake.waiting() == {} and len(names(lake)) == 1
+    back(lake)
+    assert len(table.snapshots) == 3
+
+
+def test_an_earlier_logical_date_lets_nothing_go() -> None:
+    lake, _ = dropped()
+    lake.on(30).run(as_of=T0 + 2 * DAY)
+    assert lake.waiting() == {} and len(names(lake)) == 1
+
+
+@pytest.mark.parametrize("held", [NAME, "lake.air"])
+def test_a_hold_keeps_it_for_as_long_as_it_lasts_from_wherever_it_was_set(held: str) -> None:
+    lake, _ = written()
+    written(lake, "u")
+    hold = add_hold(lake.services(), held, reason="audit")
+    drop(lake.services(), NAME)
+    for day in (20, 40):
+        lake.on(day).run()
+    assert not {path for path in lake.waiting() if "/air/t/" in path}
+    remove_hold(lake.services(), hold.id, reason="over")
+    lake.on(41).run()
+    assert {path for path in lake.waiting() if "/air/t/" in path}
+
+
+def test_a_hold_on_a_schema_that_is_dropped_with_it_holds_it_too() -> None:
+    lake, _ = written()
+    add_hold(lake.services(), "lake.air", reason="audit")
+    drop(lake.services(), "lake.air")
+    lake.on(40).run()
+    assert lake.waiting() == {}
+
+
+@pytest.mark.parametrize("reader", ["a lease", "a word that it is wanted back"])
+def test_while_somebody_reads_a_dropped_table_or_wants_it_back_all_of_it_stays(reader: str) -> None:
+    lake, table = dropped()
+    (name,) = dropped_names(lake)
+    table = Table(lake, name)
+    first, everything = table.snapshots[0], table.snapshots
+    lake.on(12)
+    if reader == "a lease":
+        lake.control.save_lease(Lease("l", table.uuid, first, T0 + 13 * DAY))
+    else:
+        at = table.manifest_list(first)
+        word = WantedBack("w", table.uuid, first, at, (), "ann", "a look", lake.clock.now())
+        lake.control.add_wanted_back(word)
+    assert lake.run().exit_code == 0
+    assert table.snapshots == everything and set(table.refs) == {"main"}
+    lake.on(14).run()
+    assert table.snapshots == []
+
+
+def test_a_tag_without_an_end_keeps_its_snapshot_and_nothing_else() -> None:
+    lake, table = written()
+    table.tag("keep", table.snapshots[0], **{"max-ref-age-ms": 2**63 - 1})
+    drop(lake.services(), NAME)
+    lake.on(11).run()
+    lake.on(30).run()
+    (name,) = dropped_names(lake)
+    left = Table(lake, name)
+    assert left.refs.keys() == {"keep"} and len(left.snapshots) == 1
+    (found,) = [f for f in examine(lake.services()) if f.code == "dropped_but_tagged"]
+    assert NAME in found.message and "keep" in found.message
+
+
+def test_a_clone_keeps_what_it_shares_when_the_dropped_source_is_let_go() -> None:
+    lake, table = written()
+    copy = lake.clone(table, "lake.sea.copy")
+    shared = {entry.path for entry in copy.live()}
+    lake.run()
+    drop(lake.services(), NAME)
+    for day in (11, 20, 30, 40):
+        lake.on(day).run()
+    assert shared <= lake.paths() and names(lake) >= {"lake.sea.copy"}
+
+
+def test_a_new_table_in_the_old_folder_loses_nothing_when_the_dropped_one_is_let_go() -> None:
+    lake, _ = dropped(Lake(unique=map("m{}".format, count()).__next__))
+    new = lake.table("t")
+    new.append("mine")
+    assert new.location.endswith("/air/t")
+    for day in (11, 19, 20, 28, 40):
+        assert lake.on(day).run().exit_code == 0
+    assert names(lake) == {NAME}
+    assert {p.rpartition("/")[2] for p in own(lake) if "/data/" in p} == {"mine.parquet"}
+
+
+def test_what_was_let_go_comes_back_as_far_as_its_files_wait() -> None:
+    lake, table = written()
+    last = table.data("f2")
+    drop(lake.services(), NAME)
+    lake.on(11).run()
+    with pytest.raises(OutsideRetention) as refused:
+        back(lake)
+    assert "recover" in refused.value.next
+    lake.table("lake.air.other")
+    done = recover(lake.services(), NAME, "lake.air.back", reason="needed")
+    assert done.missing == ()
+    for day in (12, 20, 30, 40):
+        lake.on(day).run()
+    made = Table(lake, TableName.parse("lake.air.back"))
+    assert {entry.path for entry in made.live()} == {last} and last in lake.paths()
+
+
+# --- noticed --------------------------------------------------------------------------------------
+
+
+def test_a_table_that_an_engine_drops_is_noticed_kept_and_can_come_back() -> None:
+    lake, table = written()
+    before = table.document
+    table.drop()
+    lake.on(4)
+    with pytest.raises(NotDropped):
+        back(lake)
+    assert lake.run().exit_code == 0
+    (row,) = history(lake.services(), Listed.TABLES, within="lake.air")[0]
+    assert (row.name, row.dropped_on) == ("t", T0 + 4 * DAY)
+    done = back(lake)
+    assert done.drop.noticed and done.tables[0].missing == ()
+    assert table.document["snapshots"] == before["snapshots"]
+    assert table.document["properties"] == before["properties"]
+    assert table.uuid == before["table-uuid"]
+
+
+def test_its_last_state_is_found_although_nobody_had_observed_it() -> None:
+    lake, table = written()
+    late = table.append("late")
+    lake.clock.moment += MS
+    table.drop()
+    lake.run()
+    assert back(lake).tables[0].snapshot_id == late
+
+
+def test_a_rename_is_no_drop() -> None:
+    lake, table = written()
+    lake.catalogs["lake"].register(TableName.parse("lake.air.u"), table.catalog.drop(table.name))
+    lake.run()
+    assert names(lake) == {"lake.air.u"} and gone_tables(lake.services()) == []
+
+
+def test_a_noticed_drop_is_let_go_when_its_time_is_up() -> None:
+    lake, table = written()
+    table.drop()
+    for day in (4, 12, 20, 21, 29):
+        lake.on(day).run()
+    assert own(lake) == set() and names(lake) == set()
+
+
+def test_it_keeps_the_retention_that_it_worked_with_also_when_its_schema_has_gone() -> None:
+    lake, table = written()
+    services = lake.services()
+    change_policy(services, find_object(services, "lake.air"), {RETENTION: "60"}, dry_run=False)
+    lake.run()
+    table.drop()
+    lake.catalogs["lake"]._namespaces.pop(("air",))
+    lake.on(4).run()
+    lake.on(60).run()
+    assert back(lake).drop.retention_days == 60
+
+
+def test_files_that_the_engine_had_deleted_are_named_by_the_undrop() -> None:
+    lake, table = written()
+    gone = table.data("f2")
+    content = lake.store.read(gone)
+    table.drop()
+    lake.store.delete([gone])
+    with pytest.raises(AssertionError):
+        lake.on(4).run()  # the lake's own check: a needed file is missing
+    assert back(lake).tables[0].missing == (gone,)
+    lake.store.write(gone, content)
+
+
+def test_of_two_metadata_files_that_may_be_the_last_both_are_kept_and_a_person_is_asked() -> None:
+    lake, table = written()
+    base = table.metadata_location
+    content = lake.document(base)
+    for unique in ("x", "y"):
+        content["metadata-log"] = [
+            {"timestamp-ms": content["last-updated-ms"], "metadata-file": base}
+        ]
+        number = int(base.rpartition("/")[2].partition("-")[0]) + 1
+        path = f"{table.location}/metadata/{number:05d}-{unique}.metadata.json"
+        lake.store.write(path, json.dumps(content).encode())
+    table.drop()
+    files = lake.paths()
+    for day in (4, 20, 40):
+        lake.on(day).run()
+    assert files <= lake.paths() and names(lake) == set()
+    found = [f for f in examine(lake.services()) if f.code == "table_gone"]
+    assert "more than one" in found[0].message
+    with pytest.raises(NotDropped):
+        back(lake)
+
+
+def test_where_the_chain_is_broken_everything_is_kept_and_a_person_is_asked() -> None:
+    lake, table = written()
+    late = table.document
+    late["metadata-log"] = []
+    number = int(table.metadata_location.rpartition("/")[2].partition("-")[0]) + 2
+    path = f"{table.location}/metadata/{number:05d}-z.metadata.json"
+    lake.store.write(path, json.dumps(late).encode())
+    table.drop()
+    lake.on(30).run()
+    assert names(lake) == set() and len(gone_tables(lake.services())) == 1
+    assert gone_tables(lake.services())[0].state is None
+
+
+def test_a_purged_table_is_told_of_and_nothing_is_registered() -> None:
+    lake, table = written()
+    lists = [table.manifest_list(sid) for sid in table.snapshots]
+    table.drop()
+    lake.store.delete(lists)
+    lake.on(4).run()
+    assert names(lake) == set()
+    found = [f for f in examine(lake.services()) if f.code == "table_gone"]
+    assert "deleted files" in found[0].message
+
+
+def test_while_a_catalog_cannot_be_listed_nothing_counts_as_dropped() -> None:
+    lake, table = written(Lake(other_catalogs=("theirs",)))
+    table.drop()
+    lake.catalogs["theirs"].unlistable = "no answer"
+    lake.on(4).run()
+    assert names(lake) == set()
+    lake.catalogs["theirs"].unlistable = ""
+    lake.run()
+    assert len(dropped_names(lake)) == 1
+
+
+def test_what_somebody_takes_out_of_the_dropped_ones_is_put_back_with_its_facts() -> None:
+    lake, _ = dropped()
+    lake.run()
+    (name,) = dropped_names(lake)
+    lake.catalogs["lake"].drop(name)
+    lake.on(6).run()
+    assert dropped_names(lake) == [name]
+    assert back(lake).drop.at == T0 + 3 * DAY
+
+
+def test_a_table_among_the_dropped_ones_that_does_not_say_what_it_was_is_kept_for_ever() -> None:
+    lake = Lake()
+    table = lake.table(f"lake.{DROPPED_NAMESPACE}.stray")
+    for day in range(3):
+        lake.on(day)
+        table.overwrite(f"f{day}")
+    lake.on(60).run()
+    assert len(table.snapshots) == 3
+    assert "dropped_without_facts" in [f.code for f in examine(lake.services())]
+
+
+# --- killed half-way ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", ["record_departures", "save_tables"])
+def test_a_run_that_is_killed_while_it_lets_go_is_finished_by_the_next(at: str) -> None:
+    lake, _ = dropped()
+    lake.on(11).run()
+    services = lake.services()
+    ledger = services.files if at == "record_departures" else services.control
+    real = getattr(ledger, at)
+
+    def killed(*arguments: object) -> None:
+        if not names(lake):
+            raise Killed
+        real(*arguments)
+
+    lake.on(19)
+    setattr(ledger, at, killed)
+    with pytest.raises(Killed):
+        lake.run()
+    setattr(ledger, at, real)
+    assert names(lake) == set()
+    lake.run()
+    lake.on(28).run()
+    assert own(lake) == set()
+
+
+def test_doctor_says_where_a_plain_drop_or_a_purge_deletes() -> None:
+    lake, table = written()
+    codes = {f.code: f for f in examine(lake.services())}
+    assert NAME in codes["drop_purge_deletes"].message
+    for one in (table, Table(lake, TableName.parse(OTHER))):
+        one.configure(gc__enabled="false")
+    assert "drop_purge_deletes" not in {f.code for f in examine(lake.services())}
+    table.configure(**{"external.table.purge": "true"})
+    assert NAME in {f.code: f.message for f in examine(lake.services())}["drop_deletes"]
+
+
+# --- files that wait when their owner leaves, or that others still had ----------------------------
+
+
+def test_what_had_departed_before_a_plain_drop_is_purged_on_its_day() -> None:
+    lake, table = written()
+    lake.on(9).run()  # the first has left its window
+    first, last = table.data("f0"), table.data("f2")
+    assert first in lake.waiting()
+    table.drop()
+    lake.on(12).run()
+    assert first in lake.paths()
+    lake.on(17).run()
+    assert first in lake.deleter.deleted and last in lake.paths()
+
+
+@pytest.mark.parametrize("at", [NAME, "lake.sea.copy"])
+def test_what_source_and_clone_shared_goes_when_both_are_let_go_whichever_is_first(at: str) -> None:
+    lake, table = written()
+    lake.clone(table, "lake.sea.copy")
+    shared, other = table.data("f2"), ({NAME, "lake.sea.copy"} - {at}).pop()
+    lake.run()
+    drop(lake.services(), at)
+    for day in (11, 19, 20, 28, 29):
+        assert lake.on(day).run().exit_code == 0
+    assert names(lake) == {other} and shared in lake.paths().difference(lake.waiting())
+    drop(lake.services(), other)
+    for day in (37, 45, 46, 54):
+        assert lake.on(day).run().exit_code == 0
+    assert names(lake) == set()
+    assert not [path for path in lake.paths() if "/air/t/" in path or "/sea/copy/" in path]
+
+
+def test_what_a_living_clone_lets_go_of_goes_although_its_owner_was_let_go_long_ago() -> None:
+    lake, table = written()
+    copy = lake.clone(table, "lake.sea.copy")
+    shared = {entry.path for entry in copy.live()}
+    lake.run()
+    drop(lake.services(), NAME)
+    for day in (11, 19, 20, 28):
+        lake.on(day).run()
+    assert names(lake) == {"lake.sea.copy"} and shared <= lake.paths()
+    copy.overwrite("own")
+    for day in (37, 45):
+        assert lake.on(day).run().exit_code == 0
+    assert not shared & lake.paths() and copy.data("own") in lake.paths()
+
+
+# --- only what is let go --------------------------------------------------------------------------
+
+
+def let_go() -> tuple[Lake, str]:
+    """A table whose registration has gone; its metadata files wait. And its last one's place."""
+    lake, _ = dropped()
+    lake.on(11).run()
+    (name,) = dropped_names(lake)
+    lake.on(19)
+    last = Table(lake, name).metadata_location
+    lake.run()
+    assert names(lake) == set() and last in lake.waiting()
+    return lake, last
+
+
+def purged() -> Lake:
+    """A table that was let go and purged to the last data file; it is still registered."""
+    lake, _ = dropped()
+    lake.on(11).run()
+    lake.on(19)
+    services = lake.services()
+    plans = plan_purge_step(services, lake.request())
+    gated = [plan for plan, _ in run_gate(services, [planned.plan for planned in plans])]
+    assert all(done.files_purged for done in apply_purges(services, gated))
+    assert lake.waiting() == {} and len(dropped_names(lake)) == 1
+    return lake
+
+
+def tended(lake: Lake, *tables: str) -> bool:
+    services = lake.services()
+    return tend_dropped(services, observe(services), lake.clock.now(), tables)
+
+
+def test_the_ledgers_word_alone_lets_no_table_go() -> None:
+    lake, table = written()
+    row = next(row for row in lake.control.tables() if row.uuid == table.uuid)
+    table.drop()
+    lake.control.save_tables([replace(row, status=LET_GO)])
+    files = lake.paths()
+    for day in (20, 40, 60):
+        lake.on(day).run()
+    assert files <= lake.paths()
+
+
+def test_a_table_that_is_registered_again_after_it_was_let_go_keeps_its_metadata() -> None:
+    lake, last = let_go()
+    back = lake.register("lake.air.again", last)
+    for day in (21, 29, 40):
+        assert lake.on(day).run().exit_code == 0
+    assert back.metadata_location == last and last in lake.paths()
+
+
+def test_while_a_person_holds_everything_back_nothing_is_let_go() -> None:
+    lake = purged()
+    lake.control.set_stop(StopSwitch("ann", "a look first", T0 + 18 * DAY))
+    assert not tended(lake) and len(dropped_names(lake)) == 1
+    lake.control.set_stop(None)
+    assert tended(lake) and dropped_names(lake) == []
+
+
+def test_a_run_for_other_tables_lets_nothing_go() -> None:
+    lake, _ = dropped()
+    lake.on(11).run(tables=("lake.sea.*",))
+    assert lake.waiting() == {}
+    lake = purged()
+    assert not tended(lake, "lake.sea.*") and len(dropped_names(lake)) == 1
+    assert tended(lake, "lake.*") and names(lake) == set()
+
+
+def test_a_dropped_schema_is_forgotten_after_the_last_of_its_tables() -> None:
+    lake, _ = written()
+    drop(lake.services(), "lake.air")
+    stones = [
+        n for n in lake.catalogs["lake"].listing().namespaces if n[:1] == ("meltline_dropped",)
+    ]
+    assert len([n for n in stones if len(n) == 2]) == 1
+    for day in (11, 19, 20, 21):
+        lake.on(day).run()
+    left = lake.catalogs["lake"].listing().namespaces
+    assert not [n for n in left if n[:1] == ("meltline_dropped",) and len(n) == 2]
+    assert LET_GO in [e.action for e in decisions(lake.services(), "lake.air")]
+
+
+def test_a_table_that_came_back_and_is_then_dropped_by_an_engine_is_kept_under_its_own_name() -> (
+    None
+):
+    lake, table = dropped()
+    lake.run()
+    back(lake)
+    lake.on(5).run()
+    table.drop()
+    lake.on(6).run()
+    done = back(lake)
+    assert done.drop.noticed and done.drop.at == T0 + 6 * DAY
+
+
+# --- at the same moment ---------------------------------------------------------------------------
+
+
+def test_a_table_that_is_dropped_between_gate_and_expiration_expires_nothing() -> None:
+    lake, table = written()
+    lake.on(12)
+    services = lake.services()
+    planned = plan_expiration(services, observe(services), run_id="r", as_of=lake.clock.now())
+    ((plan, result),) = run_gate(services, [one.plan for one in planned])
+    assert result.passed and plan.snapshots
+    before = table.snapshots
+    drop(lake.services(), NAME)
+    (done,) = apply_expirations(services, [plan])
+    assert isinstance(done.error, PlanStale) and lake.waiting() == {}
+    back(lake)
+    assert table.snapshots == before
+
+
+def test_an_undrop_during_a_purge_waits_for_it_and_then_finds_the_table_whole() -> None:
+    lake, table = written()
+    lake.on(9).run()  # the first has left its window
+    last = table.data("f2")
+    change_policy(
+        lake.services(), find_object(lake.services(), NAME), {RETENTION: "90"}, dry_run=False
+    )
+    drop(lake.services(), NAME)
+    refused: list[str] = []
+
+    class Undropping:
+        """Deletes; somebody undrops the table at that very moment."""
+
+        def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
+            with pytest.raises(LockHeld) as held:
+                back(lake)
+            refused.append(held.value.next)
+            return lake.deleter.delete(paths, keys_per_second)
+
+    lake.on(17).run(services=lake.services(deleter=Undropping()))
+    assert refused and lake.deleter.deleted
+    assert back(lake).tables[0].missing == () and last in lake.paths()
+    lake.check_nothing_is_missing()
