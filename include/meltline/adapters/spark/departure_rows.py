@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from meltline.adapters.hashing import key_hash
 from meltline.adapters.ledger_rows import departures, planned_files
+from meltline.adapters.spark.departure_book import COLUMNS, DepartureBook
 from meltline.adapters.spark.ledger_tables import LedgerTables
 from meltline.domain.files import Departure, DepartureState, FileKind, PlannedFile
 
@@ -74,36 +74,23 @@ class DepartureRows(LedgerTables):
         }
         self._append_columns("departures", columns, ",".join(sorted(departures)[:20]))
 
-    def _newest_departures(self) -> DataFrame:
-        """The newest row of each departed file: put together once for each state of the table."""
-        return self._once("departures", "newest", lambda: self._newest().persist())
+    def _book(self) -> DepartureBook:
+        rows = self._read("departures").select(*COLUMNS)
+        return self._once("departures", "book", lambda: DepartureBook.of(rows.toArrow()))
 
-    def _newest(self) -> DataFrame:
-        latest = Window.partitionBy("key_hash").orderBy(F.col("written_ns").desc())
-        rows = self._read("departures").withColumn("age", F.row_number().over(latest))
-        return rows.where(F.col("age") == 1).drop("age")
-
-    def _waiting(self) -> DataFrame:
-        return self._newest_departures().where(F.col("state") == DepartureState.FAILSAFE)
-
-    def _waiting_hashes(self) -> pa.Array:
-        """The hashes of all files in failsafe."""
-        return self._once("departures", "waiting", lambda: _hashes_of(self._waiting()))
+    def _waiting(self) -> DepartureBook:
+        return self._once(
+            "departures", "waiting", lambda: self._book().of_states([DepartureState.FAILSAFE])
+        )
 
     def _departed(self, *kinds: FileKind) -> pa.Array:
         """The hashes of files of some kinds that departed and were not taken back."""
-        rows = self._newest_departures().where(
-            F.col("kind").isin([str(kind) for kind in kinds])
-            & (F.col("state") != DepartureState.CANCELLED)
-        )
-        return self._once("departures", f"departed {kinds}", lambda: _hashes_of(rows))
+        states = set(DepartureState) - {DepartureState.CANCELLED}
+        return self._book().of_kinds(kinds).of_states(states).hashes
 
     def waiting_plans(self) -> set[str]:
         """Plans of which files wait in failsafe."""
-        if self._current("departures") is None:
-            return set()
-        rows = self._waiting().select("plan_id").distinct()
-        return self._once("departures", "plans", lambda: {row[0] for row in rows.collect()})
+        return self._waiting().plans
 
     def departures(
         self,
@@ -113,21 +100,14 @@ class DepartureRows(LedgerTables):
         paths: Sequence[str] | None = None,
     ) -> Sequence[Departure]:
         """The newest row of each departed path, where it is in one of the states."""
-        if paths is not None and not paths:
-            return ()
-        wanted: Column = F.col("state").isin([str(state) for state in states])
-        if due_by is not None:
-            wanted = wanted & (F.col("due_at") <= F.lit(due_by))
-        if self._current("departures") is None:
-            return ()
-        newest = self._newest_departures().where(wanted)
+        found = self._book().of_states(states, due_by)
         if paths is not None:
-            newest = newest.join(self._hashes("key_hash", paths), "key_hash", "leftsemi")
-        return sorted(departures(newest.toArrow()), key=_by_path)
-
-
-def _hashes_of(rows: DataFrame) -> pa.Array:
-    return rows.select("key_hash").toArrow().column(0).combine_chunks()
+            found = found.among(map(key_hash, paths))
+        if not found.rows.num_rows:
+            return ()
+        asked = self._ids("key_hash", found.hashes)
+        rows = self._read("departures").join(asked, "key_hash", "leftsemi").toArrow()
+        return sorted(departures(found.newest_of(rows)), key=_by_path)
 
 
 def _by_path(found: Departure | PlannedFile) -> str:

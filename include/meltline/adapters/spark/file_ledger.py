@@ -43,10 +43,7 @@ class SparkFileLedger(IndexRows):
         return _gathered((row for row in rows if row["key_hash"] not in waiting), split.gone)
 
     def _waiting_among(self, hashes: Sequence[int]) -> Sequence[int]:
-        asked = pa.array(hashes, pa.int64())
-        if self._current("departures") is None:
-            return ()
-        found: list[int] = asked.filter(pc.is_in(asked, self._waiting_hashes())).to_pylist()
+        found: list[int] = self._waiting().among(hashes).hashes.to_pylist()
         return found
 
     def _live(self) -> DataFrame:
@@ -136,13 +133,9 @@ class SparkFileLedger(IndexRows):
 
     def waiting_for(self, snapshots: Sequence[SnapshotKey]) -> set[str]:
         """Files in failsafe that these known snapshots refer to."""
-        if not snapshots or self._current("departures") is None:
+        if not snapshots or not self._waiting().rows.num_rows:
             return set()
-        ids = self._ids("manifest_id", self._known().only(snapshots).manifests)
-        named = self._live().join(ids, "manifest_id", "leftsemi").select("key_hash")
-        own = ids.withColumnRenamed("manifest_id", "key_hash")
-        hits = self._waiting().join(named.unionByName(own).distinct(), "key_hash", "leftsemi")
-        return {row[0] for row in hits.select("path").collect()}
+        return self._waiting_named_by(self._known().only(snapshots).manifests.to_pylist())
 
 
 def _rows(found: pa.Table) -> list[Row]:

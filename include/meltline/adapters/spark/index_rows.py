@@ -185,7 +185,8 @@ class IndexRows(DepartureRows):
         return self._once("snapshots departures", "known", self._known_now)
 
     def _known_now(self) -> KnownSnapshots:
-        rows = self._read("snapshots").select(*COLUMNS).toArrow()
+        read = self._read("snapshots").select(*COLUMNS)
+        rows = self._once("snapshots", "snapshots", read.toArrow)
         return KnownSnapshots.of(rows, self._departed(FileKind.MANIFEST_LIST))
 
     def record_snapshots(self, records: Sequence[SnapshotRecord]) -> None:
@@ -217,16 +218,26 @@ class IndexRows(DepartureRows):
 
     def waiting_in(self, manifests: Sequence[str]) -> set[str]:
         """Files in failsafe that are one of these manifests, or alive in one of them."""
-        if not manifests or self._current("departures") is None:
+        if not manifests or not self._waiting().rows.num_rows:
             return set()
-        if not len(self._waiting_hashes()):
+        return self._waiting_named_by([key_hash(path) for path in manifests])
+
+    def _waiting_named_by(self, manifests: Sequence[int]) -> set[str]:
+        """Files in failsafe that are one of these manifests, or alive in one of them."""
+        waiting = self._waiting()
+        named = (
+            self._read("entries")
+            .where(F.col("status") < int(EntryStatus.DELETED))
+            .join(self._ids("manifest_id", manifests), "manifest_id", "leftsemi")
+            .join(self._ids("key_hash", waiting.hashes), "key_hash", "leftsemi")
+            .select("key_hash")
+            .distinct()
+        )
+        hashes = [row[0] for row in named.collect()] + waiting.among(manifests).hashes.to_pylist()
+        if not hashes:
             return set()
-        live = self._read("entries").where(F.col("status") < int(EntryStatus.DELETED))
-        asked = self._hashes("manifest_id", manifests)
-        named = live.join(asked, "manifest_id", "leftsemi").select("key_hash")
-        own = asked.withColumnRenamed("manifest_id", "key_hash")
-        hits = self._waiting().join(named.unionByName(own).distinct(), "key_hash", "leftsemi")
-        return {row[0] for row in hits.select("path").collect()}
+        rows = self._read("departures").join(self._ids("key_hash", hashes), "key_hash", "leftsemi")
+        return {row[0] for row in rows.select("path").distinct().collect()}
 
     def side_files(self) -> Sequence[SideFile]:
         """Statistics and metadata files ever seen, that have not departed."""
@@ -234,7 +245,8 @@ class IndexRows(DepartureRows):
 
     def _side_files(self) -> Sequence[SideFile]:
         gone = set(self._departed(FileKind.METADATA, FileKind.STATISTICS).to_pylist())
-        rows = self._read("side_files").drop("first_seen").toArrow().to_pylist()
+        read = self._read("side_files").drop("first_seen")
+        rows = self._once("side_files", "side file rows", read.toArrow).to_pylist()
         found = {(row["table_uuid"], row["key_hash"]): row for row in rows}
         return [
             SideFile(r["table_uuid"], r["path"], FileKind(r["kind"]), r["bytes"], r["snapshot_id"])

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
+from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,6 +18,7 @@ from meltline.ports import ObjectStore
 
 _MANY_FILES = 60
 _MANY_SNAPSHOTS = 60
+_FEW_ROWS = 100_000
 
 
 Derived = TypeVar("Derived")
@@ -104,7 +107,29 @@ class LedgerTables:
             self._append_arrow(table, rows, marker)
 
     def _append_arrow(self, table: str, rows: pa.Table, marker: str) -> None:
-        self._write(table, self._spark.createDataFrame(rows).coalesce(1), marker)
+        if rows.num_rows > _FEW_ROWS:
+            self._write(table, self._spark.createDataFrame(rows).coalesce(1), marker)
+        else:
+            self._append_here(table, rows, marker)
+
+    def _append_here(self, table: str, rows: pa.Table, marker: str) -> None:
+        """One data file, written by this process: a Spark job takes longer to start."""
+        loaded, iceberg = self._loaded(table), self._spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+        path = loaded.locationProvider().newDataLocation(f"{uuid4()}.parquet")
+        content = _parquet(rows, _with_field_ids(rows.schema, loaded.schema()))
+        self._store.write(path, content)
+        metrics = iceberg.parquet.ParquetUtil.fileMetrics(
+            loaded.io().newInputFile(path), iceberg.MetricsConfig.forTable(loaded)
+        )
+        file = (
+            iceberg.DataFiles.builder(loaded.spec())
+            .withPath(path)
+            .withFormat("parquet")
+            .withFileSizeInBytes(len(content))
+            .withMetrics(metrics)
+            .build()
+        )
+        loaded.newAppend().appendFile(file).set("meltline.marker", marker).commit()
 
     def _write(self, table: str, frame: DataFrame, marker: str) -> None:
         writer = frame.writeTo(f"{self._namespace}.{table}")
@@ -150,3 +175,22 @@ class LedgerTables:
     def _ids(self, column: str, ids: Collection[int] | pa.Array) -> DataFrame:
         values = ids if isinstance(ids, pa.Array) else pa.array(ids, pa.int64())
         return F.broadcast(self._spark.createDataFrame(pa.table({column: values})))
+
+
+def _with_field_ids(rows: pa.Schema, table: Any) -> pa.Schema:
+    """The same columns with Iceberg's ids, by which its readers find them."""
+
+    def known(field: pa.Field, path: str) -> pa.Field:
+        if pa.types.is_list(field.type):
+            element = known(field.type.value_field.with_name("element"), f"{path}.element")
+            field = field.with_type(pa.list_(element))
+        return field.with_metadata({"PARQUET:field_id": str(table.findField(path).fieldId())})
+
+    return pa.schema([known(field, field.name) for field in rows])
+
+
+def _parquet(rows: pa.Table, schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows.cast(schema), sink, compression="zstd")
+    content: bytes = sink.getvalue().to_pybytes()
+    return content

@@ -1,0 +1,83 @@
+"""The newest state of every departed file, held in the driver: some forty bytes for each file.
+
+Most questions about departures concern no file, or few: this book tells, and then Spark is asked
+for those rows alone.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from meltline.domain.files import DepartureState, FileKind
+
+COLUMNS = ("key_hash", "written_ns", "due_at", "state", "kind", "plan_id")
+"""What the book takes from a row of `departures`."""
+_CODED = ("state", "kind", "plan_id")
+
+
+@dataclass(frozen=True)
+class DepartureBook:
+    """One row for each departed file: when it was written last, and what it said."""
+
+    rows: pa.Table
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> "DepartureBook":
+        """From all rows of the table, of which the newest of each file wins."""
+        for name in _CODED:
+            coded = rows.column(name).combine_chunks().dictionary_encode()
+            rows = rows.set_column(rows.schema.get_field_index(name), name, coded)
+        rows = rows.sort_by([("written_ns", "descending")])
+        numbered = pa.table({"key": rows.column("key_hash"), "number": range(rows.num_rows)})
+        newest = numbered.group_by("key").aggregate([("number", "min")])
+        return cls(rows.take(newest.column("number_min")))
+
+    def of_states(
+        self, states: Collection[DepartureState], due_by: datetime | None = None
+    ) -> "DepartureBook":
+        """Those in one of the states, and due by an instant where one is given."""
+        wanted = self._is_among("state", states)
+        if due_by is not None:
+            due = pc.less_equal(self.rows.column("due_at"), pa.scalar(due_by))
+            wanted = pc.and_(wanted, due)
+        return DepartureBook(self.rows.filter(wanted))
+
+    def of_kinds(self, kinds: Collection[FileKind]) -> "DepartureBook":
+        """Those of some kinds."""
+        return DepartureBook(self.rows.filter(self._is_among("kind", kinds)))
+
+    def among(self, hashes: Iterable[int]) -> "DepartureBook":
+        """Those whose key hash is among these."""
+        asked = pa.array(hashes, pa.int64())
+        return DepartureBook(self.rows.filter(pc.is_in(self.rows.column("key_hash"), asked)))
+
+    def _is_among(self, column: str, values: Collection[str]) -> pa.Array:
+        texts = self.rows.column(column).cast(pa.string())
+        return pc.is_in(texts, pa.array([str(value) for value in values], pa.string()))
+
+    @property
+    def hashes(self) -> pa.Array:
+        """Their key hashes."""
+        return self.rows.column("key_hash").combine_chunks()
+
+    @property
+    def plans(self) -> set[str]:
+        """The plans they departed by."""
+        return set(pc.unique(self.rows.column("plan_id").cast(pa.string())).to_pylist())
+
+    def newest_of(self, rows: pa.Table) -> pa.Table:
+        """Of full rows of the table those that this book is made of, each once."""
+        newest = set(self._written())
+        columns = (rows.column(name).to_pylist() for name in ("key_hash", "written_ns"))
+        first: dict[tuple[int, int], int] = {}
+        for number, key in enumerate(zip(*columns, strict=True)):
+            if key in newest:
+                first.setdefault(key, number)
+        return rows.take(pa.array(first.values(), pa.int64()))
+
+    def _written(self) -> Iterable[tuple[int, int]]:
+        columns = (self.rows.column(name).to_pylist() for name in ("key_hash", "written_ns"))
+        return zip(*columns, strict=True)
