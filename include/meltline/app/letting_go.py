@@ -79,7 +79,7 @@ def _settled(services: Services, tables: list[ObservedTable]) -> list[ObservedTa
     """Those of which nothing waits in failsafe: until then `recover` needs their metadata."""
     if not tables:
         return []
-    waiting = {d.plan_id for d in services.files.departures(frozenset({DepartureState.FAILSAFE}))}
+    waiting = services.files.waiting_plans()
     return [
         table
         for table in tables
@@ -156,15 +156,17 @@ def _last_files(
         if table.state.name != state.name
         for file in side_files_of(table.state)
     }
-    left = services.files.departures(frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}))
-    others |= {location_key(departure.path) for departure in left}
     known = services.files.side_files()
     # What a table names that cannot be read now, or has gone, stays named.
     read = {t.state.uuid for t in observation.tables} | {state.uuid} | observation.let_go.keys()
     others |= {location_key(file.path) for file in known if file.table_uuid not in read}
     hands_off = untouchable(observation)
     own = [file for file in known if file.table_uuid == state.uuid]
-    for file in {location_key(f.path): f for f in (*side_files_of(state), *own)}.values():
+    files = {location_key(file.path): file for file in (*side_files_of(state), *own)}
+    gone = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
+    left = services.files.departures(gone, paths=[file.path for file in files.values()])
+    others |= {location_key(departure.path) for departure in left}
+    for file in files.values():
         owners = observation.owners.owners(file.path)
         if location_key(file.path) in others or is_odd(file.path) or state.uuid not in owners:
             continue

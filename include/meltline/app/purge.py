@@ -23,7 +23,7 @@ from meltline.domain.errors import (
     PlanAltered,
     PlanStale,
 )
-from meltline.domain.files import DepartureState, PlannedFile
+from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.domain.groups import Groups
 from meltline.domain.plan import Plan, PlanState
 from meltline.domain.quantities import format_size
@@ -81,7 +81,7 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
         reproof = Reproof(services, paths)
         # What was cancelled meanwhile, or deleted and recorded before a kill, is not ours to take.
         departed = services.files.departures(frozenset({DepartureState.FAILSAFE}), paths=paths)
-        waiting = {departure.path for departure in departed}
+        waiting = {departure.path: departure for departure in departed}
     except MeltlineError as stop:
         return [replace(results[p.id], error=stop if p in work else None) for p in plans]
     done: dict[str, _Progress] = {plan.id: _Progress() for plan in work}
@@ -103,7 +103,7 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
                 except MeltlineError as stop:
                     results[plan.id] = Purged(plan, error=stop)
         finally:
-            _record(services, done)
+            _record(services, done, waiting)
         for plan, lock in finished:
             to = PlanState.FAILED if done[plan.id].failed else PlanState.APPLIED
             results[plan.id] = Purged(services.control.move_plan(plan, to, lock=lock))
@@ -248,16 +248,14 @@ def _delete_part(
             progress.deleted.append(free[outcome.path])
 
 
-def _record(services: Services, done: Mapping[str, _Progress]) -> None:
-    """One append for all that was done, also when the run ends early."""
+def _record(
+    services: Services, done: Mapping[str, _Progress], before: Mapping[str, Departure]
+) -> None:
+    """One append for all that was done, also when the run ends early.
+
+    What was deleted counts as deleted, whatever others have said of it since it was `before`.
+    """
     now = services.clock.now()
-    touched = [f for progress in done.values() for f in (*progress.deleted, *progress.cancelled)]
-    before = {
-        d.path: d
-        for d in services.files.departures(
-            frozenset({DepartureState.FAILSAFE}), paths=[file.path for file in touched]
-        )
-    }
     rows = {
         f"{plan_id}-{uuid4()}": [
             *moved(progress.deleted, DepartureState.DELETED, before, now),
