@@ -4,6 +4,8 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
 from typing import Any, TypeVar
 
 from meltline.app.services import Ledgers
@@ -14,7 +16,9 @@ from meltline.domain.table import TableState, parse_table
 from meltline.ports import CatalogEntry, ObjectStore, RememberedMetadata
 
 _THREADS = 16
-_REMEMBERED = 4 * 1024 * 1024  # bytes; a larger document is read from its file each time
+_MOST_REMEMBERED = 32 * 1024 * 1024  # bytes; a larger file is read each time
+_LARGE = 4 * 1024 * 1024  # bytes; taken apart, a document is some ten times as large
+_one_large = Lock()
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -36,20 +40,25 @@ def load_document(
     store: ObjectStore, name: TableName, location: str
 ) -> tuple[TableState, Mapping[str, Any]]:
     """One table and the document that says so. Raises as `load_state` does."""
-    size, document = _read_document(store, name, location)
-    state = parse_table(name, location, size, document)
+    content = _read(store, name, location)
+    with _room_for(len(content)):
+        document = parse_json(name, location, content)
+        state = parse_table(name, location, len(content), document)
     assert isinstance(document, dict)  # parse_table refuses all else
     return state, document
 
 
-def _read_document(store: ObjectStore, name: TableName, location: str) -> tuple[int, object]:
+def _room_for(size: int) -> AbstractContextManager[object]:
+    return _one_large if size > _LARGE else nullcontext()
+
+
+def _read(store: ObjectStore, name: TableName, location: str) -> bytes:
     try:
-        content = store.read(location)
+        return store.read(location)
     except FileNotFoundError as missing:
         raise unreadable(name, location, "no such file", MetadataMissing) from missing
     except OSError as odd:
         raise unreadable(name, location, f"{type(odd).__name__}: {odd}") from odd
-    return len(content), parse_json(name, location, content)
 
 
 def load_states(
@@ -85,20 +94,20 @@ def remembered_states(
         try:
             document = known.get(location)
             if document and ledgers.store.size(location) == document.size:
-                raw = json.loads(zlib.decompress(document.content))
-                return parse_table(entry.name, location, document.size, raw)
+                with _room_for(document.size):
+                    raw = json.loads(zlib.decompress(document.content))
+                    return parse_table(entry.name, location, document.size, raw)
         except (zlib.error, ValueError):  # the ledger's copy has come to harm: the file tells
             pass
         except MeltlineError as refused:
             return refused
         try:
-            size, raw = _read_document(ledgers.store, entry.name, location)
-            state = parse_table(entry.name, location, size, raw)
+            state, raw = load_document(ledgers.store, entry.name, location)
         except MeltlineError as refused:
             return refused
-        content = zlib.compress(json.dumps(_needed_of(raw)).encode(), 1)
-        if len(content) <= _REMEMBERED:
-            fresh[location] = RememberedMetadata(location, size, content)
+        if state.metadata_bytes <= _MOST_REMEMBERED:
+            content = zlib.compress(json.dumps(_needed_of(raw)).encode(), 1)
+            fresh[location] = RememberedMetadata(location, state.metadata_bytes, content)
         return state
 
     states = dict(zip(asked, at_once(load, asked), strict=True))
@@ -108,9 +117,9 @@ def remembered_states(
     return states
 
 
-def _needed_of(raw: object) -> object:
+def _needed_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     unused = ("schemas", "schema", "partition-specs", "partition-spec", "sort-orders")
-    return {k: v for k, v in raw.items() if k not in unused} if isinstance(raw, dict) else raw
+    return {key: value for key, value in raw.items() if key not in unused}
 
 
 def at_once(

@@ -9,12 +9,13 @@ from typing import Any
 from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
 from meltline.domain.names import TableName
 from meltline.domain.quantities import from_millis
+from meltline.domain.snapshot_facts import SharedFacts
 
 MAIN = "main"
 NEWEST_FORMAT = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One snapshot, as the spec's `snapshots` list holds it.
 
@@ -42,7 +43,7 @@ class Ref:
     min_snapshots_to_keep: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LogEntry:
     """From `at` on, `snapshot_id` was main's head."""
 
@@ -163,7 +164,8 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
     properties = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
     _refuse_unsupported(name, location, document, properties)
     version = int(document["format-version"])
-    listed = [_snapshot(raw, version) for raw in _listed(document, "snapshots")]
+    shared = SharedFacts()
+    listed = [_snapshot(raw, version, shared) for raw in _listed(document, "snapshots")]
     snapshots = {s.snapshot_id: s for s in listed}
     if len(snapshots) < len(listed):
         raise ValueError("two snapshots have one id")
@@ -178,7 +180,7 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
         snapshots=snapshots,
         refs=_refs(document),
         snapshot_log=tuple(
-            LogEntry(from_millis(_whole(e["timestamp-ms"])), _whole(e["snapshot-id"]))
+            LogEntry(shared.instant(_whole(e["timestamp-ms"])), shared.id(_whole(e["snapshot-id"])))
             for e in _listed(document, "snapshot-log")
         ),
         metadata_log=tuple(_text(e["metadata-file"]) for e in _listed(document, "metadata-log")),
@@ -220,7 +222,7 @@ def _uuid_of_format_1(document: Mapping[str, object]) -> str:
     return f"location:{_text(document['location'])}" if uuid is None else _text(uuid)
 
 
-def _snapshot(raw: Mapping[str, object], version: int) -> Snapshot:
+def _snapshot(raw: Mapping[str, object], version: int, shared: SharedFacts) -> Snapshot:
     parent = raw.get("parent-snapshot-id")
     if raw.get("key-id") is not None:
         raise ValueError(f"snapshot {raw['snapshot-id']} is encrypted")
@@ -231,13 +233,13 @@ def _snapshot(raw: Mapping[str, object], version: int) -> Snapshot:
     else:
         manifest_list = _text(raw["manifest-list"])
     return Snapshot(
-        snapshot_id=_whole(raw["snapshot-id"]),
-        committed_at=from_millis(_whole(raw["timestamp-ms"])),
-        parent_id=None if parent is None or parent == -1 else _whole(parent),
+        snapshot_id=shared.id(_whole(raw["snapshot-id"])),
+        committed_at=shared.instant(_whole(raw["timestamp-ms"])),
+        parent_id=None if parent is None or parent == -1 else shared.id(_whole(parent)),
         sequence_number=_whole(raw.get("sequence-number") or 0),
         manifest_list=manifest_list,
         inline_manifests=tuple(inline),
-        summary={str(k): str(v) for k, v in dict(raw.get("summary") or {}).items()},  # type: ignore[call-overload]
+        summary=shared.summary(dict(raw.get("summary") or {})),  # type: ignore[call-overload]
     )
 
 
