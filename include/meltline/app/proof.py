@@ -166,10 +166,12 @@ def _cut_short(
     for state in world.states:
         for snapshot in state.snapshots.values():
             files, _ = totals.get(SnapshotKey(state.uuid, snapshot.snapshot_id), (None, None))
+            if files is None:
+                continue
             stated = [
                 snapshot.summary.get(f"total-{kind}-files", "") for kind in ("data", "delete")
             ]
-            if files is None or not all(total.isdecimal() for total in stated):
+            if not all(total.isdecimal() for total in stated):
                 continue
             if files != sum(map(int, stated)):
                 found = f"{files} live files, where its summary says {sum(map(int, stated))}"
