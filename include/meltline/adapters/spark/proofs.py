@@ -6,7 +6,9 @@ many bytes, and a fingerprint of their paths. Entries of the index are believed 
 whose rows give exactly that; every other manifest is read from its file (design section 4 step 4).
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -27,7 +29,9 @@ from meltline.domain.errors import MeltlineError
 from meltline.domain.locations import location_key
 from meltline.ports import ObjectStore, ProofResult, ProofSnapshot, SnapshotKey
 
-_FEW = 24  # files: below, a Spark job takes longer to start than reading them here
+_FEW = 400  # files: below, a Spark job takes longer to start than reading them here
+_FEW_ENTRIES = 40_000
+_THREADS = 16  # stores answer late, and many at a time
 _LISTED = pa.schema(
     [
         ("number", pa.int64()),
@@ -158,7 +162,8 @@ class SparkProofReader:
             for number, snapshot in enumerate(snapshots)
         ]
         if len(rows) <= _FEW:
-            return [list(_read_list(self._store, row)) for row in rows]
+            with ThreadPoolExecutor(_THREADS) as pool:
+                return list(pool.map(lambda row: list(_read_list(self._store, row)), rows))
         schema = pa.schema(
             [
                 ("number", pa.int64()),
@@ -191,8 +196,9 @@ class SparkProofReader:
         self, asked: Sequence[ListedManifest], wanted: Sequence[str]
     ) -> list[ManifestProof]:
         hashes = frozenset(map(key_hash, wanted))
-        if len(asked) <= _FEW and sum(m.rows or 0 for m in asked) <= 1000 * _FEW:
-            return [prove_manifest(self._store, manifest, hashes) for manifest in asked]
+        if len(asked) <= _FEW and _entries(asked) <= _FEW_ENTRIES:
+            with ThreadPoolExecutor(_THREADS) as pool:
+                return list(pool.map(lambda one: prove_manifest(self._store, one, hashes), asked))
         shared = self._spark.sparkContext.broadcast(hashes)
         frame = self._asked(asked).mapInArrow(_prover(self._store, shared), _ddl(MANIFEST))
         return [
@@ -221,6 +227,11 @@ class SparkProofReader:
             if snapshot.manifest_list and named is not None and not broken.intersection(named):
                 size = found.sizes[snapshot.manifest_list]
                 yield snapshot.manifest_list, size, named
+
+
+def _entries(manifests: Iterable[ListedManifest]) -> float:
+    """How many entries manifests have; endlessly many where a list does not say."""
+    return sum(math.inf if one.rows is None else one.rows for one in manifests)
 
 
 def _confirmed(
