@@ -16,7 +16,7 @@ from meltline.domain.files import FileKind
 from meltline.domain.names import TableName
 from meltline.ports import Lease
 from tests.unit.lake import DAY, Table
-from tests.unit.oracle import MAIN, Story, on_branches
+from tests.unit.oracle import MAIN, Document, Story, on_branches
 from tests.unit.watched_lake import ENABLED, HOLD, WINDOW, WatchedLake
 
 One = TypeVar("One")
@@ -26,7 +26,7 @@ MOST_TABLES = 4
 WRITES = (
     "append", "append", "merge_append", "overwrite", "copy_on_write", "delete_rows",
     "replace_deletes", "compact", "rewrite_manifests", "append_again", "append_twice", "statistics",
-    "commit_on_branch", "stage", "cherry_pick", "start_over",
+    "commit_on_branch", "stage", "cherry_pick", "start_over", "evolve",
 )  # fmt: skip
 REFS = ("branch", "tag", "hold_tag", "drop_ref", "publish", "catch_up", "rollback", "rollback")
 OTHERS = (
@@ -136,6 +136,10 @@ class Engines:
 
     def start_over(self, table: Table, number: int) -> None:
         table.start_over(self.new_file())
+
+    def evolve(self, table: Table, number: int) -> None:
+        """A new column: a new schema, and no new snapshot."""
+        table.edit(_add_column)
 
     # --- refs ----------------------------------------------------------------------------------
 
@@ -347,3 +351,14 @@ class Engines:
     @staticmethod
     def _side_branches(table: Table) -> list[str]:
         return sorted(n for n, r in table.refs.items() if r["type"] == "branch" and n != MAIN)
+
+
+def _add_column(document: Document) -> None:
+    column = document["last-column-id"] + 1
+    field = {"id": column, "name": f"c{column}", "required": False, "type": "long"}
+    newest = document["schemas"][-1]
+    schema = {**newest, "schema-id": column, "fields": [*newest["fields"], field]}
+    document["schemas"].append(schema)
+    document |= {"last-column-id": column, "current-schema-id": column}
+    if document["format-version"] == 1:
+        document["schema"] = schema

@@ -249,19 +249,22 @@ def test_two_dropped_names_of_a_table_go_in_the_same_run_and_leave_no_metadata_b
     assert {path for path in lake.paths() if "/air/" in path} == set()
 
 
-def test_metadata_that_a_second_name_had_when_an_engine_dropped_it_stays_when_the_first_goes() -> (
-    None
-):
-    lake, table, second, _ = of_two_names()
+@pytest.mark.parametrize("followed", [False, True])
+def test_what_a_second_name_had_when_an_engine_dropped_it_stays_when_the_first_goes(
+    followed: bool,
+) -> None:
+    lake, table, second, first = of_two_names()
     lake.table("lake.sea.stays")
     lake.on(1)
     second.configure(owner="somebody")
-    left = second.metadata_location
+    left, of_head, data = second.metadata_location, table.manifest_list(first), table.data("a")
     lake.run()
     second.drop()
     drop(lake.services(), str(table.name))
+    if followed:  # another table takes the name, and with it the folder
+        lake.table("t")
     assert refused(lake, 2, 10, 20, 30) == []
-    assert left in lake.paths() and left not in lake.waiting()
+    assert {left, of_head, data} <= lake.paths() - lake.waiting().keys()
 
 
 @pytest.mark.parametrize(("key", "value"), [("meltline.hold", "audit"), (ENABLED, "false")])

@@ -178,6 +178,10 @@ class WatchedLake(Lake):
                     self.glimpsed |= needs
                     continue
                 self.observed[name] = (location, needs)
+                # Where a table is seen under its name again, that is its state, be it an older
+                # one: the rest it let go of, as by an expiration.
+                here = (name, Table(self, name).uuid)
+                self.gone = [gone for gone in self.gone if gone.name != here]
                 self.seen |= needs
                 story = self.stories.setdefault(name, Story())
                 story.observed(self.walk.document(location), self.clock.now())
@@ -200,11 +204,13 @@ class WatchedLake(Lake):
         self.follow_the_gone()
 
     def came(self, table: Table) -> None:
-        """Notes a table in a new state; what Meltline has written for a dropped one, it knows."""
+        """Notes a table in a new state; a dropped one may be read and let go within a run."""
         self.follow_the_gone()
         self.note_needs()
         if is_dropped(table):
-            self.seen.add(table.metadata_location)
+            needs = self.walk.of_table(table.metadata_location)
+            unread = needs & self.spoilt - self.seen
+            self.seen |= {table.metadata_location} if unread else needs
 
     def will_drop(self, table: Table) -> None:
         """Notes how long a table that is about to be dropped can be brought back."""
@@ -217,16 +223,10 @@ class WatchedLake(Lake):
         """Where another name goes on from one that is gone, that one needs its files from now on.
 
         Among the dropped ones, under a new name, or under a second one. A name that was never
-        observed left nothing that anybody knows of. Where the same table stands under its name
-        again, that is its state, be it an older one: the rest it let go of, as by an expiration.
+        observed left nothing that anybody knows of.
         """
         lines = set[str]().union(*(self.line(at) for at in self.locations().values()))
-        here = {(table.name, table.uuid) for table in self.registered()}
-        self.gone = [
-            gone
-            for gone in self.gone
-            if gone.location and gone.location not in lines and gone.name not in here
-        ]
+        self.gone = [gone for gone in self.gone if gone.location and gone.location not in lines]
         for table in self.registered():
             if is_dropped(table) and self.is_managed(table):
                 self.let_go[table.uuid] = f"{table.location}/"

@@ -43,7 +43,7 @@ def left_behind(
 ) -> LeftBehind:
     """Reads again what tables referred to under the names they have left.
 
-    Of tables that share files with no other, and stand nowhere, nothing is read: nothing of theirs
+    Of tables that share files with no other, and left in full, nothing is read: nothing of theirs
     is planned. Where metadata is missing, the index alone tells what it referred to.
 
     Args:
@@ -54,14 +54,15 @@ def left_behind(
     """
     here = {state.uuid for state in readable}
     known = services.control.tables()
-    rows = [row for row in known if row.status == "gone" or row.name.catalog not in listings]
-    rows = [row for row in rows if row.uuid in here or _shares(groups, row)]
-    ended = [row for uuid, row in let_go_tables(known).items() if uuid in {r.uuid for r in rows}]
+    let_go = let_go_tables(known)
+    left = [row for row in known if row.status == "gone" or row.name.catalog not in listings]
+    rows = [row for row in left if row.uuid in here | let_go.keys() or _shares(groups, row)]
+    ended = [let_go[uuid] for uuid in sorted({row.uuid for row in rows} & let_go.keys())]
     loaded = load_states(services.store, [_entry(row) for row in (*rows, *ended)])
     ends = [loaded[_entry(row)] for row in ended]
     after = [*readable, *(state for state in ends if isinstance(state, TableState))]
     answers = [(row, loaded[_entry(row)]) for row in rows]
-    left = {
+    last = {
         state.metadata_location: state
         for _, state in answers
         if isinstance(state, TableState) and not any(one.continues(state) for one in after)
@@ -69,7 +70,7 @@ def left_behind(
     return LeftBehind(
         tables=tuple(
             observed_table(services, state, listings.get(state.name.catalog, _UNLISTED))
-            for state in left.values()
+            for state in last.values()
         ),
         known=_known(answers, here),
         unclear={

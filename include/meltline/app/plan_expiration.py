@@ -7,7 +7,9 @@ from datetime import datetime
 from meltline.app.observe import Observation, registrations, side_files_of
 from meltline.app.services import Services
 from meltline.app.tables import Kept, ObservedTable, keep_sets, retention_of
+from meltline.domain.batches import in_batches
 from meltline.domain.files import DepartureState, FileKind, PlannedFile
+from meltline.domain.groups import Groups
 from meltline.domain.locations import is_odd, location_key
 from meltline.domain.names import TableName, selected
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
@@ -275,9 +277,26 @@ def _plan(
 
 
 def store_plans(services: Services, plans: Sequence[Planned]) -> list[Planned]:
-    """Stores items first, then the headers (the crash protocol); a retry finds both."""
+    """Stores items first, then the headers (the crash protocol); a retry finds both.
+
+    The header says which batch of the run the plan is in, so that a task finds its own again.
+    """
     services.files.store_items({planned.plan.id: planned.files for planned in plans})
-    return [Planned(services.control.add_plan(p.plan), p.files) for p in plans]
+    return [
+        Planned(services.control.add_plan(plan), planned.files)
+        for plan, planned in zip(_with_batches(services, plans), plans, strict=True)
+    ]
+
+
+def _with_batches(services: Services, plans: Sequence[Planned]) -> list[Plan]:
+    """New plans, all of one run and kind, each in its batch."""
+    new = [planned.plan for planned in plans]
+    if not new:
+        return []
+    stored = services.control.plans(run_id=new[0].run_id)
+    earlier = [plan for plan in stored if plan.kind is new[0].kind]
+    groups = Groups(services.control.sharing())
+    return in_batches(new, earlier, groups, services.config.batches)
 
 
 def owner_retentions(services: Services, observation: Observation) -> Mapping[str, Retention]:
