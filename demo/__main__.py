@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from demo.airflow import DAG, Airflow
-from demo.outcome import print_outcome, write_page
+from demo.outcome import print_clone, print_outcome, write_page
 from demo.place import Place, environment
-from demo.warehouse import DemoFacts, build
+from demo.warehouse import NAMESPACE, DemoFacts, build
 from meltline.app.init import init
 from meltline.config import load_config
 from meltline.domain.quantities import format_size
@@ -41,6 +41,7 @@ def main() -> None:
     ).ledgers()
     print_outcome(ledgers, before=now.replace(hour=0))
     write_page(ledgers, place.page, first=now.date() - timedelta(days=45))
+    print_clone(ledgers, f"{ledgers.config.hot}.{NAMESPACE}.flights")
     print(f"\nThe picture: {place.page.as_uri()}\nThis took {time.monotonic() - started:.0f} s.")
 
 

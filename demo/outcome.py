@@ -1,11 +1,14 @@
 """What the demo's runs did: printed, and drawn."""
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from demo.page import DayOfStorage, RunFacts, render_page
+from meltline.app.clone import clone
+from meltline.app.objects import load_table
 from meltline.app.report import StorageHistory, storage_rows
 from meltline.app.services import Ledgers
 from meltline.app.tables import keep_sets, read_tables
@@ -32,6 +35,19 @@ def print_outcome(ledgers: Ledgers, before: datetime) -> None:
         "  setup/run meltline show plan last --items\n"
         "  make up                # the same runs in Airflow's UI\n"
         "  .demo/lake/meltline-docs/   # what each gate checked, and found"
+    )
+
+
+def print_clone(ledgers: Ledgers, source: str) -> None:
+    """Makes a clone of a table, and says what it has and what that took."""
+    began = time.monotonic()
+    (made,) = clone(ledgers, source, f"{source}_copy").created
+    took = time.monotonic() - began
+    snapshot = load_table(ledgers, made.table).snapshots[made.snapshot_id or 0]
+    files = snapshot.summary.get("total-data-files", "the")
+    print(
+        f"\nA clone: {made.table} has {files} data files of {made.source}. Not one was copied; "
+        f"that took {took:.1f} s.\n  setup/run meltline drop {made.table}   # undrop brings it back"
     )
 
 

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalogBaseTable
@@ -19,7 +21,7 @@ from meltline.adapters.memory.store import MemoryStore
 from meltline.adapters.table_edits import commit_edit
 from meltline.config import CatalogConfig
 from meltline.domain.clock import WallClock
-from meltline.domain.document import MetadataDocument
+from meltline.domain.document import MetadataDocument, NextMetadata, first_file
 from meltline.domain.errors import (
     CatalogReadOnly,
     CommitConflict,
@@ -29,8 +31,9 @@ from meltline.domain.errors import (
     TableNotFound,
 )
 from meltline.domain.names import TableName
+from meltline.domain.quantities import from_millis, to_millis
 from meltline.domain.table import Ref
-from meltline.ports import Catalog, TableMove
+from meltline.ports import Catalog, NewTable, TableMove
 from tests.contract.postgres import PostgresServer, throwaway_postgres
 from tests.contract.rest_catalog import rest_catalog
 
@@ -489,7 +492,79 @@ def test_nothing_moves_in_a_catalog_that_is_only_observed(shop: Shop) -> None:
         watched.move([TableMove(NAME, PLACE, mark)])
     with pytest.raises(CatalogReadOnly):
         watched.unregister(NAME, START)
-    assert standing(shop) == {NAME: START}
+    with pytest.raises(CatalogReadOnly):
+        watched.create([new_table("a")])
+    assert standing(shop) == {NAME: START} and shop.files() == {START}
+
+
+# --- new tables -----------------------------------------------------------------------------------
+
+
+def new_table(name: str, *namespace: str) -> NewTable:
+    """A table with a first metadata file that says when it was dated."""
+    full = TableName("lake", namespace or ("air",), name)
+
+    def first(now: datetime) -> NextMetadata:
+        location = f"file:///w/new/{name}"
+        made = written() | {
+            "table-uuid": str(uuid5(NAMESPACE_URL, name)),
+            "location": location,
+            "last-updated-ms": to_millis(now),
+        }
+        return first_file(full, made, "u")
+
+    return NewTable(full, first)
+
+
+def test_new_tables_and_namespaces_come_together(shop: Shop) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    tables = [new_table("a"), new_table("b", "deep")]
+    at = shop.catalog.create(tables, {("sky",): {"owner": "ann"}, ("sea",): {}})
+    assert standing(shop) == {NAME: START, **at} and len(at) == 2
+    assert properties(shop, "sky") == {"owner": "ann"}
+    for location in at.values():
+        dated = from_millis(json.loads(shop.store.read(location))["last-updated-ms"])
+        assert before <= dated <= datetime.now(UTC)
+
+
+def test_of_new_tables_none_comes_where_one_name_is_taken(shop: Shop) -> None:
+    before = shop.catalog.listing().namespaces.keys()
+    with pytest.raises(NameConflict, match="t is taken"):
+        shop.catalog.create([new_table("a"), new_table("t")], {("sky",): {}})
+    assert standing(shop) == {NAME: START} and shop.files() == {START}
+    assert shop.catalog.listing().namespaces.keys() == before
+
+
+def test_of_new_tables_none_comes_where_a_namespace_to_make_is_there(shop: Shop) -> None:
+    shop.catalog.set_namespace_properties(("sky",), {"a": "1"})
+    with pytest.raises(NameConflict, match="sky"):
+        shop.catalog.create([new_table("a", "sky")], {("sky",): {}})
+    assert standing(shop) == {NAME: START} and shop.files() == {START}
+    assert properties(shop, "sky") == {"a": "1"}
+
+
+def test_a_new_table_that_cannot_be_written_leaves_nothing(shop: Shop) -> None:
+    def refuse(now: datetime) -> NextMetadata:
+        raise MetadataUnreadable("no such codec")
+
+    odd = NewTable(replace(NAME, name="odd"), refuse)
+    with pytest.raises(MetadataUnreadable):
+        shop.catalog.create([new_table("a"), odd], {("sky",): {}})
+    assert standing(shop) == {NAME: START} and shop.files() == {START}
+
+
+@pytest.mark.parametrize("a_sql_shop", SQL, indirect=True)
+def test_of_several_who_make_one_table_one_wins(a_sql_shop: Shop) -> None:
+    def work(number: int) -> int:
+        try:
+            a_sql_shop.open_handle(False).create([new_table("a", f"n{number % 2}")])
+        except NameConflict:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(work, range(8))) == 2
+    assert len(standing(a_sql_shop)) == 3
 
 
 # --- when the swap goes wrong ---------------------------------------------------------------------

@@ -179,6 +179,13 @@ COMMANDS = [
     ("history", "databases"),
     ("undrop", "lake.air"),
     ("history", "schemas"),
+    ("clone", TABLE, "lake.air.c", "--at", "--timestamp", format_instant(committed_at(2))),
+    ("clone", "lake.air.c", "lake.air.d"),
+    ("clone", "lake.air", "lake.sea", "--kind", "database", "--at", "--offset", "-60"),
+    ("share", "create", "q1", "--from", "lake.air", "--auto"),
+    ("share", "update", "q1"),
+    ("share", "list", "--of", "lake.air"),
+    ("share", "drop", "q1"),
     ("doctor",),
 ]
 
@@ -295,6 +302,25 @@ def test_a_dry_run_says_what_would_come_of_it_and_sets_nothing(meltline: Any, ho
         (("query", TABLE, "--before", "--statement", "never"), 2, "StatementNotFound"),
         (("query", TABLE, "--at", "--tag", "q", "--schema", "old"), 2, "UsageInvalid"),
         (("query", "lake.air.never", "--at", "--offset", "0"), 2, "TableNotFound"),
+        (("clone", TABLE, TABLE), 2, "NameConflict"),
+        (("clone", TABLE, "lake.never.t"), 2, "NamespaceNotFound"),
+        (("clone", TABLE, "t"), 2, "UsageInvalid"),
+        (("clone", "lake.air.never", "lake.air.c"), 2, "TableNotFound"),
+        (("clone", "lake.never", "lake.sea", "--kind", "schema"), 2, "NamespaceNotFound"),
+        (("clone", TABLE, "lake.air.c", "--at"), 2, "UsageInvalid"),
+        (("clone", TABLE, "lake.air.c", "--offset", "-1"), 2, "UsageInvalid"),
+        (("clone", TABLE, "lake.air.c", "--at", "--before", "--offset", "-1"), 2, "UsageInvalid"),
+        (("clone", TABLE, "lake.air.c", "--at", "--offset", "1"), 2, "UsageInvalid"),
+        (("clone", TABLE, "lake.air.c", "--at", "--tag", "q"), 2, "RefNotFound"),
+        (("clone", TABLE, "lake.air.c", "--at", "--statement", "q"), 2, "StatementNotFound"),
+        (("clone", TABLE, "lake.air.c", "--at", "--timestamp", "2001-01-01"), 2, "BeforeCreation"),
+        (("share", "create", "q1"), 2, "UsageInvalid"),
+        (("share", "create", "air", "--from", TABLE), 2, "NameConflict"),
+        (("share", "create", "a.b", "--from", TABLE), 2, "UsageInvalid"),
+        (("share", "create", "q1", "--from", "lake.never"), 2, "TableNotFound"),
+        (("share", "update", "never"), 2, "ShareNotFound"),
+        (("share", "drop", "never"), 2, "ShareNotFound"),
+        (("share", "list", "--of", "lake.never"), 2, "TableNotFound"),
         (("sql", "UNDROP TABLE"), 2, "SqlUnreadable"),
         (("sql", "UNDROP TABLE lake.air.never"), 2, "NotDropped"),
         (("sql", "UNDROP TABLE never"), 2, "UsageInvalid"),
@@ -407,6 +433,50 @@ def test_a_table_goes_comes_back_and_is_listed_with_the_columns_that_people_know
     assert {k: v for k, v in after.items() if k not in changing} == {
         k: v for k, v in before.items() if k not in changing
     }
+
+
+def test_a_clone_says_what_came_and_what_was_left_out(meltline: Any, home: Home) -> None:
+    then = ("--at", "--timestamp", format_instant(committed_at(1)))
+    code, would = meltline("clone", TABLE, "lake.air.c", *then, "--dry-run")
+    assert code == 0 and would["dry_run"] and home.document()["properties"] == {}
+    code, done = meltline("clone", TABLE, "lake.air.c", *then)
+    (made,) = done["created"]
+    assert code == 0 and done["skipped"] == [] and done["kind"] == "table"
+    assert made.pop("uuid")
+    assert made == {
+        "source": TABLE,
+        "table": "lake.air.c",
+        "snapshot_id": 2,
+        "committed_at": format_instant(committed_at(1)),
+    }
+    code, whole = meltline("clone", "lake.air", "lake.sea", "--kind", "database", *then)
+    assert code == 0 and [one["table"] for one in whole["created"]] == ["lake.sea.`it's t`"]
+    (skipped,) = whole["skipped"]
+    assert skipped["table"] == "lake.air.c" and "it was made at" in skipped["reason"]
+    assert meltline("clone", TABLE, "lake.air.c")[1]["error"]["type"] == "NameConflict"
+
+
+def test_a_share_comes_is_listed_and_goes(meltline: Any, home: Home) -> None:
+    code, made = meltline("share", "create", "q1", "--from", TABLE)
+    assert code == 0 and (made["share"], made["source"], made["mode"]) == ("q1", TABLE, "manual")
+    assert (made["place"], made["who"]) == ("lake.q1", "ann")
+    table = {
+        "source": TABLE,
+        "table": "lake.q1.`it's t`",
+        "snapshot_id": COMMITS,
+        "behind": False,
+        "written": False,
+    }
+    assert made["tables"] == [table]
+    code, listed = meltline("share", "list")
+    assert code == 0 and [one["tables"] for one in listed["shares"]] == [[table]]
+    meltline("rollback", TABLE, "--to", "2")
+    code, updated = meltline("share", "update", "q1")
+    assert code == 0 and updated["tables"] == [{**table, "snapshot_id": 2, "behind": True}]
+    assert home.document()["refs"]["share__q1"]["snapshot-id"] == 2
+    code, gone = meltline("share", "drop", "q1")
+    assert code == 0 and gone["removed"] == [] and meltline("share", "list")[1] == {"shares": []}
+    assert "share__q1" not in home.document()["refs"]
 
 
 def test_the_history_of_decisions_names_who_what_when_and_why(meltline: Any) -> None:

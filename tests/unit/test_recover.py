@@ -97,7 +97,10 @@ def test_engines_may_not_purge_a_table_whose_files_lie_in_another_ones_folder() 
     lake, table, ids = expired()
     table.configure(**{"meltline.hold": "audit"})
     bring_back(lake, ids[1])
-    assert new(lake).document["properties"] == {"gc.enabled": "false"}
+    assert new(lake).document["properties"] == {
+        "gc.enabled": "false",
+        "meltline.gc-enabled-before": "not set",
+    }
 
 
 def test_files_that_are_gone_are_named_and_the_rest_comes_back() -> None:

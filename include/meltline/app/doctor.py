@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from meltline.app.drop_risks import drop_risks
+from meltline.app.guard import may_share
 from meltline.app.holds import ending_soon
 from meltline.app.metadata import load_state
 from meltline.app.noticed import gone_tables
@@ -16,6 +17,7 @@ from meltline.app.tables import (
     keep_sets,
     observed_table,
 )
+from meltline.domain.clones import is_guarded
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.plan import PlanState
 from meltline.domain.quantities import format_instant
@@ -127,7 +129,7 @@ def _tables(ledgers: Ledgers) -> list[Finding]:
     findings += _holds(ledgers, tables)
     for risk in drop_risks(ledgers, [table.state for table in tables]):
         findings.append(Finding("info", risk.code, risk.object, risk.message, risk.fix))
-    sharing = {uuid for pair in ledgers.control.sharing() for uuid in pair}
+    sharing = may_share(ledgers, [table.state for table in tables])
     for table in tables:
         findings += _who_else_deletes(table.state, table.state.uuid in sharing)
     return findings
@@ -190,7 +192,7 @@ def _who_else_deletes(state: TableState, shares: bool) -> Iterable[Finding]:
             "its engine deletes old metadata files itself; Meltline leaves them alone",
             "unset write.metadata.delete-after-commit.enabled to have them kept in failsafe",
         )
-    if shares and state.properties.get("gc.enabled", "true").strip().lower() != "false":
+    if shares and not is_guarded(state.properties):
         yield Finding(
             "warning",
             "shared_files_unguarded",

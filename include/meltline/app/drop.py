@@ -52,12 +52,24 @@ class Renamed:
 
 
 def drop(
-    ledgers: Ledgers, text: str, kind: ObjectKind | None = None, *, dry_run: bool = False
+    ledgers: Ledgers,
+    text: str,
+    kind: ObjectKind | None = None,
+    *,
+    days: int | None = None,
+    dry_run: bool = False,
 ) -> DropDone:
     """Drops a table, a schema or a database with all that is in it; `undrop` brings it back.
 
     The tables of a container take the container's retention, shorter or longer than their own
     (TT-24); what was dropped before keeps its own (TT-25).
+
+    Args:
+        ledgers: Where it is.
+        text: Its name.
+        kind: What the name stands for, where it could be two things.
+        days: How long it can be brought back; None is for as long as its policy says.
+        dry_run: Check everything and change nothing.
 
     Raises:
         TableNotFound: There is no such object, or, NamespaceNotFound, no such namespace.
@@ -72,12 +84,12 @@ def drop(
     catalog = require_changeable(ledgers, name)
     listing = catalog.listing()
     states = _tables_of(ledgers, name, listing)
-    _require_not_ledger(ledgers, name)
+    require_not_ledger(ledgers, name)
     retention = _retention(ledgers, name, states, listing)
     fact = Drop(
         object=name,
         at=ledgers.clock.now(),
-        retention_days=retention.days,
+        retention_days=retention.days if days is None else days,
         failsafe_days=retention.failsafe // timedelta(hours=24),
         batch=token_hex(6),
         who=ledgers.who,
@@ -87,7 +99,7 @@ def drop(
         with group_locks(ledgers, busy(ledgers, name, states), f"drop {name}"):
             places = _places(states, listing, fact)
             moves = [TableMove(s.name, places[s.name], _mark(s, fact)) for s in states]
-            within = _levels_within(name, listing)
+            within = levels_within(name, listing)
             catalog.move(moves, create=_stones(fact, within, listing), remove=within)
             follow(ledgers, states)
         _audit_drop(ledgers, done)
@@ -129,13 +141,14 @@ def _tables_of(ledgers: Ledgers, name: ObjectName, listing: CatalogListing) -> l
     return states
 
 
-def _require_not_ledger(ledgers: Ledgers, name: ObjectName) -> None:
+def require_not_ledger(ledgers: Ledgers, name: ObjectName) -> None:
+    """Refuses a namespace that holds the ledger's own tables. Raises CatalogReadOnly."""
     ledger = ObjectName(ledgers.config.hot, (ledgers.config.ledger_namespace,))
     if not name.table and name.covers(TableName(ledger.catalog, ledger.namespace, "-")):
         require_changeable(ledgers, ledger)
 
 
-def _levels_within(name: ObjectName, listing: CatalogListing) -> list[tuple[str, ...]]:
+def levels_within(name: ObjectName, listing: CatalogListing) -> list[tuple[str, ...]]:
     """A namespace and those in it; none for a table."""
     return [] if name.table else [n for n in listing.namespaces if _is_in(n, name.namespace)]
 
@@ -237,12 +250,12 @@ def rename(
     """
     name = find_object(ledgers, old, kind)
     catalog = require_changeable(ledgers, name)
-    _require_not_ledger(ledgers, name)
-    target = _target(name, new)
+    require_not_ledger(ledgers, name)
+    target = target_name(name, new, "renamed")
     require_changeable(ledgers, target)
     listing = catalog.listing()
     require_free(target, listing)
-    _require_outer(target, listing)
+    require_outer(target, listing)
     states = _tables_of(ledgers, name, listing)
     done = Renamed(name, target, len(states))
     if not dry_run:
@@ -274,36 +287,51 @@ def _move(
         )
         for state in states
     ]
-    within = _levels_within(name, listing)
+    within = levels_within(name, listing)
     create = {moved(levels): listing.namespaces[levels] for levels in within}
     catalog.move(moves, create=create, remove=within)
 
 
-def _target(name: ObjectName, text: str) -> ObjectName:
+def target_name(name: ObjectName, text: str, done: str) -> ObjectName:
+    """The new name of an object, in its catalog.
+
+    Args:
+        name: The object.
+        text: The new name, in full.
+        done: What is done to it, for the message: `renamed`, say.
+
+    Raises:
+        UsageInvalid: It is no such name.
+    """
+
+    def bad(found: str) -> UsageInvalid:
+        return UsageInvalid(
+            f"{name} cannot be {done} to {text}",
+            object=text,
+            expected=f"a full name in catalog {name.catalog}",
+            found=found,
+            next="write the new name in full, odd parts in backticks",
+        )
+
     try:
         parts = split_name(text)
     except ValueError as odd:
-        raise _bad_target(name, text, str(odd)) from odd
+        raise bad(str(odd)) from odd
     if parts[0] != name.catalog or len(parts) < (3 if name.table else 2):
-        raise _bad_target(name, text, "another catalog, or too few parts")
+        raise bad("another catalog, or too few parts")
     if not name.table and _is_in(parts[1:], name.namespace) and parts[1:] != name.namespace:
-        raise _bad_target(name, text, "a name inside itself")
+        raise bad("a name inside itself")
     if name.table:
         return ObjectName(name.catalog, parts[1:-1], parts[-1])
     return ObjectName(name.catalog, parts[1:])
 
 
-def _bad_target(name: ObjectName, text: str, found: str) -> UsageInvalid:
-    return UsageInvalid(
-        f"{name} cannot be renamed to {text}",
-        object=text,
-        expected=f"a full name in catalog {name.catalog}",
-        found=found,
-        next="write the new name in full, odd parts in backticks",
-    )
+def require_outer(target: ObjectName, listing: CatalogListing) -> None:
+    """Refuses a new name that leads into a namespace that is not there.
 
-
-def _require_outer(target: ObjectName, listing: CatalogListing) -> None:
+    Raises:
+        NamespaceNotFound: It is not.
+    """
     outer = target.namespace if target.table else target.namespace[:-1]
     if outer and outer not in listing.namespaces:
         where = ObjectName(target.catalog, outer)

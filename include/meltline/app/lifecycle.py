@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from meltline.app.dropped import dropped_tables, is_let_go
 from meltline.app.expire import Expired, apply_expirations
 from meltline.app.gate import run_gate
+from meltline.app.guard import lift_ended_guards
 from meltline.app.letting_go import tend_dropped
 from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
-from meltline.app.plan_expiration import Planned, plan_expiration
+from meltline.app.plan_expiration import Planned, plan_expiration, store_plans
 from meltline.app.plan_purge import (
     plan_purge,
     resumable,
@@ -19,10 +20,11 @@ from meltline.app.plan_purge import (
 )
 from meltline.app.policies import remember_policies
 from meltline.app.purge import Purged, apply_purges
-from meltline.app.report import record_storage
+from meltline.app.report import StorageHistory, record_storage
 from meltline.app.services import Services
+from meltline.app.shares import update_auto_shares
 from meltline.app.summary import Summary
-from meltline.domain.errors import LockHeld, PlanStale
+from meltline.domain.errors import CatalogUnlistable, LockHeld, PlanStale
 from meltline.domain.names import TableName
 from meltline.domain.plan import Plan, PlanKind, PlanState
 
@@ -74,8 +76,16 @@ def run_chain(services: Services, request: RunRequest) -> Summary:
 
 
 def report_step(services: Services) -> None:
-    """Records today's storage, and keeps the ledger's own tables small, one run at a time."""
-    record_storage(services)
+    """Records today's storage, updates shares, and keeps the ledger's own tables small."""
+    try:
+        history = StorageHistory(services)
+    except CatalogUnlistable as unlisted:
+        services.progress(f"report: no totals for today: {unlisted.message}")
+    else:
+        standing = history.at(None)
+        record_storage(services, standing)
+        lift_ended_guards(services, history, standing)
+        update_auto_shares(services)
     holder = f"{services.who} upkeep"
     try:
         with services.control.lock(_UPKEEP, holder, wait=timedelta(0), lease=timedelta(minutes=10)):
@@ -118,9 +128,13 @@ def settle_step(services: Services, summary: Summary) -> bool:
 def gate_step(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list[Plan]:
     """Gates plans together with those of the kind that an earlier run began and did not finish."""
     begun = [plan for plan in resumable(services) if plan.kind is kind]
-    together = {plan.id: plan for plan in (*begun, *plans)}
-    overtaken = {plan.id: plan for plan in set_aside_overtaken(services, list(together.values()))}
-    judged = run_gate(services, [p for p in together.values() if p.id not in overtaken])
+    return judge_step(services, list({plan.id: plan for plan in (*begun, *plans)}.values()))
+
+
+def judge_step(services: Services, plans: Sequence[Plan]) -> list[Plan]:
+    """Gates just these plans, each against everything there is."""
+    overtaken = {plan.id: plan for plan in set_aside_overtaken(services, plans)}
+    judged = run_gate(services, [plan for plan in plans if plan.id not in overtaken])
     anew = _look_everywhere(
         services, [p for p, result in judged if result.failed_on("planned_referenced")]
     )
@@ -186,11 +200,12 @@ def expire_step(
 def _plan_again(
     services: Services, request: RunRequest, tables: Sequence[TableName]
 ) -> list[Planned]:
-    observation = observe(services)
     planned = plan_expiration(
-        services, observation, run_id=request.run_id, as_of=request.as_of, tables=request.tables
-    )
-    return [p for p in planned if p.plan.table in tables]
+        services, observe(services), run_id=request.run_id, as_of=request.as_of,
+        tables=request.tables, dry_run=True,
+    )  # fmt: skip
+    # What else could be planned now is another app's to do, or the next run's.
+    return store_plans(services, [p for p in planned if p.plan.table in tables])
 
 
 def plan_purge_step(services: Services, request: RunRequest) -> list[Planned]:

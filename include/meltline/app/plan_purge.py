@@ -38,10 +38,7 @@ def plan_purge(
         return []
     # A preview of a day to come asks what will be due by then.
     now = max(services.clock.now(), as_of) if dry_run else services.clock.now()
-    if dry_run:
-        wanted = wanted_files(services, services.control.wanted_back())
-    else:
-        wanted = settle_wanted_back(services)
+    wanted = _wanted(services, dry_run=dry_run)  # it takes back what is settled: before the next
     due = services.files.departures(frozenset({DepartureState.FAILSAFE}), due_by=now)
     held = {d.path for d in due if location_key(d.path) in wanted.keys}
     if dry_run:
@@ -61,6 +58,12 @@ def plan_purge(
             continue
         plans.append(_plan(services, table, departures, run_id, as_of))
     return plans if dry_run else store_plans(services, plans)
+
+
+def _wanted(services: Services, *, dry_run: bool) -> WantedFiles:
+    if dry_run:
+        return wanted_files(services, services.control.wanted_back())
+    return settle_wanted_back(services)
 
 
 def _free_by_owner(

@@ -5,12 +5,9 @@ that its expiration replaced still describes it. Recovering writes new metadata 
 snapshot, under a new name and a new UUID; nothing is copied, and what is gone stays gone.
 """
 
-import gzip
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 from uuid import uuid4
 
 from meltline.app.drop import require_free
@@ -21,8 +18,8 @@ from meltline.app.objects import catalog_of, parse_table_name, require_changeabl
 from meltline.app.services import Ledgers
 from meltline.app.undrop import as_wanted
 from meltline.app.wanted import files_of, snapshot_kept
-from meltline.domain.document import parse_json
-from meltline.domain.drops import KEYS
+from meltline.domain.clones import copied_properties, guarded, only_snapshot
+from meltline.domain.document import first_file, parse_json
 from meltline.domain.errors import (
     MeltlineError,
     NamespaceNotFound,
@@ -32,15 +29,9 @@ from meltline.domain.errors import (
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectName
 from meltline.domain.plan import Plan, PlanKind, PlanState
-from meltline.domain.policy import HOLD
 from meltline.domain.quantities import to_millis
 from meltline.domain.table import MAIN, Snapshot, TableState
 from meltline.ports import Catalog
-
-_GC = "gc.enabled"
-_GC_BEFORE = "meltline.gc-enabled-before"
-_PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path",
-          "write.folder-storage.path")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -279,48 +270,19 @@ def _write(ledgers: Ledgers, found: _Description, done: Recovered) -> str:
     assert isinstance(document, dict)  # it was read before
     uuid = str(uuid4())
     location = f"{state.location.rstrip('/')}-recovered-{uuid}"
-    made = _one_snapshot(document, found.snapshot.snapshot_id)
+    made = only_snapshot(document, found.snapshot.snapshot_id)
+    copied = copied_properties(state.properties)
     # Dated as the commit was: engines refuse metadata of a time to come, a sandbox's for one.
     committed = to_millis(found.snapshot.committed_at)
     made |= {
         "table-uuid": uuid,
         "location": location,
         "last-updated-ms": committed,
-        "properties": dict(_properties(state)),
+        # Its files lie in another table's folder: they are shared as a clone's are.
+        "properties": copied | guarded(copied),
         "metadata-log": [],
         "snapshot-log": [{"timestamp-ms": committed, "snapshot-id": found.snapshot.snapshot_id}],
     }
-    suffix = ".gz.metadata.json" if state.metadata_location.endswith(".gz.metadata.json") else ""
-    at = f"{location}/metadata/00000-{uuid4()}{suffix or '.metadata.json'}"
-    text = json.dumps(made).encode()
-    ledgers.store.write(at, gzip.compress(text, mtime=0) if suffix else text)
-    return at
-
-
-def _one_snapshot(document: Mapping[str, Any], snapshot_id: int) -> dict[str, Any]:
-    """The document with that one snapshot, on main; all else that names a snapshot goes."""
-    made = dict(document)
-    snapshots = [dict(s) for s in made["snapshots"] if s["snapshot-id"] == snapshot_id]
-    for snapshot in snapshots:
-        snapshot.pop("parent-snapshot-id", None)
-    made["snapshots"] = snapshots
-    made["current-snapshot-id"] = snapshot_id
-    made["refs"] = {MAIN: {"snapshot-id": snapshot_id, "type": "branch"}}
-    for key in ("statistics", "partition-statistics"):
-        if key in made:
-            made[key] = []
-    return made
-
-
-def _properties(state: TableState) -> Iterator[tuple[str, str]]:
-    """The table's properties, without what was said of that very table; engines may not purge.
-
-    Its files lie under another table's location, so that they are shared as a clone's are.
-    """
-    yield _GC, "false"
-    if before := state.properties.get(_GC):
-        yield _GC_BEFORE, before
-    left_out = {*KEYS, *_PATHS, _GC, _GC_BEFORE, HOLD}
-    for key, value in state.properties.items():
-        if key not in left_out and not key.startswith((f"{HOLD}.", "meltline.snapshot-hold.")):
-            yield key, value
+    file = first_file(done.table, made, str(uuid4()))
+    ledgers.store.write(file.location, file.content)
+    return file.location

@@ -5,18 +5,20 @@ however many tables refer to it (ML-4, ML-18, I-3). A past day can be computed a
 there from the commit that brought it until it was deleted (design section 3).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from meltline.app.dropped import let_go_tables
 from meltline.app.metadata import load_states
 from meltline.app.services import Ledgers
 from meltline.app.tables import is_ledger
 from meltline.domain.drops import is_dropped_name, read_drop
-from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.errors import MeltlineError
 from meltline.domain.files import DepartureState, FileKind
 from meltline.domain.locations import OwnerIndex, location_key
 from meltline.domain.names import TableName
+from meltline.domain.plan import PlanState
 from meltline.domain.storage import Stage, StorageRow
 from meltline.domain.table import MAIN, TableState
 from meltline.ports import LedgerContents, SnapshotKey
@@ -84,7 +86,11 @@ def standing_now(ledgers: Ledgers) -> Standing:
 
 
 class StorageHistory:
-    """Where every known file stood at any instant, from one look at ledgers and catalogs."""
+    """Where every known file stood at any instant, from one look at ledgers and catalogs.
+
+    Raises:
+        CatalogUnlistable: A catalog cannot be listed, so that nobody knows the heads.
+    """
 
     def __init__(self, ledgers: Ledgers) -> None:
         self._ledgers = ledgers
@@ -96,6 +102,16 @@ class StorageHistory:
         if as_of is not None and as_of >= self._ledgers.clock.now():
             as_of = None
         return _Stages(self._ledgers, self._contents, self._states, self._names, as_of).standing()
+
+    @property
+    def states(self) -> Sequence[TableState]:
+        """Every readable table of every catalog, the ledger's own left out."""
+        return self._states
+
+    @property
+    def indexed(self) -> frozenset[SnapshotKey]:
+        """The snapshots whose files the ledger knows."""
+        return frozenset(snapshot.key for snapshot in self._contents.snapshots)
 
 
 def _states(ledgers: Ledgers) -> tuple[list[TableState], dict[str, TableName]]:
@@ -128,6 +144,12 @@ class _Stages:
         self._live = [state for state in self._states if not _is_dropped(state, self._at)]
         self._names = names
         self._owners = OwnerIndex(ledgers.control.ownerships())
+        self._unregistered = let_go_tables(ledgers.control.tables()).keys()
+        self._expired = {
+            SnapshotKey(plan.table_uuid, snapshot_id): plan.created_at
+            for plan in ledgers.control.plans(states=[PlanState.APPLIED])
+            for snapshot_id in (*plan.snapshots, *plan.gone_snapshots)
+        }
         self._files: dict[str, FileStanding] = {}
         self._foreign: dict[str, FileStanding] = {}
         self._by_manifest: dict[int, list[tuple[str, str, int]]] = {}
@@ -187,20 +209,32 @@ class _Stages:
                 yield SnapshotKey(state.uuid, then.snapshot_id)
 
     def _present(self) -> set[SnapshotKey]:
-        """Snapshots that keep their files: in today's metadata, or not departed at that time."""
-        if self._past is None:
-            left = self._departed_lists(self._at)
-            # What others have expired stays where it was until its files depart.
-            recorded = {
-                s.key for s in self._contents.snapshots if location_key(s.manifest_list) not in left
-            }
-            return self._in_metadata() | recorded
-        gone = self._departed_lists(self._past)
-        return {
-            s.key
+        """Snapshots that keep their files: in today's metadata, or not departed at that time.
+
+        What others have expired stays where it was until its files depart. But where a clone has
+        the very snapshot that its source has let go of, it is the clone that keeps the files.
+        """
+        left = self._departed_lists(self._at)
+        there = {
+            s.key: location_key(s.manifest_list) if s.manifest_list else s.key
             for s in self._contents.snapshots
-            if s.committed_at <= self._past and location_key(s.manifest_list) not in gone
+            if (self._past is None or s.committed_at <= self._past)
+            and location_key(s.manifest_list) not in left
         }
+        gone = self._let_go(there)
+        kept = {files for key, files in there.items() if key not in gone}
+        present = {key for key, files in there.items() if key not in gone or files not in kept}
+        return present if self._past else self._in_metadata() | present
+
+    def _let_go(self, keys: Iterable[SnapshotKey]) -> set[SnapshotKey]:
+        """Snapshots that their tables had let go of by then, whether or not their files departed.
+
+        Of a past day only Meltline's own plans tell that.
+        """
+        if self._past is not None:
+            return {key for key, at in self._expired.items() if at <= self._past}
+        named, read = self._in_metadata(), {state.uuid for state in self._states}
+        return {k for k in keys if k not in named and k.table_uuid in read | self._unregistered}
 
     def _in_metadata(self) -> set[SnapshotKey]:
         return {SnapshotKey(s.uuid, sid) for s in self._states for sid in s.snapshots}
@@ -297,18 +331,10 @@ def _is_dropped(state: TableState, at: datetime) -> bool:
     return is_dropped_name(state.name.namespace) and (drop is None or drop.at <= at)
 
 
-def record_storage(ledgers: Ledgers) -> list[StorageRow]:
-    """Computes today's rows and stores them under today, never under another day (ML-37).
-
-    Where a catalog cannot be listed, nobody knows the heads: that day has no totals.
-    """
-    try:
-        rows = storage_rows(standing_now(ledgers))
-    except CatalogUnlistable as unlisted:
-        ledgers.progress(f"report: no totals for today: {unlisted.message}")
-        return []
-    ledgers.control.save_storage(ledgers.clock.now().date().isoformat(), rows)
-    return rows
+def record_storage(ledgers: Ledgers, standing: Standing) -> None:
+    """Stores today's rows under today, never under another day (ML-37)."""
+    day = ledgers.clock.now().date().isoformat()
+    ledgers.control.save_storage(day, storage_rows(standing))
 
 
 def in_flight_bytes(ledgers: Ledgers, standing: Standing) -> dict[str, int]:

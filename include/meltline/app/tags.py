@@ -103,7 +103,8 @@ def remove_tag(ledgers: Ledgers, table: TableName, name: str, *, dry_run: bool) 
             object=str(table),
             expected="a tag that somebody has set by hand",
             found=name,
-            next="`meltline hold remove ID --reason TEXT` ends a hold",
+            next="`meltline hold remove ID --reason TEXT` ends a hold, `meltline share drop NAME` "
+            "a share",
         )
     if not dry_run:
 

@@ -9,6 +9,7 @@ from typer.exceptions import TyperException
 
 from meltline.cli import (
     chain,
+    clone,
     control,
     drop,
     hold,
@@ -17,6 +18,7 @@ from meltline.cli import (
     policy,
     query,
     refs,
+    share,
     sql,
     sweep,
 )
@@ -31,7 +33,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (control, chain, look, policy, refs, hold, drop, sweep, query, lease, sql):
+GROUPS = (
+    control, chain, look, policy, refs, hold, drop, clone, share, sweep, query, lease, sql,
+)  # fmt: skip
+for group in GROUPS:
     group.register(app)
 
 

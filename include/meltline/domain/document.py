@@ -134,6 +134,12 @@ class MetadataDocument:
         if name in (self._document.get("refs") or {}):
             del self._refs()[name]
 
+    def replace(self, content: Mapping[str, Any]) -> None:
+        """Has the table say what another document says; what it is and where it lies stays."""
+        own = ("table-uuid", "location", "metadata-log", "last-updated-ms")
+        kept = {key: self._document[key] for key in own if key in self._document}
+        self._document = {**deepcopy(dict(content)), **kept}
+
     def _refs(self) -> dict[str, Any]:
         """The refs as written. A file without them has main alone, by its current snapshot."""
         refs: dict[str, Any] = self._document.get("refs") or {}

@@ -120,6 +120,18 @@ class OutsideRetention(UsageInvalid):
     """A point in time at which the table cannot be read: before its history, or to come."""
 
 
+class BeforeCreation(OutsideRetention):
+    """A point at or before the creation of the object (TT-38)."""
+
+
+class ChildInsufficientRetention(OutsideRetention):
+    """A schema or database has a table that cannot be read at that point any more (TT-36)."""
+
+
+class CloneNotSupported(UsageInvalid):
+    """The profile has no clones (ML-32)."""
+
+
 class StatementNotFound(UsageInvalid):
     """Nobody knows of a statement with that id (TT-31)."""
 
@@ -158,6 +170,10 @@ class RefNotFound(UsageInvalid):
 
 class NameConflict(UsageInvalid):
     """The name is taken, or reserved."""
+
+
+class ShareNotFound(UsageInvalid):
+    """No share has that name."""
 
 
 class HoldNotFound(UsageInvalid):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from meltline.domain.document import is_first_file
 from meltline.domain.table import MAIN, Snapshot, TableState
 
 
@@ -54,10 +55,24 @@ def is_like(name: str, pattern: str) -> bool:
 
 def created_on(state: TableState) -> datetime | None:
     """When a table was made: its first metadata file, else the oldest trace of it."""
+    if made := known_creation(state):
+        return made
     moments = [*state.metadata_times.values(), state.last_updated]
     moments += [entry.at for entry in state.snapshot_log]
     moments += [snapshot.committed_at for snapshot in state.snapshots.values()]
     return min(moments, default=None)
+
+
+def known_creation(state: TableState) -> datetime | None:
+    """When a table was made; None where its metadata does not reach back so far any more.
+
+    The snapshot that a clone begins with is older than the clone.
+    """
+    first = state.metadata_log[0] if state.metadata_log else state.metadata_location
+    if not is_first_file(first):
+        return None
+    made = state.metadata_times.get(first, state.last_updated)
+    return min([made, *(entry.at for entry in state.snapshot_log[:1])])
 
 
 def current(state: TableState) -> Snapshot | None:

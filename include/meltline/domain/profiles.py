@@ -22,6 +22,11 @@ class Profile:
         """Whether tags without an end are part of the plan (ML-24)."""
         return not self.name.startswith("lite")
 
+    @property
+    def has_clones(self) -> bool:
+        """Whether zero-copy clones are part of the product (ML-32, C-24)."""
+        return not self.name.startswith("ducklake")
+
 
 PROFILES: Mapping[str, Profile] = {
     profile.name: profile

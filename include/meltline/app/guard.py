@@ -1,0 +1,183 @@
+"""The guard of tables that share files: engines may neither expire nor purge them (design 5).
+
+A clone's source gets `gc.enabled=false` before the clone is registered, and keeps what it had in
+`meltline.gc-enabled-before`. The daily report, which knows every file and who refers to it, gives
+that back once nothing is shared any more.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from meltline.app.drop import same_table
+from meltline.app.dropped import let_go_tables
+from meltline.app.edits import audit
+from meltline.app.metadata import load_states
+from meltline.app.report import Standing, StorageHistory
+from meltline.app.services import Ledgers
+from meltline.app.tables import is_ledger
+from meltline.app.wanted import group_locks
+from meltline.domain.clones import GC_BEFORE, guarded, is_guarded, unguarded
+from meltline.domain.document import MetadataDocument
+from meltline.domain.drops import is_dropped_name
+from meltline.domain.errors import CommitConflict, MeltlineError
+from meltline.domain.groups import Groups
+from meltline.domain.table import TableState
+from meltline.ports import CatalogEntry, SnapshotKey
+
+CLONED = "clone"
+LIFTED = "lift guard"
+"""What the audit calls making a clone, and lifting a guard."""
+
+
+def set_guard(ledgers: Ledgers, seen: TableState, snapshot_id: int | None = None) -> bool:
+    """Has engines leave a table alone, if it still has a snapshot.
+
+    Returns:
+        Whether that took a commit: False where they left it alone already.
+
+    Raises:
+        CommitConflict: The snapshot has expired since the table was looked at, or others
+            committed first each time.
+        TableNotFound: The table has been replaced, renamed or dropped.
+        CatalogReadOnly: It cannot be changed from here.
+    """
+    changed = False
+
+    def edit(document: MetadataDocument) -> None:
+        nonlocal changed
+        if snapshot_id is not None and snapshot_id not in document.state.snapshots:
+            raise snapshot_lost(seen, snapshot_id)
+        document.set_properties(guarded(document.properties))
+        changed = document.is_changed
+
+    ledgers.catalogs[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
+    return changed
+
+
+def snapshot_lost(seen: TableState, snapshot_id: int) -> CommitConflict:
+    """A snapshot went while a command was at work on it."""
+    return CommitConflict(
+        f"snapshot {snapshot_id} of {seen.name} has expired meanwhile",
+        object=f"{seen.name}@{snapshot_id}",
+        expected="a snapshot that stays until the command has ended",
+        found="it is gone from the table",
+        next="run the command again; nothing was made",
+    )
+
+
+def lift_guard(ledgers: Ledgers, seen: TableState) -> None:
+    """Gives a table the `gc.enabled` that it had. Raises as `Catalog.edit_table` does."""
+
+    def edit(document: MetadataDocument) -> None:
+        if is_guarded(document.properties):
+            document.set_properties(*unguarded(document.properties))
+
+    ledgers.catalogs[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
+
+
+def take_back_guard(ledgers: Ledgers, seen: TableState, failed: str) -> None:
+    """Lifts a guard that was set for a table that did not come, as far as it can be.
+
+    Where another table shares files, too, it stays: the daily report lifts it when that has ended.
+
+    Args:
+        ledgers: Where the table is.
+        seen: The table.
+        failed: The UUID that the new table would have had.
+    """
+    pairs = [pair for pair in ledgers.control.sharing() if seen.uuid in pair]
+    if all({seen.uuid, failed}.issuperset(pair) for pair in pairs):
+        with suppress(MeltlineError):
+            lift_guard(ledgers, seen)
+
+
+def lift_ended_guards(ledgers: Ledgers, history: StorageHistory, standing: Standing) -> None:
+    """Lifts the guard of tables that share no file any more.
+
+    Tables that are dropped keep theirs: an undrop brings them back as they were. What cannot be
+    told for sure today is told tomorrow.
+
+    Args:
+        ledgers: Where the tables are.
+        history: The look at all catalogs and the file ledger that `standing` is made of.
+        standing: Where every known file stands, and which snapshots refer to it.
+    """
+    guarded_ones = [state for state in history.states if _may_lift(ledgers, state)]
+    if not guarded_ones:
+        return
+    shares = _sharing(ledgers, history, standing)
+    for state in guarded_ones:
+        if state.uuid in shares:
+            continue
+        try:
+            with group_locks(ledgers, [state.uuid], f"lift the guard of {state.name}"):
+                if _is_all_known(ledgers, history, state):
+                    lift_guard(ledgers, state)
+                    audit(ledgers, LIFTED, str(state.name), "it shares no file any more")
+        except MeltlineError as stop:
+            ledgers.progress(f"report: {state.name} stays guarded today: {stop.message}")
+
+
+def _may_lift(ledgers: Ledgers, state: TableState) -> bool:
+    ours = GC_BEFORE in state.properties and is_guarded(state.properties)
+    catalog = ledgers.catalogs[state.name.catalog]
+    return ours and not is_dropped_name(state.name.namespace) and not catalog.observe_only
+
+
+def _sharing(ledgers: Ledgers, history: StorageHistory, standing: Standing) -> set[str]:
+    """Tables of which some file is referred to, or owned, by another one that is there.
+
+    A snapshot that a readable table has let go of refers to nothing any more.
+    """
+    rows = ledgers.control.tables()
+    read = {state.uuid for state in history.states}
+    here = (read | {row.uuid for row in rows}) - let_go_tables(rows).keys()
+    unread = here - read
+    living = {SnapshotKey(s.uuid, sid) for s in history.states for sid in s.snapshots}
+    found: set[str] = set()
+    for file in (*standing.files.values(), *standing.foreign.values()):
+        if file.tables <= {file.owner}:
+            continue  # millions of files: nearly all of them are one table's
+        refer = {k.table_uuid for k in file.snapshots if k in living or k.table_uuid in unread}
+        around = refer | ({file.owner} & here if refer else set())
+        if len(around) > 1:
+            found |= around
+    return found
+
+
+def _is_all_known(ledgers: Ledgers, history: StorageHistory, state: TableState) -> bool:
+    """Whether all that the table's group refers to was in the look that found nothing shared.
+
+    A clone is in the control ledger's group before it is registered. So one that has come since
+    that look is seen here, and one that is being made has the group's lock, or looks at the guard
+    again once it is registered.
+    """
+    group = Groups(ledgers.control.sharing()).members(state.uuid)
+    rows = ledgers.control.tables()
+    if any(row.uuid in group and row.status == "unreadable" for row in rows):
+        return False
+    members = [other for other in history.states if other.uuid in group]
+    if any(SnapshotKey(o.uuid, sid) not in history.indexed for o in members for sid in o.snapshots):
+        return False
+    seen = {CatalogEntry(other.name, other.metadata_location) for other in history.states}
+    listings = [catalog.listing() for catalog in ledgers.catalogs.values()]
+    new = [e for found in listings for e in found.entries if e not in seen]
+    later = load_states(ledgers.store, [e for e in new if not is_ledger(ledgers, e.name)])
+    return not any(isinstance(o, MeltlineError) or o.uuid in group for o in later.values())
+
+
+def may_share(ledgers: Ledgers, states: Sequence[TableState]) -> set[str]:
+    """Tables, by UUID, that the ledger knows to have shared files, with one that is there.
+
+    Those are left out whose guard was lifted because nothing was shared any more.
+    """
+    here = {state.uuid for state in states}
+    pairs = [pair for pair in ledgers.control.sharing() if here.issuperset(pair)]
+    shared = {uuid for pair in pairs for uuid in pair}
+    lifted: set[str] = set()
+    for entry in ledgers.control.audit():
+        if entry.action == LIFTED:
+            lifted.add(entry.object)
+        elif entry.action == CLONED:
+            lifted.discard(entry.object)
+    return {s.uuid for s in states if s.uuid in shared and str(s.name) not in lifted}

@@ -1,0 +1,158 @@
+"""The tables of shares: as they stand, and as they are to be (ML-19, ML-20, DS-14)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from meltline.app.clone import moved, new_identity
+from meltline.app.clone_points import sources_at
+from meltline.app.dropped import dropped_place
+from meltline.app.metadata import at_once, load_document, load_state
+from meltline.app.objects import catalog_of
+from meltline.app.services import Ledgers
+from meltline.domain.clones import Identity, Source
+from meltline.domain.errors import MeltlineError
+from meltline.domain.names import TableName
+from meltline.domain.shares import Origin, Share, is_untouched, read_origin, tag_of
+from meltline.domain.table import MAIN, TableState
+from meltline.ports import CatalogEntry, CatalogListing
+
+
+@dataclass(frozen=True)
+class SharedTable:
+    """A table of a share.
+
+    Attributes:
+        source: Whose state it shows, by the name that had when it was pinned; None where somebody
+            has taken that away.
+        snapshot_id: The pinned snapshot; None of a table that nobody had written to.
+        behind: Whether the source has moved on since, or is gone.
+        written: Whether somebody has written to it: an update undoes that.
+    """
+
+    source: TableName | None
+    table: TableName
+    snapshot_id: int | None
+    behind: bool = False
+    written: bool = False
+
+
+@dataclass(frozen=True)
+class StandingTable:
+    """A table of a share as it stands."""
+
+    state: TableState
+    document: Mapping[str, Any]
+
+    @property
+    def origin(self) -> Origin | None:
+        """Whose state it shows; None where somebody has taken that away."""
+        return read_origin(self.state.properties)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether somebody has written to it since it was made or updated."""
+        return not is_untouched(self.document)
+
+
+@dataclass(frozen=True)
+class SharePart:
+    """A table of a share as it is to be.
+
+    Attributes:
+        source: What it is to show.
+        own: Its own name, UUID and location.
+        now: As it stands; None where it is to come.
+    """
+
+    source: Source
+    own: Identity
+    now: StandingTable | None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it shows another snapshot now."""
+        return self.now is not None and _head(self.now.state) != self.source.snapshot_id
+
+    @property
+    def shown(self) -> SharedTable:
+        """What is said of it: what it will show, and what is wrong with it now."""
+        return SharedTable(
+            source=self.source.state.name,
+            table=self.own.name,
+            snapshot_id=self.source.snapshot_id,
+            behind=self.is_behind,
+            written=self.now is not None and self.now.is_written,
+        )
+
+    def is_to_change(self, share: Share) -> bool:
+        """Whether the table is new, behind or written to, or somebody has taken the tag away."""
+        tag = self.source.state.refs.get(tag_of(share.name))
+        pinned = None if tag is None else tag.snapshot_id
+        now, wanted = self.now, self.source.snapshot_id
+        return now is None or self.is_behind or now.is_written or pinned != wanted
+
+
+def share_parts(ledgers: Ledgers, share: Share, listing: CatalogListing) -> list[SharePart]:
+    """The share's tables as they are to be."""
+    sources = sources_at(ledgers, share.source, listing, None).sources
+    there = {one.state.name: one for one in standing_tables(ledgers, share, listing)}
+    move = moved(share.source, replace(share.place, table=share.source.table))
+    parts = []
+    for source in sources:
+        name = move(source.state.name)
+        own = new_identity(ledgers, name, source.state, listing)
+        if name in there:
+            own = Identity(name, there[name].state.uuid, there[name].state.location)
+        parts.append(SharePart(source, own, there.get(name)))
+    return parts
+
+
+def standing_tables(ledgers: Ledgers, share: Share, listing: CatalogListing) -> list[StandingTable]:
+    """The share's tables as they stand."""
+    entries = [entry for entry in listing.entries if share.place.covers(entry.name)]
+
+    def load(entry: CatalogEntry) -> StandingTable:
+        return StandingTable(*load_document(ledgers.store, entry.name, entry.metadata_location))
+
+    return at_once(load, entries)
+
+
+def looked_at(ledgers: Ledgers, there: Sequence[StandingTable]) -> Iterator[SharedTable]:
+    """What is said of a share's tables as they stand."""
+    find = whereabouts(ledgers)
+    for one in there:
+        source, head = find(one.origin), _head(one.state)
+        yield SharedTable(
+            source=one.origin.name if one.origin else None,
+            table=one.state.name,
+            snapshot_id=head,
+            behind=source is None or _head(source) != head,
+            written=one.is_written,
+        )
+
+
+def whereabouts(ledgers: Ledgers) -> Callable[[Origin | None], TableState | None]:
+    """Finds a source by its UUID: where it was, under another name since, or among the dropped."""
+    names: dict[str, list[TableName]] = {}
+    for row in ledgers.control.tables():
+        names.setdefault(row.uuid, []).append(row.name)
+
+    def find(origin: Origin | None) -> TableState | None:
+        if origin is None:
+            return None
+        dropped = dropped_place(origin.uuid, origin.name.catalog)
+        for name in dict.fromkeys((origin.name, *names.get(origin.uuid, ()), dropped)):
+            with suppress(MeltlineError):
+                at = catalog_of(ledgers, name.catalog).location(name)
+                state = load_state(ledgers.store, name, at)
+                if state.uuid == origin.uuid:
+                    return state
+        return None
+
+    return find
+
+
+def _head(state: TableState) -> int | None:
+    return state.refs[MAIN].snapshot_id if MAIN in state.refs else None

@@ -1,0 +1,439 @@
+"""Shares: a pinned state that others read, until it is updated or dropped (ML-19 to ML-21)."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from meltline.app.audit import decisions
+from meltline.app.clone import clone
+from meltline.app.drop import drop, rename
+from meltline.app.report import standing_now
+from meltline.app.shares import Shared, create_share, drop_share, list_shares, update_share
+from meltline.app.tags import list_tags, remove_tag
+from meltline.domain.errors import (
+    CatalogReadOnly,
+    MeltlineError,
+    NameConflict,
+    ObjectDropped,
+    ShareNotFound,
+    TableNotFound,
+    UsageInvalid,
+)
+from meltline.domain.locations import location_key
+from meltline.domain.names import TableName
+from meltline.domain.policy import FOREVER_MS
+from meltline.domain.storage import Stage
+from tests.unit.kills import Killed, Process
+from tests.unit.lake import Lake, Table
+
+NAME, TAG = "lake.air.t", "share__s"
+
+
+def written(*names: str) -> tuple[Lake, Table]:
+    """Tables with a commit on the days 0 and 1; it is day 2."""
+    lake = Lake()
+    tables = [lake.on(0).table(f"lake.air.{name}") for name in names or ("t",)]
+    for day in range(2):
+        lake.on(day)
+        for table in tables:
+            table.overwrite(f"f{day}")
+    return lake.on(2), tables[0]
+
+
+def shared(lake: Lake, source: str = NAME, **more: Any) -> Shared:
+    return create_share(lake.services(), "s", source, **more)
+
+
+def table_of(lake: Lake, name: str = "t") -> Table:
+    return Table(lake, TableName("lake", ("s",), name))
+
+
+def live(table: Table) -> set[str]:
+    return {entry.path for entry in table.live()}
+
+
+def names(lake: Lake) -> set[str]:
+    return {str(entry.name) for entry in lake.catalogs["lake"].listing().entries}
+
+
+def guard(table: Table) -> str | None:
+    found: str | None = table.document["properties"].get("gc.enabled")
+    return found
+
+
+# --- made -----------------------------------------------------------------------------------------
+
+
+def test_a_share_is_a_namespace_with_a_table_over_the_pinned_snapshot() -> None:
+    lake, table = written()
+    before = lake.paths()
+    done = shared(lake)
+    copy = table_of(lake)
+    assert [one.table for one in done.tables] == [copy.name]
+    assert (copy.snapshots, live(copy)) == ([table.head], live(table))
+    assert copy.uuid != table.uuid and copy.location != table.location
+    assert table.refs[TAG] == {
+        "type": "tag", "snapshot-id": table.head, "max-ref-age-ms": FOREVER_MS
+    }  # fmt: skip
+    assert guard(table) == guard(copy) == "false"
+    assert {p.rpartition(".")[2] for p in lake.paths() - before} == {"json"}
+    assert [tag.kind for tag in list_tags(lake.services(), table.name)] == ["share"]
+
+
+def test_what_is_written_later_is_not_shown() -> None:
+    lake, table = written()
+    shared(lake)
+    old = live(table)
+    table.overwrite("later")
+    assert live(table_of(lake)) == old
+
+
+def test_a_database_is_shared_with_all_that_is_in_it() -> None:
+    lake, _ = written("t", "deep.u")
+    lake.table("lake.air.empty")
+    shared(lake, "lake.air")
+    assert {n for n in names(lake) if n.startswith("lake.s.")} == {
+        "lake.s.t", "lake.s.deep.u", "lake.s.empty",
+    }  # fmt: skip
+
+
+def test_a_shared_state_stays_historical_on_its_owner_while_the_share_shows_it() -> None:
+    lake, table = written()
+    shared(lake)
+    path = table.data("f1")
+    lake.run()
+    table.overwrite("later")
+    for day in (30, 60):
+        lake.on(day).run()
+    assert path in lake.paths().difference(lake.waiting())
+    found = standing_now(lake.services()).files[location_key(path)]
+    assert (found.stage, found.owner) == (Stage.HISTORICAL, table.uuid)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "error"),
+    [
+        ("air", NAME, NameConflict),
+        ("s.x", NAME, UsageInvalid),
+        (" ", NAME, UsageInvalid),
+        ("n" * 201, NAME, UsageInvalid),
+        ("s", "lake.air.no", TableNotFound),
+        ("s", "theirs.air.t", CatalogReadOnly),
+        ("s", "lake.meltline", CatalogReadOnly),
+        ("meltline_dropped", NAME, ObjectDropped),
+        ("s", "lake.old.t", UsageInvalid),
+    ],
+)
+def test_what_cannot_be_shared_says_why_and_changes_nothing(
+    name: str, source: str, error: type[MeltlineError]
+) -> None:
+    lake = Lake(other_catalogs=("theirs",))
+    table = lake.on(0).table("t")
+    table.append("a")
+    lake.table("theirs.air.t").append("a")
+    lake.table("lake.meltline.snapshots")
+    create_share(lake.services(), "old", NAME)
+    before, document = lake.paths(), table.document
+    with pytest.raises(error) as refused:
+        create_share(lake.services(), name, source)
+    assert refused.value.next
+    assert (lake.paths(), table.document) == (before, document)
+
+
+def test_a_dry_run_shares_nothing() -> None:
+    lake, table = written()
+    before, document = lake.paths(), table.document
+    assert len(shared(lake, dry_run=True).tables) == 1
+    assert (lake.paths(), table.document, names(lake)) == (before, document, {NAME})
+
+
+def test_a_share_that_fails_at_its_last_step_leaves_no_tag_and_no_guard() -> None:
+    lake, table = written()
+    catalog = lake.catalogs["lake"]
+
+    class Late:
+        """A catalog in which an engine makes the namespace just before we do."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "create":
+                catalog.set_namespace_properties(("s",), {"theirs": "yes"})
+            return getattr(catalog, name)
+
+    with pytest.raises(NameConflict):
+        create_share(lake.services(catalogs={"lake": Late()}), "s", NAME)
+    assert TAG not in table.refs and guard(table) is None and names(lake) == {NAME}
+
+
+def test_wherever_making_a_share_is_killed_its_files_stay_or_the_share_can_be_made() -> None:
+    process = Process()
+    lake, _ = written()
+    create_share(process.of(lake.services()), "s", NAME)
+    for number in range(1, len(process.calls) + 1):
+        lake, table = written()
+        with pytest.raises(Killed):
+            create_share(Process(number).of(lake.services()), "s", NAME)
+        lake.let_leases_end()
+        if "lake.s.t" not in names(lake):
+            shared(lake)
+        for day in (3, 12, 20):
+            lake.on(day).run()
+        assert live(table_of(lake)) == {table.data("f1")}
+
+
+# --- updated --------------------------------------------------------------------------------------
+
+
+def test_an_update_shows_the_present_and_lets_go_of_the_old_state() -> None:
+    lake, table = written()
+    shared(lake)
+    old, uuid = table.data("f1"), table_of(lake).uuid
+    lake.run()
+    table.overwrite("later")
+    lake.on(30).run()
+    done = update_share(lake.services(), "s")
+    copy = table_of(lake)
+    assert done.tables[0].behind and copy.uuid == uuid
+    assert live(copy) == live(table) == {table.data("later")}
+    assert table.refs[TAG]["snapshot-id"] == table.head and copy.snapshots == [table.head]
+    lake.run()
+    assert old in lake.waiting()
+    lake.on(45).run()
+    assert old not in lake.paths()
+
+
+def a_share_to_update() -> tuple[Lake, Table]:
+    """A share that shows what its source has not needed any more for weeks."""
+    lake, table = written()
+    shared(lake)
+    lake.run()
+    table.overwrite("later")
+    lake.on(30).run()
+    return lake, table
+
+
+def test_wherever_an_update_is_killed_the_share_can_be_read_and_updated_again() -> None:
+    process = Process()
+    lake, _ = a_share_to_update()
+    update_share(process.of(lake.services()), "s")
+    for number in range(1, len(process.calls) + 1):
+        lake, table = a_share_to_update()
+        with pytest.raises(Killed):
+            update_share(Process(number).of(lake.services()), "s")
+        lake.let_leases_end()
+        for day in (31, 40):
+            lake.on(day).run()
+        assert live(table_of(lake)) <= lake.paths().difference(lake.waiting())
+        update_share(lake.services(), "s")
+        assert live(table_of(lake)) == live(table)
+        for day in (41, 50):
+            lake.on(day).run()
+        assert table.data("f1") not in lake.paths()
+
+
+def test_wherever_dropping_a_share_is_killed_it_can_be_dropped_again_or_is_gone() -> None:
+    process = Process()
+    lake, _ = a_share_to_update()
+    drop_share(process.of(lake.services()), "s")
+    for number in range(1, len(process.calls) + 1):
+        lake, table = a_share_to_update()
+        with pytest.raises(Killed):
+            drop_share(Process(number).of(lake.services()), "s")
+        lake.let_leases_end()
+        with suppress(ShareNotFound):
+            drop_share(lake.services(), "s")
+        assert list_shares(lake.services()) == [] and TAG not in table.refs, process.calls[number]
+
+
+def test_an_update_of_what_has_not_moved_commits_nothing() -> None:
+    lake, table = written()
+    shared(lake)
+    before = (table.metadata_location, table_of(lake).metadata_location, lake.paths())
+    done = update_share(lake.services(), "s")
+    assert not done.tables[0].behind and not done.tables[0].written
+    assert (table.metadata_location, table_of(lake).metadata_location, lake.paths()) == before
+
+
+def test_what_somebody_writes_to_a_share_is_said_and_undone() -> None:
+    lake, table = written()
+    shared(lake)
+    copy = table_of(lake)
+    copy.append("theirs")
+    lake.run()
+    (found,) = list_shares(lake.services())
+    assert [one.written for one in found.tables] == [True]
+    done = update_share(lake.services(), "s")
+    assert [one.written for one in done.tables] == [True] and live(copy) == live(table)
+    (entry,) = [e for e in decisions(lake.services(), "lake.s") if e.action == "share update"]
+    assert "writes undone" in entry.detail and "lake.s.t" in entry.detail
+    assert not list_shares(lake.services())[0].tables[0].written
+    lake.run()
+    for day in (10, 20):
+        lake.on(day).run()
+    assert copy.data("theirs") not in lake.paths() and live(copy) <= lake.paths()
+
+
+def test_a_changed_property_or_column_of_a_share_is_a_write_too() -> None:
+    lake, _ = written()
+    shared(lake)
+    table_of(lake).configure(owner="eve")
+    assert update_share(lake.services(), "s").tables[0].written
+    assert "owner" not in table_of(lake).document["properties"]
+
+
+def test_tables_that_come_to_the_source_come_and_those_that_leave_it_go() -> None:
+    lake, _ = written("t", "u")
+    shared(lake, "lake.air")
+    drop(lake.services(), "lake.air.u")
+    lake.table("lake.air.v").append("v")
+    done = update_share(lake.services(), "s")
+    assert [str(table) for table in done.removed] == ["lake.s.u"]
+    assert {n for n in names(lake) if n.startswith("lake.s.")} == {"lake.s.t", "lake.s.v"}
+    dropped = [e for e in lake.catalogs["lake"].listing().entries if "dropped" in str(e.name)]
+    assert all(TAG not in Table(lake, entry.name).refs for entry in dropped)
+
+
+def test_a_shared_table_that_is_renamed_is_followed() -> None:
+    lake, _ = written()
+    shared(lake)
+    lake.run()
+    rename(lake.services(), NAME, "lake.air.other")
+    renamed = Table(lake, TableName.parse("lake.air.other"))
+    lake.on(3)
+    renamed.overwrite("later")
+    lake.run()
+    update_share(lake.services(), "s")
+    assert live(table_of(lake, "other")) == {renamed.data("later")}
+
+
+def test_a_table_that_was_made_anew_under_the_old_name_is_shown_and_the_old_one_let_go() -> None:
+    lake, _ = written()
+    shared(lake)
+    drop(lake.services(), NAME)
+    new = lake.table("t", location="file:///w/air/t2")
+    new.append("n")
+    update_share(lake.services(), "s")
+    assert live(table_of(lake)) == {new.data("n")}
+    (old,) = [
+        Table(lake, e.name)
+        for e in lake.catalogs["lake"].listing().entries
+        if e.name.namespace == ("meltline_dropped",)
+    ]
+    assert TAG not in old.refs and TAG in new.refs
+
+
+def test_a_tag_that_somebody_took_away_comes_back() -> None:
+    lake, table = written()
+    shared(lake)
+    table.drop_ref(TAG)
+    update_share(lake.services(), "s")
+    assert table.refs[TAG]["snapshot-id"] == table.head
+
+
+def test_a_share_of_a_dropped_source_shows_what_it_showed_and_says_so() -> None:
+    lake, table = written()
+    shared(lake)
+    shown = live(table)
+    lake.run()
+    drop(lake.services(), NAME)
+    with pytest.raises(ObjectDropped):
+        update_share(lake.services(), "s")
+    for day in (12, 20, 30):
+        lake.on(day).run()
+    assert live(table_of(lake)) == shown <= lake.paths()
+
+
+# --- every day ------------------------------------------------------------------------------------
+
+
+def test_an_automatic_share_follows_with_every_run_and_a_manual_one_does_not() -> None:
+    lake, table = written()
+    shared(lake, auto=True)
+    create_share(lake.services(), "manual", NAME)
+    first = live(table)
+    table.overwrite("later")
+    lake.on(3).run()
+    assert live(table_of(lake)) == {table.data("later")}
+    assert live(Table(lake, TableName.parse("lake.manual.t"))) == first
+    before = table_of(lake).metadata_location
+    lake.on(4).run()
+    assert table_of(lake).metadata_location == before
+
+
+def test_an_automatic_share_that_cannot_be_updated_holds_back_nothing_else() -> None:
+    lake, table = written()
+    shown = live(table)
+    shared(lake, auto=True)
+    drop(lake.services(), NAME)
+    assert lake.on(3).run().exit_code == 0
+    assert live(table_of(lake)) == shown
+
+
+# --- dropped and listed ---------------------------------------------------------------------------
+
+
+def test_dropping_a_share_lets_go_of_what_only_it_kept() -> None:
+    lake, table = written()
+    shared(lake)
+    old, metadata = table.data("f1"), table_of(lake).location
+    lake.run()
+    table.overwrite("later")
+    lake.on(30).run()
+    drop_share(lake.services(), "s")
+    assert TAG not in table.refs and names(lake).isdisjoint({"lake.s.t"})
+    assert ("s",) not in lake.catalogs["lake"].listing().namespaces
+    assert list_shares(lake.services()) == []
+    lake.on(31).run()
+    assert old in lake.waiting()
+    for day in (39, 40, 48):
+        assert lake.on(day).run().exit_code == 0
+    assert old not in lake.paths() and not lake.paths(metadata)
+    assert names(lake) == {NAME} and guard(table) is None
+    with pytest.raises(ShareNotFound):
+        drop_share(lake.services(), "s")
+
+
+def test_a_dry_run_of_update_and_drop_changes_nothing() -> None:
+    lake, table = written()
+    shared(lake)
+    table.overwrite("later")
+    before, there = lake.paths(), names(lake)
+    assert update_share(lake.services(), "s", dry_run=True).tables[0].behind
+    drop_share(lake.services(), "s", dry_run=True)
+    assert (lake.paths(), names(lake)) == (before, there)
+
+
+def test_shares_are_listed_by_what_they_show() -> None:
+    lake, table = written("t", "u")
+    shared(lake, "lake.air", auto=True)
+    create_share(lake.services(), "one", "lake.air.u")
+    table.overwrite("later")
+    every = list_shares(lake.services())
+    assert [(one.share.name, one.share.auto) for one in every] == [("one", False), ("s", True)]
+    assert {str(t.table): t.behind for t in every[1].tables} == {
+        "lake.s.t": True, "lake.s.u": False
+    }  # fmt: skip
+
+    def about(name: str) -> list[str]:
+        return [one.share.name for one in list_shares(lake.services(), name)]
+
+    assert about("lake.air") == about("lake.air.u") == ["one", "s"]
+    assert about(NAME) == ["s"]
+
+
+def test_a_shares_tag_is_not_taken_away_by_hand() -> None:
+    lake, table = written()
+    shared(lake)
+    with pytest.raises(NameConflict) as refused:
+        remove_tag(lake.services(), table.name, TAG, dry_run=False)
+    assert "meltline share drop" in refused.value.next
+
+
+def test_a_clone_of_a_share_is_a_table_like_any_other() -> None:
+    lake, table = written()
+    shared(lake)
+    clone(lake.services(), "lake.s.t", "lake.air.copy")
+    copy = Table(lake, TableName.parse("lake.air.copy"))
+    assert live(copy) == live(table)
+    assert not [key for key in copy.document["properties"] if key.startswith("meltline.share")]
+    assert not list_shares(lake.services())[0].tables[0].written
