@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
+from meltline.ui.as_of import INSTANT
 from meltline.ui.command_step import CommandStep
 from meltline.ui.words import hold_words
 
@@ -27,9 +28,6 @@ under your name: `meltline audit` shows it. A hold that ends soon is named by ea
 **When it fails**, the task's log says what was expected, what was found, and what to do next. A
 purge that has begun to delete files of it refuses the hold, and names the files.
 """
-
-# Airflow checks the format date-time only where a further package is installed.
-INSTANT = r"^\d{4}-(0\d|1[0-2])-[0-3]\dT[0-2]\d:[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$"
 
 PARAMS = {
     "action": Param("list", type="string", enum=["add", "remove", "list"], title="Action",

@@ -5,26 +5,18 @@ has passed; what was skipped or refused is named by `verdict`.
 """
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import (
-    DAG,
-    CronDataIntervalTimetable,
-    Param,
-    TriggerRule,
-    chain,
-    get_current_context,
-    task,
-)
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain, task
 from airflow.sdk.exceptions import AirflowSkipException
 
+from meltline.ui.as_of import INSTANT
+from meltline.ui.batch_steps import BatchStep, PlanStep, in_batches
 from meltline.ui.spark_step import SparkStep
 
 APPS = Path(__file__).resolve().parent.parent / "spark_apps"
-
-# Airflow checks the format date-time only where a further package is installed.
-INSTANT = r"^\d{4}-(0\d|1[0-2])-[0-3]\dT[0-2]\d:[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$"
 
 DOC = """
 ### Expire, hold in failsafe, purge, each behind a gate
@@ -41,7 +33,9 @@ Failsafe always goes by the wall clock: a backfill deletes nothing that it has j
 `spark-submit` on the PATH and Meltline's jars.
 
 **When it fails**, `verdict` names every table that was skipped, refused or failed, and why; all
-other tables are done. Run it again when the cause is gone: it goes on where it stopped.
+others are done. Run it again when the cause is gone: it goes on where it stopped.
+
+**Many tables** go in batches, each behind a gate of its own: see `batches` in `meltline.yaml`.
 """
 
 PARAMS = {
@@ -61,8 +55,8 @@ PARAMS = {
 }  # fmt: skip
 
 
-def step(name: str, doc: str, *, app: str = "", **kwargs: Any) -> SparkStep:
-    return SparkStep(task_id=name, application=APPS / f"{app or name}.py", doc_md=doc, **kwargs)
+def step(name: str, doc: str, of: Any = SparkStep, app: str = "", **kwargs: Any) -> Any:
+    return of(task_id=name, application=APPS / f"{app or name}.py", doc_md=doc, **kwargs)
 
 
 with DAG(
@@ -86,6 +80,7 @@ with DAG(
         "retry_delay": timedelta(minutes=1),
         # Gates and approvals end after six hours, and with them every purge.
         "execution_timeout": timedelta(hours=12),
+        "max_active_tis_per_dagrun": 2,  # batches of a step side by side: so many Spark drivers
     },
 ):
     observe = step("observe", "Lists every catalog and reads what is new.", previews=True)
@@ -96,25 +91,29 @@ with DAG(
 
     # none_failed: an upstream task that was skipped had nothing to do; one that failed stops us.
     plan_expiration = step("plan_expiration", "Names the snapshots and refs to expire, and the "
-        "files that depart.", previews=True, trigger_rule=TriggerRule.NONE_FAILED)  # fmt: skip
-    gate_expiration = step("gate_expiration", "Judges the plans by evidence of its own. Not "
-        "retried; a refused table stops itself only.", app="gate", arguments=["--kind=expire"],
-        plans_of="plan_expiration", retries=0)  # fmt: skip
-    expire = step("expire", "One metadata-only commit per table whose plan has passed.")
+        "files that depart.", PlanStep, trigger_rule=TriggerRule.NONE_FAILED)  # fmt: skip
+    gate = partial(step, doc="Judges plans by evidence of its own. Not retried; a refused table "
+        "stops itself only.", of=BatchStep, app="gate", retries=0)  # fmt: skip
+    expire = partial(step, "expire", "One metadata-only commit per planned table.", BatchStep)
     plan_purge = step("plan_purge", "Names departed files past their failsafe that nothing refers "
-        "to.", previews=True, trigger_rule=TriggerRule.NONE_FAILED)  # fmt: skip
-    gate_purge = step("gate_purge", "Judges what is to be deleted. Not retried.", app="gate",
-        arguments=["--kind=purge"], plans_of="plan_purge", retries=0)  # fmt: skip
-    purge = step("purge", "Deletes in batches, each proved unreachable once more.", approvable=True)
+        "to.", PlanStep, trigger_rule=TriggerRule.NONE_FAILED)  # fmt: skip
+    # One batch after the other: each of them deletes at the configured rate.
+    purge = partial(step, "purge", "Deletes, part by part, each proved unreachable once more.",
+        BatchStep, approvable=True, max_active_tis_per_dagrun=1)  # fmt: skip
     report = step("report", "Storage by stage, per table and day.",
         trigger_rule=TriggerRule.NONE_FAILED)  # fmt: skip
 
     @task(doc_md="Fails, naming every table that was skipped, refused or failed.", retries=0,
         trigger_rule=TriggerRule.ALL_DONE)  # fmt: skip
     def verdict() -> object:
+        from airflow.sdk import get_current_context
+
         from meltline.ui.verdict import conclude
 
         return conclude(get_current_context())
 
-    chain(observe, hand_off_to_cold(), plan_expiration, gate_expiration, expire,
-        plan_purge, gate_purge, purge, report, verdict())  # fmt: skip
+    expire_gate = partial(gate, "gate_expiration", arguments=["--kind=expire"])
+    purge_gate = partial(gate, "gate_purge", arguments=["--kind=purge"])
+    chain(observe, hand_off_to_cold(), plan_expiration,
+        in_batches(plan_expiration, expire_gate, expire), plan_purge,
+        in_batches(plan_purge, purge_gate, purge), report, verdict())  # fmt: skip

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
+from meltline.ui.as_of import INSTANT
 from meltline.ui.command_step import CommandStep
 from meltline.ui.words import restore_words
 
@@ -26,8 +27,6 @@ name: `meltline audit` shows it. No Spark is started. **It needs** `MELTLINE_CON
 nothing is half done. What came back, and which files were already gone, is in the task's XCom.
 """  # noqa: E501 - rows of a table
 
-# Airflow checks the format date-time only where a further package is installed.
-INSTANT = r"^\d{4}-(0\d|1[0-2])-[0-3]\dT[0-2]\d:[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$"
 NAME = r"^[^\r\n]+$"
 
 PARAMS = {

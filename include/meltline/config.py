@@ -20,6 +20,7 @@ from pydantic_core import ErrorDetails
 
 from meltline.config_schema import (
     AccountSection,
+    BatchesSection,
     CatalogSection,
     CatalogType,
     ConfigFile,
@@ -30,6 +31,7 @@ from meltline.config_schema import (
     SweepSection,
     catalogs_in,
 )
+from meltline.domain.batches import BatchSettings
 from meltline.domain.errors import ConfigInvalid
 from meltline.domain.limits import GateSettings, Limits
 from meltline.domain.orphans import SweepSettings
@@ -86,6 +88,7 @@ class Config:
     limits: Limits
     gates: GateSettings
     sweep: SweepSettings = field(default_factory=SweepSettings)
+    batches: BatchSettings = field(default_factory=BatchSettings)
 
     def __repr__(self) -> str:
         return f"Config(path={str(self.path)!r}, hot={self.hot!r})"
@@ -142,6 +145,7 @@ def _config(path: Path, model: ConfigFile) -> Config:
         limits=Limits(**model.limits.model_dump()),
         gates=GateSettings(**model.gates.model_dump()),
         sweep=SweepSettings(**model.sweep.model_dump()),
+        batches=BatchSettings(**model.batches.model_dump()),
     )
 
 
@@ -282,6 +286,7 @@ def _known_keys(section: _Key) -> list[str]:
         "limits": LimitsSection,
         "gates": GatesSection,
         "sweep": SweepSection,
+        "batches": BatchesSection,
     }
     model = sections.get(section[0], ConfigFile) if section else ConfigFile
     return sorted(str(field.alias) for field in model.model_fields.values())

@@ -328,6 +328,15 @@ class SweepSection(Section):
     )
 
 
+class BatchesSection(Section):
+    """How the DAG shares out the plans of a run over Spark apps."""
+
+    most_apps: int = Field(8, ge=1, le=100, description="For each kind of plan.")
+    files_per_app: int = Field(
+        1_000_000, ge=1, description="What an app has to do; a plan counts as 1000 files more."
+    )
+
+
 class ConfigFile(Section):
     """meltline.yaml: what Meltline looks after, and how."""
 
@@ -344,6 +353,7 @@ class ConfigFile(Section):
     limits: Annotated[LimitsSection, _EMPTY_IS_DEFAULT] = _all_defaults(LimitsSection)
     gates: Annotated[GatesSection, _EMPTY_IS_DEFAULT] = _all_defaults(GatesSection)
     sweep: Annotated[SweepSection, _EMPTY_IS_DEFAULT] = _all_defaults(SweepSection)
+    batches: Annotated[BatchesSection, _EMPTY_IS_DEFAULT] = _all_defaults(BatchesSection)
 
     @field_validator("catalogs")
     @classmethod

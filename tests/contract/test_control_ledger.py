@@ -430,6 +430,7 @@ def test_a_plan_comes_back_as_it_was_stored(ledger: Ledger, name: str) -> None:
         files=3,
         bytes=HUGE,
         note="why",
+        batch=3,
     )
     assert ledger.add_plan(plan) == plan
     assert ledger.plan(plan.id) == plan
@@ -903,12 +904,14 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     ledger = open_sql(url)
     ledger.prepare()
     ledger.add_sharing([("a", "b")])
+    plan = ledger.add_plan(a_plan())
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
         for table in ("policies", "wanted_back", "metadata_documents", "statements"):
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ('"table"', "who", "ttl_ms"):
             connection.execute(text(f"ALTER TABLE leases DROP COLUMN {column}"))
+        connection.execute(text("ALTER TABLE plans DROP COLUMN batch"))
         connection.execute(text("INSERT INTO leases VALUES ('l-1', 'u-1', 7, 9000)"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     engine.dispose()
@@ -917,6 +920,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     old.prepare()
     assert old.metadata_documents(["file:///m"]) == {}
     assert old.sharing() == [("a", "b")] and old.wanted_back() == [] and old.policies() == {}
+    assert old.plan(plan.id) == plan and plan.batch == 1
     lease = Lease("l-1", "u-1", 7, from_millis(9000))
     assert old.leases(from_millis(0)) == [lease] and old.statement("s-1") is None
 

@@ -6,9 +6,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -448,6 +450,26 @@ def test_the_run_has_one_page_for_both_kinds_and_a_second_gate_adds_to_it(tmp_pa
     assert text.count('class="passed">passed') == 3
     assert text.count('class="refused">refused') == 1
     assert "1 unexpected values found" in text  # Great Expectations' own words
+
+
+def test_gates_of_several_batches_add_to_the_page_side_by_side(tmp_path: Path) -> None:
+    from meltline.adapters.gx import docs, validation
+
+    suite = SUITES[PlanKind.EXPIRE](LIMITS)
+    result = validation.validate(suite, [evidence()], validation.ephemeral_context).result
+    page, ready = tmp_path / "docs" / "gates-r.html", Barrier(6)
+
+    def add(batch: int) -> None:
+        verdict = GateResult(f"e{batch}", "sha256:a", "expire", 1, (), NOW, NOW)
+        ready.wait()
+        for _ in range(5):
+            docs.add_to_page(page, "Gates of r", result, [verdict], NOW)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(add, range(6)))
+    text = page.read_text("utf-8")
+    assert [text.count(f"<td>e{batch}</td>") for batch in range(6)] == [5] * 6
+    assert [path.name for path in page.parent.iterdir()] == [page.name]
 
 
 def test_the_page_needs_nothing_from_the_network_or_beside_it(tmp_path: Path) -> None:

@@ -140,9 +140,21 @@ class RunningAirflow:
         return self._get(path)
 
     def states(self, run_id: str) -> dict[str, str]:
-        """State of each task of a run."""
+        """State of each task of a run; of one that is mapped, its last batch's."""
+        return {ti["task_id"]: ti["state"] for ti in self._instances(run_id)}
+
+    def batches(self, run_id: str) -> dict[str, list[str]]:
+        """The names under which the UI shows the batches of each mapped task."""
+        found: dict[str, list[str]] = {}
+        for ti in self._instances(run_id):
+            if ti["map_index"] >= 0:
+                found.setdefault(ti["task_id"], []).append(ti["rendered_map_index"])
+        return {task: sorted(names) for task, names in found.items()}
+
+    def _instances(self, run_id: str) -> list[dict[str, Any]]:
         found = self._get(f"/api/v2/dags/{DAG_ID}/dagRuns/{run_id}/taskInstances")
-        return {ti["task_id"]: ti["state"] for ti in found["task_instances"]}
+        instances: list[dict[str, Any]] = found["task_instances"]
+        return instances
 
     def xcom(self, run_id: str, task: str) -> Any:
         """What a task returned."""

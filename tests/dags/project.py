@@ -47,14 +47,15 @@ if key == "gate":
     key = {"expire": "gate_expiration", "purge": "gate_purge"}[words["kind"]]
 with (folder / "calls.jsonl").open("a") as calls:
     calls.write(json.dumps({"step": key, "words": words, "pid": os.getpid()}) + "\\n")
-answer = json.loads((folder / "answers.json").read_text()).get(key, {})
+answers = json.loads((folder / "answers.json").read_text())
+answer = answers.get(f"{key} {words.get('batch')}", answers.get(key, {}))
 if answer == "crash":
     sys.exit(1)
 if answer in ("garbage", "list"):
     Path(words["summary"]).write_text({"garbage": "{", "list": "[]"}[answer])
 elif answer != "silent":
     empty = {"run_id": words["run-id"], "as_of": words["as-of"], "plans": [], "tables": [],
-             "notes": [], "resume": False}
+             "notes": []}
     Path(words["summary"]).write_text(json.dumps(empty | answer))
 """
 
@@ -71,6 +72,14 @@ def plan(table: str, kind: str, state: str) -> dict[str, str]:
         "gate": "none",
         "state": state,
     }
+
+
+def batches(*sizes: int) -> list[dict[str, int]]:
+    """What a plan step leaves to be done: so many plans in each batch."""
+    return [
+        {"number": number, "of": len(sizes), "plans": plans, "files": 7 * plans}
+        for number, plans in enumerate(sizes, start=1)
+    ]
 
 
 def table(name: str, **changes: Any) -> dict[str, Any]:
@@ -113,11 +122,18 @@ class Project:
         }
 
     def answer(self, **answers: Mapping[str, Any] | str) -> None:
-        """Sets what each step's summary adds to an empty one, or what it does instead."""
+        """Sets what each step's summary adds to an empty one, or what it does instead.
+
+        `step 2` is for the step's batch 2 alone.
+        """
         (self.folder / "answers.json").write_text(json.dumps(answers))
         (self.folder / "calls.jsonl").write_text("")
 
     def calls(self) -> dict[str, dict[str, str]]:
         """The command line of each app that was started, in order, by step."""
+        return dict(self.every_call())
+
+    def every_call(self) -> list[tuple[str, dict[str, str]]]:
+        """The same, where a step was started for several batches."""
         lines = (self.folder / "calls.jsonl").read_text().splitlines()
-        return {call["step"]: call["words"] for call in map(json.loads, lines)}
+        return [(call["step"], call["words"]) for call in map(json.loads, lines)]

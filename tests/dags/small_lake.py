@@ -29,6 +29,7 @@ catalogs:
     s3.secret-access-key: {secret}
 account: {{profile: lakehouse, retention-days: 1, failsafe-days: 0, reader-grace: 0s}}
 limits: {{max-delete-ratio: 1, max-growth: 1000}}
+batches: {{files-per-app: {files_per_app}}}
 """
 
 
@@ -42,16 +43,20 @@ def committed_at(number: int) -> datetime:
     return today() - timedelta(days=5 + COMMITS - number, hours=-1)
 
 
-def small_lake(folder: Path) -> Path:
+def small_lake(folder: Path, *, files_per_app: int = 1_000_000) -> Path:
     """Builds the warehouse in an empty folder and returns the path of its meltline.yaml.
 
     Each commit overwrites all rows of its table: every snapshot but the last is history.
+
+    Args:
+        files_per_app: One makes each table a batch of its own.
     """
     folder.mkdir(parents=True)
     warehouse = folder / "ware house"
     warehouse.mkdir()
     config = folder / "meltline.yaml"
-    config.write_text(_CONFIG.format(warehouse=f"file://{warehouse}", secret=SECRET))
+    written = {"warehouse": f"file://{warehouse}", "secret": SECRET}
+    config.write_text(_CONFIG.format(**written, files_per_app=files_per_app))
     path = os.pathsep.join([str(ROOT / "include"), str(ROOT)])
     done = subprocess.run(
         [sys.executable, "-m", "tests.dags.small_lake", str(config)],

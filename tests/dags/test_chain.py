@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.dags.airflow_home import DAG_ID, AirflowHome
-from tests.dags.project import STEPS, Project, plan, table
+from tests.dags.project import STEPS, Project, batches, plan, table
 
 pytestmark = [
     pytest.mark.airflow,
@@ -17,8 +17,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of Airflow's own making
 ]
 
-EXPIRY = {"plans": [plan("lake.air.t", "expire", "planned")]}
-PURGE = {"plans": [plan("lake.air.t", "purge", "planned")]}
+EXPIRY = {"plans": [plan("lake.air.t", "expire", "planned")], "batches": batches(1)}
+PURGE = {"plans": [plan("lake.air.t", "purge", "planned")], "batches": batches(1)}
 EXPIRED = {
     "plans": [plan("lake.air.t", "expire", "applied")],
     "tables": [table("lake.air.t", snapshots_expired=3, files_departed=7)],
@@ -26,6 +26,20 @@ EXPIRED = {
 PURGED = {
     "plans": [plan("lake.air.t", "purge", "applied")],
     "tables": [table("lake.air.t", files_purged=7, bytes_purged=700)],
+}
+TWO = {
+    "plan_expiration": {
+        "plans": [
+            plan("lake.air.t", "expire", "planned") | {"batch": 1},
+            plan("lake.air.u", "expire", "planned") | {"batch": 2},
+        ],
+        "batches": batches(1, 1),
+    },
+    "expire 1": EXPIRED,
+    "expire 2": {
+        "plans": [plan("lake.air.u", "expire", "applied")],
+        "tables": [table("lake.air.u", snapshots_expired=1)],
+    },
 }
 FULL = {"plan_expiration": EXPIRY, "expire": EXPIRED, "plan_purge": PURGE, "purge": PURGED}
 ALL_APPS = [step for step in STEPS if step not in ("hand_off_to_cold", "verdict")]
@@ -58,6 +72,15 @@ class Chain:
     @property
     def states(self) -> dict[str, str]:
         return {ti.task_id: str(ti.state) for ti in self.run.get_task_instances()}
+
+    def state_of(self, task: str, index: int) -> str:
+        found = [ti for ti in self.run.get_task_instances() if ti.task_id == task]
+        return str(next(ti.state for ti in found if ti.map_index == index))
+
+    def states_by_batch(self, task: str) -> dict[str, str]:
+        """By the names that a person sees in the UI."""
+        found = [ti for ti in self.run.get_task_instances() if ti.task_id == task]
+        return {ti.rendered_map_index: str(ti.state) for ti in found}
 
     @property
     def started(self) -> list[str]:
@@ -117,7 +140,7 @@ def test_nothing_to_expire_does_not_hold_up_a_purge(chain: Chain) -> None:
 
 
 def test_what_an_earlier_run_left_half_done_is_gone_on_with(chain: Chain) -> None:
-    assert chain.go({"plan_expiration": {"resume": True}}) == "success"
+    assert chain.go({"plan_expiration": {"batches": batches(1)}}) == "success"
     assert "gate_expiration" in chain.started
     assert "expire" in chain.started
     assert "purge" not in chain.started
@@ -130,6 +153,42 @@ def test_a_gate_that_crashes_has_not_passed(chain: Chain, gate: str, step: str) 
     assert step not in chain.started
     assert chain.states[gate] == "failed"
     assert chain.states[step] == "upstream_failed"
+
+
+def test_each_batch_goes_through_its_own_gate_and_its_own_step(chain: Chain) -> None:
+    assert chain.go(TWO) == "success"
+    told = [(step, words.get("batch")) for step, words in chain.project.every_call()]
+    assert sorted(told[2:6]) == [
+        ("expire", "1"), ("expire", "2"), ("gate_expiration", "1"), ("gate_expiration", "2"),
+    ]  # fmt: skip
+    assert all(told.index(("gate_expiration", n)) < told.index(("expire", n)) for n in "12")
+    assert [step for step, _ in told[6:]] == ["plan_purge", "report"]
+    assert chain.states_by_batch("expire") == {
+        "batch 1 of 2: 1 plans": "success", "batch 2 of 2: 1 plans": "success",
+    }  # fmt: skip
+    assert chain.xcom("verdict")["tables"] == [
+        table("lake.air.t", snapshots_expired=3, files_departed=7),
+        table("lake.air.u", snapshots_expired=1),
+    ]
+
+
+@pytest.mark.parametrize("broken", ["gate_expiration 1", "expire 1"])
+def test_a_batch_that_fails_does_not_stop_another_one(chain: Chain, broken: str) -> None:
+    assert chain.go({**TWO, broken: "crash"}) == "failed"
+    assert chain.states_by_batch("expire")["batch 2 of 2: 1 plans"] == "success"
+    assert "success" not in {chain.state_of("expire", 0), chain.states["plan_purge"]}
+    assert chain.states["verdict"] == "failed"
+    tables = {t["table"]: t["snapshots_expired"] for t in chain.xcom("verdict")["tables"]}
+    assert tables == {"lake.air.u": 1}
+
+
+def test_a_batch_that_is_refused_does_not_stop_another_one(chain: Chain) -> None:
+    refused = {"tables": [table("lake.air.t", refused="too much at once")]}
+    assert chain.go({**TWO, "gate_expiration 1": refused, "expire 1": {}}) == "failed"
+    assert set(chain.states_by_batch("expire").values()) == {"success"}
+    assert chain.started[-2:] == ["plan_purge", "report"]
+    lines = {t["table"]: t["refused"] for t in chain.xcom("verdict")["tables"]}
+    assert lines == {"lake.air.t": "too much at once", "lake.air.u": None}
 
 
 def test_nothing_destructive_follows_an_observation_that_crashed(chain: Chain) -> None:

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.airflow
 
 DAG_FILES = sorted((ROOT / "dags").glob("*.py"))
 GATES = {"expire": "gate_expiration", "purge": "gate_purge"}
+PLANS = {"expire": "plan_expiration", "purge": "plan_purge"}
 HEAVY = ("pyspark", "pyiceberg", "great_expectations", "sqlalchemy_utils", "obstore", "pandas")
 
 _LOAD = """
@@ -86,18 +87,36 @@ def test_a_dag_file_is_short(dag_file: Path) -> None:
 
 def test_the_chain_has_its_steps_in_the_order_that_is_safe(dag: Any) -> None:
     assert [task.task_id for task in dag.topological_sort()] == list(STEPS)
-    assert [dag.task_dict[step].downstream_list for step in STEPS] == [
-        *([dag.task_dict[step]] for step in STEPS[1:]),
-        [],
-    ]
+    before = {step: dag.task_dict[step].upstream_task_ids for step in STEPS}
+    # What works on a batch is told of it by the step that planned it.
+    before |= {step: before[step] - {PLANS[step]} for step in GATES}
+    assert before == {STEPS[0]: set()} | {
+        step: {STEPS[number]} for number, step in enumerate(STEPS[1:])
+    }
 
 
 @pytest.mark.parametrize("step", sorted(GATES))
 def test_a_destructive_step_stands_behind_its_gate_alone(dag: Any, step: str) -> None:
     task = dag.task_dict[step]
-    assert task.upstream_task_ids == {GATES[step]}
+    assert task.upstream_task_ids == {GATES[step], PLANS[step]}
     assert task.trigger_rule == "all_success"
     assert dag.task_dict[GATES[step]].trigger_rule == "all_success"
+
+
+@pytest.mark.parametrize("step", sorted(GATES))
+def test_each_batch_has_a_gate_and_a_step_of_its_own(dag: Any, step: str) -> None:
+    gate, task = dag.task_dict[GATES[step]], dag.task_dict[step]
+    group = task.get_closest_mapped_task_group()
+    assert group is not None and gate.get_closest_mapped_task_group() is group
+    assert [op.task_id for op in group.iter_mapped_dependencies()] == [PLANS[step]]
+    assert "batch.number" in gate.map_index_template
+    assert gate.map_index_template == task.map_index_template
+
+
+def test_side_by_side_run_two_batches_at_most_and_purges_one_by_one(dag: Any) -> None:
+    at_once = {task.task_id: task.max_active_tis_per_dagrun for task in dag.tasks}
+    assert [at_once[step] for step in ("gate_expiration", "expire", "gate_purge")] == [2, 2, 2]
+    assert at_once["purge"] == 1  # each of them deletes at the configured rate
 
 
 def test_nothing_before_a_destructive_step_runs_after_a_failure(dag: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.dags.airflow_home import AirflowHome
-from tests.dags.project import Project
+from tests.dags.project import Project, batches
 
 pytestmark = [
     pytest.mark.airflow,
@@ -27,18 +27,20 @@ class Step:
         self.project = project
         self.answer: dict[str, Any] | str = {}
         self.run_type = "manual"
-        self.planned: Any = None
+        self.pushed: dict[str, Any] = {}
 
-    def execute(self, *, params: dict[str, Any] | None = None, **options: Any) -> Any:
+    def execute(self, *, params: dict[str, Any] | None = None, of: str = "", **options: Any) -> Any:
+        from meltline.ui.batch_steps import BatchStep, PlanStep
         from meltline.ui.spark_step import SparkStep
 
         self.project.answer(observe=self.answer)
         app = self.project.folder / "spark_apps" / "observe.py"
-        step = SparkStep(task_id="observe", application=app, **options)
+        kind = {"": SparkStep, "plan": PlanStep, "batch": BatchStep}[of]
+        step = kind(task_id="observe", application=app, **options)
         run = SimpleNamespace(
             run_id="r1", run_after=MIDNIGHT, start_date=MIDNIGHT, run_type=self.run_type
         )
-        ti = SimpleNamespace(xcom_pull=lambda task_ids: self.planned)
+        ti = SimpleNamespace(xcom_push=self.pushed.__setitem__)
         asked = {"tables": "", "as_of": None, "dry_run": False} | (params or {})
         context: Any = {"dag_run": run, "params": asked, "ti": ti}
         try:
@@ -134,22 +136,36 @@ def test_missing_jars_are_named_before_spark_starts(
     refusal(step, "jar")
 
 
-@pytest.mark.parametrize("planned", [{"plans": [{}]}, {"plans": [], "resume": True}, None])
-def test_it_works_on_what_was_planned_or_left_or_is_not_known(step: Step, planned: Any) -> None:
-    step.planned = planned
-    step.execute(plans_of="plan_expiration")
+@pytest.mark.parametrize("made", [batches(3, 2), []], ids=["two batches", "nothing to do"])
+def test_a_step_that_plans_hands_on_its_batches_and_keeps_its_summary(
+    step: Step, made: list[dict[str, int]]
+) -> None:
+    step.answer = {"batches": made, "notes": ["seen"]}
+    assert step.execute(of="plan") == made
+    assert step.pushed["summary"]["notes"] == ["seen"]
+
+
+def test_a_plan_that_is_only_shown_leaves_no_batch(step: Step) -> None:
+    # The app leaves the key out.
+    assert step.execute(of="plan", params={"dry_run": True}) == []
     assert step.words is not None
+    assert "dry-run" in step.words
+
+
+def test_a_step_on_a_batch_tells_its_app_which(step: Step) -> None:
+    step.execute(of="batch", batch=batches(3, 2)[1], arguments=["--kind=purge"])
+    assert step.words is not None
+    assert (step.words["batch"], step.words["kind"]) == ("2", "purge")
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"plans_of": "plan_expiration"}, {"params": {"dry_run": True}}],
-    ids=["nothing planned", "dry run"],
+    [{"of": "batch", "batch": batches(0, 2)[0]}, {"params": {"dry_run": True}}],
+    ids=["empty batch", "dry run"],
 )
 def test_it_is_skipped_when_there_is_nothing_to_do(step: Step, options: Any) -> None:
     from airflow.sdk.exceptions import AirflowSkipException
 
-    step.planned = {"plans": [], "resume": False}
     with pytest.raises(AirflowSkipException):
         step.execute(**options)
     assert step.words is None

@@ -37,7 +37,7 @@ class Scheduled:
 @pytest.fixture(scope="module")
 def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduled]:
     folder = tmp_path_factory.mktemp("three ways")
-    lake = small_lake(folder / "scheduled")
+    lake = small_lake(folder / "scheduled", files_per_app=1)
     assert LakeState.of(lake) == BEGINNING
     with running_airflow(folder / "airflow") as airflow:
         airflow.set_variable("meltline_config", str(lake))
@@ -82,6 +82,12 @@ def test_by_schedule(scheduled: Scheduled) -> None:
     assert LakeState.of(scheduled.lake) == END
 
 
+def test_by_schedule_in_two_batches_side_by_side(scheduled: Scheduled) -> None:
+    names = scheduled.airflow.batches(scheduled.run["dag_run_id"])
+    two = ["batch 1 of 2: 1 plans", "batch 2 of 2: 1 plans"]
+    assert names == dict.fromkeys(("gate_expiration", "expire", "gate_purge", "purge"), two)
+
+
 def test_by_hand_without_a_logical_date_a_second_time_changes_nothing(
     scheduled: Scheduled,
 ) -> None:
@@ -115,6 +121,7 @@ def test_by_backfill_in_parallel(airflow: RunningAirflow, lake: Path) -> None:
 
 def test_by_backfill_backwards(airflow: RunningAirflow, lake: Path) -> None:
     newest, older = backfilled(airflow, max_active_runs=1, run_backwards=True)
+    assert airflow.batches(newest["run_id"])["expire"] == ["batch 1 of 1: 2 plans"]
     assert newest["as_of"] > older["as_of"]
     assert expired(newest) == len(TABLES) * (COMMITS - 1)
     assert expired(older) == 0

@@ -73,6 +73,28 @@ def test_a_plan_that_was_passed_over_is_no_success(
     assert complaints(planned, states=states, dry_run=True) == ""
 
 
+def test_of_a_run_in_batches_the_one_that_was_passed_over_is_named(
+    complaints: Callable[..., str],
+) -> None:
+    one, two = (plan(f"lake.a.t{n}", "expire", "passed") | {"batch": n} for n in (1, 2))
+    states = {"expire_0": "success", "expire_1": "skipped"}
+    assert complaints(summary(plans=[one, two]), states=states) == (
+        "lake.a.t2: plan expire-lake.a.t2 to expire was passed over"
+    )
+
+
+def test_a_batch_that_failed_is_named_and_what_it_kept_from_running(
+    complaints: Callable[..., str],
+) -> None:
+    states = {
+        "gate_expiration_0": "success", "gate_expiration_1": "failed",
+        "expire_0": "success", "expire_1": "upstream_failed", "plan_purge": "upstream_failed",
+    }  # fmt: skip
+    assert complaints(summary(), states=states) == (
+        "task gate_expiration (batch 2): failed; never ran: expire (batch 2), plan_purge"
+    )
+
+
 def test_a_step_that_ran_has_spoken_for_its_plans(complaints: Callable[..., str]) -> None:
     # It may have found one stale and made another, or none.
     stale = summary(plans=[plan("lake.a.t", "expire", "passed")])

@@ -15,6 +15,7 @@ LOCATIONS = "tests/unit/test_locations.py"
 COMPLETENESS = "tests/unit/test_completeness.py"
 LETTING_GO = "tests/unit/test_letting_go.py"
 GATE_OF_DROPPED = "tests/unit/test_gate_of_dropped.py"
+IN_BATCHES = "tests/unit/test_steps_in_batches.py"
 
 
 @dataclass(frozen=True)
@@ -238,5 +239,15 @@ MUTATIONS = (
     Mutation(
         "a table counts as dropped while a catalog cannot be listed", "app/letting_go.py",
         "    if observation.purge_blocked:", "    if False:", (LETTING_GO,),
+    ),
+    Mutation(
+        "an app works on the plans of all batches", "app/run_plans.py",
+        "if batches[plan.id] == batch]", "]", (IN_BATCHES,),
+    ),
+    Mutation(
+        "tables that share files come into two batches", "domain/batches.py",
+        "        key = groups.key(plan.table_uuid)\n        if key not in placed:",
+        "        key = plan.table_uuid\n        if key not in placed:",
+        (IN_BATCHES, "tests/unit/test_batches.py"),
     ),
 )  # fmt: skip

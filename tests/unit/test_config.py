@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from meltline.config import Config, json_schema, load_config
+from meltline.domain.batches import BatchSettings
 from meltline.domain.errors import ConfigInvalid
 from meltline.domain.limits import GateSettings, Limits
 from meltline.domain.orphans import SweepSettings
@@ -61,6 +62,7 @@ limits:
   lock-wait: 30s
 gates: {ttl: 30m, full-proof-every: 7d}
 sweep: {minimum-age: 36h, listings-apart: 6h, inventory-age: 1d}
+batches: {most-apps: 3, files-per-app: 20000}
 """
 
 
@@ -104,6 +106,7 @@ def test_what_is_not_said_has_the_documented_defaults(tmp_path: Path) -> None:
     assert config.gates == GateSettings(timedelta(hours=6), timedelta(days=30)) == GateSettings()
     three, half, two = timedelta(days=3), timedelta(hours=12), timedelta(days=2)
     assert config.sweep == SweepSettings(three, half, two) == SweepSettings()
+    assert config.batches == BatchSettings(8, 1_000_000) == BatchSettings()
 
 
 def test_everything_that_can_be_said_arrives(tmp_path: Path) -> None:
@@ -126,6 +129,7 @@ def test_everything_that_can_be_said_arrives(tmp_path: Path) -> None:
     assert config.limits == Limits(1, 0.5, 2.5, 10 * 1024**3, 1048576, 100, timedelta(seconds=30))
     assert config.gates == GateSettings(timedelta(minutes=30), timedelta(days=7))
     assert config.sweep == SweepSettings(timedelta(hours=36), timedelta(hours=6), timedelta(days=1))
+    assert config.batches == BatchSettings(3, 20_000)
 
 
 def test_retention_in_days_is_a_whole_number(tmp_path: Path) -> None:
@@ -227,6 +231,9 @@ REFUSED = {
     "gates.ttl": ("gates: {ttl: 0}", "a duration longer than 0"),
     "sweep.minimum-age": ("sweep: {minimum-age: 23h}", "at least 24h, found '23h'"),
     "sweep.listings-apart": ("sweep: {listings-apart: 0}", "a duration longer than 0"),
+    "batches.most-apps": ("batches: {most-apps: 0}", "greater than or equal to 1"),
+    "batches.files-per-app": ("batches: {files-per-app: 1.5}", "a valid integer"),
+    "batches.most-app": ("batches: {most-app: 4}", "did you mean most-apps?"),
     "sweep.min-age": ("sweep: {min-age: 3d}", "did you mean minimum-age?"),
     "gates": ("gates: 6h", "expected keys and values, found '6h'"),
     "account.profile": ("account: {profile: busines}", "'business', 'lite_paid'"),
@@ -234,7 +241,7 @@ REFUSED = {
     "account.reader-grace": ("account: {reader-grace: 0}", "sandbox: true"),
     "sandbox": ("sandbox: maybe", "a valid boolean, found 'maybe'"),
     "sandboks": ("sandboks: true", "did you mean sandbox?"),
-    "zebra": ("zebra: 1", "known are account, catalogs, control"),
+    "zebra": ("zebra: 1", "known are account, batches, catalogs, control"),
     "ledger-namespace": ("ledger-namespace: a..b", "a namespace"),
     "control": ("control: mysql://u:hush@h/d", "sqlite or postgresql, found another value"),
 }

@@ -1,6 +1,6 @@
 """The chain cut into the steps that Airflow runs one by one. State between them is the ledgers'."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from meltline.app.lifecycle import (
     APPLICABLE,
     RunRequest,
     expire_step,
-    gate_step,
+    judge_step,
     let_go_step,
     observe_step,
     plan_purge_step,
@@ -18,9 +18,10 @@ from meltline.app.lifecycle import (
 )
 from meltline.app.observe import observe
 from meltline.app.permission import require_generation
-from meltline.app.plan_expiration import plan_expiration
-from meltline.app.plan_purge import plan_purge, resumable
+from meltline.app.plan_expiration import Planned, plan_expiration
+from meltline.app.plan_purge import plan_purge
 from meltline.app.purge import approve
+from meltline.app.run_plans import RunPlans
 from meltline.app.services import Services
 from meltline.app.summary import Summary
 from meltline.app.sweep import SweepRequest, SweepServices, sweep
@@ -30,10 +31,15 @@ from meltline.ports import Inventory
 
 @dataclass(frozen=True)
 class StepRequest:
-    """A run's request, and what one step of it needs beside."""
+    """A run's request, and what one step of it needs beside.
+
+    Attributes:
+        batch: Only the plans of this batch, from 1 on; 0 is all of them.
+    """
 
     run: RunRequest
     kind: PlanKind = PlanKind.EXPIRE
+    batch: int = 0
     approve: str = ""
     minimum_age: timedelta | None = None
     inventory: Inventory | None = None
@@ -44,7 +50,7 @@ Step = Callable[[SweepServices, StepRequest, Summary], None]
 
 def run_step(name: str, services: SweepServices, request: StepRequest) -> Summary:
     """Runs one step of the chain by name, and says what it did."""
-    summary = Summary(request.run.run_id, request.run.as_of)
+    summary = Summary(request.run.run_id, request.run.as_of, batch=request.batch)
     STEPS[name](services, request, summary)
     return summary
 
@@ -52,10 +58,18 @@ def run_step(name: str, services: SweepServices, request: StepRequest) -> Summar
 def _plans(
     services: Services, request: StepRequest, kind: PlanKind, *states: PlanState
 ) -> list[Plan]:
-    """This run's plans of a kind, and those an earlier run began and did not finish."""
-    own = services.control.plans(run_id=request.run.run_id, states=states)
-    begun = resumable(services)
-    return list({p.id: p for p in (*own, *begun) if p.kind is kind}.values())
+    """The plans of the request's batch, and of those begun earlier what belongs to it."""
+    return RunPlans.of(services, request.run.run_id, kind).work(states, request.batch)
+
+
+def _planned(
+    services: Services, run: RunRequest, plans: Sequence[Planned], kind: PlanKind, summary: Summary
+) -> None:
+    """Notes what was planned, and the batches of it; a dry run has none, for nothing follows."""
+    made = [planned.plan for planned in plans]
+    summary.with_plans(made)
+    if not run.dry_run:
+        summary.batches = RunPlans.of(services, run.run_id, kind).batches(made)
 
 
 def _observe(services: Services, request: StepRequest, summary: Summary) -> None:
@@ -71,14 +85,12 @@ def _plan_expiration(services: Services, request: StepRequest, summary: Summary)
         services, observe(services), run_id=run.run_id, as_of=run.as_of, tables=run.tables,
         dry_run=run.dry_run,
     )  # fmt: skip
-    summary.with_plans([p.plan for p in planned])
-    summary.resume = any(p.kind is PlanKind.EXPIRE for p in resumable(services))
+    _planned(services, run, planned, PlanKind.EXPIRE, summary)
 
 
 def _gate(services: Services, request: StepRequest, summary: Summary) -> None:
     gateable = _plans(services, request, request.kind, PlanState.PLANNED, PlanState.PASSED)
-    judged = gate_step(services, gateable, request.kind)
-    summary.gated(judged)
+    summary.gated(judge_step(services, gateable))
 
 
 def _expire(services: Services, request: StepRequest, summary: Summary) -> None:
@@ -95,8 +107,7 @@ def _plan_purge(services: Services, request: StepRequest, summary: Summary) -> N
         )  # fmt: skip
     else:
         planned = plan_purge_step(services, run)
-    summary.with_plans([p.plan for p in planned])
-    summary.resume = any(p.kind is PlanKind.PURGE for p in resumable(services))
+    _planned(services, run, planned, PlanKind.PURGE, summary)
 
 
 def _purge(services: Services, request: StepRequest, summary: Summary) -> None:

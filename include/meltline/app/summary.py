@@ -1,7 +1,7 @@
 """What a run did, in the words that `run --json`, XCom and the verdict share."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +9,7 @@ from meltline.app.expire import Expired
 from meltline.app.holds import ending_soon
 from meltline.app.observe import Observation
 from meltline.app.purge import Purged
+from meltline.domain.batches import Batch
 from meltline.domain.errors import (
     GateNotPassed,
     HoldInForce,
@@ -40,7 +41,12 @@ class TableResult:
 
 @dataclass
 class Summary:
-    """Collects what the steps of a run did."""
+    """Collects what the steps of a run did.
+
+    Attributes:
+        batch: The batch of plans that one step worked on; 0 is all of them.
+        batches: What a step that plans leaves to be done.
+    """
 
     run_id: str
     as_of: datetime
@@ -48,7 +54,8 @@ class Summary:
     tables: dict[str, TableResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-    resume: bool = False
+    batch: int = 0
+    batches: Sequence[Batch] = ()
     sweep: Mapping[str, Any] = field(default_factory=dict)
 
     def _change(self, table: TableName, **changes: Any) -> None:
@@ -153,13 +160,18 @@ class Summary:
         return {
             "run_id": self.run_id,
             "as_of": format_instant(self.as_of),
-            "plans": [plan_line(plan) for plan in self.plans.values()],
+            "plans": [self._line(plan) for plan in self.plans.values()],
             "tables": [table_line(table) for _, table in sorted(self.tables.items())],
             "notes": self.notes,
             "notices": self.notices,
-            "resume": self.resume,
+            **({"batches": [asdict(batch) for batch in self.batches]} if self.batches else {}),
             **({"sweep": self.sweep} if self.sweep else {}),
         }
+
+    def _line(self, plan: Plan) -> dict[str, Any]:
+        """A plan's line, with its batch where the run is cut into batches."""
+        number = self.batch or (plan.batch if self.batches else 0)
+        return {**plan_line(plan), **({"batch": number} if number else {})}
 
 
 def plan_line(plan: Plan) -> dict[str, Any]:

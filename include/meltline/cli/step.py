@@ -43,6 +43,7 @@ def _run(step: str, asked: argparse.Namespace) -> dict[str, object]:
     request = StepRequest(
         run,
         PlanKind(asked.kind),
+        asked.batch,
         asked.approve,
         minimum_age=asked.minimum_age,
         inventory=Inventory(asked.inventory) if asked.inventory else None,
@@ -77,6 +78,7 @@ def _parser(step: str) -> argparse.ArgumentParser:
     parser.add_argument("--tables", default="", help="globs over catalog.namespace.table")
     parser.add_argument("--dry-run", action="store_true", help="plan, and change nothing")
     parser.add_argument("--kind", default="expire", choices=[str(kind) for kind in PlanKind])
+    parser.add_argument("--batch", type=int, default=0, help="only this batch of the run's plans")
     parser.add_argument("--approve", default="", help="why purges over the limit may go ahead")
     parser.add_argument("--minimum-age", type=_age, help="of what a sweep takes")
     parser.add_argument("--inventory", default="", help="a Parquet folder instead of a listing")

@@ -9,6 +9,8 @@ from enum import StrEnum
 from meltline.domain.files import PlannedFile
 from meltline.domain.names import TableName
 
+FIRST_BATCH = 1
+
 
 class PlanKind(StrEnum):
     """What a plan does."""
@@ -66,6 +68,7 @@ class Plan:
         state: Where it stands.
         committed_base: The metadata file that the expiration commit replaced, once applied.
         note: Why it is stale, refused or already done.
+        batch: Which of the run's batches it belongs to, from 1 on (`domain.batches`).
     """
 
     id: str
@@ -87,6 +90,7 @@ class Plan:
     state: PlanState = PlanState.PLANNED
     committed_base: str = ""
     note: str = ""
+    batch: int = FIRST_BATCH
 
     @property
     def is_empty(self) -> bool:

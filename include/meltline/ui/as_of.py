@@ -12,6 +12,9 @@ from meltline.domain.clock import NOW, resolve_as_of
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.quantities import parse_instant
 
+INSTANT = r"^\d{4}-(0\d|1[0-2])-[0-3]\dT[0-2]\d:[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$"
+"""For forms: Airflow checks the format date-time only where a further package is installed."""
+
 
 def as_of(context: Mapping[str, Any], environ: Mapping[str, str]) -> datetime:
     """The logical date of a run.

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Connection, Context
+from airflow.sdk import BaseXCom, Connection, Context
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowNotFoundException,
@@ -32,19 +32,20 @@ class SparkStep(SparkSubmitOperator):
     Args:
         application: The app's file.
         arguments: Further words for this app alone.
-        plans_of: The task whose plans this step works on; without plans there, it is skipped.
         previews: Whether the step is part of a dry run.
         approvable: Whether a person's approval is passed on to the app.
         conn_id: The Spark connection. It must exist: without one the provider would submit to
             YARN and say nothing.
     """
 
+    summary_key = BaseXCom.XCOM_RETURN_KEY
+    """Under which key the summary is among the task's XComs."""
+
     def __init__(
         self,
         *,
         application: str | Path,
         arguments: Sequence[str] = (),
-        plans_of: str = "",
         previews: bool = False,
         approvable: bool = False,
         conn_id: str = "spark_default",
@@ -59,7 +60,6 @@ class SparkStep(SparkSubmitOperator):
         )
         self.conn_id = conn_id
         self.arguments = tuple(arguments)
-        self.plans_of = plans_of
         self.previews = previews
         self.approvable = approvable
 
@@ -72,31 +72,22 @@ class SparkStep(SparkSubmitOperator):
         """
         with for_good():
             request = Request.of(context, os.environ)
-            self._skip_without_work(request, context)
+            if request.dry_run and not self.previews:
+                raise AirflowSkipException("a dry run changes nothing")
             self._prepare()
             with TemporaryDirectory(prefix="meltline-") as folder:
                 summary = Path(folder, "summary.json")
                 self.application_args = [
                     *request.arguments(config_path(), str(summary)),
-                    *self.arguments,
-                    *([f"--approve={request.approval}"] if self.approves(request) else []),
+                    *self.words(request),
                 ]
                 super().execute(context)
                 return _read(summary, self.application)
 
-    def approves(self, request: Request) -> bool:
-        """Whether this step is told that a person approved what is above the limit."""
-        return self.approvable and bool(request.approval)
-
-    def _skip_without_work(self, request: Request, context: Context) -> None:
-        if request.dry_run and not self.previews:
-            raise AirflowSkipException("a dry run changes nothing")
-        if not self.plans_of:
-            return
-        planned = context["ti"].xcom_pull(task_ids=self.plans_of)
-        # A plan step that said nothing (marked as done by hand, say) proves nothing: go and look.
-        if planned is not None and not planned.get("plans") and not planned.get("resume"):
-            raise AirflowSkipException(f"{self.plans_of} planned nothing")
+    def words(self, request: Request) -> list[str]:
+        """What this app is told beside what all of them are told."""
+        approved = self.approvable and request.approval
+        return [*self.arguments, *([f"--approve={request.approval}"] if approved else [])]
 
     def _prepare(self) -> None:
         # Here and not above: parsing the DAG must not import Spark.

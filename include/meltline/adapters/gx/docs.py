@@ -4,10 +4,12 @@ Great Expectations renders the results; its own page around them loads styles, i
 from the network and links to a site that does not exist here, so the page is ours.
 """
 
+import fcntl
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from html import escape
 from pathlib import Path
@@ -67,23 +69,36 @@ def add_to_page(
 ) -> None:
     """Adds a validation to the run's page, below those that are there already.
 
-    A gate that runs again adds to the page and takes nothing away. The page is replaced as a
-    whole, so a reader never sees half of one.
+    A gate that runs again, or beside another one of the run, adds to the page and takes nothing
+    away. The page is replaced as a whole, so a reader never sees half of one.
 
     Raises:
         OSError: The page cannot be read or written.
     """
+    article = _article(result, verdicts, now)
     page.parent.mkdir(parents=True, exist_ok=True)
-    before = page.read_text("utf-8") if page.exists() else ""
-    if _END not in before:
-        before = _PAGE.format(title=escape(title), style=_STYLE)
-    body, _, rest = before.rpartition(_END)
-    after = f"{body}{_article(result, verdicts, now)}\n{_END}{rest}"
-    handle, temporary = tempfile.mkstemp(dir=page.parent, suffix=".html.part")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(after)
-    Path(temporary).chmod(0o644)
-    Path(temporary).replace(page)
+    with _alone_in(page.parent):
+        before = page.read_text("utf-8") if page.exists() else ""
+        if _END not in before:
+            before = _PAGE.format(title=escape(title), style=_STYLE)
+        body, _, rest = before.rpartition(_END)
+        handle, temporary = tempfile.mkstemp(dir=page.parent, suffix=".html.part")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(f"{body}{article}\n{_END}{rest}")
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(page)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Holds a folder against the gates of the run's other batches, as far as its disk can."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems lock no folders
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _article(

@@ -28,7 +28,7 @@ from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -212,6 +212,7 @@ plans = Table(
     Column("state", Choice(PlanState), nullable=False, index=True),
     _text("committed_base"),
     _prose("note"),
+    Column("batch", Integer, nullable=False),
     Index("ix_plans_created_at", "created_at", "seq"),
 )
 
