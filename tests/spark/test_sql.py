@@ -226,6 +226,18 @@ def test_a_program_can_keep_what_it_reads(lake: Warehouse) -> None:
         ledgers.control.remove_lease(mine.id)
 
 
+def test_a_clone_and_a_share_made_in_sql_are_read_in_sql(lake: Warehouse) -> None:
+    there = rows(lake, "SELECT * FROM t")
+    rows(lake, "CREATE TABLE copy CLONE t")
+    rows(lake, f"CREATE SHARE shared FROM {SPACE}.t")
+    assert rows(lake, "SELECT * FROM copy") == there
+    assert rows(lake, f"SELECT * FROM {lake.catalog}.shared.t") == there
+    (share,) = rows(lake, "SELECT * FROM MD_INFORMATION_SCHEMA.OWNED_SHARES")
+    assert (share[0], share[-1]) == ("shared", "current")
+    rows(lake, "DROP SHARE shared")
+    assert rows(lake, "SELECT * FROM MD_INFORMATION_SCHEMA.OWNED_SHARES") == []
+
+
 def test_what_this_release_cannot_do_is_refused(lake: Warehouse) -> None:
     with pytest.raises(StatementUnsupported):
-        rows(lake, "CREATE TABLE copy CLONE t")
+        rows(lake, "SELECT lakets.add_tiering_policy('metrics', '7 days')")

@@ -29,6 +29,7 @@ from meltline.grammar.statements import (
     DropObject,
     DropShare,
     Query,
+    ReadView,
     RenameObject,
     ShowHistory,
     Statement,
@@ -141,7 +142,7 @@ FOR_TAG = "SELECT * FROM table FOR TAG 'incident-2024-03-15-conjunction-alert'"
 OTHER_SOURCES: list[tuple[str, Statement]] = [
     ("ALTER DATABASE my_ducklake SET SNAPSHOT_RETENTION_DAYS = 7;",
      ChangeRetention(DATABASE, ("my_ducklake",), {RETENTION: "7"})),
-    (STORAGE, Query(STORAGE, "SELECT", views=("storage_info",))),
+    (STORAGE, ReadView("storage_info")),
     ("CREATE DATABASE Y FROM X", CloneObject(DATABASE, ("Y",), ("X",))),
     ("CREATE SHARE share FROM database", CreateShare("share", ("database",))),
     ("UPDATE SHARE my_share", UpdateShare("my_share")),

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
-from meltline.app.object_statements import Outcome
+from meltline.app.lifecycle import run_chain
 from meltline.app.objects import find_object
+from meltline.app.outcomes import Outcome
 from meltline.app.policies import show_policies
 from meltline.app.query import SchemaChoice
+from meltline.app.report import standing_now, storage_rows
 from meltline.app.statements import StatementRequest, run_statement
 from meltline.domain.errors import (
+    BeforeCreation,
+    ChildInsufficientRetention,
     MeltlineError,
     NameConflict,
     NamespaceNotFound,
@@ -21,6 +25,7 @@ from meltline.domain.errors import (
     OutsideRetention,
     RefNotFound,
     RetentionOutOfRange,
+    ShareNotFound,
     SnapshotNotFound,
     SqlUnreadable,
     StatementNotFound,
@@ -352,18 +357,234 @@ def test_a_snapshot_that_no_table_or_several_tables_have_is_not_tagged_by_its_id
     assert "x" not in sql.table.refs
 
 
+# --- clones ---------------------------------------------------------------------------------------
+
+
+def made(sql: Session, name: str) -> Table:
+    return Table(sql.lake, TableName.parse(name))
+
+
+def test_a_table_is_cloned_as_it_is_or_was(sql: Session) -> None:
+    first, second, *_, head = sql.table.snapshots
+    assert sql.rows("CREATE TABLE copy CLONE t") == [
+        ("lake.air.copy is a clone of lake.air.t, with 1 tables",)
+    ]
+    sql.rows("CREATE TABLE day2 CLONE t AT(TIMESTAMP => '2026-01-02T00:00:00Z'::timestamp_tz);")
+    sql.rows("CREATE TABLE lake.air.day1 CLONE air.t BEFORE(OFFSET => -60*60*24*2.5)")
+    sql.table.tag("q1", second)
+    sql.rows("CREATE TABLE q1 CLONE t FOR TAG 'q1'")
+    found = [made(sql, f"lake.air.{name}").snapshots for name in ("copy", "day2", "day1", "q1")]
+    assert found == [[head], [second], [first], [second]]
+
+
+def test_a_schema_and_a_database_are_cloned_with_all_their_tables_at_one_point(
+    sql: Session,
+) -> None:
+    other = sql.lake.on(1).table("other")
+    sql.lake.on(2)
+    other.overwrite("x")
+    sql.lake.on(3.5)
+    _, second, *_ = sql.table.snapshots
+    standing = replace(sql, standing=ObjectName("lake"))
+    assert standing.rows("CREATE SCHEMA restored_schema CLONE air AT(OFFSET => -3600);") == [
+        ("lake.restored_schema is a clone of lake.air, with 2 tables",)
+    ]
+    standing.rows("CREATE DATABASE restored_db CLONE air AT(TIMESTAMP => '2026-01-02T12:00:00Z')")
+    assert made(sql, "lake.restored_schema.other").snapshots == other.snapshots
+    assert made(sql, "lake.restored_db.t").snapshots == [second]
+    assert made(sql, "lake.restored_db.other").snapshots == []
+
+
+def test_a_database_is_cloned_as_it_was_before_a_statement(sql: Session) -> None:
+    sql.lake.on(3.6)
+    head, id = sql.table.head, sql("INSERT INTO t VALUES (1)").statement_id
+    sql.engine.given.clear()
+    sql.lake.on(3.7)
+    sql.table.overwrite("later")
+    sql.rows(f"CREATE DATABASE restored_db CLONE air BEFORE(STATEMENT => '{id}')")
+    assert made(sql, "lake.restored_db.t").snapshots == [head]
+
+
+def test_tables_that_reach_not_so_far_back_are_left_out_only_where_that_is_said(
+    sql: Session,
+) -> None:
+    sql.lake.on(0).table("short", properties={RETENTION: "1"}).overwrite("s")
+    sql.lake.on(3.5)
+    text = "CREATE DATABASE restored_db CLONE air AT(OFFSET => -60*60*24*2)"
+    with pytest.raises(ChildInsufficientRetention, match="so far back"):
+        sql(text)
+    ignoring = f"{text} IGNORE TABLES WITH INSUFFICIENT DATA RETENTION;"
+    (done, left_out) = sql.rows(ignoring)
+    assert done == ("lake.restored_db is a clone of lake.air, with 1 tables",)
+    assert left_out[0].startswith("left out: lake.air.short: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("CREATE TABLE t CLONE t", NameConflict),
+        ("CREATE TABLE c CLONE never", TableNotFound),
+        ("CREATE TABLE c CLONE t AT(TIMESTAMP => '2025-12-01')", BeforeCreation),
+        ("CREATE TABLE c CLONE t AT(OFFSET => 1)", UsageInvalid),
+        ("CREATE TABLE c CLONE t BEFORE(STATEMENT => 'never')", StatementNotFound),
+        ("CREATE SCHEMA lake.never.s CLONE lake.air", NamespaceNotFound),
+        ("CREATE DATABASE air FROM air", NameConflict),
+        ("CREATE DATABASE y FROM never", NamespaceNotFound),
+        ("CREATE DATABASE y FROM lake.air.t", UsageInvalid),
+    ],
+)
+def test_a_clone_that_cannot_be_made_leaves_nothing(
+    sql: Session, text: str, error: type[MeltlineError]
+) -> None:
+    before = sql.lake.catalogs["lake"].listing()
+    with pytest.raises(error):
+        sql(text)
+    assert sql.lake.catalogs["lake"].listing() == before and sql.engine.given == []
+
+
+# --- shares ---------------------------------------------------------------------------------------
+
+SHARES = "SELECT * FROM MD_INFORMATION_SCHEMA.OWNED_SHARES;"
+
+
+def named_rows(sql: Session, text: str) -> list[dict[str, Any]]:
+    read = sql(text).read
+    assert read is not None and sql.engine.given == []
+    return [dict(zip((c.name for c in read.columns), row, strict=True)) for row in read.rows]
+
+
+def test_a_share_is_made_listed_updated_and_dropped(sql: Session) -> None:
+    assert named_rows(sql, SHARES) == []
+    pinned, pinned_at = sql.table.head, sql.lake.clock.now()
+    assert sql.rows("CREATE SHARE s FROM air") == [("lake.air is shared as lake.s, with 1 tables",)]
+    sql.lake.on(4)
+    sql.table.overwrite("later")
+    row = {"share_name": "s", "source": "lake.air", "source_table": "lake.air.t",
+           "pinned_snapshot_id": pinned, "pinned_at": pinned_at, "update_mode": "manual",
+           "state": "behind"}  # fmt: skip
+    assert named_rows(sql, SHARES) == [row]
+    made(sql, "lake.s.t").overwrite("mine")
+    assert sql.rows("UPDATE SHARE s") == [
+        ("lake.s shows lake.air as it is now, with 1 tables",),
+        ("writes undone: lake.s.t",),
+    ]
+    now = {"pinned_snapshot_id": sql.table.head, "pinned_at": sql.lake.clock.now()}
+    assert named_rows(sql, SHARES) == [row | now | {"state": "current"}]
+    (line,) = sql.rows("DROP SHARE s")
+    assert "lake.s is dropped, with 1 tables" in line[0]
+    assert named_rows(sql, SHARES) == []
+    for text in ("UPDATE SHARE s", "DROP SHARE s", "DROP SHARE `lake.s`"):
+        with pytest.raises(ShareNotFound):
+            sql(text)
+
+
+def test_an_update_says_which_tables_have_left(sql: Session) -> None:
+    sql.lake.table("u").overwrite("x")
+    sql.rows("CREATE SHARE s FROM lake.air")
+    sql.rows("DROP TABLE u")
+    assert sql.rows("UPDATE SHARE s")[1:] == [("taken out: lake.s.u",)]
+
+
+def test_a_share_of_nothing_yet_is_listed_too(sql: Session) -> None:
+    sql.rows("CREATE SHARE one FROM air.t")
+    sql.rows("DROP TABLE lake.one.t")
+    (row,) = named_rows(sql, SHARES)
+    assert (row["share_name"], row["source"], row["source_table"]) == ("one", "lake.air.t", None)
+
+
+def test_a_database_made_from_a_share_is_no_share(sql: Session) -> None:
+    sql.rows("CREATE SHARE s FROM air")
+    sql.rows("CREATE DATABASE y FROM s")
+    assert [row["share_name"] for row in named_rows(sql, SHARES)] == ["s"]
+    for text in ("UPDATE SHARE y", "DROP SHARE y"):
+        with pytest.raises(ShareNotFound):
+            sql(text)
+    sql.rows("CREATE SHARE again FROM y")
+    for name in ("again", "s"):
+        sql.rows(f"DROP SHARE {name}")
+    shown = sql.table.head
+    for day in (4, 20, 21, 40, 41):  # long enough for all that nobody needs any more to go
+        sql.lake.on(day)
+        sql.table.overwrite(f"day{day}")
+        run_chain(sql.lake.services(), sql.lake.request())
+    assert shown not in sql.table.snapshots
+    assert made(sql, "lake.y.t").snapshots == [shown]
+    sql.lake.check_nothing_is_missing()
+
+
+def test_a_share_under_another_name_is_not_ended_in_place_of_the_one_that_has_it(
+    sql: Session,
+) -> None:
+    sql.rows("CREATE SHARE s FROM air")
+    sql.rows("ALTER DATABASE s RENAME TO moved")
+    sql.rows("CREATE SHARE s FROM air")
+    with pytest.raises(ShareNotFound):
+        sql("DROP SHARE moved")
+    assert [row["share_name"] for row in named_rows(sql, SHARES)] == ["s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("CREATE SHARE air FROM air", NameConflict),
+        ("CREATE SHARE `a.b` FROM air", UsageInvalid),
+        ("CREATE SHARE s FROM never", TableNotFound),
+        ("CREATE SHARE s FROM lake", UsageInvalid),
+    ],
+)
+def test_a_share_that_cannot_be_made_is_refused(
+    sql: Session, text: str, error: type[MeltlineError]
+) -> None:
+    with pytest.raises(error):
+        sql(text)
+    assert named_rows(sql, SHARES) == [] and set(sql.table.refs) == {"main"}
+
+
+# --- storage by stage -----------------------------------------------------------------------------
+
+STORAGE = "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO"
+
+
+def test_each_database_has_a_row_with_its_bytes_by_stage(sql: Session) -> None:
+    sql.lake.table("lake.sea.s", properties={}).overwrite("s")
+    services = sql.lake.services()
+    run_chain(services, sql.lake.request())
+    expected: dict[str, list[int]] = {}
+    for row in storage_rows(standing_now(services)):
+        numbers = (row.active_bytes, row.historical_bytes, row.retained_for_clone_bytes,
+                   row.failsafe_bytes)  # fmt: skip
+        expected[row.table.namespace[0]] = list(numbers)
+    air, sea = named_rows(sql, STORAGE)
+    assert [row["database_name"] for row in (air, sea)] == ["air", "sea"]
+    for row in (air, sea):
+        assert [n for key, n in row.items() if key.endswith("_bytes")] == expected[
+            row["database_name"]
+        ]
+    assert air["active_bytes"] and air["historical_bytes"]
+    assert (air["database_id"], air["transient"], air["computed_ts"]) == (
+        "lake.air", False, sql.lake.clock.now()
+    )  # fmt: skip
+
+
+def test_a_dropped_database_has_a_row_as_long_as_it_has_bytes(sql: Session) -> None:
+    run_chain(sql.lake.services(), sql.lake.request())
+    (before,) = named_rows(sql, STORAGE)
+    sql.rows("DROP DATABASE air")
+    (dropped,) = named_rows(sql, STORAGE)
+    assert (dropped["database_name"], dropped["transient"]) == ("air", None)
+    assert dropped["active_bytes"] == 0
+    assert dropped["historical_bytes"] >= before["active_bytes"] + before["historical_bytes"]
+
+
 # --- what comes later, and names ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE TABLE a CLONE t AT(OFFSET => -3600)",
-        "CREATE DATABASE y FROM air",
-        "CREATE SHARE s FROM air",
-        "UPDATE SHARE s",
-        "DROP SHARE s",
-        "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO",
+        "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO_HISTORY",
+        "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO WHERE database_name = 'air'",
+        "SELECT share_name FROM MD_INFORMATION_SCHEMA.OWNED_SHARES",
         "SELECT lakets.add_tiering_policy('metrics', '7 days')",
     ],
 )

@@ -32,7 +32,14 @@ from meltline.app.metadata import at_once, load_state
 from meltline.app.objects import find_object, require_changeable
 from meltline.app.services import Ledgers
 from meltline.app.wanted import files_of, group_locks, refuse_claimed
-from meltline.domain.clones import Identity, Source, first_metadata, new_location, spelled
+from meltline.domain.clones import (
+    Identity,
+    Source,
+    copied_properties,
+    first_metadata,
+    new_location,
+    spelled,
+)
 from meltline.domain.document import NextMetadata
 from meltline.domain.errors import (
     CatalogReadOnly,
@@ -46,7 +53,6 @@ from meltline.domain.errors import (
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectKind, ObjectName
-from meltline.domain.policy import HOLD
 from meltline.domain.table import Snapshot, TableState
 from meltline.domain.timetravel import TravelPoint
 from meltline.ports import Catalog, CatalogListing, NewTable, WantedBack
@@ -194,9 +200,8 @@ def moved(name: ObjectName, new: ObjectName) -> Callable[[TableName], TableName]
 
 
 def _kept(said: Mapping[str, str]) -> dict[str, str]:
-    """A namespace's properties for its clone, without holds and where its tables lie."""
-    own = (HOLD, f"{HOLD}.", "location")
-    return {k: v for k, v in said.items() if k not in own and not k.startswith(f"{HOLD}.")}
+    """A namespace's properties for its clone: of a share it is none, and it lies elsewhere."""
+    return {key: value for key, value in copied_properties(said).items() if key != "location"}
 
 
 def _part(ledgers: Ledgers, source: Source, name: TableName, listing: CatalogListing) -> _Part:

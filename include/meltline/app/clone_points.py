@@ -1,21 +1,19 @@
 """What the tables of a clone held at its one point (TT-33 to TT-38, DS-13)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from meltline.app.metadata import at_once, load_document, load_state
-from meltline.app.policies import APPLIED
+from meltline.app.metadata import at_once, load_document
+from meltline.app.query import past_of, with_end
 from meltline.app.services import Ledgers
-from meltline.app.tables import observed_table, retention_of
 from meltline.domain.clones import Source, columns_then
 from meltline.domain.errors import (
     BeforeCreation,
     ChildInsufficientRetention,
     MetadataUnreadable,
     OutsideRetention,
-    StatementNotCompleted,
     UsageInvalid,
 )
 from meltline.domain.history import known_creation
@@ -31,10 +29,9 @@ from meltline.domain.timetravel import (
     StatementPoint,
     TagPoint,
     TravelPoint,
-    readable_window,
     resolve,
 )
-from meltline.ports import CatalogListing, StatementState
+from meltline.ports import CatalogListing
 
 _SHOWN = 5
 Document = Mapping[str, Any]
@@ -83,14 +80,14 @@ def sources_at(
     if point is None:
         return Children(tuple(Source(s, document, _head(s)) for s, document in opened))
     _require_sensible(ledgers, name, point)
-    point = _with_end(ledgers, [state for state, _ in opened], point)
+    point = with_end(ledgers, point, [state for state, _ in opened])
     policies = ledgers.control.policies()
     sources: list[Source] = []
     absent: list[SkippedTable] = []
     short: list[SkippedTable] = []
     for state, document in opened:
         try:
-            past = _past(ledgers, state, listing, policies)
+            past = past_of(ledgers, state, listing, policies)
             sources.append(_source_at(ledgers, past, document, point))
         except BeforeCreation as early:
             if name.table:
@@ -135,51 +132,6 @@ def _require_sensible(ledgers: Ledgers, name: ObjectName, point: TravelPoint) ->
             found=f"the tag {point.to.name}, which each table has, or has not, for itself",
             next="give a time, or clone one table",
         )
-
-
-def _past(
-    ledgers: Ledgers,
-    state: TableState,
-    listing: CatalogListing,
-    policies: Mapping[str, Mapping[str, str]],
-) -> Past:
-    def read(location: str) -> TableState | None:
-        try:
-            return load_state(ledgers.store, state.name, location)
-        except MetadataUnreadable:
-            return None
-
-    retention = retention_of(ledgers, observed_table(ledgers, state, listing), policies)
-    applied = policies.get(state.uuid, {}).get(APPLIED, "")
-    window = readable_window(retention, applied)
-    return Past(state=state, now=ledgers.clock.now(), window=window, read=read)
-
-
-def _with_end(ledgers: Ledgers, states: Sequence[TableState], point: TravelPoint) -> TravelPoint:
-    """A statement with when it ended: by the ledger, else by the last commit that it made.
-
-    Tables that it did not change are taken as of then (TT-35).
-    """
-    if not isinstance(point.to, StatementPoint):
-        return point
-    known = ledgers.control.statement(point.to.id)
-    if known is None:
-        own = [
-            snapshot.committed_at
-            for state in states
-            for snapshot in state.snapshots.values()
-            if snapshot.summary.get(STATEMENT_ID) == point.to.id
-        ]
-        return replace(point, to=replace(point.to, completed_at=max(own, default=None)))
-    if known.state is not StatementState.COMPLETED:
-        raise StatementNotCompleted(
-            f"statement {known.id} is not completed",
-            object=known.id,
-            expected="a statement that has ended well",
-            found=f"{known.state}, begun at {format_instant(known.started_at)}",
-            next="wait for it, or give a time instead",
-        )
-    return replace(point, to=replace(point.to, completed_at=known.completed_at))
 
 
 def _source_at(ledgers: Ledgers, past: Past, document: Document, point: TravelPoint) -> Source:
@@ -255,5 +207,6 @@ def _insufficient(name: ObjectName, short: Sequence[SkippedTable]) -> ChildInsuf
         object=", ".join(str(one.table) for one in short[:_SHOWN]) + more,
         expected="a point that every table of it can be read at",
         found="\n".join(f"{one.table}: {one.reason}" for one in short[:_SHOWN]),
-        next="choose a later point, or leave those out: --ignore-insufficient",
+        next="choose a later point, or leave those out: --ignore-insufficient, in SQL "
+        "IGNORE TABLES WITH INSUFFICIENT DATA RETENTION",
     )

@@ -1,12 +1,17 @@
-"""Statements about tables, schemas, databases and tags: what needs no Spark."""
+"""Statements that need no Spark: about tables, schemas, databases, tags, shares and views."""
 
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, fields
+from typing import Any
 
+from meltline.app.copy_statements import end_share, make_clone, make_share, renew_share
 from meltline.app.drop import drop, rename
 from meltline.app.history import Listed, history
+from meltline.app.information import read_view
 from meltline.app.metadata import load_states
 from meltline.app.naming import container_name, full_name, full_table_name
 from meltline.app.objects import find_object
+from meltline.app.outcomes import Outcome, status, unsupported
 from meltline.app.policies import change_policy
 from meltline.app.services import Ledgers
 from meltline.app.tables import is_ledger
@@ -16,7 +21,6 @@ from meltline.domain.drops import is_dropped_name
 from meltline.domain.errors import (
     NamespaceNotFound,
     SnapshotNotFound,
-    StatementUnsupported,
     TableNotFound,
     UsageInvalid,
 )
@@ -27,12 +31,17 @@ from meltline.domain.table import TableState
 from meltline.domain.timeline import Point
 from meltline.grammar.statements import (
     ChangeRetention,
+    CloneObject,
+    CreateShare,
     DropObject,
+    DropShare,
+    ReadView,
     RenameObject,
     ShowHistory,
     Statement,
     TagSnapshot,
     UndropObject,
+    UpdateShare,
 )
 from meltline.ports import ReadColumn, ReadRows
 
@@ -49,23 +58,6 @@ _HISTORY_TYPES = {
 }
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a statement came to.
-
-    Attributes:
-        statement_id: By which AT and BEFORE know it; empty of a statement that needs no Spark.
-        read: Its rows, where they were fetched.
-        frame: Spark's own answer, where they were not.
-        unreadable: Tables that a listing had to leave out.
-    """
-
-    statement_id: str = ""
-    read: ReadRows | None = None
-    frame: object = None
-    unreadable: tuple[str, ...] = ()
-
-
 def run_without_spark(ledgers: Ledgers, standing: ObjectName, statement: Statement) -> Outcome:
     """Carries out a statement that Spark does not have.
 
@@ -73,21 +65,15 @@ def run_without_spark(ledgers: Ledgers, standing: ObjectName, statement: Stateme
         StatementUnsupported: This release cannot carry it out.
         MeltlineError: Whatever the step raises that does.
     """
-    if isinstance(statement, ShowHistory):
-        return _show_history(ledgers, standing, statement)
-    if isinstance(statement, UndropObject):
-        name = full_name(ledgers, standing, statement.kind, statement.name)
-        done = undrop(ledgers, str(name), name.kind)
-        return _status(f"{done.object} is back, with {len(done.tables)} tables")
-    if isinstance(statement, DropObject):
-        return _drop(ledgers, standing, statement)
-    if isinstance(statement, RenameObject):
-        return _rename(ledgers, standing, statement)
-    if isinstance(statement, ChangeRetention):
-        return _change_retention(ledgers, standing, statement)
-    if isinstance(statement, TagSnapshot):
-        return _tag(ledgers, standing, statement)
-    raise unsupported(type(statement).__name__)
+    if type(statement) not in _STEPS:
+        raise unsupported(type(statement).__name__)
+    return _STEPS[type(statement)](ledgers, standing, statement)
+
+
+def _undrop(ledgers: Ledgers, standing: ObjectName, statement: UndropObject) -> Outcome:
+    name = full_name(ledgers, standing, statement.kind, statement.name)
+    done = undrop(ledgers, str(name), name.kind)
+    return status(f"{done.object} is back, with {len(done.tables)} tables")
 
 
 def _show_history(ledgers: Ledgers, standing: ObjectName, show: ShowHistory) -> Outcome:
@@ -125,8 +111,8 @@ def _drop(ledgers: Ledgers, standing: ObjectName, statement: DropObject) -> Outc
     except (TableNotFound, NamespaceNotFound):
         if not statement.if_exists:
             raise
-        return _status(f"there is no {name.kind} {name}")
-    return _status(f"{name} is dropped, with {len(done.tables)} tables; UNDROP brings it back")
+        return status(f"there is no {name.kind} {name}")
+    return status(f"{name} is dropped, with {len(done.tables)} tables; UNDROP brings it back")
 
 
 def _rename(ledgers: Ledgers, standing: ObjectName, statement: RenameObject) -> Outcome:
@@ -135,7 +121,7 @@ def _rename(ledgers: Ledgers, standing: ObjectName, statement: RenameObject) -> 
     beside = ObjectName(name.catalog, name.namespace if name.table else name.namespace[:-1])
     target = full_name(ledgers, beside, name.kind, statement.target)
     done = rename(ledgers, str(name), str(target), name.kind)
-    return _status(f"{done.before} is {done.after} now")
+    return status(f"{done.before} is {done.after} now")
 
 
 def _change_retention(
@@ -159,7 +145,7 @@ def _tag(ledgers: Ledgers, standing: ObjectName, statement: TagSnapshot) -> Outc
         table = full_table_name(ledgers, standing, statement.table)
     point = Point(statement.snapshot_id)
     done = add_tag(ledgers, table, statement.tag, point, statement.days, dry_run=False)
-    return _status(f"{done.table}: {done.name} keeps snapshot {done.snapshot_id}")
+    return status(f"{done.table}: {done.name} keeps snapshot {done.snapshot_id}")
 
 
 def _table_of_snapshot(ledgers: Ledgers, snapshot_id: int) -> TableName:
@@ -195,16 +181,16 @@ def _table_of_snapshot(ledgers: Ledgers, snapshot_id: int) -> TableName:
     )
 
 
-def _status(line: str) -> Outcome:
-    return Outcome(read=ReadRows((ReadColumn("status", "string"),), ((line,),)))
-
-
-def unsupported(what: str) -> StatementUnsupported:
-    """The error for what is understood and comes later."""
-    return StatementUnsupported(
-        f"{what}: the statement is understood, but not supported in this release",
-        object=what,
-        expected="a statement that docs/sql.md lists as supported",
-        found=what,
-        next="nothing was done; `meltline --help` lists what there is",
-    )
+_STEPS: Mapping[type[Statement], Callable[[Ledgers, ObjectName, Any], Outcome]] = {
+    ShowHistory: _show_history,
+    UndropObject: _undrop,
+    DropObject: _drop,
+    RenameObject: _rename,
+    ChangeRetention: _change_retention,
+    TagSnapshot: _tag,
+    CloneObject: make_clone,
+    CreateShare: make_share,
+    UpdateShare: renew_share,
+    DropShare: end_share,
+    ReadView: read_view,
+}

@@ -1,6 +1,6 @@
 """Query: the rows of a table as they were at a point of its past (TT-1 to TT-3, TT-26 to TT-32)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
@@ -24,6 +24,7 @@ from meltline.domain.quantities import format_instant
 from meltline.domain.schemas import changed_schema, require_readable
 from meltline.domain.table import TableState
 from meltline.domain.timetravel import (
+    STATEMENT_ID,
     Past,
     Resolved,
     StatementPoint,
@@ -31,7 +32,7 @@ from meltline.domain.timetravel import (
     readable_window,
     resolve,
 )
-from meltline.ports import PastView, ReadRows, SnapshotReader, StatementState
+from meltline.ports import CatalogListing, PastView, ReadRows, SnapshotReader, StatementState
 
 HOT = "hot"
 """The tier that everything inside the window is read from."""
@@ -109,17 +110,8 @@ def locate(ledgers: Ledgers, table: TableName, point: TravelPoint) -> Located:
         )
     catalog = catalog_of(ledgers, table.catalog)
     state, document = load_document(ledgers.store, table, catalog.location(table))
-    observed = observed_table(ledgers, state, catalog.listing())
-    policies = ledgers.control.policies()
-    retention = retention_of(ledgers, observed, policies)
-    applied = policies.get(state.uuid, {}).get(APPLIED, "")
-    past = Past(
-        state=state,
-        now=ledgers.clock.now(),
-        window=readable_window(retention, applied),
-        read=lambda location: _earlier(ledgers, table, location),
-    )
-    resolved = resolve(past, _with_end(ledgers, point))
+    past = past_of(ledgers, state, catalog.listing(), ledgers.control.policies())
+    resolved = resolve(past, with_end(ledgers, point))
     return Located(table, state, document, resolved)
 
 
@@ -160,20 +152,57 @@ def query(
         return Answer(located, reader().read(view, limit))
 
 
-def _earlier(ledgers: Ledgers, table: TableName, location: str) -> TableState | None:
-    try:
-        return load_state(ledgers.store, table, location)
-    except MetadataUnreadable:
-        return None
+def past_of(
+    ledgers: Ledgers,
+    state: TableState,
+    listing: CatalogListing,
+    policies: Mapping[str, Mapping[str, str]],
+) -> Past:
+    """A table with its window, and with its earlier metadata files where they can be had.
+
+    Args:
+        ledgers: Where it is.
+        state: The table.
+        listing: Its catalog's, for the policies around it.
+        policies: What the control ledger knows of policies from earlier.
+    """
+
+    def read(location: str) -> TableState | None:
+        try:
+            return load_state(ledgers.store, state.name, location)
+        except MetadataUnreadable:
+            return None
+
+    retention = retention_of(ledgers, observed_table(ledgers, state, listing), policies)
+    applied = policies.get(state.uuid, {}).get(APPLIED, "")
+    window = readable_window(retention, applied)
+    return Past(state=state, now=ledgers.clock.now(), window=window, read=read)
 
 
-def _with_end(ledgers: Ledgers, point: TravelPoint) -> TravelPoint:
-    """A statement with what the ledger knows of it."""
+def with_end(
+    ledgers: Ledgers, point: TravelPoint, states: Sequence[TableState] = ()
+) -> TravelPoint:
+    """A statement with when it ended: by the ledger, else by the last commit that it made.
+
+    Args:
+        ledgers: What knows of it.
+        point: The point; one that is no statement comes back as it is.
+        states: Whose commits tell. Tables that it did not change are taken as of then (TT-35).
+
+    Raises:
+        StatementNotCompleted: It is still running, or has failed.
+    """
     if not isinstance(point.to, StatementPoint):
         return point
     known = ledgers.control.statement(point.to.id)
     if known is None:
-        return point
+        own = [
+            snapshot.committed_at
+            for state in states
+            for snapshot in state.snapshots.values()
+            if snapshot.summary.get(STATEMENT_ID) == point.to.id
+        ]
+        return replace(point, to=replace(point.to, completed_at=max(own, default=None)))
     if known.state is not StatementState.COMPLETED:
         raise StatementNotCompleted(
             f"statement {known.id} is not completed",

@@ -37,6 +37,13 @@ class SharedTable:
     behind: bool = False
     written: bool = False
 
+    @property
+    def condition(self) -> str:
+        """`current`, `behind` or `written to`, as people see it."""
+        if self.written:
+            return "written to"
+        return "behind" if self.behind else "current"
+
 
 @dataclass(frozen=True)
 class StandingTable:

@@ -258,8 +258,9 @@ def _find(ledgers: Ledgers, name: str) -> tuple[Catalog, Share, CatalogListing]:
     where, level = (parts[0], parts[1]) if len(parts) == 2 else (ledgers.config.hot, name)
     catalog = catalog_of(ledgers, where, name)
     listing = catalog.listing()
-    share = read_share(where, listing.namespaces.get((level.strip("`"),), {}))
-    if share is None:
+    levels = (level.strip("`"),)
+    share = read_share(where, listing.namespaces.get(levels, {}))
+    if share is None or share.place.namespace != levels:
         raise ShareNotFound(
             f"there is no share {name}",
             object=name,

@@ -9,8 +9,9 @@ from uuid import uuid4
 
 from meltline.app.leases import leased
 from meltline.app.naming import full_name, full_table_name
-from meltline.app.object_statements import Outcome, run_without_spark, unsupported
+from meltline.app.object_statements import run_without_spark
 from meltline.app.objects import require_changeable
+from meltline.app.outcomes import Outcome, unsupported
 from meltline.app.query import Located, SchemaChoice, locate
 from meltline.app.services import Ledgers
 from meltline.app.tables import levels_around
@@ -93,7 +94,7 @@ def _query(
     ledgers: Ledgers, engine: Callable[[], SqlEngine], request: StatementRequest, query: Query
 ) -> Outcome:
     if query.views:
-        raise unsupported(f"MD_INFORMATION_SCHEMA.{query.views[0].upper()}")
+        raise unsupported(f"more than SELECT * of MD_INFORMATION_SCHEMA.{query.views[0].upper()}")
     now = ledgers.clock.now()  # one for all its clauses
     found = [_located(ledgers, request, clause, now) for clause in query.clauses]
     views, edits, unique = {}, [], token_hex(4)

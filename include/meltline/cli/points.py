@@ -27,7 +27,7 @@ StatementId = Annotated[
     str | None, typer.Option("--statement", metavar="ID", help="a completed statement")
 ]
 TagName = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="a tag")]
-_SELECTORS = "--timestamp, --offset, --statement or --tag"
+SELECTORS = "--timestamp, --offset, --statement or --tag"
 
 
 def travel_point(
@@ -59,7 +59,7 @@ def travel_point(
         raise UsageInvalid(
             "one point is needed",
             object="--at" if at else "--before",
-            expected=f"one of {_SELECTORS}",
+            expected=f"one of {SELECTORS}",
             found=f"{len(given)} of them",
             next="say which point of the past is meant",
         )

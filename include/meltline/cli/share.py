@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from meltline.app.share_tables import SharedTable
 from meltline.app.shares import Shared, create_share, drop_share, list_shares, update_share
 from meltline.cli.options import AsJson, ConfigPath, DryRun, ready
 from meltline.cli.output import answer, print_json, print_rows
@@ -78,8 +77,8 @@ def share_list(
         print_json({"shares": [_document(one) for one in found]})
         return 0
     rows = [
-        [one.share.name, str(one.share.source), _mode(one), format_instant(one.share.at),
-         str(table.table), str(table.snapshot_id or "-"), _state(table)]
+        [one.share.name, str(one.share.source), one.share.mode, format_instant(one.share.at),
+         str(table.table), str(table.snapshot_id or "-"), table.condition]
         for one in found
         for table in one.tables
     ]  # fmt: skip
@@ -95,22 +94,12 @@ def _document(done: Shared, dry_run: bool | None = None) -> dict[str, object]:
         "source": str(share.source),
         "kind": share.source.kind,
         "place": str(share.place),
-        "mode": _mode(done),
+        "mode": share.mode,
         "pinned_at": share.at,
         "who": share.who,
         "tables": done.tables,
     }
     return said if dry_run is None else said | {"removed": done.removed, "dry_run": dry_run}
-
-
-def _mode(done: Shared) -> str:
-    return "auto" if done.share.auto else "manual"
-
-
-def _state(table: SharedTable) -> str:
-    if table.written:
-        return "written to"
-    return "behind" if table.behind else "current"
 
 
 def _count(done: Shared) -> str:

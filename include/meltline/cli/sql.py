@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from meltline.app.naming import standing_at
-from meltline.app.object_statements import Outcome
+from meltline.app.outcomes import Outcome
 from meltline.app.query import SchemaChoice
 from meltline.app.statements import StatementRequest, run_statement
 from meltline.cli.options import AsJson, ConfigPath, ready_wiring

@@ -57,6 +57,11 @@ class Share:
         """Where its tables stand."""
         return ObjectName(self.source.catalog, (self.name,))
 
+    @property
+    def mode(self) -> str:
+        """`auto` or `manual`: who updates it."""
+        return _AUTO if self.auto else _MANUAL
+
     def written(self) -> dict[str, str]:
         """As properties of its namespace. The source's name is without its catalog."""
         levels = (*self.source.namespace, *([self.source.table] if self.source.table else []))
@@ -64,7 +69,7 @@ class Share:
             _NAME: self.name,
             _FROM: ".".join(map(quote_part, levels)),
             _KIND: self.source.kind,
-            _MODE: _AUTO if self.auto else _MANUAL,
+            _MODE: self.mode,
             _AT: format_instant(self.at),
             _WHO: self.who,
         }

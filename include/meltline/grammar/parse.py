@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from meltline.grammar import objects
-from meltline.grammar.queries import query
+from meltline.grammar.queries import information_view, query
 from meltline.grammar.statements import Statement, TieringCall
 from meltline.grammar.tables import create_table
 from meltline.grammar.tokens import Cursor, Kind, tokens_of
@@ -42,6 +42,8 @@ def parse(text: str) -> Statement:
         return created
     if cursor.comes("SELECT") and (call := _tiering(Cursor(text, tokens))):
         return call
+    if view := information_view(Cursor(text, tokens)):
+        return view
     return query(text, Cursor(text, tokens))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from meltline.grammar.points import begins_point, begins_tag, point_in_time
-from meltline.grammar.statements import Name, Query, TimeClause
+from meltline.grammar.statements import Name, Query, ReadView, TimeClause
 from meltline.grammar.tokens import Cursor, Kind, unreadable
 
 _BEFORE_TABLES = ("FROM", "JOIN", "USING", "TABLE")
@@ -29,6 +29,18 @@ def query(text: str, cursor: Cursor) -> Query:
         SqlUnreadable: A time-travel clause is not right, or stands where no table's name ends.
     """
     return Query(text, cursor.here.value.upper(), tuple(_clauses(cursor)), _views(cursor))
+
+
+def information_view(cursor: Cursor) -> ReadView | None:
+    """SELECT * FROM MD_INFORMATION_SCHEMA.view; None of every other query."""
+    if not (cursor.take("SELECT") and cursor.take_symbol("*") and cursor.take("FROM")):
+        return None
+    if not (cursor.take(_INFORMATION) and cursor.take_symbol(".") and cursor.here.is_name):
+        return None
+    view = cursor.next().value.lower()
+    while cursor.take_symbol(";"):
+        continue
+    return ReadView(view) if cursor.here.kind is Kind.END else None
 
 
 def _clauses(cursor: Cursor) -> Iterator[TimeClause]:

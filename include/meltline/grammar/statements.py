@@ -103,6 +103,17 @@ class DropShare:
 
 
 @dataclass(frozen=True)
+class ReadView:
+    """SELECT * FROM a view of MD_INFORMATION_SCHEMA, and nothing more.
+
+    Attributes:
+        view: Its name, in lower case.
+    """
+
+    view: str
+
+
+@dataclass(frozen=True)
 class DropObject:
     """DROP TABLE, SCHEMA or DATABASE: it can be brought back."""
 
@@ -187,6 +198,7 @@ Statement = (
     | CreateShare
     | UpdateShare
     | DropShare
+    | ReadView
     | DropObject
     | UndropObject
     | RenameObject

@@ -1,0 +1,39 @@
+"""What a statement comes to."""
+
+from dataclasses import dataclass
+
+from meltline.domain.errors import StatementUnsupported
+from meltline.ports import ReadColumn, ReadRows
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a statement came to.
+
+    Attributes:
+        statement_id: By which AT and BEFORE know it; empty of a statement that needs no Spark.
+        read: Its rows, where they were fetched.
+        frame: Spark's own answer, where they were not.
+        unreadable: Tables that a listing had to leave out.
+    """
+
+    statement_id: str = ""
+    read: ReadRows | None = None
+    frame: object = None
+    unreadable: tuple[str, ...] = ()
+
+
+def status(*lines: str) -> Outcome:
+    """What was done, in one column: a row for each line."""
+    return Outcome(read=ReadRows((ReadColumn("status", "string"),), tuple((x,) for x in lines)))
+
+
+def unsupported(what: str) -> StatementUnsupported:
+    """The error for what is understood and comes later."""
+    return StatementUnsupported(
+        f"{what}: the statement is understood, but not supported in this release",
+        object=what,
+        expected="a statement that docs/sql.md lists as supported",
+        found=what,
+        next="nothing was done; `meltline --help` lists what there is",
+    )
