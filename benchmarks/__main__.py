@@ -15,6 +15,7 @@ from benchmarks.days import run_base_growth, run_days, warm_up
 from benchmarks.engine import SETTINGS, start_session
 from benchmarks.fleet import run_fleet
 from benchmarks.many_snapshots import run_many_snapshots
+from benchmarks.past import run_past
 from benchmarks.picture import draw
 from benchmarks.purge import run_purge
 from benchmarks.results import (
@@ -57,6 +58,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "many-snapshots": Benchmark(run_many_snapshots, "3g", java_options(), warm=False),
     "sweep": Benchmark(run_sweep),
     "purge": Benchmark(run_purge, warm=False),
+    "past": Benchmark(run_past, warm=False),
 }
 _ALL = [name for name in BENCHMARKS if name != "first-day"]  # next-day runs the first day too
 

@@ -1,14 +1,20 @@
 """The benchmarks' own parts: histories, comparison, watching, figures, the picture."""
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
+from benchmarks.__main__ import BENCHMARKS
 from benchmarks.commits import Commits, write_files
 from benchmarks.compare import compare, write_listing
 from benchmarks.history import DaySize, Past, long_history, next_day_size
 from benchmarks.lakes import WINDOW
+from benchmarks.past import longer, medians, sizes
 from benchmarks.picture import draw
 from benchmarks.results import Figure, figures_table
+from benchmarks.sides import Stopwatch
 from benchmarks.watch import watching
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -111,6 +117,32 @@ def test_opens_are_counted_by_kind_and_the_ledgers_apart(tmp_path: Path) -> None
     assert watched.seen.read_bytes >= 300_000
     assert watched.seen.peak_bytes["driver"] > 0
     assert watched.seen.peak_bytes["together"] >= watched.seen.peak_bytes["driver"]
+
+
+@pytest.mark.parametrize("scale", [0.00001, 0.001, 0.05, 1.0])
+def test_tables_of_different_size_have_as_many_commits_to_read(scale: float) -> None:
+    small, big = sizes(scale).values()
+    assert small.count == big.count
+    assert small.files == 100
+    assert big.files == max(100, scale * 1_000_000)
+    assert small.files_removed == big.files_removed == 0
+
+
+def test_one_slow_round_is_not_the_median() -> None:
+    rounds = [Stopwatch({"clone": 1.0, "drop": took}) for took in (3.0, 90.0, 2.0)]
+    assert medians(rounds) == {"clone": 1.0, "drop": 3.0}
+
+
+def test_a_step_that_takes_more_than_twice_as_long_on_the_big_table_misses_its_goal() -> None:
+    found = longer({"clone": 2.0, "drop": 1.0}, {"clone": 4.0, "drop": 2.1})
+    assert [(figure.value, figure.met) for figure in found] == [(2.0, True), (2.1, False)]
+    assert [figure.name.partition(",")[0] for figure in found] == ["clone", "drop"]
+
+
+def test_every_benchmark_has_a_row_on_the_page() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+    rows = re.findall(r"^\| `([a-z-]+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(rows) == set(BENCHMARKS)
 
 
 def test_a_goal_is_met_from_its_side() -> None:
