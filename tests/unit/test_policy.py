@@ -261,7 +261,12 @@ def test_a_retention_that_cannot_be_read_keeps_as_long_as_the_profile_allows(wor
 
 @pytest.mark.parametrize("key", ["retention", "failsafe"])
 def test_a_number_beyond_the_calendar_keeps_and_does_not_crash(key: str) -> None:
-    retention(table(**{key: "9" * 12}), profile="lakehouse")
+    found = retention(table(**{key: "9" * 12}), profile="lakehouse")
+    usual = retention(table(), profile="lakehouse")
+    assert found.window is None or (key == "failsafe" and found.window == usual.window)
+    assert found.failsafe > usual.failsafe or (
+        key == "retention" and found.failsafe == usual.failsafe
+    )
 
 
 def test_a_retention_of_more_days_than_the_calendar_has_is_for_ever() -> None:

@@ -1,6 +1,7 @@
 """Recover: what waits in failsafe as a new table, best effort, and told so (ML-5, ML-25)."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from meltline.app.lifecycle import plan_purge_step
 from meltline.app.purge import apply_purges
 from meltline.app.recover import Recovered, recover
 from meltline.domain.errors import (
+    CommitConflict,
     FilesClaimed,
     NameConflict,
     NamespaceNotFound,
@@ -160,6 +162,23 @@ def test_what_cannot_be_done_says_why(
     with pytest.raises(error):
         recover(lake.services(), text, target, reason=reason, snapshot_id=snapshot)
     assert lake.paths() == before
+
+
+def test_where_nobody_knows_whether_it_was_registered_its_metadata_stays() -> None:
+    lake, _, ids = expired()
+    catalog = lake.catalogs["lake"]
+    register = catalog.register
+
+    def answer_is_lost(*words: Any) -> None:
+        register(*words)
+        raise CommitConflict("nobody knows", object="lake", expected="an answer", found="none")
+
+    catalog.register = answer_is_lost  # type: ignore[method-assign]
+    with pytest.raises(CommitConflict):
+        bring_back(lake, ids[1])
+    lake.check_nothing_is_missing()
+    (came,) = [e for e in catalog.listing().entries if str(e.name) == NEW]
+    assert came.metadata_location in lake.paths()
 
 
 def test_a_snapshot_that_is_still_there_needs_no_recovery() -> None:

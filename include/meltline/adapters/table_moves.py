@@ -12,12 +12,11 @@ from meltline.adapters.table_edits import always_others, open_document
 from meltline.domain.clock import Clock
 from meltline.domain.errors import (
     CatalogReadOnly,
-    CatalogUnlistable,
     NameConflict,
     NamespaceNotEmpty,
 )
 from meltline.domain.names import TableName, quote_part
-from meltline.ports import NewTable, ObjectStore, TableEdit, TableMove
+from meltline.ports import NOT_REGISTERED, NewTable, ObjectStore, TableEdit, TableMove
 
 _ATTEMPTS = 5
 Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
@@ -145,7 +144,7 @@ def first_files(
     """Writes the first metadata files of new tables, to be registered.
 
     They go again where a name is taken, for then no catalog has ever had them; where nobody knows,
-    they stay.
+    they stay. So do those that are taken out of the mapping, once they have been registered.
     """
     at: dict[TableName, str] = {}
     try:
@@ -158,7 +157,7 @@ def first_files(
         raise
     try:
         yield at
-    except (NameConflict, CatalogReadOnly, CatalogUnlistable):
+    except NOT_REGISTERED:
         _delete(store, at.values())
         raise
 

@@ -42,26 +42,17 @@ from meltline.domain.clones import (
 )
 from meltline.domain.document import NextMetadata
 from meltline.domain.errors import (
-    CatalogReadOnly,
-    CatalogUnlistable,
     CloneNotSupported,
     MeltlineError,
-    MetadataUnreadable,
-    NameConflict,
-    StoreRefused,
 )
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectKind, ObjectName
 from meltline.domain.table import Snapshot, TableState
 from meltline.domain.timetravel import TravelPoint
-from meltline.ports import Catalog, CatalogListing, NewTable, WantedBack
+from meltline.ports import NOT_REGISTERED, Catalog, CatalogListing, NewTable, WantedBack
 
 Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
-SURELY_NOT = (
-    NameConflict, CatalogReadOnly, CatalogUnlistable, MetadataUnreadable, StoreRefused,
-)  # fmt: skip
-"""What a catalog says when it has surely registered nothing."""
 
 
 @dataclass(frozen=True)
@@ -285,7 +276,7 @@ def _register(
                 back.callback(take_back_guard, ledgers, part.state, part.own.uuid)
         try:
             at = catalog.create([NewTable(p.own.name, p.first) for p in parts], namespaces)
-        except SURELY_NOT:
+        except NOT_REGISTERED:
             raise
         except BaseException:
             back.pop_all()  # nobody knows whether they are there: what they need stays

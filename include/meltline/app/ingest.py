@@ -37,6 +37,20 @@ class _Listed:
     bytes: int
     manifests: tuple[ManifestRef, ...]
 
+    @property
+    def record(self) -> SnapshotRecord:
+        """The snapshot as the file ledger keeps it."""
+        snapshot = self.snapshot
+        return SnapshotRecord(
+            self.state.uuid,
+            snapshot.snapshot_id,
+            snapshot.committed_at,
+            snapshot.parent_id,
+            snapshot.manifest_list,
+            self.bytes,
+            self.manifests,
+        )
+
 
 def ingest_snapshots(
     services: Services, states: Sequence[TableState], known: set[SnapshotKey], owners: OwnerIndex
@@ -148,7 +162,7 @@ def _record(
         for found in listed
     }
     for found in listed:
-        uuid, snapshot = found.state.uuid, found.snapshot
+        snapshot = found.snapshot
         bad = next((o for m in found.manifests if (o := outcomes.get(m.path)) and o.error), None)
         problem = bad.error if bad else ""
         if not problem:
@@ -165,17 +179,7 @@ def _record(
             path = bad.path if bad else snapshot.manifest_list
             refused.setdefault(found.state.name, _incomplete(found.state, snapshot, path, problem))
             continue
-        records.append(
-            SnapshotRecord(
-                uuid,
-                snapshot.snapshot_id,
-                snapshot.committed_at,
-                snapshot.parent_id,
-                snapshot.manifest_list,
-                found.bytes,
-                found.manifests,
-            )
-        )
+        records.append(found.record)
     # Snapshots last: a kill before that makes the next run look for what is back once more.
     _take_back(services, records, outcomes.keys())
     services.files.record_snapshots(records)

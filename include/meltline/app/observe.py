@@ -255,17 +255,8 @@ def _observation(
     ledger: set[str],
     unchecked: Sequence[str],
 ) -> Observation:
-    reasons: dict[str, str] = {}
-    never_read: list[str] = []
-    vouched = vouched_for(services)
     tables = services.control.tables()
-    standing = {table.name: table for table in tables if table.status not in ("gone", LET_GO)}
-    for name, refused in skipped.items():
-        table = standing.get(name)
-        if table is not None:
-            reasons[table.uuid] = f"{name}: {refused.message}"
-        if (table is None or table.incomplete) and str(name) not in vouched:
-            never_read.append(str(name))
+    reasons, never_read = _not_read(services, tables, skipped)
     groups = Groups(services.control.sharing())
     left = left_behind(services, readable, listings, groups)
     reasons |= left.unclear
@@ -300,6 +291,23 @@ def _observation(
         left_behind=left.tables,
         read=frozenset(fully_read),
     )
+
+
+def _not_read(
+    services: Services, tables: Sequence[KnownTable], skipped: Mapping[TableName, MeltlineError]
+) -> tuple[dict[str, str], list[str]]:
+    """Why tables could not be read, by UUID, and the names of those that never were, completely."""
+    reasons: dict[str, str] = {}
+    never_read: list[str] = []
+    vouched = vouched_for(services)
+    standing = {table.name: table for table in tables if table.status not in ("gone", LET_GO)}
+    for name, refused in skipped.items():
+        table = standing.get(name)
+        if table is not None:
+            reasons[table.uuid] = f"{name}: {refused.message}"
+        if (table is None or table.incomplete) and str(name) not in vouched:
+            never_read.append(str(name))
+    return reasons, never_read
 
 
 def _purge_blocked(unlisted: Mapping[str, CatalogUnlistable], never_read: Sequence[str]) -> str:

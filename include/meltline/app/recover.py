@@ -31,7 +31,7 @@ from meltline.domain.objects import ObjectName
 from meltline.domain.plan import Plan, PlanKind, PlanState
 from meltline.domain.quantities import to_millis
 from meltline.domain.table import MAIN, Snapshot, TableState
-from meltline.ports import Catalog
+from meltline.ports import NOT_REGISTERED, Catalog
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _register(ledgers: Ledgers, catalog: Catalog, found: _Description, done: Rec
     at = _write(ledgers, found, done)
     try:
         catalog.register(done.table, at)
-    except MeltlineError:
+    except NOT_REGISTERED:  # where nobody knows, the table may stand there
         ledgers.store.delete([at])
         raise
 

@@ -12,7 +12,6 @@ from datetime import datetime
 from functools import partial
 from uuid import uuid4
 
-from meltline.app.clone import SURELY_NOT
 from meltline.app.drop import busy, drop, require_free, require_not_ledger, same_table
 from meltline.app.edits import audit
 from meltline.app.guard import snapshot_lost, take_back_guard
@@ -49,7 +48,7 @@ from meltline.domain.shares import (
     tag_of,
 )
 from meltline.domain.table import TableState
-from meltline.ports import Catalog, CatalogListing, NewTable, TableMove
+from meltline.ports import NOT_REGISTERED, Catalog, CatalogListing, NewTable, TableMove
 
 _LONGEST_NAME = 200
 
@@ -101,7 +100,7 @@ def create_share(
             _pin_all(ledgers, share, parts, back)
             try:
                 catalog.create(_new_tables(share, parts), {share.place.namespace: share.written()})
-            except SURELY_NOT:
+            except NOT_REGISTERED:
                 raise
             except BaseException:
                 back.pop_all()  # nobody knows whether they are there: what they need stays

@@ -61,7 +61,7 @@ class World:
 
 def look_afresh(services: Services) -> World:
     """Lists every catalog and loads every table again, the ones that left their catalog too."""
-    look = _Look(services)
+    look = _Look(services, services.control.tables())
     look.list_catalogs()
     standing = [entry for listing in look.listings.values() for entry in listing.entries]
     left = look.names_left(standing)
@@ -82,6 +82,7 @@ class _Look:
     """What has been seen so far."""
 
     services: Services
+    known: Sequence[KnownTable]
     listings: dict[str, CatalogListing] = field(default_factory=dict)
     states: list[TableState] = field(default_factory=list)
     unreadable: dict[str, list[str]] = field(default_factory=dict)
@@ -98,7 +99,7 @@ class _Look:
     def names_left(self, standing: Iterable[CatalogEntry]) -> dict[CatalogEntry, KnownTable]:
         """Names that the ledger knows and that are gone, or of catalogs that nobody can list."""
         present = set(standing)  # by name and place: an old name may be another table's now
-        rows = {CatalogEntry(t.name, t.metadata_location): t for t in self._known()}
+        rows = {CatalogEntry(t.name, t.metadata_location): t for t in self.known}
         return {
             entry: row
             for entry, row in rows.items()
@@ -107,7 +108,7 @@ class _Look:
         }
 
     def add_standing(self, loaded: Mapping[CatalogEntry, TableState | MeltlineError]) -> None:
-        known = self._known()
+        known = self.known
         uuids = {table.metadata_location: table.uuid for table in known}
         uuids |= {(str(t.name)): t.uuid for t in known if t.status not in _LEFT}
         detached = vouched_for(self.services)
@@ -152,9 +153,6 @@ class _Look:
         self.lost |= {SnapshotKey(state.uuid, snapshot_id) for snapshot_id in gone}
         there = {sid: s for sid, s in state.snapshots.items() if sid not in gone}
         return replace(state, snapshots=there) if gone else state
-
-    def _known(self) -> Sequence[KnownTable]:
-        return self.services.control.tables()
 
     def _note(self, uuid: str, reason: str) -> None:
         self.unreadable.setdefault(uuid, []).append(reason)

@@ -1,6 +1,7 @@
 """The protocols behind which catalogs, object stores, ledgers, committers and gates stand."""
 
 from meltline.ports.catalogs import (
+    NOT_REGISTERED,
     Catalog,
     CatalogEntry,
     CatalogListing,
@@ -52,6 +53,7 @@ from meltline.ports.stores import DeleteOutcome, Deleter, ObjectStore, StoredObj
 from meltline.ports.sweep import Inventory, Listing, Sweeper
 
 __all__ = [
+    "NOT_REGISTERED",
     "Approval",
     "AuditEntry",
     "Catalog",

@@ -6,6 +6,13 @@ from datetime import datetime
 from typing import Protocol
 
 from meltline.domain.document import MetadataDocument, NextMetadata
+from meltline.domain.errors import (
+    CatalogReadOnly,
+    CatalogUnlistable,
+    MetadataUnreadable,
+    NameConflict,
+    StoreRefused,
+)
 from meltline.domain.names import TableName
 
 
@@ -24,6 +31,14 @@ class CatalogListing:
     entries: tuple[CatalogEntry, ...]
     namespaces: Mapping[tuple[str, ...], Mapping[str, str]]
 
+
+NOT_REGISTERED = (
+    NameConflict, CatalogReadOnly, CatalogUnlistable, MetadataUnreadable, StoreRefused,
+)  # fmt: skip
+"""What `register` and `create` raise when they have surely registered nothing.
+
+After any other failure a table may stand where it was to stand: its files must be kept.
+"""
 
 TableEdit = Callable[[MetadataDocument], None]
 """Changes an open document, or raises when what it finds forbids the change.

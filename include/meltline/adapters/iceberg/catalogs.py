@@ -40,6 +40,7 @@ from meltline.domain.errors import (
     CatalogReadOnly,
     CatalogUnlistable,
     MetadataUnreadable,
+    NameConflict,
     TableNotFound,
 )
 from meltline.domain.names import TableName
@@ -262,7 +263,23 @@ class LoadedTables:
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(name.namespace)
         with registrable(self._store, name, metadata_location, edit, WallClock()) as location:
+            if location == metadata_location:
+                self._register(name, location)
+            else:
+                self._register_new(name, location)
+
+    def _register_new(self, name: TableName, location: str) -> None:
+        """Registers a file that nobody else has: where it stands already, that was this request.
+
+        A gateway may send a request twice, and the second one finds the name taken.
+        """
+        try:
             self._register(name, location)
+        except NameConflict:
+            with suppress(TableNotFound):  # a view has the name
+                if self.location(name) == location:
+                    return
+            raise
 
     def _register(self, name: TableName, location: str) -> None:
         try:
@@ -284,13 +301,20 @@ class LoadedTables:
                 except NamespaceAlreadyExistsError as taken:
                     raise namespace_taken(self.name, levels) from taken
                 back.callback(catalog.drop_namespace, levels)
-            for name, location in at.items():
+            made: dict[TableName, str] = {}
+            for name, location in list(at.items()):
                 with suppress(NamespaceAlreadyExistsError):
                     catalog.create_namespace(name.namespace)
-                self._register(name, location)
-                back.callback(self.unregister, name, location)
+                self._register_new(name, location)
+                made[name] = at.pop(name)
+                back.callback(self._withdraw, name, location, at)
             back.pop_all()
-        return at
+        return made
+
+    def _withdraw(self, name: TableName, location: str, at: dict[TableName, str]) -> None:
+        """Takes a new table out again; its file is to go only where nobody has built on it."""
+        if self.unregister(name, location):
+            at[name] = location
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
         """Takes a table out of the catalog if it still stands there. See the port.
