@@ -1,5 +1,6 @@
 """The protocols behind which catalogs, object stores, ledgers, committers and gates stand."""
 
+from meltline.ports.archive import Archive, ChosenSnapshot, HandedOver, HandoffRequest
 from meltline.ports.catalogs import (
     NOT_REGISTERED,
     Catalog,
@@ -55,10 +56,12 @@ from meltline.ports.sweep import Inventory, Listing, Sweeper
 __all__ = [
     "NOT_REGISTERED",
     "Approval",
+    "Archive",
     "AuditEntry",
     "Catalog",
     "CatalogEntry",
     "CatalogListing",
+    "ChosenSnapshot",
     "CommitOutcome",
     "Committer",
     "ControlLedger",
@@ -67,6 +70,8 @@ __all__ = [
     "DepartingFile",
     "FileLedger",
     "GateEngine",
+    "HandedOver",
+    "HandoffRequest",
     "IndexedFile",
     "IndexedSnapshot",
     "IngestRequest",
