@@ -5,7 +5,7 @@ with 409, as PyIceberg expects it. It knows what the client under test sends and
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,7 +35,7 @@ class RestCatalogServer:
     """Tables and namespaces of one catalog."""
 
     store: ObjectStore
-    tables: dict[tuple[str, str], str] = field(default_factory=dict)
+    tables: MutableMapping[tuple[str, str], str] = field(default_factory=dict)
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     guard: RLock = field(default_factory=RLock)
     uri: str = ""

@@ -15,7 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalogBaseTable
 from sqlalchemy import create_engine, make_url, text
 
 from meltline.adapters.iceberg.catalogs import LoadedTables
-from meltline.adapters.iceberg.sql_catalog import SqlTables
+from meltline.adapters.iceberg.sql_catalog import SqlTables, may_migrate
 from meltline.adapters.memory.catalog import MemoryCatalog
 from meltline.adapters.memory.store import MemoryStore
 from meltline.adapters.table_edits import commit_edit
@@ -385,6 +385,18 @@ def test_a_move_without_an_edit_writes_no_file(shop: Shop) -> None:
     assert standing(shop) == {PLACE: START} and shop.files() == before
 
 
+def test_a_table_that_keeps_its_name_may_be_made_to_say_anything(shop: Shop) -> None:
+    other = written() | {"current-snapshot-id": -1, "snapshots": [], "refs": {}, "properties": {}}
+    replaced = TableMove(NAME, NAME, lambda document: document.replace(other))
+    shop.catalog.move([replaced])
+    after = shop.document()
+    assert (after["snapshots"], after["properties"]) == ([], {}) and after["tomorrow"]
+    assert after["metadata-log"][-1]["metadata-file"] == START and standing(shop).keys() == {NAME}
+    files = shop.files()
+    shop.catalog.move([replaced])
+    assert shop.files() == files
+
+
 def test_a_table_does_not_move_to_a_name_that_is_taken_and_is_left_as_it_was(shop: Shop) -> None:
     shop.catalog.register(PLACE, START)
     with pytest.raises(NameConflict):
@@ -415,6 +427,26 @@ def test_a_namespace_to_make_that_is_there_stops_everything(shop: Shop) -> None:
     with pytest.raises(NameConflict):
         shop.catalog.move([move], create={("sky",): {}})
     assert standing(shop) == {NAME: START} and properties(shop, "sky") == {"a": "1"}
+
+
+@pytest.mark.parametrize("url", ["sqlite:///{}/catalog.db", "postgresql://nobody@127.0.0.1:1/no"])
+def test_only_a_catalog_of_the_old_schema_or_out_of_reach_might_be_migrated_in_passing(
+    tmp_path: Path, url: str
+) -> None:
+    config = CatalogConfig("lake", "sql", url.format(tmp_path), "file:///w", "lake", False, {})
+    if url.startswith("postgresql"):
+        assert may_migrate(config)
+        return
+    assert not may_migrate(config) and list(tmp_path.iterdir()) == []
+    engine = create_engine(config.uri)
+    with engine.begin() as connection:
+        assert not may_migrate(config)
+        connection.execute(text("CREATE TABLE iceberg_tables (catalog_name VARCHAR(9))"))
+    assert may_migrate(config)
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE iceberg_tables ADD COLUMN iceberg_type VARCHAR(5)"))
+    engine.dispose()
+    assert not may_migrate(config)
 
 
 @pytest.mark.parametrize("a_sql_shop", SQL, indirect=True)

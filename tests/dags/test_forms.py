@@ -26,6 +26,7 @@ pytestmark = [
 
 RESTORE, HOLDS = "meltline_restore", "meltline_holds"
 NAME = "lake.air.`-odd t`"
+CLONE: dict[str, Any] = {"action": "clone", "name": NAME, "new_name": "lake.air.b"}
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,35 @@ def test_a_dropped_table_comes_back_by_the_form_and_a_dry_run_only_says_so(
     assert lake.who("undrop") == ["ann"]
 
 
+def test_a_table_and_a_database_are_cloned_by_the_form_under_the_users_name(
+    lake: Lake, airflow: AirflowHome
+) -> None:
+    dag = dag_of(airflow, RESTORE)
+    asked = {"action": "clone", "name": NAME, "new_name": "lake.air.`-the copy`"}
+    assert task_run(dag, **asked, kind="table", dry_run=True)["dry_run"] is True
+    assert lake.names() == ["air.-odd t"]
+    done = task_run(dag, **asked)
+    assert [one["table"] for one in done["created"]] == ["lake.air.`-the copy`"]
+    assert lake.names() == ["air.-odd t", "air.-the copy"]
+    assert set(lake.who("clone")) == {"ann"}
+    now = {"offset": 0, "side": "at", "ignore_insufficient": True}
+    whole = {"action": "clone", "name": "lake.air", "new_name": "lake.sky", "kind": "database"}
+    assert len(task_run(dag, **whole, **now)["created"]) == 2
+
+
+def test_a_clone_that_cannot_be_made_fails_the_task_and_leaves_nothing(
+    lake: Lake, airflow: AirflowHome
+) -> None:
+    dag = dag_of(airflow, RESTORE)
+    asked = {"action": "clone", "name": NAME, "new_name": "lake.air.b"}
+    assert "NameConflict" in refusal(dag, **{**asked, "new_name": NAME})
+    assert "BeforeCreation" in refusal(dag, **asked, at="2001-01-01T00:00:00Z")
+    assert "OutsideRetention" in refusal(dag, **asked, at="2999-01-01T00:00:00Z")
+    assert "StatementNotFound" in refusal(dag, **asked, statement="--never", side="before")
+    assert "RefNotFound" in refusal(dag, **asked, tag="-q1")
+    assert lake.names() == ["air.-odd t"]
+
+
 def test_airflow_runs_it_whole(lake: Lake, airflow: AirflowHome) -> None:
     dag = dag_of(airflow, HOLDS)
     ended = dag.test(logical_date=None, run_conf={"action": "add", "name": NAME, "reason": "x"})
@@ -150,6 +180,12 @@ def test_what_the_command_refuses_fails_the_task_with_the_next_step(
         (RESTORE, {"name": NAME, "snapshot": "7"}, "undrop does not take snapshot"),
         (RESTORE, {"action": "rollback", "name": NAME}, "one point"),
         (RESTORE, {"action": "recover", "name": NAME, "new_name": "a.b.c"}, "needs reason"),
+        (RESTORE, {"action": "clone", "name": NAME}, "needs new_name"),
+        (RESTORE, CLONE | {"snapshot": "7"}, "clone does not take snapshot"),
+        (RESTORE, CLONE | {"tag": "q", "offset": 0}, "one point"),
+        (RESTORE, CLONE | {"side": "before"}, "one point"),
+        (RESTORE, {"name": NAME, "ignore_insufficient": True}, "undrop does not take ignore"),
+        (RESTORE, {"name": NAME, "offset": 0}, "undrop does not take offset"),
         (HOLDS, {"action": "add", "name": NAME}, "needs reason"),
         (HOLDS, {"action": "remove", "reason": "x"}, "needs id"),
         (HOLDS, {"name": NAME}, "list does not take name"),
@@ -170,6 +206,11 @@ def test_a_form_that_makes_no_command_is_refused(
         (RESTORE, {"name": NAME, "kind": "view"}),
         (RESTORE, {"name": NAME, "snapshot": "seven"}),
         (RESTORE, {"name": NAME, "at": "yesterday"}),
+        (RESTORE, CLONE | {"side": "after"}),
+        (RESTORE, CLONE | {"offset": 1}),
+        (RESTORE, CLONE | {"offset": "-300"}),
+        (RESTORE, CLONE | {"tag": "a\nb"}),
+        (RESTORE, CLONE | {"ignore_insufficient": "yes"}),
         (HOLDS, {"action": "all"}),
         (HOLDS, {"until": "2999-01-01"}),
         (HOLDS, {"reason": "x" * 501}),
@@ -196,3 +237,20 @@ def test_a_recovery_names_its_snapshot_as_the_command_does() -> None:
     ]  # fmt: skip
     with pytest.raises(UsageInvalid):
         restore_words({**asked, "at": "2026-01-01T00:00:00Z"})
+
+
+def test_a_clone_names_its_point_as_the_command_does() -> None:
+    from meltline.ui.words import restore_words
+
+    blank = dict.fromkeys(
+        ("kind", "snapshot", "at", "side", "offset", "statement", "tag", "reason")
+    )
+    asked = {"action": "clone", "name": "a.b.t", "new_name": "-u", "dry_run": True,
+             "ignore_insufficient": False, **blank}  # fmt: skip
+    assert restore_words(asked) == ["clone", "--dry-run", "--", "a.b.t", "-u"]
+    assert restore_words({**asked, "offset": -5, "ignore_insufficient": True}) == [
+        "clone", "--ignore-insufficient", "--at", "--offset=-5", "--dry-run", "--", "a.b.t", "-u",
+    ]  # fmt: skip
+    assert restore_words({**asked, "at": "2026-01-01T00:00:00Z", "side": "before"}) == [
+        "clone", "--before", "--timestamp=2026-01-01T00:00:00Z", "--dry-run", "--", "a.b.t", "-u",
+    ]  # fmt: skip

@@ -1,10 +1,14 @@
 """Clones and shares on real Iceberg, as stock Spark reads them; they outlive their source."""
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from meltline.adapters.spark.session import catalog_settings
 from meltline.app.clone import clone
 from meltline.app.drop import drop
 from meltline.app.shares import create_share, drop_share, update_share
@@ -136,3 +140,35 @@ def test_a_share_stays_as_it_was_until_it_is_updated_whatever_is_written_to_it(
     assert rows(lake, SHARED) == rows(lake, "SELECT * FROM {shown}")
     drop_share(services, "q1")
     assert not lake.spark.catalog.tableExists(f"{CATALOG}.q1.shown")
+
+
+def test_a_catalog_of_the_old_schema_has_clones_and_shares_and_stays_as_it_is(
+    tmp_path: Path,
+) -> None:
+    old = Warehouse.empty(tmp_path, "oldrows", schema_version="V0")
+    old.init()
+    old.create("shown")
+    old.append("shown", 0)
+    services = old.services(datetime.now(UTC) + timedelta(seconds=1))
+    create_share(services, "q1", f"oldrows.{SPACE}.shown")
+    clone(services, f"oldrows.{SPACE}.shown", f"oldrows.{SPACE}.copy")
+    first = rows(old, "SELECT * FROM {shown}")
+    old.append("shown", 10)
+    shared = "SELECT * FROM oldrows.q1.shown"
+    assert rows(old, shared) == rows(old, "SELECT * FROM {copy}") == first
+    update_share(services, "q1")
+    assert rows(old, shared) == rows(old, "SELECT * FROM {shown}") != first
+    settings = catalog_settings(services.config.catalogs["oldrows"])
+    assert not [key for key in settings if "schema-version" in key]
+    with closing(sqlite3.connect(old.db)) as database:
+        columns = [row[1] for row in database.execute("PRAGMA table_info(iceberg_tables)")]
+    assert "metadata_location" in columns and "iceberg_type" not in columns
+
+
+def test_a_view_is_no_share_for_whole_files_are_deleted_through_it(lake: Warehouse) -> None:
+    """Why shares are tables: decision 015."""
+    lake.create("under", version=2)
+    lake.append("under", 0)
+    lake.sql(f"CREATE VIEW {CATALOG}.{SPACE}.over AS SELECT * FROM {{under}}")
+    lake.sql(f"DELETE FROM {CATALOG}.{SPACE}.over")
+    assert rows(lake, "SELECT * FROM {under}") == []

@@ -238,6 +238,21 @@ def test_a_clone_and_a_share_made_in_sql_are_read_in_sql(lake: Warehouse) -> Non
     assert rows(lake, "SELECT * FROM MD_INFORMATION_SCHEMA.OWNED_SHARES") == []
 
 
+def test_a_program_filters_what_the_views_say(lake: Warehouse) -> None:
+    lake.run(datetime.now(UTC))
+    here = f"database_name = '{SPACE}'"
+
+    def of(view: str) -> dict[str, Any]:
+        text = f"SELECT * FROM MD_INFORMATION_SCHEMA.{view}"
+        (row,) = meltline.sql(lake.spark, text, config=lake.yaml).where(here).collect()
+        return dict(row.asDict())
+
+    now, today, database = map(of, ("STORAGE_INFO", "STORAGE_INFO_HISTORY", "DATABASES"))
+    assert now.pop("computed_ts") >= today.pop("computed_ts") and now == today
+    assert today["active_bytes"] and today["database_id"] == f"{lake.catalog}.{SPACE}"
+    assert (database["retention_days_effective"], database["transient"]) == ("7", False)
+
+
 def test_what_this_release_cannot_do_is_refused(lake: Warehouse) -> None:
     with pytest.raises(StatementUnsupported):
         rows(lake, "SELECT lakets.add_tiering_policy('metrics', '7 days')")

@@ -30,6 +30,7 @@ from meltline.domain.errors import (
     ObjectDropped,
     OutsideRetention,
     RefNotFound,
+    StatementNotCompleted,
     StatementNotFound,
     TableNotFound,
     UsageInvalid,
@@ -47,6 +48,7 @@ from meltline.domain.timetravel import (
     TagPoint,
     TravelPoint,
 )
+from meltline.ports import StatementRecord, StatementState
 from tests.unit.lake import DAY, MINUTE, T0, Lake, Table
 
 NAME, COPY = "lake.air.t", "lake.air.copy"
@@ -277,6 +279,18 @@ def test_a_point_without_an_answer_is_refused(point: TravelPoint, error: type[Ex
     lake, _ = daily()
     before = lake.paths()
     with pytest.raises(error):
+        clone(lake.services(), NAME, COPY, point=point)
+    assert lake.paths() == before and names(lake) == {NAME}
+
+
+@pytest.mark.parametrize("state", [StatementState.RUNNING, StatementState.FAILED])
+def test_a_statement_that_runs_or_has_failed_is_no_point(state: StatementState) -> None:
+    lake, _ = daily()
+    began = StatementRecord("q-1", "INSERT", "ann", state, lake.clock.now())
+    lake.control.save_statement(began)
+    before = lake.paths()
+    point = TravelPoint(Side.BEFORE, StatementPoint("q-1"))
+    with pytest.raises(StatementNotCompleted, match="q-1"):
         clone(lake.services(), NAME, COPY, point=point)
     assert lake.paths() == before and names(lake) == {NAME}
 

@@ -143,6 +143,9 @@ OTHER_SOURCES: list[tuple[str, Statement]] = [
     ("ALTER DATABASE my_ducklake SET SNAPSHOT_RETENTION_DAYS = 7;",
      ChangeRetention(DATABASE, ("my_ducklake",), {RETENTION: "7"})),
     (STORAGE, ReadView("storage_info")),
+    ("SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO_HISTORY;",
+     ReadView("storage_info_history")),
+    ("SELECT * FROM md_information_schema.databases", ReadView("databases")),
     ("CREATE DATABASE Y FROM X", CloneObject(DATABASE, ("Y",), ("X",))),
     ("CREATE SHARE share FROM database", CreateShare("share", ("database",))),
     ("UPDATE SHARE my_share", UpdateShare("my_share")),
@@ -167,6 +170,19 @@ def test_every_statement_of_the_sources_is_read_as_it_is_written(
     text: str, said: Statement
 ) -> None:
     assert parse(text) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT lakets.Tier_Chunk(1)",
+        "SELECT * FROM lakets.tier_chunk('a', p_force => TRUE) x WHERE lakets = 'lakets.no('",
+        "CALL lakets . tier_chunk ( )",
+    ],
+)
+def test_a_function_of_lakets_is_seen_wherever_it_is_called(text: str) -> None:
+    found = parse(text)
+    assert isinstance(found, Query) and found.calls == ("tier_chunk",)
 
 
 # --- more of the same -----------------------------------------------------------------------------
@@ -433,7 +449,6 @@ def test_a_point_to_come_or_outside_the_calendar_is_refused(expression: str) -> 
         ("CREATE TABLE t (a INT) TBLPROPERTIES ('x'='y') DATA_RETENTION_TIME_IN_DAYS=2",
          "line 1, column 24",
          "either TBLPROPERTIES or 'meltline.retention-days' in TBLPROPERTIES, once", "both"),
-        ("SELECT lakets.tier_chunk(1)", "line 1, column 26", "a text in quotes", "'1'"),
     ],
     ids=lambda v: str(v)[:50],
 )  # fmt: skip

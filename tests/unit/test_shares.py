@@ -8,13 +8,14 @@ import pytest
 from meltline.app.audit import decisions
 from meltline.app.clone import clone
 from meltline.app.drop import drop, rename
-from meltline.app.report import standing_now
 from meltline.app.shares import Shared, create_share, drop_share, list_shares, update_share
+from meltline.app.standing import standing_now
 from meltline.app.tags import list_tags, remove_tag
 from meltline.domain.errors import (
     CatalogReadOnly,
     MeltlineError,
     NameConflict,
+    NamespaceNotEmpty,
     ObjectDropped,
     ShareNotFound,
     TableNotFound,
@@ -304,6 +305,22 @@ def test_a_shared_table_that_is_renamed_is_followed() -> None:
     lake.run()
     update_share(lake.services(), "s")
     assert live(table_of(lake, "other")) == {renamed.data("later")}
+    assert renamed.refs[TAG]["snapshot-id"] == renamed.head
+
+
+def test_a_table_whose_name_another_has_now_keeps_its_tag_where_it_is_shown_under_its_new_one() -> (
+    None
+):
+    lake, _ = written()
+    shared(lake, "lake.air")
+    rename(lake.services(), NAME, "lake.air.old")
+    new = lake.table("t", location="file:///w/air/t2")
+    new.append("n")
+    update_share(lake.services(), "s")
+    for name in ("t", "old"):
+        source = Table(lake, TableName.parse(f"lake.air.{name}"))
+        assert live(table_of(lake, name)) == live(source)
+        assert source.refs[TAG]["snapshot-id"] == source.head
 
 
 def test_a_table_that_was_made_anew_under_the_old_name_is_shown_and_the_old_one_let_go() -> None:
@@ -341,6 +358,116 @@ def test_a_share_of_a_dropped_source_shows_what_it_showed_and_says_so() -> None:
     for day in (12, 20, 30):
         lake.on(day).run()
     assert live(table_of(lake)) == shown <= lake.paths()
+
+
+# --- what others do in its place -----------------------------------------------------------------
+
+
+def test_a_share_keeps_its_name_and_is_dropped_by_its_own_command_alone() -> None:
+    lake, table = written()
+    shared(lake)
+    services, before = lake.services(), lake.catalogs["lake"].listing()
+    with pytest.raises(UsageInvalid) as renamed:
+        rename(services, "lake.s", "lake.moved")
+    assert "meltline share create NEW --from lake.air.t" in renamed.value.next
+    with pytest.raises(UsageInvalid) as dropped:
+        drop(services, "lake.s")
+    assert dropped.value.next == "`meltline share drop s`"
+    assert lake.catalogs["lake"].listing() == before and TAG in table.refs
+
+
+@pytest.mark.parametrize(
+    ("source", "old", "new", "now"),
+    [
+        ("lake.air", "lake.air", "lake.sky", "lake.sky"),
+        ("lake.air.deep", "lake.air", "lake.sky", "lake.sky.deep"),
+        ("lake.air.deep", "lake.air.deep", "lake.deep", "lake.deep"),
+        ("lake.air.deep.u", "lake.air.deep", "lake.low", "lake.low.u"),
+        (NAME, NAME, "lake.air.deep.t2", "lake.air.deep.t2"),
+        ("lake.air", NAME, "lake.air.t2", "lake.air"),
+        ("lake.air.deep", "lake.air.dee", "lake.sky", "lake.air.deep"),
+    ],
+)
+def test_a_source_is_followed_wherever_it_or_what_it_lies_in_is_renamed(
+    source: str, old: str, new: str, now: str
+) -> None:
+    lake, _ = written("t", "deep.u", "dee.v")
+    shared(lake, source)
+    rename(lake.services(), old, new)
+    (found,) = list_shares(lake.services())
+    assert str(found.share.source) == now
+    done = update_share(lake.services(), "s")
+    assert str(done.share.source) == now and done.tables
+
+
+def test_a_tag_goes_with_its_share_though_its_table_was_renamed_a_moment_ago() -> None:
+    lake, _ = written("t", "u")
+    shared(lake, "lake.air")
+    lake.run()
+    rename(lake.services(), NAME, "lake.air.t2")
+    renamed = Table(lake, TableName.parse("lake.air.t2"))
+    assert not any(one.behind for one in list_shares(lake.services())[0].tables)
+    drop_share(lake.services(), "s")
+    assert TAG not in renamed.refs
+
+
+def test_a_table_that_somebody_puts_beside_a_share_is_theirs() -> None:
+    lake, table = written()
+    shared(lake)
+    mine = lake.table("lake.s.mine")
+    mine.append("m")
+    table.overwrite("later")
+    done = update_share(lake.services(), "s")
+    assert (done.others, done.removed) == ((mine.name,), ()) and live(mine)
+    assert [one.others for one in list_shares(lake.services())] == [(mine.name,)]
+    with pytest.raises(NamespaceNotEmpty) as refused:
+        drop_share(lake.services(), "s")
+    assert "lake.s.mine" in refused.value.found and TAG in table.refs
+    rename(lake.services(), "lake.s.mine", "lake.air.mine")
+    drop_share(lake.services(), "s")
+    assert names(lake) >= {NAME, "lake.air.mine"} and not list_shares(lake.services())
+
+
+def test_a_table_of_somebody_else_under_the_name_of_one_that_is_to_come_is_not_overwritten() -> (
+    None
+):
+    lake, table = written()
+    shared(lake, "lake.air")
+    theirs = lake.table("lake.s.u")
+    theirs.append("theirs")
+    lake.table("lake.air.u").append("u")
+    before, refs = theirs.document, table.refs
+    with pytest.raises(NameConflict, match="not the share's"):
+        update_share(lake.services(), "s")
+    assert (theirs.document, table.refs) == (before, refs)
+
+
+def test_a_table_that_comes_while_a_share_is_dropped_stops_that() -> None:
+    lake, table = written()
+    shared(lake)
+    catalog = lake.catalogs["lake"]
+
+    class Late:
+        """A catalog in which an engine makes a table just before we remove its namespace."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "move":
+                lake.table("lake.s.late").append("late")
+            return getattr(catalog, name)
+
+    with pytest.raises(NamespaceNotEmpty):
+        drop_share(lake.services(catalogs={"lake": Late()}), "s")
+    assert live(table_of(lake)) == live(table) and "lake.s.late" in names(lake)
+
+
+def test_the_tag_of_a_share_that_an_engine_dropped_can_be_taken_away() -> None:
+    lake, table = written()
+    shared(lake)
+    catalog = lake.catalogs["lake"]
+    catalog.drop(table_of(lake).name)
+    catalog.move([], remove=[("s",)])
+    remove_tag(lake.services(), table.name, TAG, dry_run=False)
+    assert TAG not in table.refs
 
 
 # --- every day ------------------------------------------------------------------------------------

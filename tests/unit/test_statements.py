@@ -13,13 +13,14 @@ from meltline.app.objects import find_object
 from meltline.app.outcomes import Outcome
 from meltline.app.policies import show_policies
 from meltline.app.query import SchemaChoice
-from meltline.app.report import standing_now, storage_rows
+from meltline.app.report import storage_rows, totals_now
 from meltline.app.statements import StatementRequest, run_statement
 from meltline.domain.errors import (
     BeforeCreation,
     ChildInsufficientRetention,
     MeltlineError,
     NameConflict,
+    NamespaceNotEmpty,
     NamespaceNotFound,
     NotDropped,
     OutsideRetention,
@@ -36,7 +37,7 @@ from meltline.domain.errors import (
 )
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectName
-from meltline.domain.policy import FOREVER_MS, MIN_RETENTION, RETENTION
+from meltline.domain.policy import FOREVER_MS, MIN_RETENTION, RETENTION, TRANSIENT
 from meltline.ports import Lease, PastView, ReadColumn, ReadRows, StatementState
 from tests.unit.lake import DAY, Lake, Table
 
@@ -512,15 +513,22 @@ def test_a_database_made_from_a_share_is_no_share(sql: Session) -> None:
     sql.lake.check_nothing_is_missing()
 
 
-def test_a_share_under_another_name_is_not_ended_in_place_of_the_one_that_has_it(
-    sql: Session,
-) -> None:
+def test_a_share_keeps_its_name_and_has_a_drop_of_its_own(sql: Session) -> None:
     sql.rows("CREATE SHARE s FROM air")
-    sql.rows("ALTER DATABASE s RENAME TO moved")
+    for text in ("ALTER DATABASE s RENAME TO moved", "DROP DATABASE s", "DROP SCHEMA lake.s"):
+        with pytest.raises(UsageInvalid, match="is a share"):
+            sql(text)
+    sql.rows("ALTER DATABASE air RENAME TO sky")
+    (row,) = named_rows(sql, SHARES)
+    assert (row["share_name"], row["source"], row["state"]) == ("s", "lake.sky", "current")
+
+
+def test_a_table_beside_those_of_a_share_is_said_and_left_alone(sql: Session) -> None:
     sql.rows("CREATE SHARE s FROM air")
-    with pytest.raises(ShareNotFound):
-        sql("DROP SHARE moved")
-    assert [row["share_name"] for row in named_rows(sql, SHARES)] == ["s"]
+    sql.rows("CREATE TABLE lake.s.mine CLONE air.t")
+    assert sql.rows("UPDATE SHARE s")[1:] == [("not of the share, left alone: lake.s.mine",)]
+    with pytest.raises(NamespaceNotEmpty, match="not the share's"):
+        sql("DROP SHARE s")
 
 
 @pytest.mark.parametrize(
@@ -550,7 +558,7 @@ def test_each_database_has_a_row_with_its_bytes_by_stage(sql: Session) -> None:
     services = sql.lake.services()
     run_chain(services, sql.lake.request())
     expected: dict[str, list[int]] = {}
-    for row in storage_rows(standing_now(services)):
+    for row in storage_rows(totals_now(services)):
         numbers = (row.active_bytes, row.historical_bytes, row.retained_for_clone_bytes,
                    row.failsafe_bytes)  # fmt: skip
         expected[row.table.namespace[0]] = list(numbers)
@@ -576,21 +584,82 @@ def test_a_dropped_database_has_a_row_as_long_as_it_has_bytes(sql: Session) -> N
     assert dropped["historical_bytes"] >= before["active_bytes"] + before["historical_bytes"]
 
 
+HISTORY = "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO_HISTORY;"
+
+
+def test_the_history_of_storage_has_what_each_run_recorded_for_thirty_days(sql: Session) -> None:
+    recorded = []
+    for day in (4, 5, 34):
+        sql.lake.on(day + 0.5)
+        sql.table.overwrite(f"day{day}")
+        run_chain(sql.lake.services(), sql.lake.request())
+        recorded.append(named_rows(sql, STORAGE)[0])
+    sql.lake.on(34.9)
+    assert named_rows(sql, HISTORY) == [recorded[2], recorded[1]]  # day 4 is thirty days ago
+    for row in recorded:
+        assert row["active_bytes"] and row["historical_bytes"] and row["transient"] is False
+    sql.table.overwrite("later")
+    assert named_rows(sql, HISTORY) == [recorded[2], recorded[1]]
+    sql.lake.on(65)
+    assert named_rows(sql, HISTORY) == []
+
+
+def test_the_history_of_storage_keeps_a_dropped_database_under_its_name(sql: Session) -> None:
+    run_chain(sql.lake.services(), sql.lake.request())
+    sql.rows("DROP DATABASE air")
+    sql.lake.on(4)
+    run_chain(sql.lake.services(), sql.lake.request())
+    dropped, before = named_rows(sql, HISTORY)
+    assert {row["database_id"] for row in (dropped, before)} == {"lake.air"}
+    assert before["active_bytes"] and not dropped["active_bytes"] and dropped["historical_bytes"]
+    assert dropped["transient"] is None
+
+
+def test_each_database_says_its_retention_and_where_that_comes_from(sql: Session) -> None:
+    sql.lake.table("lake.sea.s")
+    own = {RETENTION: "30"}
+    sql.lake.catalogs["lake"].set_namespace_properties(("sea",), own | {TRANSIENT: "true"})
+    air, sea = named_rows(sql, "SELECT * FROM md_information_schema.databases")
+    assert air == {
+        "database_name": "air", "database_id": "lake.air", "retention_days_raw": None,
+        "retention_days_effective": "7", "retention_source": "profile", "transient": False,
+        "failsafe_days": 7, "profile": "business",
+    }  # fmt: skip
+    assert sea | {"database_name": "air", "database_id": "lake.air"} == air | {
+        "retention_days_raw": "30", "retention_days_effective": "30",
+        "retention_source": "lake.sea", "transient": True, "failsafe_days": 1,
+    }  # fmt: skip
+    sql.rows("ALTER DATABASE air SET SNAPSHOT_RETENTION_DAYS = 9")
+    (air, _) = named_rows(sql, "SELECT * FROM MD_INFORMATION_SCHEMA.DATABASES;")
+    assert (air["retention_days_raw"], air["retention_days_effective"]) == ("9", "9")
+
+
 # --- what comes later, and names ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO_HISTORY",
-        "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO WHERE database_name = 'air'",
-        "SELECT share_name FROM MD_INFORMATION_SCHEMA.OWNED_SHARES",
-        "SELECT lakets.add_tiering_policy('metrics', '7 days')",
+        "SELECT * FROM MD_INFORMATION_SCHEMA.{QUERY_HISTORY}",
+        "SELECT * FROM MD_INFORMATION_SCHEMA.{STORAGE_INFO} WHERE database_name = 'air'",
+        "SELECT share_name FROM MD_INFORMATION_SCHEMA.{OWNED_SHARES}",
+        "INSERT INTO t SELECT 1 FROM MD_INFORMATION_SCHEMA.{DATABASES}",
+        "SELECT {lakets.add_tiering_policy}('metrics', '7 days')",
+        "SELECT {lakets.add_retention_policy}('metrics', '90 days');",
+        "SELECT {lakets.add_tiered_retention_policy}('metrics', '7 days', '90 days')",
+        "SELECT {lakets.enable_sync}('metrics')",
+        "SELECT {lakets.execute_retention}('metrics', p_force => TRUE)",
+        "SELECT {lakets.tier_chunk}(1), 2",
+        "SELECT * FROM {lakets.show_tiering_status}()",
     ],
 )
-def test_what_this_release_cannot_do_is_said_and_not_sent_to_spark(sql: Session, text: str) -> None:
-    with pytest.raises(StatementUnsupported, match="not supported in this release"):
-        sql(text)
+def test_what_this_release_cannot_do_is_said_by_name_and_not_sent_to_spark(
+    sql: Session, text: str
+) -> None:
+    (name,) = re.findall(r"{(.+)}", text)
+    with pytest.raises(StatementUnsupported, match="not supported in this release") as refused:
+        sql(re.sub("[{}]", "", text))
+    assert name in refused.value.message
     assert sql.engine.given == []
 
 
@@ -616,6 +685,14 @@ ATTACKS: list[Callable[[str], str]] = [
     lambda evil: f"SELECT * FROM t FOR TAG '{evil}'",
     lambda evil: f"SELECT * FROM t BEFORE(STATEMENT => '{evil}')",
     lambda evil: f"SELECT * FROM `{evil}` AT(OFFSET => 0)",
+    lambda evil: f"CREATE TABLE c CLONE `{evil}`",
+    lambda evil: f"CREATE TABLE c CLONE t FOR TAG '{evil}'",
+    lambda evil: f"CREATE DATABASE c CLONE air BEFORE(STATEMENT => '{evil}')",
+    lambda evil: f"CREATE SHARE s FROM `{evil}`",
+    lambda evil: f"UPDATE SHARE `{evil}`",
+    lambda evil: f"DROP SHARE `{evil}`",
+    lambda evil: f"SELECT * FROM MD_INFORMATION_SCHEMA.`{evil}`",
+    lambda evil: f"SELECT lakets.`{evil}`('{evil}')",
 ]
 
 
@@ -630,3 +707,22 @@ def test_what_stands_in_quotes_is_a_name_and_never_sql(
         assert not isinstance(refused, SqlUnreadable)
     assert sql.engine.given == []
     assert sql.lake.catalogs["lake"].location(sql.table.name)
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("CREATE TABLE `{evil}` CLONE t", "lake.air.`{evil}`"),
+        ("CREATE SCHEMA lake.`{evil}` CLONE lake.air", "lake.`{evil}`.t"),
+        ("CREATE SHARE `{evil}` FROM air", "lake.`{evil}`.t"),
+        ("ALTER TABLE t RENAME TO `{evil}`", "lake.air.`{evil}`"),
+    ],
+)
+def test_a_name_that_looks_like_sql_is_the_name_of_what_is_made(
+    sql: Session, text: str, table: str
+) -> None:
+    evil, head = 'x"; DROP TABLE t; --', sql.table.head
+    sql.rows(text.format(evil=evil))
+    assert made(sql, table.format(evil=evil)).snapshots[-1] == head
+    sql.rows(f"TAG SNAPSHOT {head} OF {table.format(evil=evil)} AS '{evil}' WITH RETENTION FOREVER")
+    assert made(sql, table.format(evil=evil)).refs[evil]["snapshot-id"] == head

@@ -21,14 +21,12 @@ from meltline.app.clone_points import Children, SkippedTable, sources_at
 from meltline.app.drop import (
     busy,
     levels_within,
-    require_free,
     require_not_ledger,
-    require_outer,
-    target_name,
 )
 from meltline.app.edits import audit
 from meltline.app.guard import CLONED, set_guard, snapshot_lost, take_back_guard
 from meltline.app.metadata import at_once, load_state
+from meltline.app.new_names import require_free, require_outer, target_name
 from meltline.app.objects import find_object, require_changeable
 from meltline.app.services import Ledgers
 from meltline.app.wanted import files_of, group_locks, refuse_claimed

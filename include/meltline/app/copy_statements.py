@@ -57,6 +57,7 @@ def renew_share(ledgers: Ledgers, standing: ObjectName, statement: UpdateShare) 
         f"{done.share.place} shows {done.share.source} as it is now{_count(done)}",
         *(f"writes undone: {one.table}" for one in done.tables if one.written),
         *(f"taken out: {table}" for table in done.removed),
+        *(f"not of the share, left alone: {table}" for table in done.others),
     )
 
 

@@ -5,7 +5,7 @@ referenced for every tool that reads the catalog. When its frozen retention has 
 lets it go (`app/letting_go.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from secrets import token_hex
@@ -13,20 +13,24 @@ from secrets import token_hex
 from meltline.app.dropped import dropped_place
 from meltline.app.edits import audit, follow
 from meltline.app.metadata import load_states
+from meltline.app.new_names import is_in, require_free, require_outer, target_name
 from meltline.app.objects import find_object, load_table, require_changeable
 from meltline.app.services import Ledgers
+from meltline.app.share_places import follow_source, refuse_share
 from meltline.app.tables import levels_around, observed_table, remembered, retention_of
 from meltline.app.wanted import group_locks
 from meltline.domain.document import MetadataDocument
 from meltline.domain.drops import KEYS, Drop
-from meltline.domain.errors import NameConflict, NamespaceNotFound, TableNotFound, UsageInvalid
-from meltline.domain.names import TableName, split_name
+from meltline.domain.errors import TableNotFound
+from meltline.domain.names import TableName
 from meltline.domain.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
 from meltline.domain.plan import PlanState
 from meltline.domain.policy import Retention, effective_retention
 from meltline.domain.quantities import format_instant
 from meltline.domain.table import TableState
 from meltline.ports import Catalog, CatalogListing, TableEdit, TableMove
+
+Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,7 @@ class Renamed:
 
 
 def drop(
-    ledgers: Ledgers,
-    text: str,
-    kind: ObjectKind | None = None,
-    *,
-    days: int | None = None,
-    dry_run: bool = False,
+    ledgers: Ledgers, text: str, kind: ObjectKind | None = None, *, dry_run: bool = False
 ) -> DropDone:
     """Drops a table, a schema or a database with all that is in it; `undrop` brings it back.
 
@@ -68,13 +67,13 @@ def drop(
         ledgers: Where it is.
         text: Its name.
         kind: What the name stands for, where it could be two things.
-        days: How long it can be brought back; None is for as long as its policy says.
         dry_run: Check everything and change nothing.
 
     Raises:
         TableNotFound: There is no such object, or, NamespaceNotFound, no such namespace.
         CatalogReadOnly: It cannot be changed from here.
         ObjectDropped: It has been dropped already.
+        UsageInvalid: It is a share.
         MetadataUnreadable: One of its tables cannot be read.
         NamespaceNotEmpty: The container holds a view, or something was made in it meanwhile.
         LockHeld: A run works on one of its tables.
@@ -83,27 +82,72 @@ def drop(
     name = find_object(ledgers, text, kind)
     catalog = require_changeable(ledgers, name)
     listing = catalog.listing()
+    refuse_share(name, listing, "drop")
     states = _tables_of(ledgers, name, listing)
     require_not_ledger(ledgers, name)
+    done = _done(ledgers, name, states, listing)
+    if not dry_run:
+        within = levels_within(name, listing)
+        _carry_out(ledgers, done, states, listing, within, _stones(done.drop, within, listing))
+    return done
+
+
+def drop_for_good(
+    ledgers: Ledgers,
+    name: ObjectName,
+    states: Sequence[TableState],
+    listing: CatalogListing,
+    remove: Sequence[tuple[str, ...]] = (),
+) -> None:
+    """Drops these tables so that nothing brings them back: the next run begins to let them go.
+
+    Args:
+        ledgers: Where they are.
+        name: What they belong to.
+        states: The tables, as they have been looked at.
+        listing: Their catalog's.
+        remove: Namespaces to remove with them.
+
+    Raises:
+        NamespaceNotEmpty: Something else stands in one of the namespaces; nothing was changed.
+        LockHeld: A run works on one of them.
+        CommitConflict: Others committed first each time.
+    """
+    done = _done(ledgers, name, states, listing)
+    for_good = replace(done, drop=replace(done.drop, retention_days=0))
+    _carry_out(ledgers, for_good, states, listing, remove, {})
+
+
+def _done(
+    ledgers: Ledgers, name: ObjectName, states: Sequence[TableState], listing: CatalogListing
+) -> DropDone:
     retention = _retention(ledgers, name, states, listing)
     fact = Drop(
         object=name,
         at=ledgers.clock.now(),
-        retention_days=retention.days if days is None else days,
+        retention_days=retention.days,
         failsafe_days=retention.failsafe // timedelta(hours=24),
         batch=token_hex(6),
         who=ledgers.who,
     )
-    done = DropDone(fact, tuple(state.name for state in states))
-    if not dry_run:
-        with group_locks(ledgers, busy(ledgers, name, states), f"drop {name}"):
-            places = _places(states, listing, fact)
-            moves = [TableMove(s.name, places[s.name], _mark(s, fact)) for s in states]
-            within = levels_within(name, listing)
-            catalog.move(moves, create=_stones(fact, within, listing), remove=within)
-            follow(ledgers, states)
-        _audit_drop(ledgers, done)
-    return done
+    return DropDone(fact, tuple(state.name for state in states))
+
+
+def _carry_out(
+    ledgers: Ledgers,
+    done: DropDone,
+    states: Sequence[TableState],
+    listing: CatalogListing,
+    remove: Sequence[tuple[str, ...]],
+    stones: Namespaces,
+) -> None:
+    name = done.drop.object
+    with group_locks(ledgers, busy(ledgers, name, states), f"drop {name}"):
+        places = _places(states, listing, done.drop)
+        moves = [TableMove(s.name, places[s.name], _mark(s, done.drop)) for s in states]
+        ledgers.catalogs[name.catalog].move(moves, create=stones, remove=remove)
+        follow(ledgers, states)
+    _audit_drop(ledgers, done)
 
 
 def _stones(
@@ -150,11 +194,7 @@ def require_not_ledger(ledgers: Ledgers, name: ObjectName) -> None:
 
 def levels_within(name: ObjectName, listing: CatalogListing) -> list[tuple[str, ...]]:
     """A namespace and those in it; none for a table."""
-    return [] if name.table else [n for n in listing.namespaces if _is_in(n, name.namespace)]
-
-
-def _is_in(levels: tuple[str, ...], outer: tuple[str, ...]) -> bool:
-    return levels[: len(outer)] == outer
+    return [] if name.table else [n for n in listing.namespaces if is_in(n, name.namespace)]
 
 
 def _retention(
@@ -244,7 +284,7 @@ def rename(
         TableNotFound: There is no such object.
         NamespaceNotFound: The new name leads into a namespace that is not there.
         NameConflict: The new name is taken.
-        UsageInvalid: It is no name, or in another catalog.
+        UsageInvalid: It is no name, or in another catalog, or the old name is a share's.
         CatalogReadOnly: It cannot be changed from here.
         LockHeld: A run works on one of its tables.
     """
@@ -254,6 +294,7 @@ def rename(
     target = target_name(name, new, "renamed")
     require_changeable(ledgers, target)
     listing = catalog.listing()
+    refuse_share(name, listing, "rename")
     require_free(target, listing)
     require_outer(target, listing)
     states = _tables_of(ledgers, name, listing)
@@ -262,6 +303,7 @@ def rename(
         with group_locks(ledgers, busy(ledgers, name, states), f"rename {name}"):
             _move(catalog, name, target, states, listing)
             follow(ledgers, states)
+            follow_source(catalog, name, target, listing)
         audit(ledgers, "rename", str(name), detail=f"to {target}")
         audit(ledgers, "rename", str(target), detail=f"from {name}")
     return done
@@ -290,79 +332,6 @@ def _move(
     within = levels_within(name, listing)
     create = {moved(levels): listing.namespaces[levels] for levels in within}
     catalog.move(moves, create=create, remove=within)
-
-
-def target_name(name: ObjectName, text: str, done: str) -> ObjectName:
-    """The new name of an object, in its catalog.
-
-    Args:
-        name: The object.
-        text: The new name, in full.
-        done: What is done to it, for the message: `renamed`, say.
-
-    Raises:
-        UsageInvalid: It is no such name.
-    """
-
-    def bad(found: str) -> UsageInvalid:
-        return UsageInvalid(
-            f"{name} cannot be {done} to {text}",
-            object=text,
-            expected=f"a full name in catalog {name.catalog}",
-            found=found,
-            next="write the new name in full, odd parts in backticks",
-        )
-
-    try:
-        parts = split_name(text)
-    except ValueError as odd:
-        raise bad(str(odd)) from odd
-    if parts[0] != name.catalog or len(parts) < (3 if name.table else 2):
-        raise bad("another catalog, or too few parts")
-    if not name.table and _is_in(parts[1:], name.namespace) and parts[1:] != name.namespace:
-        raise bad("a name inside itself")
-    if name.table:
-        return ObjectName(name.catalog, parts[1:-1], parts[-1])
-    return ObjectName(name.catalog, parts[1:])
-
-
-def require_outer(target: ObjectName, listing: CatalogListing) -> None:
-    """Refuses a new name that leads into a namespace that is not there.
-
-    Raises:
-        NamespaceNotFound: It is not.
-    """
-    outer = target.namespace if target.table else target.namespace[:-1]
-    if outer and outer not in listing.namespaces:
-        where = ObjectName(target.catalog, outer)
-        raise NamespaceNotFound(
-            f"there is no {where.kind} {where}",
-            object=str(where),
-            expected="a namespace that is there",
-            found="none of that name",
-            next="create it with an engine, or correct the new name",
-        )
-
-
-def require_free(name: ObjectName, listing: CatalogListing) -> None:
-    """Refuses a name that something has.
-
-    Raises:
-        NameConflict: It is taken; says how to free it.
-    """
-    if name.table:
-        taken = any(entry.name == name.table_name for entry in listing.entries)
-    else:
-        taken = name.namespace in listing.namespaces
-    if taken:
-        kind = name.kind
-        raise NameConflict(
-            f"a {kind} {name} is there already",
-            object=str(name),
-            expected="a free name",
-            found=f"a {kind} of that name",
-            next=f"give that one another name first: `meltline rename {name} NEW`",
-        )
 
 
 def at_moment(state: TableState) -> datetime:

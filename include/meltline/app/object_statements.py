@@ -40,6 +40,7 @@ from meltline.grammar.statements import (
     ShowHistory,
     Statement,
     TagSnapshot,
+    TieringCall,
     UndropObject,
     UpdateShare,
 )
@@ -65,8 +66,8 @@ def run_without_spark(ledgers: Ledgers, standing: ObjectName, statement: Stateme
         StatementUnsupported: This release cannot carry it out.
         MeltlineError: Whatever the step raises that does.
     """
-    if type(statement) not in _STEPS:
-        raise unsupported(type(statement).__name__)
+    if isinstance(statement, TieringCall):
+        raise unsupported(f"lakets.{statement.function}")
     return _STEPS[type(statement)](ledgers, standing, statement)
 
 

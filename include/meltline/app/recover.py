@@ -10,10 +10,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from uuid import uuid4
 
-from meltline.app.drop import require_free
 from meltline.app.dropped import dropped_tables
 from meltline.app.edits import audit
 from meltline.app.metadata import at_once, load_state
+from meltline.app.new_names import require_free
 from meltline.app.objects import catalog_of, parse_table_name, require_changeable
 from meltline.app.services import Ledgers
 from meltline.app.undrop import as_wanted

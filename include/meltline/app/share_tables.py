@@ -3,18 +3,26 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from meltline.app.clone import moved, new_identity
 from meltline.app.clone_points import sources_at
 from meltline.app.dropped import dropped_place
-from meltline.app.metadata import at_once, load_document, load_state
+from meltline.app.metadata import at_once, load_document, load_state, load_states
 from meltline.app.objects import catalog_of
 from meltline.app.services import Ledgers
 from meltline.domain.clones import Identity, Source
 from meltline.domain.errors import MeltlineError
 from meltline.domain.names import TableName
-from meltline.domain.shares import Origin, Share, is_untouched, read_origin, tag_of
+from meltline.domain.shares import (
+    Origin,
+    Share,
+    is_of_share,
+    is_untouched,
+    read_origin,
+    tag_of,
+)
 from meltline.domain.table import MAIN, TableState
 from meltline.ports import CatalogEntry, CatalogListing
 
@@ -56,6 +64,11 @@ class StandingTable:
     def origin(self) -> Origin | None:
         """Whose state it shows; None where somebody has taken that away."""
         return read_origin(self.state.properties)
+
+    @property
+    def is_the_shares(self) -> bool:
+        """Whether it was made for a share; all else is somebody's own."""
+        return is_of_share(self.state.properties)
 
     @property
     def is_written(self) -> bool:
@@ -101,10 +114,22 @@ class SharePart:
         return now is None or self.is_behind or now.is_written or pinned != wanted
 
 
-def share_parts(ledgers: Ledgers, share: Share, listing: CatalogListing) -> list[SharePart]:
-    """The share's tables as they are to be."""
+def share_parts(
+    ledgers: Ledgers, share: Share, listing: CatalogListing, standing: Sequence[StandingTable]
+) -> list[SharePart]:
+    """The share's tables as they are to be.
+
+    Args:
+        ledgers: Where its sources are.
+        share: The share.
+        listing: Its catalog's.
+        standing: Its tables as they stand.
+
+    Raises:
+        MetadataUnreadable: One of the sources cannot be read.
+    """
     sources = sources_at(ledgers, share.source, listing, None).sources
-    there = {one.state.name: one for one in standing_tables(ledgers, share, listing)}
+    there = {one.state.name: one for one in standing}
     move = moved(share.source, replace(share.place, table=share.source.table))
     parts = []
     for source in sources:
@@ -117,7 +142,11 @@ def share_parts(ledgers: Ledgers, share: Share, listing: CatalogListing) -> list
 
 
 def standing_tables(ledgers: Ledgers, share: Share, listing: CatalogListing) -> list[StandingTable]:
-    """The share's tables as they stand."""
+    """The tables in a share's namespace as they stand, its own and others.
+
+    Raises:
+        MetadataUnreadable: One of them cannot be read.
+    """
     entries = [entry for entry in listing.entries if share.place.covers(entry.name)]
 
     def load(entry: CatalogEntry) -> StandingTable:
@@ -142,9 +171,18 @@ def looked_at(ledgers: Ledgers, there: Sequence[StandingTable]) -> Iterator[Shar
 
 def whereabouts(ledgers: Ledgers) -> Callable[[Origin | None], TableState | None]:
     """Finds a source by its UUID: where it was, under another name since, or among the dropped."""
+    rows = ledgers.control.tables()
     names: dict[str, list[TableName]] = {}
-    for row in ledgers.control.tables():
+    for row in rows:
         names.setdefault(row.uuid, []).append(row.name)
+
+    @cache
+    def unseen(catalog: str) -> Mapping[str, TableState]:
+        """Tables where no observation has seen them yet: what was renamed since is among them."""
+        seen = {CatalogEntry(row.name, row.metadata_location) for row in rows}
+        entries = set(catalog_of(ledgers, catalog).listing().entries) - seen
+        found = load_states(ledgers.store, sorted(entries, key=lambda entry: entry.name)).values()
+        return {state.uuid: state for state in found if isinstance(state, TableState)}
 
     def find(origin: Origin | None) -> TableState | None:
         if origin is None:
@@ -156,6 +194,8 @@ def whereabouts(ledgers: Ledgers) -> Callable[[Origin | None], TableState | None
                 state = load_state(ledgers.store, name, at)
                 if state.uuid == origin.uuid:
                     return state
+        with suppress(MeltlineError):
+            return unseen(origin.name.catalog).get(origin.uuid)
         return None
 
     return find

@@ -5,61 +5,63 @@ the share's tables come, all at once. A share's table is a table like any other,
 cannot be forbidden in every engine: the next update undoes what was written, and says so.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import partial
-from uuid import uuid4
 
-from meltline.app.drop import busy, drop, require_free, require_not_ledger, same_table
+from meltline.app.drop import levels_within, require_not_ledger
 from meltline.app.edits import audit
-from meltline.app.guard import snapshot_lost, take_back_guard
+from meltline.app.new_names import require_free
 from meltline.app.objects import catalog_of, find_object, require_changeable
 from meltline.app.services import Ledgers
+from meltline.app.share_places import share_at, shares_in
+from meltline.app.share_steps import (
+    locked,
+    new_tables,
+    pin_all,
+    rewritten,
+    take_away,
+    unpin_all,
+)
 from meltline.app.share_tables import (
     SharedTable,
-    SharePart,
     StandingTable,
     looked_at,
     share_parts,
     standing_tables,
     whereabouts,
 )
-from meltline.app.tables import READ_ONLY_TYPES
-from meltline.app.wanted import group_locks
-from meltline.domain.clones import Source, first_moment, guarded
-from meltline.domain.document import MetadataDocument, NextMetadata, first_file
 from meltline.domain.drops import is_dropped_name
 from meltline.domain.errors import (
-    CatalogReadOnly,
     MeltlineError,
+    NameConflict,
+    NamespaceNotEmpty,
     ShareNotFound,
     TableNotFound,
     UsageInvalid,
 )
 from meltline.domain.names import TableName, split_name
-from meltline.domain.objects import ObjectKind, ObjectName
-from meltline.domain.shares import (
-    Share,
-    pin,
-    read_share,
-    shared_document,
-    tag_of,
-)
-from meltline.domain.table import TableState
-from meltline.ports import NOT_REGISTERED, Catalog, CatalogListing, NewTable, TableMove
+from meltline.domain.objects import ObjectName
+from meltline.domain.shares import Share
+from meltline.ports import NOT_REGISTERED, Catalog, CatalogListing
 
 _LONGEST_NAME = 200
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Shared:
-    """A share and its tables. `removed` are those that an update takes out of it."""
+    """A share and its tables.
+
+    Attributes:
+        removed: Those that an update takes out of it.
+        others: Tables that somebody else has put into its namespace: they are left alone.
+    """
 
     share: Share
     tables: tuple[SharedTable, ...]
     removed: tuple[TableName, ...] = ()
+    others: tuple[TableName, ...] = ()
 
 
 def create_share(
@@ -87,19 +89,18 @@ def create_share(
     origin = find_object(ledgers, source)
     catalog = require_changeable(ledgers, origin)
     require_not_ledger(ledgers, origin)
-    _require_supported(ledgers, origin)
     share = Share(name, origin, auto, ledgers.clock.now(), ledgers.who)
     require_changeable(ledgers, share.place)
     listing = catalog.listing()
     _require_no_share(origin, listing)
     require_free(share.place, listing)
-    parts = share_parts(ledgers, share, listing)
+    parts = share_parts(ledgers, share, listing, ())
     done = Shared(share, tuple(part.shown for part in parts))
     if not dry_run:
-        with _locked(ledgers, share, parts), ExitStack() as back:
-            _pin_all(ledgers, share, parts, back)
+        with locked(ledgers, share, parts), ExitStack() as back:
+            pin_all(ledgers, share, parts, back)
             try:
-                catalog.create(_new_tables(share, parts), {share.place.namespace: share.written()})
+                catalog.create(new_tables(share, parts), {share.place.namespace: share.written()})
             except NOT_REGISTERED:
                 raise
             except BaseException:
@@ -120,6 +121,7 @@ def update_share(ledgers: Ledgers, name: str, *, dry_run: bool = False) -> Share
 
     Raises:
         ShareNotFound: There is no such share.
+        NameConflict: Somebody else's table has the name of one that is to come.
         TableNotFound: Its source is gone; NamespaceNotFound and ObjectDropped likewise.
         MetadataUnreadable: One of the tables cannot be read.
         LockHeld: A run works on one of them.
@@ -128,17 +130,22 @@ def update_share(ledgers: Ledgers, name: str, *, dry_run: bool = False) -> Share
     catalog, found, listing = _find(ledgers, name)
     source = _origin(ledgers, found, listing)
     share = replace(found, source=source, at=ledgers.clock.now(), who=ledgers.who)
-    parts = share_parts(ledgers, share, listing)
+    there, others = _standing(ledgers, share, listing)
+    parts = share_parts(ledgers, share, listing, there)
     kept = {part.own.name for part in parts}
-    gone = [one for one in standing_tables(ledgers, share, listing) if one.state.name not in kept]
-    done = Shared(share, tuple(p.shown for p in parts), tuple(one.state.name for one in gone))
+    _require_not_taken(share, kept.intersection(others))
+    gone = [one for one in there if one.state.name not in kept]
+    removed = tuple(one.state.name for one in gone)
+    done = Shared(share, tuple(part.shown for part in parts), removed, others)
     changed = [part for part in parts if part.is_to_change(share)]
     if not dry_run and (changed or gone):
-        with _locked(ledgers, share, changed):
-            _pin_all(ledgers, share, changed)
-            catalog.move([_rewritten(share, part) for part in changed if part.now])
-            catalog.create(_new_tables(share, [part for part in changed if not part.now]))
-        _let_go(ledgers, share, changed, gone)
+        with locked(ledgers, share, changed):
+            pin_all(ledgers, share, changed)
+            catalog.move([rewritten(share, part) for part in changed if part.now])
+            catalog.create(new_tables(share, [part for part in changed if not part.now]))
+        shown = {part.source.state.uuid for part in parts}
+        unpin_all(ledgers, share, there, shown)
+        take_away(ledgers, share, gone, listing)
         catalog.set_namespace_properties(share.place.namespace, share.written())
         _audit_update(ledgers, done)
     return done
@@ -149,18 +156,18 @@ def drop_share(ledgers: Ledgers, name: str, *, dry_run: bool = False) -> Shared:
 
     Raises:
         ShareNotFound: There is no such share.
+        NamespaceNotEmpty: Somebody else has put a table into its namespace.
         LockHeld: A run works on one of its tables.
         CommitConflict: Others committed first each time.
     """
     _, share, listing = _find(ledgers, name)
-    there = standing_tables(ledgers, share, listing)
+    there, others = _standing(ledgers, share, listing)
+    _require_no_others(share, others)
     done = Shared(share, tuple(looked_at(ledgers, there)))
     if not dry_run:
         # The tags first: the tables keep what they show until they go themselves.
-        find = whereabouts(ledgers)
-        for one in there:
-            _unpin(ledgers, share, find(one.origin))
-        drop(ledgers, str(share.place), ObjectKind.DATABASE, days=0)
+        unpin_all(ledgers, share, there)
+        take_away(ledgers, share, there, listing, levels_within(share.place, listing))
         audit(ledgers, "share drop", str(share.place), detail=f"from {share.source}")
         audit(ledgers, "share drop", str(share.source), detail=str(share.place))
     return done
@@ -181,10 +188,10 @@ def list_shares(ledgers: Ledgers, of: str = "") -> list[Shared]:
     found: list[Shared] = []
     for catalog in ledgers.catalogs.values():
         listing = catalog.listing()
-        for share in _shares_in(catalog, listing):
+        for share in shares_in(catalog.name, listing):
             if scope is None or _is_about(share.source, scope):
-                tables = looked_at(ledgers, standing_tables(ledgers, share, listing))
-                found.append(Shared(share, tuple(tables)))
+                there, others = _standing(ledgers, share, listing)
+                found.append(Shared(share, tuple(looked_at(ledgers, there)), others=others))
     return sorted(found, key=lambda one: (one.share.name, one.share.source.catalog))
 
 
@@ -193,7 +200,7 @@ def update_auto_shares(ledgers: Ledgers) -> None:
     for catalog in ledgers.catalogs.values():
         if catalog.observe_only:
             continue
-        for share in _shares_in(catalog, catalog.listing()):
+        for share in shares_in(catalog.name, catalog.listing()):
             try:
                 if share.auto:
                     update_share(ledgers, str(share.place))
@@ -204,12 +211,13 @@ def update_auto_shares(ledgers: Ledgers) -> None:
 # --- looking --------------------------------------------------------------------------------------
 
 
-def _shares_in(catalog: Catalog, listing: CatalogListing) -> Iterator[Share]:
-    """A catalog's shares. What remembers a dropped one is none."""
-    for levels, said in listing.namespaces.items():
-        share = read_share(catalog.name, said)
-        if share is not None and levels == share.place.namespace:
-            yield share
+def _standing(
+    ledgers: Ledgers, share: Share, listing: CatalogListing
+) -> tuple[list[StandingTable], tuple[TableName, ...]]:
+    """The share's tables as they stand, and the names of others in its namespace."""
+    every = standing_tables(ledgers, share, listing)
+    others = tuple(one.state.name for one in every if not one.is_the_shares)
+    return [one for one in every if one.is_the_shares], others
 
 
 def _require_name(name: str) -> None:
@@ -224,21 +232,34 @@ def _require_name(name: str) -> None:
         )
 
 
-def _require_supported(ledgers: Ledgers, origin: ObjectName) -> None:
-    kind = ledgers.config.catalogs[origin.catalog].type
-    if kind in READ_ONLY_TYPES:
-        raise CatalogReadOnly(
-            f"tables of a {kind} catalog cannot be shared from here",
-            object=str(origin),
-            expected="a catalog whose tables Meltline manages",
-            found=kind,
-            next="tag the snapshot with an engine, and have others read that tag",
+def _require_not_taken(share: Share, taken: Iterable[TableName]) -> None:
+    for table in sorted(taken):
+        raise NameConflict(
+            f"{table} is not the share's: somebody else has put it there",
+            object=str(table),
+            expected=f"a free name, for a table of the share {share.name}",
+            found="another table of that name",
+            next=f"give that one another name: `meltline rename {table} NEW`",
         )
+
+
+def _require_no_others(share: Share, others: Sequence[TableName]) -> None:
+    if not others:
+        return
+    names = ", ".join(map(str, others[:_SHOWN]))
+    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    raise NamespaceNotEmpty(
+        f"{share.place} holds tables that are not the share's",
+        object=str(share.place),
+        expected="tables of the share alone",
+        found=names + more,
+        next=f"`meltline rename` or `meltline drop` those first: {others[0]}, for one",
+    )
 
 
 def _require_no_share(origin: ObjectName, listing: CatalogListing) -> None:
     for depth in range(1, len(origin.namespace) + 1):
-        if read_share(origin.catalog, listing.namespaces.get(origin.namespace[:depth], {})):
+        if share_at(ObjectName(origin.catalog, origin.namespace[:depth]), listing):
             raise UsageInvalid(
                 f"{origin} belongs to a share itself",
                 object=str(origin),
@@ -257,9 +278,8 @@ def _find(ledgers: Ledgers, name: str) -> tuple[Catalog, Share, CatalogListing]:
     where, level = (parts[0], parts[1]) if len(parts) == 2 else (ledgers.config.hot, name)
     catalog = catalog_of(ledgers, where, name)
     listing = catalog.listing()
-    levels = (level.strip("`"),)
-    share = read_share(where, listing.namespaces.get(levels, {}))
-    if share is None or share.place.namespace != levels:
+    share = share_at(ObjectName(where, (level.strip("`"),)), listing)
+    if share is None:
         raise ShareNotFound(
             f"there is no share {name}",
             object=name,
@@ -276,7 +296,7 @@ def _origin(ledgers: Ledgers, share: Share, listing: CatalogListing) -> ObjectNa
         return find_object(ledgers, str(share.source), share.source.kind)
     except TableNotFound:
         find = whereabouts(ledgers)
-        for one in standing_tables(ledgers, share, listing):
+        for one in _standing(ledgers, share, listing)[0]:
             state = find(one.origin)
             if state is not None and not is_dropped_name(state.name.namespace):
                 return ObjectName(state.name.catalog, state.name.namespace, state.name.name)
@@ -291,92 +311,6 @@ def _is_about(source: ObjectName, scope: ObjectName) -> bool:
     other = (*scope.namespace, *([scope.table] if scope.table else []))
     depth = min(len(one), len(other))
     return one[:depth] == other[:depth]
-
-
-# --- changing -------------------------------------------------------------------------------------
-
-
-def _locked(
-    ledgers: Ledgers, share: Share, parts: Sequence[SharePart]
-) -> AbstractContextManager[None]:
-    states = [part.source.state for part in parts]
-    return group_locks(ledgers, busy(ledgers, share.source, states), f"share {share.name}")
-
-
-def _pin_all(
-    ledgers: Ledgers, share: Share, parts: Sequence[SharePart], back: ExitStack | None = None
-) -> None:
-    """Tags and guards what the share is to show; `back` gets what takes that away again."""
-    pinned = [part for part in parts if part.source.snapshot_id is not None]
-    pairs = [sorted((part.source.state.uuid, part.own.uuid)) for part in pinned]
-    ledgers.control.add_sharing(sorted((one, other) for one, other in pairs))
-    for part in pinned:
-        state = part.source.state
-        _pin(ledgers, share, part.source)
-        if back is not None:
-            back.callback(take_back_guard, ledgers, state, part.own.uuid)
-            back.callback(_unpin, ledgers, share, state)
-
-
-def _pin(ledgers: Ledgers, share: Share, source: Source) -> None:
-    """One commit on the source that sees the snapshot, keeps it, and stops engines purging."""
-    snapshot_id = source.snapshot_id
-    assert snapshot_id is not None  # only what has a snapshot is pinned
-
-    def edit(document: MetadataDocument) -> None:
-        if snapshot_id not in document.state.snapshots:
-            raise snapshot_lost(source.state, snapshot_id)
-        document.set_ref(pin(share.name, snapshot_id))
-        document.set_properties(guarded(document.properties))
-
-    name = source.state.name
-    ledgers.catalogs[name.catalog].edit_table(name, same_table(source.state, edit))
-
-
-def _unpin(ledgers: Ledgers, share: Share, source: TableState | None) -> None:
-    """Takes the tag away; of a source that is gone there is nothing to take away."""
-    if source is None:
-        return
-
-    def edit(document: MetadataDocument) -> None:
-        document.remove_ref(tag_of(share.name))
-
-    catalog = ledgers.catalogs[source.name.catalog]
-    catalog.edit_table(source.name, same_table(source, edit))
-
-
-def _new_tables(share: Share, parts: Sequence[SharePart]) -> list[NewTable]:
-    return [NewTable(part.own.name, partial(_first, share, part)) for part in parts]
-
-
-def _first(share: Share, part: SharePart, now: datetime) -> NextMetadata:
-    made = shared_document(part.source, part.own, share.name, first_moment(part.source, now))
-    return first_file(part.own.name, made, str(uuid4()))
-
-
-def _rewritten(share: Share, part: SharePart) -> TableMove:
-    """A table of the share in its place, with what it is to show."""
-    assert part.now is not None  # else it is made
-
-    def edit(document: MetadataDocument) -> None:
-        at = first_moment(part.source, document.at)
-        document.replace(shared_document(part.source, part.own, share.name, at))
-
-    return TableMove(part.own.name, part.own.name, same_table(part.now.state, edit))
-
-
-def _let_go(
-    ledgers: Ledgers, share: Share, changed: Sequence[SharePart], gone: Sequence[StandingTable]
-) -> None:
-    """Drops the tables whose sources have left, and takes the tags of those sources away."""
-    find = whereabouts(ledgers)
-    for one in gone:
-        _unpin(ledgers, share, find(one.origin))
-        drop(ledgers, str(one.state.name), ObjectKind.TABLE, days=0)
-    for part in changed:  # another table has its source's name now
-        before = part.now.origin if part.now else None
-        if before is not None and before.uuid != part.source.state.uuid:
-            _unpin(ledgers, share, find(before))
 
 
 def _audit_update(ledgers: Ledgers, done: Shared) -> None:

@@ -95,6 +95,8 @@ def _query(
 ) -> Outcome:
     if query.views:
         raise unsupported(f"more than SELECT * of MD_INFORMATION_SCHEMA.{query.views[0].upper()}")
+    if query.calls:
+        raise unsupported(f"lakets.{query.calls[0]}")
     now = ledgers.clock.now()  # one for all its clauses
     found = [_located(ledgers, request, clause, now) for clause in query.clauses]
     views, edits, unique = {}, [], token_hex(4)

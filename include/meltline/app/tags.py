@@ -6,9 +6,11 @@ from datetime import datetime, timedelta
 from meltline.app.edits import audit, commit, open_table, require_free_name, require_ref
 from meltline.app.objects import load_table
 from meltline.app.services import Ledgers
+from meltline.app.share_places import share_at
 from meltline.domain.document import MetadataDocument
 from meltline.domain.errors import NameConflict, RetentionOutOfRange
 from meltline.domain.names import TableName
+from meltline.domain.objects import ObjectName
 from meltline.domain.policy import FOREVER_MS, HOLD_TAG, SHARE_TAG
 from meltline.domain.quantities import format_instant
 from meltline.domain.table import Ref, TableState
@@ -93,11 +95,12 @@ def remove_tag(ledgers: Ledgers, table: TableName, name: str, *, dry_run: bool) 
 
     Raises:
         RefNotFound: There is no such tag.
-        NameConflict: It is a hold's or a share's, which end in their own way.
+        NameConflict: It is a hold's or a share's, which end in their own way. The tag of a share
+            that is gone without its drop is like one that somebody has set.
     """
     seen = open_table(ledgers, table)
     found = _tag(seen, require_ref(seen, name, is_branch=False))
-    if found.kind in ("hold", "share"):
+    if found.kind == "hold" or (found.kind == "share" and _share_stands(ledgers, table, name)):
         raise NameConflict(
             f"{table}: {name} is a {found.kind}",
             object=str(table),
@@ -115,6 +118,12 @@ def remove_tag(ledgers: Ledgers, table: TableName, name: str, *, dry_run: bool) 
         commit(ledgers, seen, edit)
         audit(ledgers, "untag", str(table), detail=f"{name} on {found.snapshot_id}")
     return found
+
+
+def _share_stands(ledgers: Ledgers, table: TableName, tag: str) -> bool:
+    listing = ledgers.catalogs[table.catalog].listing()
+    place = ObjectName(table.catalog, (tag.removeprefix(SHARE_TAG),))
+    return share_at(place, listing) is not None
 
 
 def list_tags(ledgers: Ledgers, table: TableName) -> list[Tag]:

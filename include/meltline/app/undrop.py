@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.drop import at_moment, busy, require_free, unmarked
+from meltline.app.drop import at_moment, busy, unmarked
 from meltline.app.dropped import (
     DroppedNamespace,
     DroppedTable,
@@ -16,6 +16,7 @@ from meltline.app.dropped import (
 )
 from meltline.app.edits import audit, follow
 from meltline.app.metadata import at_once
+from meltline.app.new_names import require_free
 from meltline.app.objects import catalog_of, require_changeable
 from meltline.app.services import Ledgers
 from meltline.app.wanted import files_of, group_locks, snapshot_kept

@@ -49,6 +49,7 @@ def share_update(
     lines = [f"{done.share.place} {verb} {done.share.source} as it is now{_count(done)}."]
     lines += [f"writes undone: {one.table}" for one in done.tables if one.written]
     lines += [f"taken out: {table}" for table in done.removed]
+    lines += [f"not of the share, left alone: {table}" for table in done.others]
     answer(_document(done, dry_run), lines, as_json=as_json)
     return 0
 
@@ -98,6 +99,7 @@ def _document(done: Shared, dry_run: bool | None = None) -> dict[str, object]:
         "pinned_at": share.at,
         "who": share.who,
         "tables": done.tables,
+        "others": done.others,
     }
     return said if dry_run is None else said | {"removed": done.removed, "dry_run": dry_run}
 

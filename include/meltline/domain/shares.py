@@ -12,7 +12,16 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from meltline.domain.clones import GC, GC_BEFORE, Identity, Source, copied_properties, document_of
+from meltline.domain.clones import (
+    GC,
+    GC_BEFORE,
+    Identity,
+    Source,
+    copied_properties,
+    document_of,
+    only_snapshot,
+)
+from meltline.domain.document import MetadataDocument
 from meltline.domain.names import TableName, quote_part, split_name
 from meltline.domain.objects import ObjectKind, ObjectName
 from meltline.domain.policy import FOREVER_MS, SHARE_TAG
@@ -130,6 +139,17 @@ def shared_document(source: Source, own: Identity, share: str, at: datetime) -> 
     made = document_of(source, own, at, said)
     made["properties"][_DIGEST] = _digest(made)
     return made
+
+
+def emptied(document: MetadataDocument) -> None:
+    """Has a table of a share refer to no file any more. Its columns stay."""
+    empty = only_snapshot(document.document, None)
+    document.replace(empty | {"snapshot-log": []})
+
+
+def is_of_share(properties: Mapping[str, str]) -> bool:
+    """Whether a table was made for a share."""
+    return any(key in properties for key in (_OF, _OF_UUID, _DIGEST))
 
 
 def is_untouched(document: Mapping[str, Any]) -> bool:

@@ -40,7 +40,7 @@ def parse(text: str) -> Statement:
             return found
     if first == "CREATE" and (created := create_table(text, Cursor(text, tokens))):
         return created
-    if cursor.comes("SELECT") and (call := _tiering(Cursor(text, tokens))):
+    if call := _tiering(Cursor(text, tokens)):
         return call
     if view := information_view(Cursor(text, tokens)):
         return view
@@ -48,16 +48,16 @@ def parse(text: str) -> Statement:
 
 
 def _tiering(cursor: Cursor) -> TieringCall | None:
-    """SELECT lakets.function('…', …)."""
-    if not (cursor.comes("SELECT", "LAKETS") and cursor.ahead(2).is_symbol(".")):
+    """SELECT lakets.function('…', …), as the source writes it; None of every other query."""
+    if not (cursor.take("SELECT", "LAKETS") and cursor.take_symbol(".") and cursor.here.is_name):
         return None
-    cursor.at += 3
-    (function,) = cursor.name("a function of lakets")[:1]
-    cursor.expect_symbol("(")
+    function = cursor.next().value
     arguments: list[str] = []
-    while not cursor.take_symbol(")"):
-        if arguments:
-            cursor.expect_symbol(",")
+    while cursor.take_symbol("," if arguments else "("):
+        if cursor.here.kind is not Kind.STRING:
+            return None
         arguments.append(cursor.string("a text in quotes"))
-    cursor.expect_end()
-    return TieringCall(function, tuple(arguments))
+    closed = cursor.take_symbol(")")
+    while cursor.take_symbol(";"):
+        continue
+    return TieringCall(function, tuple(arguments)) if closed and cursor.is_at_end else None

@@ -15,6 +15,7 @@ _AFTER_TABLES = frozenset({
     "UNION", "UNPIVOT", "USING", "WHEN", "WHERE", "WINDOW",
 })  # fmt: skip
 _INFORMATION = "MD_INFORMATION_SCHEMA"
+_TIERING = "LAKETS"
 # Words that a table's name cannot be: a function's call may stand behind them.
 _NO_NAMES = frozenset({
     "ALL", "AND", "AS", "BETWEEN", "BY", "CASE", "DISTINCT", "ELSE", "FROM", "HAVING", "IN", "IS",
@@ -28,7 +29,8 @@ def query(text: str, cursor: Cursor) -> Query:
     Raises:
         SqlUnreadable: A time-travel clause is not right, or stands where no table's name ends.
     """
-    return Query(text, cursor.here.value.upper(), tuple(_clauses(cursor)), _views(cursor))
+    kind = cursor.here.value.upper()
+    return Query(text, kind, tuple(_clauses(cursor)), _views(cursor), _calls(cursor))
 
 
 def information_view(cursor: Cursor) -> ReadView | None:
@@ -40,7 +42,7 @@ def information_view(cursor: Cursor) -> ReadView | None:
     view = cursor.next().value.lower()
     while cursor.take_symbol(";"):
         continue
-    return ReadView(view) if cursor.here.kind is Kind.END else None
+    return ReadView(view) if cursor.is_at_end else None
 
 
 def _clauses(cursor: Cursor) -> Iterator[TimeClause]:
@@ -126,5 +128,18 @@ def _views(cursor: Cursor) -> tuple[str, ...]:
         and tokens[at + 2].is_name
         and at > 0
         and (tokens[at - 1].is_word(*_BEFORE_TABLES) or tokens[at - 1].is_symbol(","))
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _calls(cursor: Cursor) -> tuple[str, ...]:
+    tokens = cursor.tokens
+    found = [
+        tokens[at + 2].value.lower()
+        for at, token in enumerate(tokens[:-3])
+        if token.is_word(_TIERING)
+        and tokens[at + 1].is_symbol(".")
+        and tokens[at + 2].is_name
+        and tokens[at + 3].is_symbol("(")
     ]
     return tuple(dict.fromkeys(found))

@@ -41,12 +41,14 @@ class Query:
         kind: Its first word.
         clauses: Tables that are read as they were, from left to right.
         views: Views of MD_INFORMATION_SCHEMA that it reads, in lower case.
+        calls: Functions of lakets that it calls, in lower case.
     """
 
     text: str
     kind: str
     clauses: tuple[TimeClause, ...] = ()
     views: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

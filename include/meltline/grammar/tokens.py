@@ -152,6 +152,11 @@ class Cursor:
         """Whether these words come next."""
         return all(self.ahead(n).is_word(word) for n, word in enumerate(words))
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing comes any more."""
+        return self.here.kind is Kind.END
+
     def take_symbol(self, symbol: str) -> bool:
         """Takes a sign if it comes next."""
         if not self.here.is_symbol(symbol):

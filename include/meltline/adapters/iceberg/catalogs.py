@@ -20,6 +20,7 @@ from meltline.adapters.iceberg.rest_edits import as_updates
 from meltline.adapters.iceberg.sql_catalog import SqlTables
 from meltline.adapters.table_edits import (
     always_others,
+    commit_edit,
     fate_unknown,
     not_as_expected,
     only_observed,
@@ -219,7 +220,10 @@ class LoadedTables:
             except NamespaceAlreadyExistsError as taken:
                 raise namespace_taken(self.name, levels) from taken
         for move in moves:
-            self._move(move)
+            if move.source == move.target:
+                self._rewrite(move)
+            else:
+                self._move(move)
         for levels in sorted(remove, key=len, reverse=True):
             try:
                 catalog.drop_namespace(levels)
@@ -252,6 +256,32 @@ class LoadedTables:
             if isinstance(failure, TableAlreadyExistsError):
                 raise name_taken(move.target) from failure
             raise fate_unknown(move.source, type(failure).__name__) from failure
+
+    def _rewrite(self, move: TableMove) -> None:
+        """A table that stays where it is and says something else, which no update could express."""
+        if self._config.type == "rest":
+            commit_edit(self, self._store, move.source, move.edit, WallClock())
+        else:
+            self.edit_table(move.source, move.edit)
+
+    def swap(self, name: TableName, base: str, new: str) -> bool:
+        """Takes a table out and registers it anew: for a moment there is none of that name.
+
+        Returns:
+            False when it did not stand at the base; then nothing was changed.
+
+        Raises:
+            CommitConflict: It could not be registered; as far as it can be, the base is again.
+        """
+        try:
+            if not self.unregister(name, base):
+                return False
+            self._register_new(name, new)
+        except Exception as failure:
+            with suppress(Exception):  # it may be there after all, or have another's name now
+                self._register(name, base)
+            raise fate_unknown(name, type(failure).__name__) from failure
+        return True
 
     def register(
         self, name: TableName, metadata_location: str, edit: TableEdit | None = None

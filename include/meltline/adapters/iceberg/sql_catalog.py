@@ -19,6 +19,7 @@ from meltline.adapters.iceberg.sql_rows import (
     Properties,
     dotted,
     is_table,
+    lacks_views,
     reflect,
     row_of,
 )
@@ -54,6 +55,37 @@ from meltline.ports import (
 )
 
 _ATTEMPTS = 5
+
+
+def may_migrate(config: CatalogConfig) -> bool:
+    """Whether an engine that asks for schema version V1 would change tables that are there.
+
+    Without being asked it takes V1 where that is, and V0 for a new catalog. What cannot be told
+    counts as V0: a catalog is never changed in passing.
+    """
+    engine = _engine(config.uri)
+    try:
+        if _is_absent(engine):
+            return False
+        with engine.connect() as connection:
+            return lacks_views(connection)
+    except SQLAlchemyError:
+        return True
+    finally:
+        engine.dispose()
+
+
+def _engine(uri: str) -> Engine:
+    url = make_url(uri)
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    arguments = {"timeout": 30} if url.drivername.startswith("sqlite") else {}
+    return create_engine(url, connect_args=arguments, hide_parameters=True)
+
+
+def _is_absent(engine: Engine) -> bool:
+    database = engine.url.database
+    return engine.dialect.name == "sqlite" and not (database and Path(database).is_file())
 
 
 class SqlTables:
@@ -123,15 +155,10 @@ class SqlTables:
 
     def _begin(self) -> Any:
         if self._engine is None:
-            url = make_url(self._config.uri)
-            if url.drivername == "postgresql":
-                url = url.set(drivername="postgresql+psycopg")
-            arguments = {"timeout": 30} if url.drivername.startswith("sqlite") else {}
-            self._engine = create_engine(url, connect_args=arguments, hide_parameters=True)
-        database = self._engine.url.database
-        if self._engine.dialect.name == "sqlite" and not (database and Path(database).is_file()):
+            self._engine = _engine(self._config.uri)
+        if _is_absent(self._engine):
             # SQLite would make an empty catalog, in which every table is gone.
-            raise self._unlistable(f"no database file at {database}")
+            raise self._unlistable(f"no database file at {self._engine.url.database}")
         return self._engine.begin()
 
     def _entry(self, row: Mapping[Any, Any]) -> CatalogEntry:

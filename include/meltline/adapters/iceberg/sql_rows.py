@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, MetaData, Table, delete, insert, select, update
+from sqlalchemy import Connection, MetaData, Table, delete, insert, inspect, select, update
 from sqlalchemy.exc import IntegrityError
 
 from meltline.adapters.table_edits import not_as_expected
@@ -100,6 +100,14 @@ def dotted(namespace: tuple[str, ...]) -> str:
 def is_table(row: Mapping[Any, Any]) -> bool:
     """Whether a row is a table and no view."""
     return row.get("iceberg_type") in (None, "", "TABLE")
+
+
+def lacks_views(connection: Connection) -> bool:
+    """Whether the catalog's tables are there in schema version V0, which knows no views."""
+    there = inspect(connection)
+    if not there.has_table("iceberg_tables"):
+        return False
+    return "iceberg_type" not in {column["name"] for column in there.get_columns("iceberg_tables")}
 
 
 def reflect(connection: Connection) -> tuple[Table, Table]:

@@ -12,10 +12,11 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
+from meltline.adapters.iceberg.sql_catalog import may_migrate
 from meltline.config import CatalogConfig, Config
 from meltline.domain.errors import SetupMissing
 from meltline.domain.locations import split_location
-from meltline.domain.names import TableName
+from meltline.domain.names import TableName, quote_part
 
 _JARS = ("iceberg-spark-runtime-", "spark-avro_", "sqlite-jdbc-", "postgresql-")
 _CATALOG_CLASSES = {
@@ -122,13 +123,18 @@ def spark_catalog(catalog: CatalogConfig) -> str:
     return catalog.catalog_name if catalog.type == "sql" else catalog.name
 
 
+def prepare_catalog(spark: SparkSession, catalog: CatalogConfig) -> None:
+    """Has the client make the tables that a JDBC catalog keeps itself, where they are missing."""
+    spark.sql(f"SHOW NAMESPACES IN {quote_part(spark_catalog(catalog))}").collect()
+
+
 def spark_identifier(catalogs: Mapping[str, CatalogConfig], table: TableName) -> str:
     """A table's name as this session's Spark SQL knows it."""
     return str(replace(table, catalog=spark_catalog(catalogs[table.catalog])))
 
 
 def _jdbc_settings(prefix: str, catalog: CatalogConfig) -> dict[str, str]:
-    settings = {f"{prefix}.jdbc.schema-version": "V1"}
+    settings = {} if may_migrate(catalog) else {f"{prefix}.jdbc.schema-version": "V1"}
     if catalog.uri.startswith("sqlite:///"):
         # SQLAlchemy decodes the path of its URL, JDBC takes it raw.
         file, _, query = catalog.uri.removeprefix("sqlite:///").partition("?")
