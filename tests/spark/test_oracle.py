@@ -2,7 +2,8 @@
 
 import pytest
 
-from meltline.app.report import standing_now, storage_rows
+from meltline.app.report import storage_rows, totals_now
+from meltline.app.standing import standing_now
 from meltline.domain.storage import Stage
 from meltline.ports import SnapshotKey
 from tests.spark import walk
@@ -68,7 +69,7 @@ def test_every_byte_under_a_managed_prefix_stands_in_one_stage(story: Story) -> 
     """I-3: active, historical, retained for a clone and failsafe sum up to what is on the disk."""
     w = story.warehouse
     services = w.services(story.now)
-    rows = storage_rows(standing_now(services))
+    rows = storage_rows(totals_now(services))
     summed = sum(
         row.active_bytes + row.historical_bytes + row.retained_for_clone_bytes + row.failsafe_bytes
         for row in rows

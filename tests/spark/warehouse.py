@@ -15,7 +15,6 @@ from demo.staging import stage_commit_times
 from meltline.adapters.spark.session import jar_paths, java_options
 from meltline.app.init import init
 from meltline.app.lifecycle import RunRequest, run_chain
-from meltline.app.report import standing_now
 from meltline.app.services import Services
 from meltline.app.summary import Summary
 from meltline.config import load_config
@@ -62,7 +61,9 @@ class Warehouse:
     spark: SparkSession
 
     @classmethod
-    def empty(cls, root: Path, catalog: str, config: str = "") -> "Warehouse":
+    def empty(
+        cls, root: Path, catalog: str, config: str = "", schema_version: str = "V1"
+    ) -> "Warehouse":
         """A new warehouse. `config` is added to `meltline.yaml`; the catalog's name must be new."""
         spark = stock_session()
         prefix = f"spark.sql.catalog.{catalog}"
@@ -71,7 +72,7 @@ class Warehouse:
             ".catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
             ".uri": f"jdbc:sqlite:{root}/catalog.db",
             ".warehouse": f"file://{root}/warehouse",
-            ".jdbc.schema-version": "V1",
+            ".jdbc.schema-version": schema_version,
             ".cache-enabled": "false",
         }.items():
             spark.conf.set(prefix + key, value)
@@ -241,9 +242,9 @@ class Warehouse:
 
     def standing(self, now: datetime) -> Sequence[StorageRow]:
         """`meltline storage`."""
-        from meltline.app.report import storage_rows
+        from meltline.app.report import storage_rows, totals_now
 
-        return storage_rows(standing_now(self.services(now)))
+        return storage_rows(totals_now(self.services(now)))
 
 
 def rows_from(start: int) -> str:

@@ -141,8 +141,8 @@ def ages_out(document: Document, name: str, as_of: datetime) -> bool:
     if own is None and default is None:
         return False
     times = {s["snapshot-id"]: s["timestamp-ms"] for s in document["snapshots"]}
-    age = as_of - when(times[ref["snapshot-id"]])
-    return age > timedelta(milliseconds=int(default) if own is None else own)
+    age = (as_of - when(times[ref["snapshot-id"]])) / timedelta(milliseconds=1)
+    return bool(age > (int(default) if own is None else own))
 
 
 def promised(

@@ -8,12 +8,16 @@ from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
+from meltline.app.clone import clone
 from meltline.app.drop import drop
 from meltline.app.dropped import dropped_tables
+from meltline.app.shares import create_share, drop_share, list_shares, update_share
 from meltline.app.undrop import undrop
-from meltline.domain.errors import NameConflict, OutsideRetention
+from meltline.domain.errors import NameConflict, ObjectDropped, OutsideRetention, TableNotFound
 from meltline.domain.files import FileKind
 from meltline.domain.names import TableName
+from meltline.domain.shares import Origin, Share, read_origin
+from meltline.domain.timetravel import Moment, Side, TravelPoint
 from meltline.ports import Lease
 from tests.unit.lake import DAY, Table
 from tests.unit.oracle import MAIN, Document, Story, on_branches
@@ -31,11 +35,18 @@ WRITES = (
 REFS = ("branch", "tag", "hold_tag", "drop_ref", "publish", "catch_up", "rollback", "rollback")
 OTHERS = (
     "expire_elsewhere", "expire_elsewhere", "expire_and_delete", "clone", "register_again",
-    "register_old", "rename", "drop", "undrop", "create", "create_inside",
+    "register_old", "rename", "drop", "undrop", "create", "create_inside", "leave", "leave",
+    "commit_late",
 )  # fmt: skip
 PEOPLE = (
     "hold", "let_go", "hold_all", "lease", "retention", "fewest", "ref_age", "opt_out", "opt_in",
     "spoil", "mend", "unlist", "list_again", "drop_by_command", "undrop_by_command",
+    "clone_by_command", "clone_by_command", "share", "share", "update_share", "write_to_share",
+    "drop_share",
+)  # fmt: skip
+WITHOUT_A_TABLE = (
+    "undrop", "undrop_by_command", "mend", "list_again", "create", "update_share",
+    "write_to_share", "drop_share",
 )  # fmt: skip
 
 
@@ -54,7 +65,7 @@ class Engines:
 
     def act(self, action: str, table: int, number: int) -> None:
         """One action on one of the tables there are."""
-        if action in ("undrop", "undrop_by_command", "mend", "list_again", "create"):
+        if action in WITHOUT_A_TABLE:
             getattr(self, action)(number)
         elif tables := self.lake.tables():
             getattr(self, action)(chosen(tables, table), number)
@@ -109,6 +120,19 @@ class Engines:
         )
         if ever:
             table.append(chosen(ever, number))
+
+    def leave(self, table: Table, number: int) -> None:
+        """A writer writes a file and dies."""
+        path = table.data(self.new_file())
+        self.lake.store.write(path, b"d" * (100 + len(path)))
+        self.lake.strays[path] = self.lake.clock.moment
+
+    def commit_late(self, table: Table, number: int) -> None:
+        """A writer commits what it wrote long ago, as far as it is still there."""
+        here = f"{table.location}/data/"
+        left = [p for p in sorted(self.lake.strays) if self.lake.store.size(p) is not None]
+        if mine := [path for path in left if path.startswith(here)]:
+            table.append(chosen(mine, number))
 
     def append_twice(self, table: Table, number: int) -> None:
         """The same path, of any table, while it is alive somewhere: `add_files` does that."""
@@ -304,6 +328,62 @@ class Engines:
         found = chosen(waiting, number)
         with suppress(NameConflict, OutsideRetention):
             undrop(self.lake.services(), str(found.drop.object))
+
+    def clone_by_command(self, table: Table, number: int) -> None:
+        """A table as it is, or was some days ago: exactly that, or nothing."""
+        name, before = self._free_name("lake"), self.lake.locations()
+        if table.name.catalog != "lake" or name is None or not self._all_listed():
+            return
+        at = self.lake.clock.moment - (number // 2) % 12 * DAY / 4
+        point = TravelPoint(Side.AT, Moment(at)) if number % 2 else None
+        held = self.lake.stories[table.name].answering(at, at) if point else set()
+        try:
+            clone(self.lake.services(), str(table.name), str(name), point=point)
+        except OutsideRetention:
+            assert self.lake.locations() == before, "a clone that was refused left something"
+            return
+        made = Table(self.lake, name)
+        self.lake.stories[name] = Story()
+        assert not held or set(made.snapshots) <= held, f"{name}: not what {table.name} held"
+        assert made.metadata_location not in before.values() and made.uuid != table.uuid
+
+    def share(self, table: Table, number: int) -> None:
+        """A table, or all of its database, by hand or with every run."""
+        name = f"s{number % 2}"
+        there = self.lake.catalogs["lake"].listing().namespaces
+        if table.name.catalog != "lake" or (name,) in there or not self._all_listed():
+            return
+        source = chosen((str(table.name), "lake.air"), number // 2)
+        create_share(self.lake.services(), name, source, auto=number % 3 == 0)
+
+    def update_share(self, number: int) -> None:
+        if share := self._a_share(number):
+            with suppress(ObjectDropped, TableNotFound):
+                update_share(self.lake.services(), share.name)
+                shares = list_shares(self.lake.services())
+                (tables,) = (found.tables for found in shares if found.share.name == share.name)
+                assert all(table.condition == "current" for table in tables)
+
+    def write_to_share(self, number: int) -> None:
+        if share := self._a_share(number):
+            within = [n for n in sorted(self.lake.locations()) if share.place.covers(n)]
+            if within:
+                Table(self.lake, chosen(within, number)).append(self.new_file())
+
+    def drop_share(self, number: int) -> None:
+        if share := self._a_share(number):
+            copies = [table for table in self.lake.registered() if share.place.covers(table.name)]
+            origins = [read_origin(table.document["properties"]) for table in copies]
+            drop_share(self.lake.services(), share.name)
+            for table in self.lake.registered():
+                if Origin(table.name, table.uuid) in origins:
+                    assert f"share__{share.name}" not in table.refs
+
+    def _a_share(self, number: int) -> Share | None:
+        if not self._all_listed():
+            return None
+        shares = [found.share for found in list_shares(self.lake.services())]
+        return chosen(shares, number) if shares else None
 
     def _all_listed(self) -> bool:
         return not any(catalog.unlistable for catalog in self.lake.catalogs.values())

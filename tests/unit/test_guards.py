@@ -13,10 +13,17 @@ from meltline.app.lifecycle import plan_purge_step
 from meltline.app.observe import observe
 from meltline.app.plan_expiration import Planned, plan_expiration
 from meltline.app.purge import apply_purges
-from meltline.domain.errors import GateNotPassed, PlanAltered, Stopped
+from meltline.domain.errors import (
+    CatalogUnlistable,
+    GateNotPassed,
+    HoldInForce,
+    PlanAltered,
+    Stopped,
+)
+from meltline.domain.limits import Limits
 from meltline.domain.plan import Plan, PlanState
 from meltline.ports import DeleteOutcome, StopSwitch
-from tests.unit.lake import Lake, Table
+from tests.unit.lake import ROOMY, Lake, Table
 
 FOREIGN = "file:///elsewhere/f.parquet"
 
@@ -31,14 +38,19 @@ def paths(plans: Sequence[Planned]) -> set[str]:
     return {file.path for one in plans for file in one.files}
 
 
-def two_tables_in_failsafe() -> tuple[Lake, list[Table], list[Plan]]:
+SLOW = replace(ROOMY, delete_keys_per_second=1)  # sixty files may go by one proof
+
+
+def two_tables_in_failsafe(
+    limits: Limits = ROOMY, files: int = 1
+) -> tuple[Lake, list[Table], list[Plan]]:
     """Each with an expired past that is due on day 20, and the purges planned and gated."""
-    lake = Lake()
+    lake = Lake(limits=limits)
     tables = [lake.on(0).table(name) for name in ("one", "two")]
     for day in range(3):
         lake.on(day)
         for table in tables:
-            table.overwrite(f"f{day}")
+            table.overwrite(f"f{day}", *(f"f{day}-{number}" for number in range(1, files)))
     lake.on(12).run()
     lake.on(20)
     made = plan_purge_step(lake.services(), lake.request())
@@ -114,7 +126,7 @@ class Interrupting:
 
 
 def test_what_is_needed_again_while_a_purge_runs_is_not_in_its_next_batch() -> None:
-    lake, tables, plans = two_tables_in_failsafe()
+    lake, tables, plans = two_tables_in_failsafe(SLOW, files=40)
     by_turn = sorted(plans, key=lambda plan: plan.table_uuid)
     last = next(table for table in tables if table.name == by_turn[-1].table)
     old = last.document["metadata-log"][0 - 1]["metadata-file"]
@@ -123,6 +135,69 @@ def test_what_is_needed_again_while_a_purge_runs_is_not_in_its_next_batch() -> N
     assert lake.deleter.deleted  # the first table's files went
     lake.check_nothing_is_missing()
     assert last.data("f0") in lake.paths()
+
+
+class Claiming:
+    """A control ledger: something happens when the last of some claims is made."""
+
+    def __init__(self, lake: Lake, claims: int, happens: Callable[[], object]) -> None:
+        self._lake, self._left, self._happens = lake, claims, happens
+
+    def claim_batch(self, *claim: Any) -> bool:
+        self._left -= 1
+        if self._left == 0:
+            self._happens()
+        return self._lake.control.claim_batch(*claim)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lake.control, name)
+
+
+def test_small_purges_of_many_tables_are_proved_and_deleted_together() -> None:
+    lake, tables, plans = two_tables_in_failsafe()
+    deleter = Interrupting(lake, lambda: None)
+    done = apply_purges(lake.services(deleter=deleter), plans)
+    assert deleter.calls == 1
+    assert all(one.plan.state is PlanState.APPLIED and one.files_purged for one in done)
+    assert {path.split("/")[5] for path in lake.deleter.deleted} == {t.name.name for t in tables}
+    lake.check_nothing_is_missing()
+
+
+def test_what_stops_one_table_of_a_wave_leaves_the_others_and_drops_its_claim() -> None:
+    lake, (one, two), plans = two_tables_in_failsafe()
+    held = lambda: two.configure(**{"meltline.hold": "stop"})  # noqa: E731
+    outcome = {
+        done.plan.table: done
+        for done in apply_purges(lake.services(control=Claiming(lake, 2, held)), plans)
+    }
+    assert outcome[one.name].plan.state is PlanState.APPLIED
+    assert isinstance(outcome[two.name].error, HoldInForce)
+    assert all("/one/" in path for path in lake.deleter.deleted)
+    assert lake.control.claimed_paths() == {}
+
+
+def test_what_stops_a_whole_wave_is_said_of_each_table_and_drops_every_claim() -> None:
+    lake, tables, plans = two_tables_in_failsafe()
+    unlisted = Claiming(lake, 2, lambda: setattr(lake.catalogs["lake"], "unlistable", "no answer"))
+    done = apply_purges(lake.services(control=unlisted), plans)
+    assert [type(one.error) for one in done] == [CatalogUnlistable] * len(tables)
+    assert lake.deleter.deleted == [] and lake.control.claimed_paths() == {}
+
+
+def test_a_file_that_cannot_be_deleted_fails_its_own_plan_alone() -> None:
+    lake, (one, two), plans = two_tables_in_failsafe()
+
+    class Refusing:
+        def delete(self, paths: Sequence[str], rate: int) -> Sequence[DeleteOutcome]:
+            theirs = [path for path in paths if "/two/" in path]
+            mine = lake.deleter.delete([p for p in paths if p not in theirs], rate)
+            return [*mine, *(DeleteOutcome(path, "denied") for path in theirs)]
+
+    outcome = {d.plan.table: d for d in apply_purges(lake.services(deleter=Refusing()), plans)}
+    assert outcome[one.name].plan.state is PlanState.APPLIED
+    assert outcome[two.name].plan.state is PlanState.FAILED
+    assert outcome[two.name].failed and not outcome[two.name].files_purged
+    assert lake.control.claimed_paths() == {}
 
 
 # --- the stop ------------------------------------------------------------------------------------

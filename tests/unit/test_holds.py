@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -34,18 +35,18 @@ from meltline.domain.objects import ObjectKind
 from meltline.domain.plan import Plan, PlanState
 from meltline.domain.timeline import Point
 from meltline.ports import DeleteOutcome, WantedBack
-from tests.unit.lake import DAY, T0, Lake, Table
+from tests.unit.lake import DAY, ROOMY, T0, Lake, Table
 
 MS = timedelta(milliseconds=1)
 
 
-def overwritten(name: str = "t", lake: Lake | None = None) -> tuple[Lake, Table]:
+def overwritten(name: str = "t", lake: Lake | None = None, files: int = 1) -> tuple[Lake, Table]:
     """A table overwritten on the days 0 to 3; it is day 12, and the first three may go."""
     lake = lake or Lake()
     table = lake.on(0).table(name)
     for day in range(4):
         lake.on(day)
-        table.overwrite(f"f{day}")
+        table.overwrite(f"f{day}", *(f"f{day}-{number}" for number in range(1, files)))
     lake.on(12)
     return lake, table
 
@@ -243,8 +244,10 @@ def test_a_hold_added_between_plan_and_gate_is_refused_by_the_gate() -> None:
 
 
 def test_a_hold_that_another_engine_sets_during_a_purge_stops_the_next_table() -> None:
-    lake, _ = overwritten("a")
-    _, second = overwritten("b", lake)
+    # At that rate sixty files may go by one proof: the second table's are proved apart.
+    lake = Lake(limits=replace(ROOMY, delete_keys_per_second=1))
+    overwritten("a", lake, files=40)
+    _, second = overwritten("b", lake, files=40)
     lake.on(12).run()
     lake.on(30)
 

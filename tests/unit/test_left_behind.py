@@ -13,7 +13,7 @@ from meltline.app.drop import drop
 from meltline.app.gate import run_gate
 from meltline.app.observe import observe
 from meltline.app.plan_expiration import plan_expiration
-from meltline.app.report import standing_now
+from meltline.app.standing import standing_now
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import location_key
 from meltline.domain.policy import ENABLED

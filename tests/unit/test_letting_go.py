@@ -24,7 +24,7 @@ from meltline.app.plan_expiration import plan_expiration
 from meltline.app.policies import change_policy
 from meltline.app.purge import apply_purges
 from meltline.app.recover import recover
-from meltline.app.report import standing_now
+from meltline.app.standing import standing_now
 from meltline.app.undrop import Undropped, undrop
 from meltline.domain.drops import LET_GO, is_dropped_name
 from meltline.domain.errors import LockHeld, NotDropped, OutsideRetention, PlanStale

@@ -90,6 +90,12 @@ class RandomLifecycles(RuleBasedStateMachine):
         if summary.exit_code == 0:
             self.lake.check_accounts()
 
+    @rule(span=LATER)
+    def sweep(self, span: timedelta) -> None:
+        """Files that nothing refers to depart once two listings have shown them."""
+        self.pass_time(span)
+        self.lake.sweep()
+
     @rule(days=st.integers(1, 20))
     def run_for_a_past_day(self, days: int) -> None:
         self.lake.run(as_of=max(T0, self.lake.clock.moment - days * DAY))
@@ -98,8 +104,11 @@ class RandomLifecycles(RuleBasedStateMachine):
     def run_twice(self, span: timedelta) -> None:
         """I-7: the second one changes nothing."""
         self.pass_time(span)
-        if self.lake.run().exit_code != 0:
-            return
+        ends = -1
+        while ends != self.lake.last_commits():  # what a run commits at its end, the next one sees
+            ends = self.lake.last_commits()
+            if self.lake.run().exit_code != 0:
+                return
         before = self.lake.evidence_of_work()
         again = self.lake.run()
         assert (again.plans, self.lake.evidence_of_work()) == ({}, before)
@@ -153,6 +162,7 @@ class RandomLifecycles(RuleBasedStateMachine):
         assert summary.plans == {}, summary.as_json()
         self.lake.check_accounts()
         self.lake.check_all_is_gone()
+        self.lake.check_sweeps()
 
 
 TestRandomLifecycles = RandomLifecycles.TestCase

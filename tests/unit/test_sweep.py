@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meltline.app.explain import explain_path
-from meltline.app.report import standing_now, storage_rows
+from meltline.app.report import storage_rows, totals_now
 from meltline.app.steps import StepRequest, run_step
 from meltline.domain.errors import (
     ClockRefused,
@@ -369,14 +369,14 @@ def test_reports_and_explanations_know_what_was_swept() -> None:
     orphan = swept.leave("orphan", b"x" * 321)
     swept.sweep_twice()
     services = swept.lake.services()
-    (row,) = storage_rows(standing_now(services))
+    (row,) = storage_rows(totals_now(services))
     assert row.failsafe_bytes == 321
     told = explain_path(services, orphan)
     assert (told.stage, told.keep_reasons, told.referenced_by) == ("failsafe", ("failsafe",), ())
     assert told.due_at == T0 + (SECOND + 7) * DAY
     swept.lake.on(SECOND + 7).run()
     assert explain_path(services, orphan).stage == "deleted"
-    assert [row.deleted_bytes for row in storage_rows(standing_now(services))] == [321]
+    assert [row.deleted_bytes for row in storage_rows(totals_now(services))] == [321]
 
 
 def test_what_a_sweep_took_is_in_the_audit() -> None:

@@ -5,7 +5,7 @@ What is checked are the invariants I-1 to I-7, each against `tests.unit.oracle`.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -13,16 +13,28 @@ from itertools import count
 from typing import Any
 
 from meltline.adapters.memory.catalog import MemoryCatalog
+from meltline.adapters.memory.sweeper import MemorySweeper
+from meltline.adapters.table_moves import Namespaces
 from meltline.app.observe import observe
-from meltline.app.report import standing_now, storage_rows
+from meltline.app.report import storage_rows, totals_now
 from meltline.app.services import Services
+from meltline.app.standing import Standing, standing_now
+from meltline.app.steps import StepRequest, run_step
 from meltline.app.summary import Summary
+from meltline.app.sweep import SweepServices
 from meltline.domain.files import DepartureState, PlannedFile
 from meltline.domain.names import TableName
 from meltline.domain.objects import DROPPED_NAMESPACE
 from meltline.domain.plan import Plan, PlanKind, PlanState
 from meltline.domain.storage import Stage
-from meltline.ports import CommitOutcome, Committer, DeleteOutcome, TableEdit, TableMove
+from meltline.ports import (
+    CommitOutcome,
+    Committer,
+    DeleteOutcome,
+    NewTable,
+    TableEdit,
+    TableMove,
+)
 from tests.unit.lake import DAY, WAREHOUSE, Lake, Table
 from tests.unit.oracle import (
     Story,
@@ -34,6 +46,7 @@ from tests.unit.oracle import (
 )
 
 FAILSAFE = timedelta(days=7)
+SWEPT_FROM = timedelta(days=3)  # the least age at which a file counts as left behind
 DEFAULT_WINDOW = 7
 HOLD, ENABLED = "meltline.hold", "meltline.enabled"
 WINDOW = "meltline.retention-days"
@@ -75,6 +88,7 @@ class WatchedLake(Lake):
         ours: Files that lay with managed tables alone while they were needed.
         last_needed: When each file was last referred to by anything.
         contents: What each file held when it was first there.
+        strays: Files that writers left without committing them, and when.
     """
 
     stories: dict[TableName, Story] = field(default_factory=dict)
@@ -88,12 +102,14 @@ class WatchedLake(Lake):
     ours: set[str] = field(default_factory=set)
     last_needed: dict[str, datetime] = field(default_factory=dict)
     contents: dict[str, bytes] = field(default_factory=dict)
+    strays: dict[str, datetime] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         numbers = count(1)
         self.unique = lambda: f"m{next(numbers)}"
         super().__post_init__()
         self.table("lake.calm.stays")  # a lake is never without any table: the ledger's stand there
+        self.sweeper = MemorySweeper(self.store, self.files)
         self.departed: dict[str, tuple[DepartureState, datetime]] = {}
         self.returns: Counter[str] = Counter()
 
@@ -158,7 +174,8 @@ class WatchedLake(Lake):
         listed = self.catalogs[table.name.catalog]._namespaces
         around = [listed.get(table.name.namespace, {}), table.document["properties"]]
         if is_dropped(table):  # the namespace that it was dropped from still holds it
-            around.append(listed.get(("air",), {}))
+            was = around[1].get("meltline.dropped.name", "air")
+            around.append(listed.get(tuple(was.split(".")[:1]), {}))
         return any(properties.get(HOLD) for properties in around)
 
     # --- looking -------------------------------------------------------------------------------
@@ -285,16 +302,29 @@ class WatchedLake(Lake):
         held = {p: b for p, b in disk.items() if p in self.seen and self.is_ours(p)}
         counted = {p: f.bytes for p, f in stages.items() if self.is_ours(p) and p not in unsure}
         assert counted == held, f"I-3: {_difference(counted, held)}"
-        rows = storage_rows(standing)
-        total = sum(
-            r.active_bytes + r.historical_bytes + r.retained_for_clone_bytes + r.failsafe_bytes
-            for r in rows
-        )
-        known = {file.owner for file in stages.values()} & {row.table_uuid for row in rows}
-        assert total == sum(f.bytes for f in stages.values() if f.owner in known), "I-3: the sum"
+        self._check_totals(standing)
         needs = self.needs()
         waiting = {path for path, file in stages.items() if file.stage is Stage.FAILSAFE}
         assert not waiting & needs, f"I-2: needed and in failsafe: {sorted(waiting & needs)}"
+
+    def _check_totals(self, standing: Standing) -> None:
+        """I-3: what is summed over the whole index is what single files come to."""
+        totals = totals_now(self.services())
+        summed = {key: size for key, size in totals.holdings.owned.items() if size}
+        single = Counter[tuple[str, Stage]]()
+        for file in standing.files.values():
+            single[file.owner, file.stage] += file.bytes
+        assert summed == {k: b for k, b in single.items() if b}, "I-3: the sums"
+        foreign = Counter[str]()
+        for file in standing.foreign.values():
+            foreign[min(file.tables)] += file.bytes
+        assert totals.holdings.foreign == foreign, "I-3: foreign files"
+        rows = {row.table_uuid: row for row in storage_rows(totals)}
+        assert all(
+            getattr(rows[uuid], f"{stage}_bytes") == size
+            for (uuid, stage), size in summed.items()
+            if uuid in rows
+        )
 
     def check_all_is_gone(self) -> None:
         """On time: only what something needs, or what no observation ever saw, is left."""
@@ -306,6 +336,21 @@ class WatchedLake(Lake):
             return  # a hold that nobody can take off any more keeps its whole group
         left = {path for path in self.paths() & self.seen if self._should_go(path)} - self.needs()
         assert not left, f"never purged: {sorted(left)}"
+
+    def check_sweeps(self) -> None:
+        """On time: two sweeps a week apart take what lies with managed tables and is nobody's."""
+        if any(name.held for name in self.gone) or self.glimpsed - self.seen:
+            return
+        for days in (4, 8, 8, 8):
+            self.clock.moment += days * DAY
+            self.sweep()
+            self.run()
+            self.check()
+        needs, there = self.needs(), self.paths()
+        # Where only dropped tables lay nothing is swept: whose it is nobody can say any more.
+        left = {path for path in self.strays if path in there and self.is_ours(path)} - needs
+        left -= {path for path in left if path.startswith(tuple(gone.folder for gone in self.gone))}
+        assert not left, f"never swept: {sorted(left)}"
 
     def _should_go(self, path: str) -> bool:
         """Whether a file is Meltline's to delete once nobody needs it."""
@@ -328,11 +373,29 @@ class WatchedLake(Lake):
     # --- the chain -----------------------------------------------------------------------------
 
     def run(self, run_id: str = "", as_of: datetime | None = None, **more: Any) -> Summary:
-        """A whole run; what it sees before and after, an outsider may count as observed."""
+        """A whole run; what it sees before and after, an outsider may count as observed.
+
+        What a run commits at its end, the next look sees.
+        """
         self.looked()
+        before = self.last_commits()
         summary = super().run(run_id, as_of, **more)
+        if self.last_commits() != before:
+            observe(self.services())
         self.looked()
         return summary
+
+    def sweep(self) -> Summary:
+        """A sweep of all tables; what it finds and lets depart is known from then on."""
+        services = SweepServices(**vars(self.services()), sweeper=self.sweeper)
+        summary = run_step("sweep", services, StepRequest(self.request()))
+        self.looked()
+        self.seen |= set(self.waiting())
+        return summary
+
+    def last_commits(self) -> int:
+        """How often runs have lifted a guard, and shares were updated."""
+        return sum(e.action in ("lift guard", "share update") for e in self.control.audit())
 
     def check_nothing_is_missing(self) -> None:
         """Checked after every step, and against more than the living tables."""
@@ -369,8 +432,17 @@ class WatchedCatalog(MemoryCatalog):
         super().register(name, metadata_location, edit)
         self._lake.came(Table(self._lake, name))
 
+    def create(
+        self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
+    ) -> Mapping[TableName, str]:
+        """Clones, and the tables of shares."""
+        at = super().create(tables, namespaces)
+        for name in at:
+            self._lake.came(Table(self._lake, name))
+        return at
+
     def move(self, moves: Sequence[TableMove], **namespaces: Any) -> None:
-        """A drop or an undrop by command."""
+        """A drop or an undrop by command, or tables of a share that show something else."""
         super().move(moves, **namespaces)
         for move in moves:
             self._lake.came(Table(self._lake, move.target))
@@ -410,7 +482,8 @@ class _WatchedCommitter:
         lake, document = self.lake, table.document
         if not is_dropped(table):
             return promised(document, lake.stories[table.name], as_of, lake.window(table))
-        if as_of <= lake.restorable[table.uuid]:
+        until = lake.restorable.get(table.uuid)  # none for what a share has let go of
+        if until is not None and as_of <= until:
             return dict.fromkeys(table.snapshots, "a dropped table that can be brought back")
         return dict.fromkeys(promised_of_dropped(document, as_of), "a tag on a dropped table")
 
@@ -427,7 +500,10 @@ class _WatchedDeleter:
         assert not needed, f"I-1: about to delete what is needed: {needed}"
         for path in paths:
             since = lake.last_needed.get(path)
-            assert since is not None, f"about to delete what no table ever referred to: {path}"
+            if since is None:
+                since = lake.strays.get(path)
+                assert since is not None, f"about to delete what is nobody's: {path}"
+                since += SWEPT_FROM
             assert now - since >= FAILSAFE, f"I-4: {path} was needed {now - since} ago"
             assert path in lake.ours or lake.is_ours(path), f"{path} was never ours to delete"
         self._check_plan(set(paths))
@@ -435,11 +511,11 @@ class _WatchedDeleter:
         return lake.store.delete(paths)
 
     def _check_plan(self, paths: set[str]) -> None:
-        plans = list(_applying(self.lake, PlanKind.PURGE))
-        mine = [p for p in plans if paths <= {f.path for f in _items(self.lake, p)}]
-        assert mine, "I-4: deletes without a plan"
-        for plan in mine:
-            _check_gate(self.lake, plan)
+        for plan in _applying(self.lake, PlanKind.PURGE):
+            if mine := paths & {file.path for file in _items(self.lake, plan)}:
+                _check_gate(self.lake, plan)
+                paths = paths - mine
+        assert not paths, f"I-4: deletes without a plan: {sorted(paths)}"
 
 
 def _applying(

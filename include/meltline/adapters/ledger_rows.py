@@ -34,6 +34,16 @@ def departures(rows: "pa.Table") -> list[Departure]:
     ]
 
 
+def newest_rows(rows: "pa.Table") -> "pa.Table":
+    """Of rows of `departures` the newest of each file: it says what has become of it."""
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly
+
+    rows = rows.sort_by([("written_ns", "descending")])
+    numbered = pa.table({"key": rows.column("key_hash"), "number": range(rows.num_rows)})
+    newest = numbered.group_by("key").aggregate([("number", "min")])
+    return rows.take(newest.column("number_min"))
+
+
 def _columns(rows: "pa.Table", *names: str) -> list[list[Any]]:
     return [_values(rows.column(name)) for name in names]
 

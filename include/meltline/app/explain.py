@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.report import Standing, standing_now
 from meltline.app.services import Ledgers
+from meltline.app.standing import Standing, standing_now
 from meltline.app.tables import Kept, find_table, keep_sets, read_tables
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.files import DepartureState
@@ -45,10 +45,9 @@ def explain_path(ledgers: Ledgers, path: str) -> Explanation:
     Raises:
         UsageInvalid: No commit that Meltline has seen ever named it.
     """
-    contents = ledgers.reader.contents()
-    standing = standing_now(ledgers)
+    standing = standing_now(ledgers, path)
     at = location_key(path)
-    departed = {location_key(d.path): d for d in contents.departures}.get(at)
+    departed = standing.departures.get(at)
     file = standing.files.get(at) or standing.foreign.get(at)
     if file is None:
         raise UsageInvalid(

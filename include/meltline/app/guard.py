@@ -12,7 +12,7 @@ from meltline.app.drop import same_table
 from meltline.app.dropped import let_go_tables
 from meltline.app.edits import audit
 from meltline.app.metadata import load_states
-from meltline.app.report import Standing, StorageHistory
+from meltline.app.report import StorageHistory, Totals
 from meltline.app.services import Ledgers
 from meltline.app.tables import is_ledger
 from meltline.app.wanted import group_locks
@@ -91,7 +91,7 @@ def take_back_guard(ledgers: Ledgers, seen: TableState, failed: str) -> None:
             lift_guard(ledgers, seen)
 
 
-def lift_ended_guards(ledgers: Ledgers, history: StorageHistory, standing: Standing) -> None:
+def lift_ended_guards(ledgers: Ledgers, history: StorageHistory, totals: Totals) -> None:
     """Lifts the guard of tables that share no file any more.
 
     Tables that are dropped keep theirs: an undrop brings them back as they were. What cannot be
@@ -99,13 +99,13 @@ def lift_ended_guards(ledgers: Ledgers, history: StorageHistory, standing: Stand
 
     Args:
         ledgers: Where the tables are.
-        history: The look at all catalogs and the file ledger that `standing` is made of.
-        standing: Where every known file stands, and which snapshots refer to it.
+        history: The look at all catalogs and the file ledger that `totals` is made of.
+        totals: What is stored now, and who shares it.
     """
     guarded_ones = [state for state in history.states if _may_lift(ledgers, state)]
     if not guarded_ones:
         return
-    shares = _sharing(ledgers, history, standing)
+    shares = _sharing(ledgers, history, totals)
     for state in guarded_ones:
         if state.uuid in shares:
             continue
@@ -124,25 +124,17 @@ def _may_lift(ledgers: Ledgers, state: TableState) -> bool:
     return ours and not is_dropped_name(state.name.namespace) and not catalog.observe_only
 
 
-def _sharing(ledgers: Ledgers, history: StorageHistory, standing: Standing) -> set[str]:
+def _sharing(ledgers: Ledgers, history: StorageHistory, totals: Totals) -> set[str]:
     """Tables of which some file is referred to, or owned, by another one that is there.
 
     A snapshot that a readable table has let go of refers to nothing any more.
     """
     rows = ledgers.control.tables()
-    read = {state.uuid for state in history.states}
-    here = (read | {row.uuid for row in rows}) - let_go_tables(rows).keys()
-    unread = here - read
-    living = {SnapshotKey(s.uuid, sid) for s in history.states for sid in s.snapshots}
-    found: set[str] = set()
-    for file in (*standing.files.values(), *standing.foreign.values()):
-        if file.tables <= {file.owner}:
-            continue  # millions of files: nearly all of them are one table's
-        refer = {k.table_uuid for k in file.snapshots if k in living or k.table_uuid in unread}
-        around = refer | ({file.owner} & here if refer else set())
-        if len(around) > 1:
-            found |= around
-    return found
+    known = {state.uuid for state in history.states} | {row.uuid for row in rows}
+    here = known - let_go_tables(rows).keys()
+    holdings = totals.holdings
+    lent = {pair for pair in holdings.lent if pair[0] in here}
+    return {uuid for pair in holdings.together | lent for uuid in pair}
 
 
 def _is_all_known(ledgers: Ledgers, history: StorageHistory, state: TableState) -> bool:

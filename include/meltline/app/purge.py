@@ -4,16 +4,16 @@ Design section 4 steps 7 and 8. Before each batch its files are proved unreachab
 whatever the catalogs hold at that moment.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from uuid import uuid4
 
 from meltline.app.departures import audit_cancelled, moved
 from meltline.app.expire import group_lock, require_unaltered, stored_files
 from meltline.app.gate import require_passed
 from meltline.app.permission import require_clock, require_generation, require_go
+from meltline.app.purge_batches import BATCH, Batch, PlanInHand, Waves, batches_of, in_waves
 from meltline.app.reproof import Reproof
 from meltline.app.services import Ledgers, Services
 from meltline.domain.errors import (
@@ -29,10 +29,6 @@ from meltline.domain.plan import Plan, PlanState
 from meltline.domain.quantities import format_size
 from meltline.ports import Approval, AuditEntry, DeleteOutcome, Lock
 
-BATCH = 20_000  # never by configuration: a run that goes on must find the batches as they were
-_SECONDS_PER_PROOF = 60
-_PROOF_LASTS = timedelta(minutes=5)
-
 
 @dataclass(frozen=True)
 class Purged:
@@ -43,21 +39,6 @@ class Purged:
     bytes_purged: int = 0
     failed: tuple[DeleteOutcome, ...] = ()
     error: MeltlineError | None = None
-
-
-@dataclass
-class _Progress:
-    deleted: list[PlannedFile] = field(default_factory=list)
-    cancelled: list[PlannedFile] = field(default_factory=list)
-    failed: list[DeleteOutcome] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _Left:
-    """A plan's files, and which paths still wait in failsafe."""
-
-    files: Sequence[PlannedFile]
-    waiting: Collection[str]
 
 
 def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
@@ -81,33 +62,85 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
         reproof = Reproof(services, paths)
         # What was cancelled meanwhile, or deleted and recorded before a kill, is not ours to take.
         departed = services.files.departures(frozenset({DepartureState.FAILSAFE}), paths=paths)
-        waiting = {departure.path: departure for departure in departed}
     except MeltlineError as stop:
         return [replace(results[p.id], error=stop if p in work else None) for p in plans]
-    done: dict[str, _Progress] = {plan.id: _Progress() for plan in work}
+    waiting = {departure.path: departure for departure in departed}
     groups = Groups(services.control.sharing())
+    ordered = sorted(work, key=lambda p: (groups.key(p.table_uuid), p.id))
+    in_hand = [PlanInHand(plan, files[plan.id], groups.key(plan.table_uuid)) for plan in ordered]
     with ExitStack() as locks:
-        held: dict[str, Lock] = {}
-        finished: list[tuple[Plan, Lock]] = []
+        purge = _Purge(services, waiting, Waves(services, reproof), locks)
         try:
-            for plan in sorted(work, key=lambda p: (groups.key(p.table_uuid), p.id)):
-                key = groups.key(plan.table_uuid)
-                try:
-                    if key not in held:
-                        held[key] = locks.enter_context(group_lock(services, key, plan))
-                    begun = _begin(services, plan, files[plan.id], held[key])
-                    if begun is not None:
-                        left = _Left(files[plan.id], waiting)
-                        _delete_batches(services, begun, left, reproof, held[key], done[plan.id])
-                        finished.append((begun, held[key]))
-                except MeltlineError as stop:
-                    results[plan.id] = Purged(plan, error=stop)
+            for wave in in_waves(services, [b for one in in_hand for b in batches_of(one)]):
+                purge.delete(wave)
         finally:
-            _record(services, done, waiting)
-        for plan, lock in finished:
-            to = PlanState.FAILED if done[plan.id].failed else PlanState.APPLIED
-            results[plan.id] = Purged(services.control.move_plan(plan, to, lock=lock))
-    return [_with_counts(results[plan.id], done.get(plan.id, _Progress())) for plan in plans]
+            _record(services, in_hand, waiting)
+        results |= {one.plan.id: _result(services, one) for one in in_hand}
+    return list(results.values())
+
+
+def _result(services: Services, one: PlanInHand) -> Purged:
+    plan = one.plan
+    if one.error is None and one.lock is not None and one.begun is not None:
+        to = PlanState.FAILED if one.failed else PlanState.APPLIED
+        plan = services.control.move_plan(one.begun, to, lock=one.lock)
+    return Purged(
+        plan,
+        files_purged=len(one.deleted),
+        bytes_purged=sum(file.bytes for file in one.deleted),
+        failed=tuple(one.failed),
+        error=one.error,
+    )
+
+
+@dataclass
+class _Purge:
+    """A purge on its way.
+
+    Attributes:
+        waiting: The departures that may be purged, by path.
+        held: The locks of groups, by key.
+    """
+
+    services: Services
+    waiting: Mapping[str, Departure]
+    waves: Waves
+    locks: ExitStack
+    held: dict[str, Lock] = field(default_factory=dict)
+
+    def delete(self, wave: Sequence[Batch]) -> None:
+        """Deletes some batches together; what stops a plan stops its later batches too."""
+        claimed = []
+        for batch in wave:
+            try:
+                if batch.of.error is None and self._claim(batch):
+                    claimed.append(batch)
+            except MeltlineError as stop:
+                batch.of.error = stop
+        if claimed:
+            self.waves.delete(claimed)
+
+    def _claim(self, batch: Batch) -> bool:
+        """Whether a batch is ours to delete now: claimed in the control ledger."""
+        services, one = self.services, batch.of
+        if one.lock is None:
+            if one.group not in self.held:
+                lock = group_lock(services, one.group, one.plan)
+                self.held[one.group] = self.locks.enter_context(lock)
+            one.lock = self.held[one.group]
+            one.begun = _begin(services, one.plan, one.files, one.lock)
+        if one.begun is None:
+            return False  # another run has finished it
+        require_go(services)
+        require_passed(services, one.begun)
+        _require_approval(services, one.begun)
+        services.control.check_lock(one.lock)
+        batch.files = [file for file in batch.files if file.path in self.waiting]
+        paths = [file.path for file in batch.files]
+        if services.control.claim_batch(one.plan.id, batch.number, paths, one.lock):
+            return True
+        one.deleted += batch.files
+        return False
 
 
 def _begin(services: Services, plan: Plan, files: Sequence[PlannedFile], lock: Lock) -> Plan | None:
@@ -145,15 +178,6 @@ def _abandon(
     )
 
 
-def _with_counts(purged: Purged, progress: _Progress) -> Purged:
-    return replace(
-        purged,
-        files_purged=len(progress.deleted),
-        bytes_purged=sum(file.bytes for file in progress.deleted),
-        failed=tuple(progress.failed),
-    )
-
-
 def _require_approval(services: Services, plan: Plan) -> None:
     limit = services.config.limits.approve_above
     if plan.bytes <= limit:
@@ -171,85 +195,8 @@ def _require_approval(services: Services, plan: Plan) -> None:
         )
 
 
-def _delete_batches(
-    services: Services,
-    plan: Plan,
-    left: _Left,
-    reproof: Reproof,
-    lock: Lock,
-    progress: _Progress,
-) -> None:
-    for number, start in enumerate(range(0, len(left.files), BATCH)):
-        services.progress(f"purge: {plan.table}: {start} of {len(left.files)} files")
-        require_go(services)
-        require_passed(services, plan)
-        _require_approval(services, plan)
-        services.control.check_lock(lock)
-        batch = [f for f in left.files[start : start + BATCH] if f.path in left.waiting]
-        if not services.control.claim_batch(plan.id, number, [f.path for f in batch], lock):
-            progress.deleted += batch
-            continue
-        before = len(progress.failed)
-        try:
-            _delete_batch(services, plan, batch, reproof, lock, progress)
-        except MeltlineError:
-            services.control.drop_claim(plan.id, number, lock)
-            raise
-        if len(progress.failed) > before:
-            services.control.drop_claim(plan.id, number, lock)
-        else:
-            services.control.finish_batch(plan.id, number, lock)
-
-
-def _delete_batch(
-    services: Services,
-    plan: Plan,
-    batch: Sequence[PlannedFile],
-    reproof: Reproof,
-    lock: Lock,
-    progress: _Progress,
-) -> None:
-    """Deletes a batch, at a slow rate in parts: each is sent within minutes of its proof."""
-    at_once = max(1, services.config.limits.delete_keys_per_second * _SECONDS_PER_PROOF)
-    for start in range(0, len(batch), at_once):
-        if start:
-            require_go(services)
-        part = batch[start : start + at_once]
-        _delete_part(services, plan, part, reproof, lock, progress)
-
-
-def _delete_part(
-    services: Services,
-    plan: Plan,
-    batch: Sequence[PlannedFile],
-    reproof: Reproof,
-    lock: Lock,
-    progress: _Progress,
-) -> None:
-    needed = reproof.still_needed([file.path for file in batch])
-    reproof.require_no_hold(plan.table_uuid)
-    proved_at = services.clock.now()
-    progress.cancelled += [file for file in batch if file.path in needed]
-    free = {file.path: file for file in batch if file.path not in needed}
-    services.control.check_lock(lock)
-    if services.clock.now() - proved_at > _PROOF_LASTS:
-        raise PlanStale(
-            f"the proof for a batch of plan {plan.id} is too old",
-            object=plan.id,
-            expected="deletes within five minutes of their proof",
-            found="a pause in between",
-            next="run again: the batch is proved anew",
-        )
-    rate = services.config.limits.delete_keys_per_second
-    for outcome in services.deleter.delete(sorted(free), rate):
-        if outcome.error:
-            progress.failed.append(outcome)
-        else:
-            progress.deleted.append(free[outcome.path])
-
-
 def _record(
-    services: Services, done: Mapping[str, _Progress], before: Mapping[str, Departure]
+    services: Services, done: Sequence[PlanInHand], before: Mapping[str, Departure]
 ) -> None:
     """One append for all that was done, also when the run ends early.
 
@@ -257,14 +204,14 @@ def _record(
     """
     now = services.clock.now()
     rows = {
-        f"{plan_id}-{uuid4()}": [
-            *moved(progress.deleted, DepartureState.DELETED, before, now),
-            *moved(progress.cancelled, DepartureState.CANCELLED, before, now),
+        f"{one.plan.id}-{uuid4()}": [
+            *moved(one.deleted, DepartureState.DELETED, before, now),
+            *moved(one.cancelled, DepartureState.CANCELLED, before, now),
         ]
-        for plan_id, progress in done.items()
+        for one in done
     }
     services.files.record_departures(rows)
-    cancelled = [file.path for progress in done.values() for file in progress.cancelled]
+    cancelled = [file.path for one in done for file in one.cancelled]
     if cancelled:
         audit_cancelled(services, cancelled, "referred to again")
 

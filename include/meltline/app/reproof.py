@@ -9,6 +9,7 @@ from meltline.app.tables import observed_table
 from meltline.app.wanted import wanted_files
 from meltline.domain.errors import HoldInForce, MeltlineError, PlanStale
 from meltline.domain.locations import location_key
+from meltline.domain.names import TableName
 from meltline.domain.table import TableState
 from meltline.ports import CatalogEntry, CatalogListing, SnapshotKey
 
@@ -37,7 +38,9 @@ class Reproof:
             for file in side_files_of(table.state)
         }
         self._groups = observation.groups
-        self._states = {table.state.name: table.state for table in observation.tables}
+        self._states: dict[str, dict[TableName, TableState]] = {}  # by UUID, then by name
+        for table in observation.tables:
+            self._keep(table.state)
         self._listings: dict[str, CatalogListing] = {}
         self._wanted: set[str] = set()
         for table in observation.tables:
@@ -70,11 +73,9 @@ class Reproof:
             HoldInForce: Which table is held.
         """
         members = self._groups.members(owner)
-        for name, state in self._states.items():
-            listing = self._listings.get(name.catalog)
-            if state.uuid not in members or listing is None:
-                continue
-            if observed_table(self._services, state, listing).held:
+        for state in (state for uuid in members for state in self._states.get(uuid, {}).values()):
+            name, listing = state.name, self._listings.get(state.name.catalog)
+            if listing is not None and observed_table(self._services, state, listing).held:
                 raise HoldInForce(
                     f"{name} is under a hold: nothing of it may be purged",
                     object=str(name),
@@ -118,7 +119,7 @@ class Reproof:
             return
         try:
             state = load_state(self._services.store, entry.name, entry.metadata_location)
-            self._states[state.name] = state
+            self._keep(state)
             self._add(state)
         except (MeltlineError, FileNotFoundError) as odd:
             raise PlanStale(
@@ -128,6 +129,9 @@ class Reproof:
                 found=str(odd),
                 next="run again: the files wait in failsafe",
             ) from odd
+
+    def _keep(self, state: TableState) -> None:
+        self._states.setdefault(state.uuid, {})[state.name] = state
 
     def _is_ledger(self, entry: CatalogEntry) -> bool:
         config = self._services.config

@@ -1,6 +1,6 @@
 """The file ledger: the manifest index, snapshots, plan items, departures; and reading it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from meltline.domain.files import (
     Departure,
     DepartureState,
+    FileKind,
     ManifestOutcome,
     ManifestRef,
     PlannedFile,
@@ -15,6 +16,7 @@ from meltline.domain.files import (
     SnapshotRecord,
 )
 from meltline.domain.locations import Ownership
+from meltline.ports.storage import Holdings, Weighing
 
 
 @dataclass(frozen=True)
@@ -191,22 +193,30 @@ class IndexedFile:
     bytes: int
 
 
-@dataclass(frozen=True)
-class LedgerContents:
-    """The file ledger, read whole and without a JVM: for reports and explanations."""
-
-    snapshots: Sequence[IndexedSnapshot]
-    manifests: Sequence[IndexedFile]
-    entries: Sequence[IndexedFile]
-    side_files: Sequence[SideFile]
-    departures: Sequence[Departure]
-
-
 class LedgerReader(Protocol):
-    """Reads the file ledger's tables without a JVM."""
+    """Reads the file ledger's tables without a JVM. Everything is empty before `init`."""
 
-    def contents(self) -> LedgerContents:
-        """Everything; of departures the newest row of each path. Empty before `init`."""
+    def snapshots(self) -> Sequence[IndexedSnapshot]:
+        """Every snapshot ever recorded."""
+        ...
+
+    def side_files(self) -> Sequence[SideFile]:
+        """Every metadata file and statistics file ever recorded."""
+        ...
+
+    def departures(self, kinds: Collection[FileKind] | None = None) -> Sequence[Departure]:
+        """The newest row of each departed path, of some kinds or of all."""
+        ...
+
+    def files(self, path: str | None = None) -> Iterator[IndexedFile]:
+        """Every manifest and every live entry, or those that are this path."""
+        ...
+
+    def weigh(self, weighing: Weighing) -> Holdings:
+        """Bytes by owner and stage, of everything that manifests hold and that has departed.
+
+        Millions of files cost some seconds and a few dozen bytes of memory each.
+        """
         ...
 
     def items(self, plan_id: str) -> Sequence[PlannedFile]:

@@ -1,26 +1,31 @@
 """Reads the file ledger's Iceberg tables with PyIceberg: answers come without starting a JVM."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, LessThan, Reference
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, LessThan, Or
+from pyiceberg.expressions import Reference as Column
 from pyiceberg.expressions.literals import literal
-from pyiceberg.table import StaticTable
+from pyiceberg.table import DataScan, StaticTable
 
+from meltline.adapters.hashing import key_hash
 from meltline.adapters.iceberg.catalogs import open_catalog
-from meltline.adapters.ledger_rows import departures, planned_files
+from meltline.adapters.ledger_rows import departures, newest_rows, planned_files
 from meltline.config import CatalogConfig
-from meltline.domain.files import Departure, FileKind, PlannedFile, SideFile
+from meltline.domain.files import Departure, EntryStatus, FileKind, PlannedFile, SideFile
 from meltline.ports import (
+    Holdings,
     IndexedFile,
     IndexedSnapshot,
-    LedgerContents,
     ObjectStore,
     SnapshotKey,
+    Weighing,
 )
 
 if TYPE_CHECKING:  # slow to import, and commands that only edit a table do without it
-    import pyarrow as pa
+    pass
+
+_LIVE = LessThan(term=Column("status"), value=literal(int(EntryStatus.DELETED)))
 
 
 class IcebergLedgerReader:
@@ -31,72 +36,89 @@ class IcebergLedgerReader:
         self._store = store
         self._namespace = namespace
 
-    def contents(self) -> LedgerContents:
-        """Everything; of departures the newest row of each path. Empty before `init`."""
+    def snapshots(self) -> Sequence[IndexedSnapshot]:
+        """Every snapshot ever recorded."""
+        rows = self._rows("snapshots")
+        unique = {(row["table_uuid"], row["snapshot_id"]): row for row in rows}
+        return [_snapshot(row) for row in unique.values()]
+
+    def side_files(self) -> Sequence[SideFile]:
+        """Every metadata file and statistics file ever recorded."""
+        return [
+            SideFile(r["table_uuid"], r["path"], FileKind(r["kind"]), r["bytes"], r["snapshot_id"])
+            for r in self._rows("side_files")
+        ]
+
+    def departures(self, kinds: Collection[FileKind] | None = None) -> Sequence[Departure]:
+        """The newest row of each departed path, of some kinds or of all."""
+        wanted: BooleanExpression = AlwaysTrue()
+        if kinds is not None:
+            wanted = Or(*[_is("kind", str(kind)) for kind in kinds])
+        found = self._scan("departures", wanted)
+        return departures(newest_rows(found.to_arrow())) if found else []
+
+    def files(self, path: str | None = None) -> Iterator[IndexedFile]:
+        """Every manifest and every live entry, or those that are this path."""
+        itself: BooleanExpression = AlwaysTrue()
+        held: BooleanExpression = _LIVE
+        if path is not None:
+            itself = _is("manifest_id", key_hash(path))
+            held = And(_LIVE, _is("key_hash", key_hash(path)))
+        for row in self._rows("manifests", itself, "manifest_id", "path", "bytes"):
+            yield IndexedFile(row["manifest_id"], row["path"], FileKind.MANIFEST, row["bytes"])
+        for row in self._rows("entries", held, "manifest_id", "path", "kind", "bytes"):
+            yield IndexedFile(row["manifest_id"], row["path"], row["kind"], row["bytes"])
+
+    def weigh(self, weighing: Weighing) -> Holdings:
+        """Bytes by owner and stage, of everything that manifests hold and that has departed."""
         tables = self._tables()
-        live = LessThan(term=Reference("status"), value=literal(2))
-        return LedgerContents(
-            snapshots=[_snapshot(row) for row in _unique(self._rows(tables, "snapshots"))],
-            manifests=[
-                IndexedFile(r["manifest_id"], r["path"], FileKind.MANIFEST, r["bytes"])
-                for r in self._rows(tables, "manifests")
-            ],
-            entries=[
-                IndexedFile(r["manifest_id"], r["path"], r["kind"], r["bytes"])
-                for r in self._rows(
-                    tables, "entries", live, ("manifest_id", "path", "kind", "bytes")
-                )
-            ],
-            side_files=[
-                SideFile(
-                    r["table_uuid"], r["path"], FileKind(r["kind"]), r["bytes"], r["snapshot_id"]
-                )
-                for r in self._rows(tables, "side_files")
-            ],
-            departures=_newest(self._table(tables, "departures")),
+        if not {"entries", "manifests", "departures"} <= tables.keys():
+            return Holdings()
+        from meltline.adapters.weighing import (  # noqa: PLC0415 - starts slowly
+            DEPARTURES,
+            ENTRY_COLUMNS,
+            MANIFEST_COLUMNS,
+            weigh,
+        )
+
+        entries = self._open(tables["entries"], _LIVE, ENTRY_COLUMNS)
+        manifests = self._open(tables["manifests"], AlwaysTrue(), MANIFEST_COLUMNS)
+        gone = self._open(tables["departures"], AlwaysTrue(), tuple(DEPARTURES.names))
+        return weigh(
+            weighing, entries.to_arrow_batch_reader(), manifests.to_arrow(), gone.to_arrow()
         )
 
     def items(self, plan_id: str) -> Sequence[PlannedFile]:
         """A plan's items, sorted by path."""
-        asked = EqualTo(term=Reference("plan_id"), value=literal(plan_id))
-        rows = self._table(self._tables(), "plan_items", asked)
-        return sorted(planned_files(rows) if rows else [], key=lambda file: file.path)
+        found = self._scan("plan_items", _is("plan_id", plan_id))
+        return sorted(planned_files(found.to_arrow()) if found else [], key=lambda file: file.path)
+
+    def _rows(
+        self, name: str, where: BooleanExpression | None = None, *columns: str
+    ) -> list[dict[str, Any]]:
+        found = self._scan(name, where or AlwaysTrue(), *columns)
+        rows: list[dict[str, Any]] = found.to_arrow().to_pylist() if found else []
+        return rows
+
+    def _scan(self, name: str, where: BooleanExpression, *columns: str) -> DataScan | None:
+        """A table of the ledger, to be read; None before `init`."""
+        location = self._tables().get(name)
+        return None if location is None else self._open(location, where, columns or ("*",))
 
     def _tables(self) -> Mapping[str, str]:
-        listing = open_catalog(self._hot, self._store).listing()
         return {
             entry.name.name: entry.metadata_location
-            for entry in listing.entries
+            for entry in open_catalog(self._hot, self._store).listing().entries
             if entry.name.namespace == (self._namespace,)
         }
 
-    def _rows(
-        self,
-        tables: Mapping[str, str],
-        name: str,
-        where: BooleanExpression | None = None,
-        columns: tuple[str, ...] = ("*",),
-    ) -> list[dict[str, Any]]:
-        found = self._table(tables, name, where, columns)
-        rows: list[dict[str, Any]] = found.to_pylist() if found else []
-        return rows
-
-    def _table(
-        self,
-        tables: Mapping[str, str],
-        name: str,
-        where: BooleanExpression | None = None,
-        columns: tuple[str, ...] = ("*",),
-    ) -> "pa.Table | None":
-        if name not in tables:
-            return None
-        table = StaticTable.from_metadata(tables[name], dict(self._hot.properties))
-        scan = table.scan(row_filter=where or AlwaysTrue(), selected_fields=columns)
-        return scan.to_arrow()
+    def _open(self, location: str, where: BooleanExpression, columns: tuple[str, ...]) -> DataScan:
+        table = StaticTable.from_metadata(location, dict(self._hot.properties))
+        return table.scan(row_filter=where, selected_fields=columns)
 
 
-def _unique(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list({(row["table_uuid"], row["snapshot_id"]): row for row in rows}.values())
+def _is(column: str, value: str | int) -> BooleanExpression:
+    return EqualTo(term=Column(column), value=literal(value))
 
 
 def _snapshot(row: dict[str, Any]) -> IndexedSnapshot:
@@ -107,11 +129,3 @@ def _snapshot(row: dict[str, Any]) -> IndexedSnapshot:
         row["manifest_list_bytes"],
         tuple(row["manifests"]),
     )
-
-
-def _newest(rows: "pa.Table | None") -> list[Departure]:
-    if rows is None:
-        return []
-    ordered = rows.sort_by("written_ns")
-    keys = ordered.column("key_hash").to_pylist()
-    return list(dict(zip(keys, departures(ordered), strict=True)).values())

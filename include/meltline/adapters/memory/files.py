@@ -1,24 +1,41 @@
 """The file ledger in memory, for tests and dry runs. One object is one ledger."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+
+import pyarrow as pa
 
 from meltline.adapters.hashing import key_hash
 from meltline.adapters.memory.index import MemoryIndex
+from meltline.adapters.weighing import DEPARTURES, ENTRY_COLUMNS, MANIFEST_COLUMNS, weigh
 from meltline.domain.files import (
     Departure,
     DepartureState,
     FileKind,
     PlannedFile,
+    SideFile,
     SnapshotRecord,
 )
 from meltline.domain.locations import location_key
 from meltline.ports import (
+    Holdings,
     IndexedFile,
     IndexedSnapshot,
-    LedgerContents,
     SnapshotKey,
+    Weighing,
 )
+
+
+@dataclass(frozen=True)
+class MemoryContents:
+    """A file ledger whole: snapshots, manifests and their live entries, the rest as it is."""
+
+    snapshots: Sequence[IndexedSnapshot]
+    manifests: Sequence[IndexedFile]
+    entries: Sequence[IndexedFile]
+    side_files: Sequence[SideFile]
+    departures: Sequence[Departure]
 
 
 class MemoryFileLedger(MemoryIndex):
@@ -88,11 +105,11 @@ class MemoryFileLedger(MemoryIndex):
 
     # --- reading it whole ----------------------------------------------------------------------
 
-    def contents(self) -> LedgerContents:
-        """Everything, as the port `LedgerReader` gives it."""
+    def contents(self) -> MemoryContents:
+        """Everything there is."""
         with self._guard:
             reads = list(self._manifests.values())
-            return LedgerContents(
+            return MemoryContents(
                 snapshots=[_indexed(key, record) for key, record in self._snapshots.items()],
                 manifests=[
                     IndexedFile(key_hash(r.path), r.path, FileKind.MANIFEST, r.bytes) for r in reads
@@ -113,13 +130,62 @@ class MemoryLedgerReader:
     def __init__(self, files: MemoryFileLedger) -> None:
         self._files = files
 
-    def contents(self) -> LedgerContents:
-        """Everything; of departures the newest row of each path."""
-        return self._files.contents()
+    def snapshots(self) -> Sequence[IndexedSnapshot]:
+        """Every snapshot ever recorded."""
+        return self._files.contents().snapshots
+
+    def side_files(self) -> Sequence[SideFile]:
+        """Every metadata file and statistics file ever recorded."""
+        return self._files.contents().side_files
+
+    def departures(self, kinds: Collection[FileKind] | None = None) -> Sequence[Departure]:
+        """The newest row of each departed path, of some kinds or of all."""
+        found = self._files.contents().departures
+        return [one for one in found if kinds is None or one.kind in kinds]
+
+    def files(self, path: str | None = None) -> Iterator[IndexedFile]:
+        """Every manifest and every live entry, or those that are this path."""
+        contents = self._files.contents()
+        at = None if path is None else location_key(path)
+        for file in (*contents.manifests, *contents.entries):
+            if at is None or location_key(file.path) == at:
+                yield file
+
+    def weigh(self, weighing: Weighing) -> Holdings:
+        """Bytes by owner and stage, summed as the real ledger's are."""
+        contents = self._files.contents()
+        return weigh(
+            weighing,
+            pa.table(_entries(contents.entries), list(ENTRY_COLUMNS)).to_batches(),
+            pa.table(_entries(contents.manifests)[:3], list(MANIFEST_COLUMNS)),
+            pa.table(_departed(contents.departures), schema=DEPARTURES),
+        )
 
     def items(self, plan_id: str) -> Sequence[PlannedFile]:
         """A plan's items, sorted by path."""
         return self._files.items([plan_id])[plan_id]
+
+
+def _entries(files: Sequence[IndexedFile]) -> list[pa.Array]:
+    return [
+        pa.array((file.manifest_id for file in files), pa.int64()),
+        pa.array((file.path for file in files), pa.string()),
+        pa.array((file.bytes for file in files), pa.int64()),
+        pa.array((key_hash(file.path) for file in files), pa.int64()),
+    ]
+
+
+def _departed(departures: Sequence[Departure]) -> dict[str, list[object]]:
+    """Columns as the ledger has them; of each file there is one row, so that none is newer."""
+    return {
+        "key_hash": [key_hash(one.path) for one in departures],
+        "bytes": [one.bytes for one in departures],
+        "owner": [one.owner for one in departures],
+        "state": [str(one.state) for one in departures],
+        "departed_at": [one.departed_at for one in departures],
+        "recorded_at": [one.recorded_at for one in departures],
+        "written_ns": [0] * len(departures),
+    }
 
 
 def _by_path(found: Departure | PlannedFile) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.adapters.memory.files import MemoryFileLedger
+from meltline.adapters.memory.files import MemoryContents, MemoryFileLedger
 from meltline.domain.errors import StoreRefused, UsageInvalid
 from meltline.domain.files import DepartureState
 from meltline.domain.locations import location_key
 from meltline.domain.orphans import Stray, StraySighting, SweptPlaces, is_passed_over
-from meltline.ports import Inventory, LedgerContents, ObjectStore
+from meltline.ports import Inventory, ObjectStore
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class MemorySweeper:
         return {path: by_name.get(path.rpartition("/")[2], []) for path in paths}
 
 
-def _named_by(contents: LedgerContents) -> Iterable[str]:
+def _named_by(contents: MemoryContents) -> Iterable[str]:
     """Everything that the index names alive, of whatever snapshot."""
     yield from (file.path for file in contents.entries)
     yield from (file.path for file in contents.manifests)

@@ -11,6 +11,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from meltline.adapters.ledger_rows import newest_rows
 from meltline.domain.files import DepartureState, FileKind
 
 COLUMNS = ("key_hash", "written_ns", "due_at", "state", "kind", "plan_id")
@@ -30,10 +31,7 @@ class DepartureBook:
         for name in _CODED:
             coded = rows.column(name).combine_chunks().dictionary_encode()
             rows = rows.set_column(rows.schema.get_field_index(name), name, coded)
-        rows = rows.sort_by([("written_ns", "descending")])
-        numbered = pa.table({"key": rows.column("key_hash"), "number": range(rows.num_rows)})
-        newest = numbered.group_by("key").aggregate([("number", "min")])
-        return cls(rows.take(newest.column("number_min")))
+        return cls(newest_rows(rows))
 
     def of_states(
         self, states: Collection[DepartureState], due_by: datetime | None = None

@@ -1,0 +1,55 @@
+"""Weighing what is stored: bytes by owner and stage, over the whole index at once."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from meltline.domain.locations import OwnerIndex
+from meltline.domain.storage import Stage, Use
+
+
+@dataclass(frozen=True, slots=True)
+class UsedFile:
+    """A file that stands in no manifest, and who refers to it."""
+
+    path: str
+    bytes: int
+    use: Use
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """What is to be weighed, and how it stands.
+
+    Attributes:
+        at: The instant: what had departed by then counts as departed.
+        owners: Who owns what.
+        manifests: Who refers to each manifest, and so to all that it holds, by manifest id.
+        others: Manifest lists, metadata files and statistics.
+        asked: Paths of which is asked whether they are among what was weighed.
+    """
+
+    at: datetime
+    owners: OwnerIndex
+    manifests: Mapping[int, Collection[Use]]
+    others: Sequence[UsedFile]
+    asked: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What weighing came to. A byte stands with the owner of its file, once (ML-4, ML-18).
+
+    Attributes:
+        owned: Bytes by owner and stage.
+        foreign: Bytes of files that nobody owns, by the first table that refers to them.
+        together: Pairs of tables that both refer to a file now, each sorted.
+        lent: Owners, each with a table that refers to a file of theirs now.
+        known: Of the paths that were asked for, those that were weighed.
+    """
+
+    owned: Mapping[tuple[str, Stage], int] = field(default_factory=dict)
+    foreign: Mapping[str, int] = field(default_factory=dict)
+    together: frozenset[tuple[str, str]] = frozenset()
+    lent: frozenset[tuple[str, str]] = frozenset()
+    known: frozenset[str] = frozenset()
