@@ -14,6 +14,7 @@ from benchmarks.commits import Committer
 from benchmarks.days import run_base_growth, run_days, warm_up
 from benchmarks.engine import SETTINGS, start_session
 from benchmarks.fleet import run_fleet
+from benchmarks.handoff import run_handoff
 from benchmarks.many_snapshots import run_many_snapshots
 from benchmarks.past import run_past
 from benchmarks.picture import draw
@@ -59,6 +60,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "sweep": Benchmark(run_sweep),
     "purge": Benchmark(run_purge, warm=False),
     "past": Benchmark(run_past, warm=False),
+    "handoff": Benchmark(run_handoff, warm=False),
 }
 _ALL = [name for name in BENCHMARKS if name != "first-day"]  # next-day runs the first day too
 

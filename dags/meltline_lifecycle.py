@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain, task
-from airflow.sdk.exceptions import AirflowSkipException
 
 from meltline.ui.as_of import INSTANT
 from meltline.ui.batch_steps import BatchStep, PlanStep, in_batches
@@ -47,6 +46,8 @@ PARAMS = {
         "ahead). Empty: the end of the run's data interval, else now."),
     "dry_run": Param(False, type="boolean", title="Dry run",
         description_md="Plan and show, change nothing."),
+    "any_hour": Param(False, type="boolean", title="At any hour",
+        description_md="Copy history to cold outside `handoff.quiet-window` too."),
     "approve_over_limit": Param(False, type="boolean", title="Approve above the limit",
         section="Approval", description_md="Purge more than `limits.approve-above` at once. "
         "Refused unless a person triggers the run and says why."),
@@ -85,9 +86,9 @@ with DAG(
 ):
     observe = step("observe", "Lists every catalog and reads what is new.", previews=True)
 
-    @task(doc_md="Where snapshots go before they expire, when a policy hands them to a cold tier.")
-    def hand_off_to_cold() -> None:
-        raise AirflowSkipException("no policy hands history to a cold tier")
+    # A pool of its own: copies of a whole night's history must not keep other steps waiting.
+    hand_off = step("hand_off_to_cold", "Copies to cold what the policies want there, before it "
+        "may expire.", previews=True, pool="meltline_cold")  # fmt: skip
 
     # none_failed: an upstream task that was skipped had nothing to do; one that failed stops us.
     plan_expiration = step("plan_expiration", "Names the snapshots and refs to expire, and the "
@@ -114,6 +115,6 @@ with DAG(
 
     expire_gate = partial(gate, "gate_expiration", arguments=["--kind=expire"])
     purge_gate = partial(gate, "gate_purge", arguments=["--kind=purge"])
-    chain(observe, hand_off_to_cold(), plan_expiration,
+    chain(observe, hand_off, plan_expiration,
         in_batches(plan_expiration, expire_gate, expire), plan_purge,
         in_batches(plan_purge, purge_gate, purge), report, verdict())  # fmt: skip

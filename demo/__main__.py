@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from demo.airflow import DAG, Airflow
+from demo.cold import print_cold
 from demo.outcome import print_clone, print_outcome, write_page
 from demo.place import Place, environment
 from demo.warehouse import NAMESPACE, DemoFacts, build
@@ -41,6 +42,7 @@ def main() -> None:
     ).ledgers()
     print_outcome(ledgers, before=now.replace(hour=0))
     write_page(ledgers, place.page, first=now.date() - timedelta(days=45))
+    print_cold(ledgers, place, f"{ledgers.config.hot}.{NAMESPACE}.flights")
     print_clone(ledgers, f"{ledgers.config.hot}.{NAMESPACE}.flights")
     print(f"\nThe picture: {place.page.as_uri()}\nThis took {time.monotonic() - started:.0f} s.")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from demo.place import CHECKOUT
 
 DAG = "meltline_lifecycle"
+POOL = "meltline_cold"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,9 @@ class Airflow:
             self.passwords.chmod(0o600)
         if not (self.home / "airflow.db").exists():
             self.call(["db", "migrate"], environment, self.home / "migrate.log")
+        if not (log := self.home / "pool.log").exists():  # nor in a home of an earlier release
+            pool = ["pools", "set", POOL, "1", "copies of history to the cold tier"]
+            self.call(pool, environment, log)
 
     def call(self, words: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         """Runs an Airflow command; what it prints goes to a file, and to the error if it fails.

@@ -17,6 +17,7 @@ from meltline.domain.plan import Plan, PlanKind, PlanState
 from meltline.domain.quantities import format_instant, format_size
 from meltline.domain.storage import StorageRow
 
+_TIERS = ("cold", "deep")  # shown where there is something
 _STAGES = ("active", "historical", "retained_for_clone", "failsafe", "deleted")
 
 
@@ -52,12 +53,14 @@ def print_clone(ledgers: Ledgers, source: str) -> None:
 
 
 def _print_storage(title: str, rows: Sequence[StorageRow]) -> None:
+    tiers = [tier for tier in _TIERS if any(getattr(row, f"{tier}_bytes") for row in rows)]
+    columns = (*_STAGES, *tiers)
     lines = [
-        [str(row.table), *(format_size(getattr(row, f"{stage}_bytes")) for stage in _STAGES)]
+        [str(row.table), *(format_size(getattr(row, f"{column}_bytes")) for column in columns)]
         for row in rows
     ]
     print()
-    print_rows(title, ("table", *(stage.replace("_", " ") for stage in _STAGES)), lines)
+    print_rows(title, ("table", *(column.replace("_", " ") for column in columns)), lines)
 
 
 def _print_runs(ledgers: Ledgers) -> None:

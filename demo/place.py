@@ -18,9 +18,15 @@ catalogs:
     type: sql
     uri: sqlite:///catalog.db
     warehouse: warehouse
+  archive:
+    type: sql
+    uri: sqlite:///archive.db
+    warehouse: archive
+cold: archive
 account:
   profile: business
   retention-days: 7
+  cold: daily
 """
 
 
@@ -44,6 +50,11 @@ class Place:
     def warehouse(self) -> Path:
         """Where the tables lie."""
         return self.lake / "warehouse"
+
+    @property
+    def hidden(self) -> Path:
+        """Where the warehouse is while the demo shows that the archive does not need it."""
+        return self.lake / "warehouse-hidden"
 
     @property
     def page(self) -> Path:

@@ -25,13 +25,14 @@ from meltline.config_schema import (
     CatalogType,
     ConfigFile,
     GatesSection,
+    HandoffSection,
     LimitsSection,
     Section,
-    Surroundings,
     SweepSection,
-    catalogs_in,
 )
+from meltline.config_values import Surroundings, catalogs_in
 from meltline.domain.batches import BatchSettings
+from meltline.domain.cold import HandoffSettings
 from meltline.domain.errors import ConfigInvalid
 from meltline.domain.limits import GateSettings, Limits
 from meltline.domain.orphans import SweepSettings
@@ -76,6 +77,8 @@ class Config:
         hot: The catalog that is lived in; one of `catalogs`, never observe-only.
         sandbox: Whether a simulated clock and a zero reader grace are allowed.
         ledger_namespace: Where the file ledger's tables are, dotted.
+        cold: The catalog that is the archive, one of `catalogs`; empty where there is none.
+        deep: Where permanent copies go; empty where they go nowhere.
     """
 
     path: Path
@@ -89,6 +92,15 @@ class Config:
     gates: GateSettings
     sweep: SweepSettings = field(default_factory=SweepSettings)
     batches: BatchSettings = field(default_factory=BatchSettings)
+    handoff: HandoffSettings = field(default_factory=HandoffSettings)
+    cold: str = ""
+    deep: str = ""
+
+    @property
+    def archives(self) -> tuple[str, ...]:
+        """The folders of the archive and of permanent copies: nothing in them is ours to delete."""
+        cold = self.catalogs[self.cold].warehouse if self.cold else ""
+        return tuple(place for place in (cold, self.deep) if place)
 
     def __repr__(self) -> str:
         return f"Config(path={str(self.path)!r}, hot={self.hot!r})"
@@ -146,6 +158,9 @@ def _config(path: Path, model: ConfigFile) -> Config:
         gates=GateSettings(**model.gates.model_dump()),
         sweep=SweepSettings(**model.sweep.model_dump()),
         batches=BatchSettings(**model.batches.model_dump()),
+        handoff=HandoffSettings(model.handoff.store_iops, *model.handoff.quiet_window),
+        cold=model.cold,
+        deep=model.deep,
     )
 
 
@@ -287,6 +302,7 @@ def _known_keys(section: _Key) -> list[str]:
         "gates": GatesSection,
         "sweep": SweepSection,
         "batches": BatchesSection,
+        "handoff": HandoffSection,
     }
     model = sections.get(section[0], ConfigFile) if section else ConfigFile
     return sorted(str(field.alias) for field in model.model_fields.values())

@@ -1,15 +1,10 @@
 """The sections of `meltline.yaml` and what each value must look like.
 
-Pydantic checks them and writes the JSON Schema. Values arrive as text, as they were written;
-errors here say what was expected and never repeat a value.
+Pydantic checks them and writes the JSON Schema. How each kind of value is written stands in
+`config_values`.
 """
 
-import os
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -19,17 +14,30 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationInfo,
-    WithJsonSchema,
     field_validator,
 )
-from pydantic_core import PydanticCustomError
 
-from meltline.domain.locations import split_location
-from meltline.domain.names import split_name
-from meltline.domain.orphans import FLOOR
-from meltline.domain.policy import INFINITE
-from meltline.domain.quantities import parse_duration, parse_size
+from meltline.config_values import (
+    HOT,
+    CatalogName,
+    Days,
+    Duration,
+    Property,
+    QuietWindow,
+    RetentionDays,
+    Size,
+    around,
+    control_url,
+    local_warehouse,
+    namespace,
+    nested,
+    old_enough,
+    positive,
+    sqlalchemy_url,
+    wrong,
+)
 
+ColdWord: TypeAlias = Literal["none", "all", "daily", "weekly", "monthly"]
 CatalogType: TypeAlias = Literal["sql", "rest", "hive", "glue"]
 ProfileName: TypeAlias = Literal[
     "business",
@@ -42,156 +50,11 @@ ProfileName: TypeAlias = Literal[
     "lakehouse",
 ]
 
-_NAME = re.compile(r"^[A-Za-z0-9_-]+$")
-
 # How the addresses of a catalog begin, and one to show.
 _URIS = {
     "rest": (("http://", "https://"), "https://catalog.example.com"),
     "hive": (("thrift://",), "thrift://metastore.example.com:9083"),
 }
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What the check of one value must know of the rest of the file (Pydantic's context)."""
-
-    directory: Path
-    catalogs: tuple[str, ...]
-    observed: frozenset[str]
-    sandbox: bool
-
-    @classmethod
-    def of(cls, tree: Mapping[str, Any], directory: Path) -> "Surroundings":
-        """Takes it from the tree that is about to be checked, as far as that is in shape."""
-        catalogs = catalogs_in(tree)
-        observed = {name for name, catalog in catalogs.items() if _is_yes(catalog, "observe-only")}
-        return cls(directory, tuple(catalogs), frozenset(observed), _is_yes(tree, "sandbox"))
-
-
-def catalogs_in(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The catalogs of a tree that has not been checked yet, those that are mappings."""
-    catalogs = tree.get("catalogs")
-    if not isinstance(catalogs, dict):
-        return {}
-    return {name: catalog for name, catalog in catalogs.items() if isinstance(catalog, dict)}
-
-
-def _is_yes(section: Mapping[str, Any], key: str) -> bool:
-    return str(section.get(key, "")).strip().lower() in {"true", "yes", "on", "y", "t", "1"}
-
-
-def _wrong(expected: str, fix: str = "") -> PydanticCustomError:
-    return PydanticCustomError("meltline", "{expected}", {"expected": expected, "fix": fix})
-
-
-def _around(info: ValidationInfo) -> Surroundings:
-    assert isinstance(info.context, Surroundings)
-    return info.context
-
-
-def _to_duration(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return timedelta(0) if value.strip() == "0" else parse_duration(value)
-    except (ValueError, OverflowError):
-        raise _wrong("a duration", "write a whole number and d, h, m or s, such as 6h") from None
-
-
-def _to_size(value: object) -> object:
-    try:
-        return parse_size(value) if isinstance(value, str) else value
-    except ValueError:
-        raise _wrong("a size", "write bytes, or a number and KiB to PiB, such as 1TiB") from None
-
-
-def _to_retention(value: object) -> object:
-    word = str(value).strip().lower()
-    if word != INFINITE and not (word.isdecimal() and word.isascii()):
-        raise _wrong(f"a whole number of days, or {INFINITE}")
-    return INFINITE if word == INFINITE else int(word)
-
-
-def _positive(span: timedelta) -> timedelta:
-    if not span:
-        raise _wrong("a duration longer than 0", "write one such as 6h")
-    return span
-
-
-def _old_enough(span: timedelta) -> timedelta:
-    if span < FLOOR:
-        raise _wrong("a duration of at least 24h", "write one such as 3d")
-    return span
-
-
-def _namespace(value: str) -> str:
-    try:
-        parts = split_name(value)
-    except ValueError:
-        raise _wrong("a namespace such as meltline or ops.meltline") from None
-    if parts[0] == "meltline_dropped":
-        raise _wrong("another namespace than that of dropped tables", "write meltline")
-    return value
-
-
-def _catalog_name(value: str) -> str:
-    if not _NAME.match(value):
-        raise _wrong("a name of letters, digits, _ and -", "rename the catalog")
-    return value
-
-
-def _sqlalchemy_url(value: str, info: ValidationInfo) -> str:
-    scheme, separator, rest = value.partition("://")
-    if not separator or not scheme:
-        raise _wrong("a SQLAlchemy URL", "write one such as sqlite:///control.db")
-    if scheme.partition("+")[0] != "sqlite":
-        return value
-    database, mark, query = rest.removeprefix("/").partition("?")
-    if not rest.startswith("/") or database in {"", ":memory:"} or database.startswith("file:"):
-        raise _wrong("a SQLite file", "write one such as sqlite:///control.db")
-    # SQLAlchemy decodes the path and ends it at a question mark; all else in it stays raw.
-    directory = str(_around(info).directory).replace("%", "%25").replace("?", "%3F")
-    return f"{scheme}:///{os.path.normpath(Path(directory, database))}{mark}{query}"
-
-
-def _control(value: str, info: ValidationInfo) -> str:
-    if value.partition("://")[0].partition("+")[0] not in {"sqlite", "postgresql"}:
-        raise _wrong("a SQLAlchemy URL of sqlite or postgresql", "write sqlite:///control.db")
-    return _sqlalchemy_url(value, info)
-
-
-def _local_warehouse(value: str, directory: Path) -> str:
-    location = split_location(value)
-    if location.scheme != "file":
-        return value
-    if location.authority:
-        fix = "write file:///path for an absolute path, or a bare relative one"
-        raise _wrong("a local path without a host", fix)
-    return "file://" + os.path.normpath(directory / location.path)
-
-
-_Duration: TypeAlias = Annotated[
-    timedelta,
-    BeforeValidator(_to_duration),
-    WithJsonSchema({"type": ["string", "integer"], "pattern": r"^(0|\d+(ms|s|m|h|d))$"}),
-]
-_Size: TypeAlias = Annotated[
-    int,
-    BeforeValidator(_to_size),
-    WithJsonSchema(
-        {"type": ["string", "integer"], "pattern": r"^\d+(\.\d+)?\s*(B|[KMGTP]iB)?$", "minimum": 0}
-    ),
-]
-_Days: TypeAlias = Annotated[int, Field(ge=0)]
-_RetentionDays: TypeAlias = Annotated[
-    int | str,
-    BeforeValidator(_to_retention),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"const": INFINITE}]}),
-]
-_CatalogName: TypeAlias = Annotated[
-    str, AfterValidator(_catalog_name), WithJsonSchema({"type": "string", "pattern": _NAME.pattern})
-]
-_Property: TypeAlias = Annotated[str, WithJsonSchema({"type": ["string", "number", "boolean"]})]
 
 
 def _written(text: str, description: str = "") -> Any:
@@ -241,7 +104,7 @@ class CatalogSection(Section):
     """A catalog; further keys are PyIceberg properties such as s3.endpoint."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, _Property] = Field(init=False)
+    __pydantic_extra__: dict[str, Property] = Field(init=False)
 
     type: CatalogType
     uri: str = Field(
@@ -256,10 +119,10 @@ class CatalogSection(Section):
     def _reachable(cls, value: str, info: ValidationInfo) -> str:
         kind = info.data.get("type", "")
         if kind == "sql":
-            return _sqlalchemy_url(value, info)
+            return sqlalchemy_url(value, info)
         beginnings, example = _URIS.get(kind, ((), ""))
         if beginnings and not value.startswith(beginnings):
-            raise _wrong(f"an address that begins with {beginnings[0]}", f"write, say, {example}")
+            raise wrong(f"an address that begins with {beginnings[0]}", f"write, say, {example}")
         return value
 
     @field_validator("warehouse")
@@ -267,27 +130,30 @@ class CatalogSection(Section):
     def _absolute(cls, value: str, info: ValidationInfo) -> str:
         kind = info.data.get("type", "")
         if kind == "sql" and not value:
-            raise _wrong("a folder or bucket", "write, say, file:///data/warehouse")
+            raise wrong("a folder or bucket", "write, say, file:///data/warehouse")
         if not value or (kind == "rest" and not value.startswith(("/", "file:"))):
             return value  # a REST server may know its warehouse by a name
-        return _local_warehouse(value, _around(info).directory)
+        return local_warehouse(value, around(info).directory)
 
 
 class AccountSection(Section):
     """The account's retention and failsafe; absent keys are the profile's to decide."""
 
     profile: ProfileName = "business"
-    retention_days: _RetentionDays | None = _profile_decides()
-    min_retention_days: _Days = 0
-    failsafe_days: _Days | None = _profile_decides()
-    transient_failsafe_days: _Days | None = _profile_decides()
-    reader_grace: _Duration = _written("6h", "0 only in a sandbox.")
+    retention_days: RetentionDays | None = _profile_decides()
+    min_retention_days: Days = 0
+    failsafe_days: Days | None = _profile_decides()
+    transient_failsafe_days: Days | None = _profile_decides()
+    reader_grace: Duration = _written("6h", "0 only in a sandbox.")
+    cold: ColdWord = Field("none", description="Which expired snapshots the archive keeps.")
+    cold_retention_days: Days = Field(2557, description="How long it keeps them, at least.")
+    deep: bool = Field(False, description="Whether permanent copies are made as well.")
 
     @field_validator("reader_grace")
     @classmethod
     def _leaves_readers_time(cls, value: timedelta, info: ValidationInfo) -> timedelta:
-        if not value and not _around(info).sandbox:
-            raise _wrong("a duration longer than 0", "write one such as 6h, or set sandbox: true")
+        if not value and not around(info).sandbox:
+            raise wrong("a duration longer than 0", "write one such as 6h, or set sandbox: true")
         return value
 
 
@@ -301,29 +167,29 @@ class LimitsSection(Section):
     max_growth: float = Field(
         5.0, gt=0, allow_inf_nan=False, description="Against the median of the last ten plans."
     )
-    approve_above: _Size = _written("1TiB", "A person must approve larger purges.")
-    full_proof_above: _Size = _written("1TiB", "Larger plans are proved from the files.")
+    approve_above: Size = _written("1TiB", "A person must approve larger purges.")
+    full_proof_above: Size = _written("1TiB", "Larger plans are proved from the files.")
     delete_keys_per_second: int = Field(3000, ge=1)
-    lock_wait: _Duration = _written("10m", "Then the table is skipped.")
+    lock_wait: Duration = _written("10m", "Then the table is skipped.")
 
 
 class GatesSection(Section):
     """How long a verdict lasts."""
 
-    ttl: Annotated[_Duration, AfterValidator(_positive)] = _written("6h")
-    full_proof_every: _Duration = _written("30d")
+    ttl: Annotated[Duration, AfterValidator(positive)] = _written("6h")
+    full_proof_every: Duration = _written("30d")
 
 
 class SweepSection(Section):
     """When a file that no commit has named may depart."""
 
-    minimum_age: Annotated[_Duration, AfterValidator(_old_enough)] = _written(
+    minimum_age: Annotated[Duration, AfterValidator(old_enough)] = _written(
         "3d", "Since it was modified; at least 24h."
     )
-    listings_apart: Annotated[_Duration, AfterValidator(_positive)] = _written(
+    listings_apart: Annotated[Duration, AfterValidator(positive)] = _written(
         "12h", "Between the two listings that must show it unchanged."
     )
-    inventory_age: Annotated[_Duration, AfterValidator(_positive)] = _written(
+    inventory_age: Annotated[Duration, AfterValidator(positive)] = _written(
         "2d", "Of an inventory that stands in for a listing."
     )
 
@@ -337,39 +203,75 @@ class BatchesSection(Section):
     )
 
 
+class HandoffSection(Section):
+    """What copying history to the cold tier may cost, and when."""
+
+    store_iops: int = Field(
+        0, ge=0, description="Requests per second of the stores; a fifth is used. 0: no limit."
+    )
+    quiet_window: QuietWindow = _written("", "In UTC, such as 01:00-05:00. Empty: at any time.")
+
+
 class ConfigFile(Section):
     """meltline.yaml: what Meltline looks after, and how."""
 
     model_config = ConfigDict(title="meltline.yaml")
 
-    control: Annotated[str, AfterValidator(_control)] = Field(
+    control: Annotated[str, AfterValidator(control_url)] = Field(
         "sqlite:///control.db", description="SQLAlchemy URL of the control ledger."
     )
     sandbox: bool = Field(False, description="Allows MELTLINE_NOW in a marked warehouse.")
-    ledger_namespace: Annotated[str, AfterValidator(_namespace)] = "meltline"
-    catalogs: dict[_CatalogName, CatalogSection]
-    hot: str = Field("lake", description="The catalog that is lived in; one of catalogs.")
+    ledger_namespace: Annotated[str, AfterValidator(namespace)] = "meltline"
+    catalogs: dict[CatalogName, CatalogSection]
+    hot: str = Field(HOT, description="The catalog that is lived in; one of catalogs.")
+    cold: str = Field("", description="The catalog that is the archive; one of catalogs.")
+    deep: str = Field("", description="Where permanent copies go: file:, s3:, gs: or abfss:.")
     account: Annotated[AccountSection, _EMPTY_IS_DEFAULT] = _all_defaults(AccountSection)
     limits: Annotated[LimitsSection, _EMPTY_IS_DEFAULT] = _all_defaults(LimitsSection)
     gates: Annotated[GatesSection, _EMPTY_IS_DEFAULT] = _all_defaults(GatesSection)
     sweep: Annotated[SweepSection, _EMPTY_IS_DEFAULT] = _all_defaults(SweepSection)
     batches: Annotated[BatchesSection, _EMPTY_IS_DEFAULT] = _all_defaults(BatchesSection)
+    handoff: Annotated[HandoffSection, _EMPTY_IS_DEFAULT] = _all_defaults(HandoffSection)
 
     @field_validator("catalogs")
     @classmethod
     def _one_at_least(cls, value: dict[str, CatalogSection]) -> dict[str, CatalogSection]:
         if not value:
-            raise _wrong("one catalog at least", "add one such as lake")
+            raise wrong("one catalog at least", "add one such as lake")
         return value
 
     @field_validator("hot")
     @classmethod
     def _changeable(cls, value: str, info: ValidationInfo) -> str:
-        around = _around(info)
-        if around.catalogs and value not in around.catalogs:
-            known = ", ".join(around.catalogs)
-            raise _wrong(f"the name of a catalog: {known}", "name one of them, or add it")
-        if value in around.observed:
+        surroundings = around(info)
+        if surroundings.catalogs and value not in surroundings.catalogs:
+            known = ", ".join(surroundings.catalogs)
+            raise wrong(f"the name of a catalog: {known}", "name one of them, or add it")
+        if value in surroundings.observed:
             fix = "name another, or take observe-only from it"
-            raise _wrong("a catalog that is not observe-only", fix)
+            raise wrong("a catalog that is not observe-only", fix)
         return value
+
+    @field_validator("cold")
+    @classmethod
+    def _apart_from_all_else(cls, value: str, info: ValidationInfo) -> str:
+        surroundings = around(info)
+        if not value:
+            return value
+        others = [name for name in surroundings.catalogs if name != surroundings.hot]
+        if value == surroundings.hot or (surroundings.catalogs and value not in others):
+            known = ", ".join(others) or "none yet"
+            raise wrong(f"a catalog other than the hot one: {known}", "add one for the archive")
+        if value in surroundings.observed:
+            raise wrong("a catalog that is not observe-only", "take observe-only from it")
+        place = surroundings.warehouses[value]
+        for name, other in surroundings.warehouses.items():
+            if name != value and place and other and nested(place, other, surroundings.directory):
+                fix = "give the archive a folder or bucket of its own"
+                raise wrong(f"a catalog whose warehouse is apart from that of {name}", fix)
+        return value
+
+    @field_validator("deep")
+    @classmethod
+    def _a_store(cls, value: str, info: ValidationInfo) -> str:
+        return local_warehouse(value, around(info).directory) if value else value

@@ -5,18 +5,24 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from meltline.adapters.cold_copies import Pace, Stores
+from meltline.adapters.deep_copies import DeepCopies
 from meltline.adapters.folder_levels import FolderStores
 from meltline.adapters.gx.engine import GreatExpectationsEngine
 from meltline.adapters.iceberg.catalogs import open_catalog
+from meltline.adapters.iceberg.copy_reader import StoreCopyReader
 from meltline.adapters.iceberg.ledger_reader import IcebergLedgerReader
 from meltline.adapters.iceberg.manifests import AvroManifests
 from meltline.adapters.object_store import ObjectStores
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
-from meltline.app.services import Ledgers
+from meltline.app.restore import Retrieval
+from meltline.app.services import ColdTier, Ledgers
 from meltline.app.sweep import SweepServices
 from meltline.config import Config
 from meltline.domain.clock import NOW, Clock, FixedClock, WallClock
@@ -74,13 +80,14 @@ class Wiring:
 
     def ledgers(self) -> Ledgers:
         """What commands need that start no JVM: catalogs, control ledger, the ledger's tables."""
-        hot = self.config.catalogs[self.config.hot]
+        hot, cold = self.config.catalogs[self.config.hot], self._cold()
         return Ledgers(
             config=self.config,
             clock=self.clock,
             catalogs={
                 name: open_catalog(catalog, self.store)
                 for name, catalog in self.config.catalogs.items()
+                if name != self.config.cold
             },
             store=self.store,
             manifests=AvroManifests(),
@@ -88,7 +95,24 @@ class Wiring:
             reader=IcebergLedgerReader(hot, self.store, self.config.ledger_namespace),
             progress=self._progress,
             who=self.who,
+            cold=cold,
+            copies=None if cold is None else StoreCopyReader(self.store, cold.store),
+            deep=self._deep(cold),
         )
+
+    def _cold(self) -> ColdTier | None:
+        if not self.config.cold:
+            return None
+        catalog = self.config.catalogs[self.config.cold]
+        store = ObjectStores(dict(catalog.properties))
+        return ColdTier(open_catalog(catalog, store), store, catalog.warehouse)
+
+    def _deep(self, cold: ColdTier | None) -> DeepCopies | None:
+        """The permanent store, which takes cold's credentials."""
+        if cold is None or not self.config.deep:
+            return None
+        pace = Pace(self.config.handoff.requests_per_second)
+        return DeepCopies(Stores(cold.store, cold.store, self.config.deep, same=True, pace=pace))
 
     def services(self, app: str, run_id: str = "") -> SweepServices:
         """Everything that steps need; starts, or joins, the process's Spark session."""
@@ -122,6 +146,48 @@ class Wiring:
             gate=GreatExpectationsEngine(
                 self.config.limits, self.config.gates.ttl, self.docs_folder, run_id
             ),
+            **(self._archive(spark, ledgers.cold) if ledgers.cold else {}),
+        )
+
+    def _archive(self, spark: Any, cold: ColdTier) -> dict[str, Any]:
+        """What writes cold, and what reads it for the gate."""
+        from meltline.adapters.spark.archive import SparkArchive  # noqa: PLC0415 - starts slowly
+        from meltline.adapters.spark.rows import SparkRowComparer  # noqa: PLC0415
+        from meltline.adapters.spark.session import prepare_catalog  # noqa: PLC0415
+
+        config, catalogs = self.config, self.config.catalogs
+        stores = self._tiers(cold)
+        return {
+            "archive": SparkArchive(spark, stores, cold.catalog, self.clock),
+            "rows": SparkRowComparer(spark, catalogs, cold.warehouse),
+            "prepare_cold": partial(prepare_catalog, spark, catalogs[config.cold]),
+        }
+
+    def _tiers(self, cold: ColdTier) -> Stores:
+        """Both stores, as the archive copies from one to the other."""
+        config, catalogs = self.config, self.config.catalogs
+        return Stores(
+            hot=self.store,
+            cold=cold.store,
+            warehouse=cold.warehouse,
+            same=dict(catalogs[config.hot].properties) == dict(catalogs[config.cold].properties),
+            pace=Pace(config.handoff.requests_per_second),
+        )
+
+    def retrieval(self) -> Retrieval:
+        """What brings archived files back; starts, or joins, the process's Spark session."""
+        from meltline.adapters.cold_retrieval import ColdRetriever  # noqa: PLC0415 - Arrow
+        from meltline.adapters.spark.archive import SparkCrew  # noqa: PLC0415 - starts slowly
+        from meltline.adapters.spark.session import open_session  # noqa: PLC0415
+
+        cold = self._cold()
+        assert cold is not None  # a restore has looked into it by now
+        self._progress("starting Spark")
+        spark = open_session(self.config, "restore", self._environ)
+        back = replace(self._tiers(cold), hot=cold.store, cold=self.store)
+        return Retrieval(
+            ColdRetriever(back, partial(SparkCrew, spark)),
+            StoreCopyReader(cold.store, self.store),
         )
 
     def snapshot_reader(self) -> SnapshotReader:
@@ -139,7 +205,9 @@ class Wiring:
         from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
 
         self._progress("starting Spark")
-        engine = SparkSqlEngine(open_session(self.config, "sql", self._environ), self.config)
+        # Nobody writes to the archive by SQL: the session does not know it (AR-34).
+        config = _without_cold(self.config)
+        engine = SparkSqlEngine(open_session(config, "sql", self._environ), config)
         engine.stand(standing)
         return engine
 
@@ -159,6 +227,11 @@ class Wiring:
         return self.config.path.parent / "meltline-docs"
 
 
+def _without_cold(config: Config) -> Config:
+    catalogs = {name: found for name, found in config.catalogs.items() if name != config.cold}
+    return replace(config, catalogs=catalogs)
+
+
 def submit_settings(environ: Mapping[str, str] = os.environ) -> tuple[tuple[str, ...], str]:
     """The jars and the driver's Java options of a `spark-submit`; catalogs never go this way.
 
@@ -173,7 +246,7 @@ def submit_settings(environ: Mapping[str, str] = os.environ) -> tuple[tuple[str,
 def _store_properties(config: Config) -> dict[str, str]:
     properties: dict[str, str] = {}
     for name, catalog in config.catalogs.items():
-        if name != config.hot:
+        if name not in (config.hot, config.cold):
             properties.update(catalog.properties)
     return {**properties, **config.catalogs[config.hot].properties}
 

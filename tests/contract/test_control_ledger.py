@@ -10,6 +10,7 @@ from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -20,6 +21,7 @@ from meltline.adapters.memory.control import MemoryControlLedger
 from meltline.adapters.sql_ledger import schema
 from meltline.adapters.sql_ledger.engine import scrubbed
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
+from meltline.domain.archive import ArchivedSnapshot, Validity
 from meltline.domain.clock import Clock, FixedClock
 from meltline.domain.errors import (
     ConfigInvalid,
@@ -193,7 +195,7 @@ def a_result(plan_id: str = "e1", *, ran_at: datetime = NOW, **changes: object) 
 
 
 def a_storage_row(uuid: str = "u-1", name: str = "lake.air.flights") -> StorageRow:
-    return StorageRow(TableName.parse(name), uuid, 5, 4, 3, 2, 1, 0, None, NOW)
+    return StorageRow(TableName.parse(name), uuid, 5, 4, 3, 2, 1, 0, None, NOW, 7, 6)
 
 
 def a_lock(
@@ -412,6 +414,58 @@ def test_what_is_wanted_back_stays_until_it_is_settled(shop: Shop, ledger: Ledge
     assert ledger.wanted_back() == [second]
     ledger.settle_wanted_back([])
     assert ledger.wanted_back() == [second]
+
+
+def a_copy(uuid: str = "u-1", snapshot_id: int = 7, **changes: Any) -> ArchivedSnapshot:
+    copy = ArchivedSnapshot(
+        table_uuid=uuid,
+        table=TableName.parse("lake.air.`it's`"),
+        snapshot_id=snapshot_id,
+        committed_at=from_millis(1000),
+        validity=Validity(from_millis(1000), from_millis(2000)),
+        files=3,
+        bytes=HUGE,
+        rows=5,
+        files_copied=2,
+        bytes_copied=17,
+        cold_location="s3://cold/m.json",
+        verified_at=NOW,
+        keep_until=NOW + timedelta(days=2557),
+    )
+    return replace(copy, **changes)
+
+
+def test_copies_in_cold_are_told_by_table_time_and_id(shop: Shop, ledger: Ledger) -> None:
+    assert ledger.archived() == []
+    late = a_copy(snapshot_id=-HUGE, committed_at=from_millis(3000))
+    endless = a_copy("u-2", HUGE, validity=Validity(from_millis(1), None))
+    ledger.save_archived([late, endless])
+    ledger.save_archived([a_copy()])
+    ledger.save_archived([])
+    assert shop.handle().archived() == [a_copy(), late, endless]
+    assert ledger.archived(["u-2", "never"]) == [endless]
+    assert ledger.archived([]) == []
+
+
+def test_what_is_known_of_a_copy_is_replaced_when_it_is_verified_again(ledger: Ledger) -> None:
+    ledger.save_archived([a_copy(), a_copy(snapshot_id=8)])
+    again = a_copy(verified_at=NOW + timedelta(days=1))
+    ledger.save_archived([again])
+    assert ledger.archived() == [again, a_copy(snapshot_id=8)]
+
+
+def test_a_copy_that_cold_has_no_more_is_forgotten_and_no_other(shop: Shop, ledger: Ledger) -> None:
+    deep = a_copy(snapshot_id=8, deep_at=NOW, deep_bytes=HUGE)
+    ledger.save_archived([a_copy(), deep, a_copy("u-2")])
+    ledger.forget_archived("u-1", [7, 9])
+    ledger.forget_archived("u-2", [])
+    assert shop.handle().archived() == [deep, a_copy("u-2")]
+
+
+def test_copies_of_many_tables_are_asked_for_at_once(ledger: Ledger) -> None:
+    copies = [a_copy(f"u-{number:04}") for number in range(1200)]
+    ledger.save_archived(copies)
+    assert ledger.archived([copy.table_uuid for copy in copies]) == copies
 
 
 # --- plans, gates, approvals -----------------------------------------------------------------
@@ -907,18 +961,20 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     plan = ledger.add_plan(a_plan())
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        for table in ("policies", "wanted_back", "metadata_documents", "statements"):
+        for table in ("policies", "wanted_back", "metadata_documents", "statements", "archived"):
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ('"table"', "who", "ttl_ms"):
             connection.execute(text(f"ALTER TABLE leases DROP COLUMN {column}"))
         connection.execute(text("ALTER TABLE plans DROP COLUMN batch"))
+        for column in ("cold_bytes", "deep_bytes"):
+            connection.execute(text(f"ALTER TABLE storage DROP COLUMN {column}"))
         connection.execute(text("INSERT INTO leases VALUES ('l-1', 'u-1', 7, 9000)"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     engine.dispose()
     old = open_sql(url)
     assert not old.is_prepared()
     old.prepare()
-    assert old.metadata_documents(["file:///m"]) == {}
+    assert old.metadata_documents(["file:///m"]) == {} and old.archived() == []
     assert old.sharing() == [("a", "b")] and old.wanted_back() == [] and old.policies() == {}
     assert old.plan(plan.id) == plan and plan.batch == 1
     lease = Lease("l-1", "u-1", 7, from_millis(9000))

@@ -27,6 +27,14 @@ NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 TTL = timedelta(hours=6)
 LIMITS = Limits(max_head_loss=2, max_delete_ratio=0.95, max_growth=5.0)
 
+COPIES: dict[str, Any] = {
+    "cold_missing": 0,
+    "cold_unreadable": 0,
+    "cold_differs": 0,
+    "cold_outside": 0,
+    "cold_files_missing": 0,
+    "cold_rows_differ": 0,
+}
 GOOD: dict[PlanKind, dict[str, Any]] = {
     PlanKind.EXPIRE: {
         "digest_matches": True,
@@ -47,6 +55,7 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         "growth": 5.0,
         "head_totals_differ": 0,
         "unreadable": 0,
+        **COPIES,
         "tables_read": 1,
         "manifests_read": 0,
     },
@@ -60,6 +69,7 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         "planned_held": 0,
         "planned_claimed": 0,
         "unreadable": 0,
+        **COPIES,
         "tables_read": 1,
     },
 }

@@ -165,6 +165,78 @@ def test_a_path_that_is_given_twice_has_two_outcomes_and_no_paths_have_none(plac
     assert list(place.store.delete([])) == []
 
 
+def test_a_stream_gives_the_same_bytes_in_parts_and_none_of_a_missing_object(place: Place) -> None:
+    whole = os.urandom(20 * 1024 * 1024)
+    for name, content in (("large", whole), ("small", b"x"), ("empty", b"")):
+        place.store.write(f"{place.root}/{name}", content)
+        assert b"".join(place.store.stream(f"{place.root}/{name}")) == content
+    assert max(map(len, place.store.stream(f"{place.root}/large"))) < 12 * 1024 * 1024
+    with pytest.raises(FileNotFoundError):
+        list(place.store.stream(f"{place.root}/none"))
+
+
+@pytest.mark.parametrize("parts", [[], [b""], [b"x"], [b"a" * 6_000_000, b"b" * 6_000_000, b"c"]])
+def test_parts_become_one_object(place: Place, parts: list[bytes]) -> None:
+    path = f"{place.root}/folder/x"
+    place.store.write_stream(path, iter(parts))
+    assert place.store.read(path) == b"".join(parts)
+    assert listed(place.store, place.root) == [path]
+
+
+class Died(BaseException):
+    """What was sending the parts is no more."""
+
+
+@pytest.mark.parametrize("odd", [Died(), StoreRefused("gone")], ids=type)
+def test_parts_that_end_too_early_leave_what_was_there(place: Place, odd: BaseException) -> None:
+    def parts() -> Iterator[bytes]:
+        yield b"a" * 9_000_000
+        yield b"b" * 9_000_000
+        raise odd
+
+    place.store.write(f"{place.root}/old", b"old")
+    for name in ("old", "new"):
+        with pytest.raises(type(odd)):
+            place.store.write_stream(f"{place.root}/{name}", parts())
+    assert place.store.read(f"{place.root}/old") == b"old"
+    assert listed(place.store, place.root) == [f"{place.root}/old"]
+
+
+def test_a_copy_inside_a_store_is_the_same_object_under_another_name(place: Place) -> None:
+    source, target = f"{place.root}/a b/x#y", f"{place.root}/copies/a+b/x%23y"
+    place.store.write(source, b"content")
+    assert place.store.copy(source, target)
+    assert place.store.read(source) == place.store.read(target) == b"content"
+    with pytest.raises(FileNotFoundError):
+        place.store.copy(f"{place.root}/none", f"{place.root}/copies/none")
+    assert listed(place.store, f"{place.root}/copies") == [target]
+
+
+def test_between_two_stores_nothing_is_copied_and_the_caller_is_told(
+    s3_server: S3Server, tmp_path: Path
+) -> None:
+    store, path = ObjectStores(s3_server.properties), f"s3://{s3_server.bucket}/between/x"
+    store.write(path, b"x")
+    for target in (f"{tmp_path}/x", "s3://another/x"):
+        assert not store.copy(path, target)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_disk_that_keeps_other_bytes_than_it_was_given_is_found_out(
+    tmp_path: Path,
+) -> None:
+    def parts() -> Iterator[bytes]:
+        yield b"a" * 1_000_000
+        yield b"b"
+        (unfinished,) = tmp_path.iterdir()
+        with unfinished.open("r+b") as disk:
+            disk.write(b"c")
+
+    with pytest.raises(StoreRefused, match="flipped"):
+        ObjectStores({}).write_stream(f"{tmp_path}/flipped", parts())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_store_can_be_sent_to_another_process_after_use(place: Place) -> None:
     path = f"{place.root}/x"
     place.store.write(path, b"x")
@@ -310,6 +382,15 @@ def test_the_three_s3_schemes_are_one_store_listed_as_asked(s3_server: S3Server)
         assert listed(store, base) == [f"{base}/x"]
     store.delete([f"s3a://{s3_server.bucket}/schemes/x"])
     assert store.size(f"s3n://{s3_server.bucket}/schemes/x") is None
+
+
+def test_a_bucket_that_is_not_there_is_no_missing_file_to_who_writes(s3_server: S3Server) -> None:
+    store, path = ObjectStores(s3_server.properties), "s3://no-such-bucket/x"
+    for parts in ([b"x"], [b"a" * 9_000_000, b"b"]):
+        with pytest.raises(StoreRefused, match="cannot write"):
+            store.write_stream(path, parts)
+    with pytest.raises(StoreRefused, match="cannot write"):
+        store.write(path, b"x")
 
 
 def test_a_key_that_cannot_be_spelled_is_refused_and_its_neighbour_stays(

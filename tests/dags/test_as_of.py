@@ -196,7 +196,8 @@ def test_a_reason_alone_approves_nothing() -> None:
 
 def test_each_argument_is_one_word_whatever_is_in_it() -> None:
     person = run("manual", MIDNIGHT, run_id="manual__1", triggering_user_name="Ada L.")
-    context = ContextBuilder(person, params={"tables": "-lake.air.*, *.b c", "dry_run": True})
+    params = {"tables": "-lake.air.*, *.b c", "dry_run": True, "any_hour": True}
+    context = ContextBuilder(person, params=params)
     request = Request.of(context.build(), NOTHING)
     assert request.arguments("/a b/meltline.yaml", "/tmp/s.json") == [
         "--config=/a b/meltline.yaml",
@@ -206,6 +207,7 @@ def test_each_argument_is_one_word_whatever_is_in_it() -> None:
         "--tables=-lake.air.*, *.b c",
         "--who=Ada L.",
         "--dry-run",
+        "--any-hour",
     ]
 
 

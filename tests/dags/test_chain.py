@@ -42,7 +42,7 @@ TWO = {
     },
 }
 FULL = {"plan_expiration": EXPIRY, "expire": EXPIRED, "plan_purge": PURGE, "purge": PURGED}
-ALL_APPS = [step for step in STEPS if step not in ("hand_off_to_cold", "verdict")]
+ALL_APPS = [step for step in STEPS if step != "verdict"]
 
 
 class Chain:
@@ -107,7 +107,7 @@ def chain(project: Project, airflow: AirflowHome) -> Chain:
 def test_with_work_to_do_every_app_runs_in_order(chain: Chain) -> None:
     assert chain.go(FULL) == "success"
     assert chain.started == ALL_APPS
-    assert chain.states == dict.fromkeys(STEPS, "success") | {"hand_off_to_cold": "skipped"}
+    assert chain.states == dict.fromkeys(STEPS, "success")
     assert chain.xcom("expire")["tables"] == EXPIRED["tables"]
 
 
@@ -126,11 +126,10 @@ def test_the_verdict_hands_on_the_whole_run_as_one_document(chain: Chain) -> Non
 
 def test_with_nothing_to_do_no_gate_and_no_destructive_app_is_started(chain: Chain) -> None:
     assert chain.go({}) == "success"
-    assert chain.started == ["observe", "plan_expiration", "plan_purge", "report"]
+    apps = ["observe", "hand_off_to_cold", "plan_expiration", "plan_purge", "report"]
+    assert chain.started == apps
     skipped = [step for step, state in chain.states.items() if state == "skipped"]
-    assert sorted(skipped) == [
-        "expire", "gate_expiration", "gate_purge", "hand_off_to_cold", "purge",
-    ]  # fmt: skip
+    assert sorted(skipped) == ["expire", "gate_expiration", "gate_purge", "purge"]
 
 
 def test_nothing_to_expire_does_not_hold_up_a_purge(chain: Chain) -> None:
@@ -158,11 +157,11 @@ def test_a_gate_that_crashes_has_not_passed(chain: Chain, gate: str, step: str) 
 def test_each_batch_goes_through_its_own_gate_and_its_own_step(chain: Chain) -> None:
     assert chain.go(TWO) == "success"
     told = [(step, words.get("batch")) for step, words in chain.project.every_call()]
-    assert sorted(told[2:6]) == [
+    assert sorted(told[3:7]) == [
         ("expire", "1"), ("expire", "2"), ("gate_expiration", "1"), ("gate_expiration", "2"),
     ]  # fmt: skip
     assert all(told.index(("gate_expiration", n)) < told.index(("expire", n)) for n in "12")
-    assert [step for step, _ in told[6:]] == ["plan_purge", "report"]
+    assert [step for step, _ in told[7:]] == ["plan_purge", "report"]
     assert chain.states_by_batch("expire") == {
         "batch 1 of 2: 1 plans": "success", "batch 2 of 2: 1 plans": "success",
     }  # fmt: skip
@@ -213,7 +212,8 @@ def test_tables_that_were_skipped_or_refused_fail_the_run_at_its_end(chain: Chai
 
 def test_a_dry_run_plans_and_changes_nothing(chain: Chain) -> None:
     assert chain.go(FULL, dry_run=True) == "success"
-    assert chain.started == ["observe", "plan_expiration", "plan_purge"]
+    steps = ["observe", "hand_off_to_cold", "plan_expiration", "plan_purge"]
+    assert chain.started == steps
     assert all("dry-run" in words for words in chain.project.calls().values())
 
 

@@ -119,6 +119,11 @@ def test_side_by_side_run_two_batches_at_most_and_purges_one_by_one(dag: Any) ->
     assert at_once["purge"] == 1  # each of them deletes at the configured rate
 
 
+def test_copies_to_cold_have_a_pool_of_their_own_and_no_other_step_does(dag: Any) -> None:
+    pools = {task.task_id: task.pool for task in dag.tasks if task.pool != "default_pool"}
+    assert pools == {"hand_off_to_cold": "meltline_cold"}
+
+
 def test_nothing_before_a_destructive_step_runs_after_a_failure(dag: Any) -> None:
     before = {
         id for step in GATES for id in dag.task_dict[step].get_flat_relative_ids(upstream=True)
@@ -179,6 +184,7 @@ def validated(dag: Any, **conf: Any) -> dict[str, Any]:
         {"as_of": 20260105},
         {"dry_run": "yes"},
         {"dry_run": 1},
+        {"any_hour": "now"},
         {"approve_over_limit": "true"},
         {"reason": 5},
         {"reason": "x" * 501},
@@ -197,6 +203,7 @@ def test_good_parameters_are_taken(dag: Any) -> None:
         "tables": "lake.air.*,lake.*.t[1]",
         "as_of": "2026-01-05T00:00:00+01:00",
         "dry_run": True,
+        "any_hour": True,
         "approve_over_limit": True,
         "reason": "agreed",
     }
@@ -210,6 +217,7 @@ def test_without_parameters_a_run_is_for_real_for_all_tables_and_approves_nothin
         "tables": "",
         "as_of": None,
         "dry_run": False,
+        "any_hour": False,
         "approve_over_limit": False,
         "reason": None,
     }

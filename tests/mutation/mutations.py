@@ -16,6 +16,9 @@ COMPLETENESS = "tests/unit/test_completeness.py"
 LETTING_GO = "tests/unit/test_letting_go.py"
 GATE_OF_DROPPED = "tests/unit/test_gate_of_dropped.py"
 IN_BATCHES = "tests/unit/test_steps_in_batches.py"
+HANDOFF = "tests/unit/test_handoff.py"
+COLD = "tests/unit/test_cold.py"
+COLD_GATE = "tests/unit/test_cold_gate.py"
 
 
 @dataclass(frozen=True)
@@ -249,5 +252,43 @@ MUTATIONS = (
         "        key = groups.key(plan.table_uuid)\n        if key not in placed:",
         "        key = plan.table_uuid\n        if key not in placed:",
         (IN_BATCHES, "tests/unit/test_batches.py"),
+    ),
+    Mutation(
+        "history is expired before its copy is there", "app/tables.py",
+        "handoff_pending=frozenset(pending)), retention", "handoff_pending=frozenset()), retention",
+        (HANDOFF,),
+    ),
+    Mutation(
+        "a dropped table's main goes while its last state waits for its copy", "domain/keep.py",
+        "            if ref.snapshot_id not in request.handoff_pending:\n", "            if True:\n",
+        (HANDOFF,),
+    ),
+    Mutation(
+        "a cut log makes a snapshot forget its first days", "domain/cold.py",
+        "    earliest = min(made, spans[0].start) if made < log[0].at else spans[0].start\n",
+        "    earliest = spans[0].start\n", (COLD,),
+    ),
+    Mutation(
+        "the gate does not miss what cold has not", "app/cold_evidence.py",
+        "    facts.missing += [str(sid) for sid in sorted(case.wanted - there.keys())]\n", "    pass\n",
+        (COLD_GATE,),
+    ),
+    Mutation(
+        "the gate opens no manifest of cold", "app/cold_evidence.py",
+        "    facts.differing += side.copies.differences(list(pairs.values()), warehouse)\n", "    pass\n",
+        (COLD_GATE,),
+    ),
+    Mutation(
+        "the gate asks no store for the copies of planned files", "app/cold_evidence.py",
+        "            if lacking:  # needed", "            if False:  # needed", (COLD_GATE,),
+    ),
+    Mutation(
+        "before a purge nobody asks what was archived", "app/cold_purge_evidence.py",
+        "    facts.missing += [str(sid) for sid in table.archived if sid not in there]\n", "    pass\n",
+        (COLD_GATE,),
+    ),
+    Mutation(
+        "files of the archive are planned like any others", "app/plan_expiration.py",
+        "if not _lies_in(file.path, archive)]", "]", ("tests/unit/test_cold_commands.py",),
     ),
 )  # fmt: skip

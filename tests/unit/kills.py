@@ -7,12 +7,14 @@ from datetime import timedelta
 from threading import RLock
 from typing import Any
 
-from meltline.app.services import Services
+from meltline.adapters.memory.archive import MemoryArchive
+from meltline.app.services import ColdTier, Services
 from meltline.domain.errors import LockHeld
 from meltline.ports import Lock
 
 PORTS = (
     "store", "manifests", "control", "reader", "files", "committer", "deleter", "proofs", "gate",
+    "copies", "rows",
 )  # fmt: skip
 
 
@@ -42,6 +44,12 @@ class Process:
             self._require_alive()
             return answer
 
+    def _cold(self, services: Services, tier: ColdTier) -> dict[str, Any]:
+        """Cold, and an archive that dies at any call that it makes itself."""
+        store, catalog = _Port(tier.store, "cold store", self), _Port(tier.catalog, "cold", self)
+        archive: Any = MemoryArchive(catalog, store, tier.warehouse, services.clock)  # type: ignore[arg-type]
+        return {"cold": ColdTier(catalog, store, tier.warehouse), "archive": archive}  # type: ignore[arg-type]
+
     def _require_alive(self) -> None:
         if self.dead:
             raise Killed(self.calls[-1])
@@ -52,6 +60,8 @@ class Process:
         ports["control"] = _Control(services.control, "control", self)
         catalogs = {name: _Port(c, "catalog", self) for name, c in services.catalogs.items()}
         changes: dict[str, Any] = {**vars(services), **ports, "catalogs": catalogs}
+        if services.cold is not None:
+            changes |= self._cold(services, services.cold)
         return Services(**changes)
 
 

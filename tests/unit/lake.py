@@ -11,16 +11,19 @@ from uuid import UUID
 
 import fastavro
 
+from meltline.adapters.iceberg.copy_reader import StoreCopyReader
 from meltline.adapters.iceberg.manifests import AvroManifests
+from meltline.adapters.memory.archive import MemoryArchive
 from meltline.adapters.memory.catalog import MemoryCatalog
 from meltline.adapters.memory.committer import MemoryCommitter
 from meltline.adapters.memory.control import MemoryControlLedger
 from meltline.adapters.memory.files import MemoryFileLedger, MemoryLedgerReader
 from meltline.adapters.memory.proofs import MemoryProofReader
+from meltline.adapters.memory.rows import MemoryRowComparer
 from meltline.adapters.memory.store import MemoryStore
 from meltline.app.init import init
 from meltline.app.lifecycle import RunRequest, run_chain
-from meltline.app.services import Services
+from meltline.app.services import ColdTier, Services
 from meltline.app.summary import Summary
 from meltline.config import CatalogConfig, Config
 from meltline.domain.clock import resolve_as_of
@@ -41,6 +44,7 @@ T0 = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
 WAREHOUSE = "file:///w"
+COLD_WAREHOUSE = "file:///cold"
 ROOMY = Limits(max_delete_ratio=1.0, max_growth=1e9, lock_wait=timedelta(0))
 
 
@@ -98,6 +102,7 @@ class Lake:
     account: AccountPolicy = field(default_factory=business)
     limits: Limits = ROOMY
     other_catalogs: tuple[str, ...] = ()
+    has_cold: bool = False
     clock: MovingClock = field(default_factory=MovingClock)
     lease_time: LeaseTime = field(default_factory=LeaseTime)
     unique: Callable[[], str] = lambda: "m"
@@ -112,6 +117,8 @@ class Lake:
         self.files = MemoryFileLedger(self.store)
         self.deleter = WatchfulDeleter(self)
         self.manifests: dict[str, tuple[Manifest, ...]] = {}  # by manifest list
+        self.cold = MemoryCatalog("ice", self.store, clock=self.clock, new_id=self.unique)
+        self.archive = MemoryArchive(self.cold, self.store, COLD_WAREHOUSE, self.clock)
         self._ids = 1000
         self._runs = 0
         init(self.services())
@@ -136,10 +143,12 @@ class Lake:
                     name, "sql", "sqlite://", WAREHOUSE, name, catalog.observe_only, {}
                 )
                 for name, catalog in self.catalogs.items()
-            },
+            }
+            | {"ice": CatalogConfig("ice", "sql", "sqlite://", COLD_WAREHOUSE, "ice", False, {})},
             account=self.account,
             limits=self.limits,
             gates=GateSettings(),
+            cold="ice" if self.has_cold else "",
         )
 
     def services(self, **changes: Any) -> Services:
@@ -159,6 +168,10 @@ class Lake:
             deleter=self.deleter,
             proofs=MemoryProofReader(self.store),
             gate=PlainGateEngine(config.limits, config.gates.ttl),
+            cold=ColdTier(self.cold, self.store, COLD_WAREHOUSE) if self.has_cold else None,
+            archive=self.archive if self.has_cold else None,
+            copies=StoreCopyReader(self.store, self.store),
+            rows=MemoryRowComparer({**self.catalogs, "ice": self.cold}, self.store),
         )
         return replace(built, **changes)
 

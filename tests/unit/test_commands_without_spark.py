@@ -193,6 +193,8 @@ COMMANDS = [
     ("share", "update", "q1"),
     ("share", "list", "--of", "lake.air"),
     ("share", "drop", "q1"),
+    ("plan", "handoff"),
+    ("cold", "status"),
     ("doctor",),
 ]
 

@@ -11,6 +11,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from meltline.config import Config, json_schema, load_config
 from meltline.domain.batches import BatchSettings
+from meltline.domain.cold import HandoffSettings
 from meltline.domain.errors import ConfigInvalid
 from meltline.domain.limits import GateSettings, Limits
 from meltline.domain.orphans import SweepSettings
@@ -43,8 +44,14 @@ catalogs:
   ice:
     type: rest
     uri: https://catalog.example.com
-    warehouse: cold
+    warehouse: theirs
     observe-only: true
+  archive:
+    type: sql
+    uri: sqlite:////srv/archive.db
+    warehouse: s3://archive/warehouse
+cold: archive
+deep: s3://vault/meltline
 account:
   profile: lakehouse
   retention-days: infinite
@@ -52,6 +59,9 @@ account:
   failsafe-days: 14
   transient-failsafe-days: 2
   reader-grace: 0
+  cold: weekly
+  cold-retention-days: 30
+  deep: true
 limits:
   max-head-loss: 1
   max-delete-ratio: 0.5
@@ -63,6 +73,7 @@ limits:
 gates: {ttl: 30m, full-proof-every: 7d}
 sweep: {minimum-age: 36h, listings-apart: 6h, inventory-age: 1d}
 batches: {most-apps: 3, files-per-app: 20000}
+handoff: {store-iops: 5500, quiet-window: 22:30-04:00}
 """
 
 
@@ -107,6 +118,7 @@ def test_what_is_not_said_has_the_documented_defaults(tmp_path: Path) -> None:
     three, half, two = timedelta(days=3), timedelta(hours=12), timedelta(days=2)
     assert config.sweep == SweepSettings(three, half, two) == SweepSettings()
     assert config.batches == BatchSettings(8, 1_000_000) == BatchSettings()
+    assert (config.cold, config.deep, config.handoff) == ("", "", HandoffSettings(0, None, None))
 
 
 def test_everything_that_can_be_said_arrives(tmp_path: Path) -> None:
@@ -122,14 +134,16 @@ def test_everything_that_can_be_said_arrives(tmp_path: Path) -> None:
         "s3.path-style-access": "true",
         "s3.connect-timeout": "1.10",
     }
-    assert (ice.type, ice.observe_only, ice.warehouse) == ("rest", True, "cold")
+    assert (ice.type, ice.observe_only, ice.warehouse) == ("rest", True, "theirs")
     assert config.account == AccountPolicy(
-        PROFILES["lakehouse"], "infinite", 1, 14, 2, timedelta(0)
+        PROFILES["lakehouse"], "infinite", 1, 14, 2, timedelta(0), "weekly", 30, True
     )
     assert config.limits == Limits(1, 0.5, 2.5, 10 * 1024**3, 1048576, 100, timedelta(seconds=30))
     assert config.gates == GateSettings(timedelta(minutes=30), timedelta(days=7))
     assert config.sweep == SweepSettings(timedelta(hours=36), timedelta(hours=6), timedelta(days=1))
     assert config.batches == BatchSettings(3, 20_000)
+    assert (config.cold, config.deep) == ("archive", "s3://vault/meltline")
+    assert config.handoff == HandoffSettings(5500, 22 * 60 + 30, 4 * 60)
 
 
 def test_retention_in_days_is_a_whole_number(tmp_path: Path) -> None:
@@ -241,7 +255,7 @@ REFUSED = {
     "account.reader-grace": ("account: {reader-grace: 0}", "sandbox: true"),
     "sandbox": ("sandbox: maybe", "a valid boolean, found 'maybe'"),
     "sandboks": ("sandboks: true", "did you mean sandbox?"),
-    "zebra": ("zebra: 1", "known are account, batches, catalogs, control"),
+    "zebra": ("zebra: 1", "known are account, batches, catalogs, cold, control"),
     "ledger-namespace": ("ledger-namespace: a..b", "a namespace"),
     "control": ("control: mysql://u:hush@h/d", "sqlite or postgresql, found another value"),
 }
@@ -318,6 +332,44 @@ def test_a_slip_in_observe_only_is_not_passed_on_as_a_property(tmp_path: Path, s
 )
 def test_a_catalog_that_cannot_work_is_refused(tmp_path: Path, catalog: str, said: str) -> None:
     assert said in refusal(tmp_path, f"catalogs: {{lake: {catalog}}}").message
+
+
+WITH_ARCHIVE = """
+catalogs:
+  lake: {type: sql, uri: 'sqlite:///catalog.db', warehouse: warehouse}
+  partner: {type: glue, observe-only: true}
+  archive: {type: sql, uri: 'sqlite:///archive.db', warehouse: WHERE}
+"""
+
+
+@pytest.mark.parametrize(
+    ("cold", "warehouse", "said"),
+    [
+        ("lake", "cold", "a catalog other than the hot one: partner, archive"),
+        ("ice", "cold", "a catalog other than the hot one: partner, archive"),
+        ("partner", "cold", "a catalog that is not observe-only"),
+        ("archive", "warehouse", "whose warehouse is apart from that of lake"),
+        ("archive", "warehouse/cold", "whose warehouse is apart from that of lake"),
+        ("archive", ".", "whose warehouse is apart from that of lake"),
+    ],
+)
+def test_an_archive_that_is_not_apart_is_refused(
+    tmp_path: Path, cold: str, warehouse: str, said: str
+) -> None:
+    content = WITH_ARCHIVE.replace("WHERE", warehouse) + f"cold: {cold}\n"
+    message = refusal(tmp_path, content).message
+    assert "cold: expected " in message and said in message
+
+
+def test_an_archive_beside_the_hot_warehouse_is_apart(tmp_path: Path) -> None:
+    config = load(tmp_path, WITH_ARCHIVE.replace("WHERE", "warehouse-cold") + "cold: archive\n")
+    assert config.cold == "archive"
+
+
+@pytest.mark.parametrize("window", ["1-5", "01:00-25:00", "01:00", "01:00-01:00", "night"])
+def test_a_quiet_window_is_two_times_of_day(tmp_path: Path, window: str) -> None:
+    error = refusal(tmp_path, MINIMAL + f"handoff: {{quiet-window: '{window}'}}\n")
+    assert "handoff.quiet-window: expected a time of day in UTC" in error.message
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from meltline.app.services import Services
-from meltline.domain.files import DepartureState
+from meltline.domain.files import DepartureState, FileKind
 from meltline.domain.plan import PlanKind, PlanState
-from meltline.ports import DeleteOutcome
+from meltline.ports import CatalogEntry, DeleteOutcome
 from tests.unit.kills import Killed, Process
-from tests.unit.lake import MINUTE, Lake
+from tests.unit.lake import COLD_WAREHOUSE, MINUTE, Lake
 
 EXPIRE_DAY, PURGE_DAY = 12, 20
 FAILSAFE = timedelta(days=7)
@@ -38,6 +38,24 @@ def a_lake() -> Lake:
     return lake
 
 
+def a_lake_with_an_archive() -> Lake:
+    """A table of which two snapshots are wanted in cold, one of them with delete files."""
+    lake = Lake(has_cold=True)
+    orders = lake.on(0).table("orders", properties={"meltline.cold": "all"})
+    orders.append("a0")
+    lake.on(1)
+    orders.statistics(orders.delete_rows("d1", kind=FileKind.POSITION_DELETE))
+    lake.on(2)
+    orders.overwrite("a2")
+    return lake
+
+
+def an_archived_lake_in_failsafe() -> Lake:
+    lake = a_lake_with_an_archive()
+    assert lake.on(EXPIRE_DAY).run("expire").exit_code == 0
+    return lake
+
+
 def a_lake_in_failsafe() -> Lake:
     lake = a_lake()
     assert lake.on(EXPIRE_DAY).run("expire").exit_code == 0
@@ -53,6 +71,9 @@ class EndState:
     departures: dict[str, tuple[DepartureState, str, int]]
     claimed: frozenset[str]
     begun: tuple[str, ...]
+    cold: dict[str, Any]
+    copies: frozenset[str]
+    archived: frozenset[tuple[str, int]]
 
     @classmethod
     def of(cls, lake: Lake) -> "EndState":
@@ -72,30 +93,51 @@ class EndState:
             },
             claimed=frozenset(lake.control.claimed_paths()),
             begun=tuple(p.id for p in lake.control.plans(states=[PlanState.APPLYING])),
+            cold={str(e.name): _in_cold(lake, e) for e in lake.cold.listing().entries},
+            copies=frozenset(p for p in lake.paths(COLD_WAREHOUSE) if "metadata.json" not in p),
+            archived=frozenset((c.table_uuid, c.snapshot_id) for c in lake.control.archived()),
         )
+
+
+def _in_cold(lake: Lake, entry: CatalogEntry) -> Any:
+    document = lake.document(entry.metadata_location)
+    return document["snapshots"], document["refs"], document["last-sequence-number"]
 
 
 _LOOK = replace(Lake().table("lake.look.at").name)
 
 
-def undisturbed(build: Callable[[], Lake], day: int) -> tuple[EndState, dict[str, datetime], int]:
+COLD = ("cold", "copies", "rows", "control.save_archived", "control.archived")
+
+
+def undisturbed(
+    build: Callable[[], Lake], day: int
+) -> tuple[EndState, dict[str, datetime], list[str]]:
     lake = build().on(day)
     process = Process()
     summary = lake.run("run", services=process.of(lake.services()))
     assert summary.exit_code == 0
-    return EndState.of(lake), lake.waiting(), len(process.calls)
+    return EndState.of(lake), lake.waiting(), process.calls
 
 
 @dataclass(frozen=True)
 class Scene:
+    """A run, and the calls at which it is killed: all that begin with one of some names."""
+
     name: str
     build: Callable[[], Lake]
     day: int
+    about: tuple[str, ...] = ("",)
+
+    def kills(self, calls: Sequence[str]) -> list[int]:
+        return [at for at, call in enumerate(calls, 1) if call.startswith(self.about)]
 
 
 SCENES = [
     Scene("expire", a_lake, EXPIRE_DAY),
     Scene("purge", a_lake_in_failsafe, PURGE_DAY),
+    Scene("hand off", a_lake_with_an_archive, EXPIRE_DAY, COLD),
+    Scene("purge what is archived", an_archived_lake_in_failsafe, PURGE_DAY, (*COLD, "deleter")),
 ]
 
 
@@ -115,7 +157,9 @@ def test_the_scene_does_what_it_is_there_for(scene: Scene) -> None:
     lake = scene.build().on(scene.day)
     summary = lake.run("run")
     done = [line for line in summary.as_json()["tables"] if line["table"] != "lake.air.copy"]
-    counted = "snapshots_expired" if scene.name == "expire" else "files_purged"
+    counted = {"expire": "snapshots_expired", "hand off": "snapshots_archived"}.get(
+        scene.name, "files_purged"
+    )
     assert all(line[counted] > 0 for line in done)
     assert {plan.state for plan in summary.plans.values()} == {PlanState.APPLIED}
 
@@ -127,8 +171,8 @@ def test_a_run_after_a_kill_at_any_call_ends_where_an_undisturbed_one_does(
     scene: Scene, after: bool, again: str
 ) -> None:
     expected, due, calls = undisturbed(scene.build, scene.day)
-    assert calls > 100  # the kills are really spread over the whole chain
-    for at in range(1, calls + 1):
+    assert len(calls) > 100  # the kills are really spread over the whole chain
+    for at in scene.kills(calls):
         lake, story = killed_run(scene, at, after)
         waiting = lake.waiting()
         summary = lake.run(again)
@@ -146,7 +190,7 @@ def test_whatever_was_killed_the_days_after_purge_the_same_files_and_then_nothin
     lake = a_lake_in_failsafe()
     lake.on(PURGE_DAY).run()
     expected, (*_, calls) = EndState.of(lake), undisturbed(a_lake, EXPIRE_DAY)
-    for at in range(1, calls + 1):
+    for at in range(1, len(calls) + 1):
         lake, story = killed_run(SCENES[0], at, after)
         lake.run("next")
         lake.on(PURGE_DAY).run("purge")

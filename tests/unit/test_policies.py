@@ -109,6 +109,9 @@ def test_a_namespace_shows_what_it_passes_on() -> None:
         MIN_RETENTION: (None, 0, "profile"),
         TRANSIENT: (None, False, "profile"),
         "meltline.enabled": (None, True, "profile"),
+        "meltline.cold": (None, "none", "profile"),
+        "meltline.cold-retention-days": (None, 2557, "profile"),
+        "meltline.deep": (None, False, "profile"),
     }
 
 

@@ -18,14 +18,18 @@ from meltline.gates.suites import (
 ZERO = Expectation("planned_heads", "heads in the plan", minimum=0, maximum=0)
 FLAG = Expectation("digest_matches", "the items give the digest", flag=True)
 
-EXPIRE_FACTS = {
+COLD_FACTS = {
+    "cold_missing", "cold_unreadable", "cold_differs", "cold_outside", "cold_files_missing",
+    "cold_rows_differ",
+}  # fmt: skip
+EXPIRE_FACTS = COLD_FACTS | {
     "digest_matches", "planned_heads", "planned_ref_targets", "planned_main",
     "planned_young_refs", "planned_held",
     "planned_leased", "planned_in_window", "planned_not_in_metadata", "planned_referenced",
     "planned_unowned", "planned_unknown", "planned_protected", "head_files_lost", "delete_ratio",
     "growth", "head_totals_differ", "unreadable", "tables_read", "manifests_read",
 }  # fmt: skip
-PURGE_FACTS = {
+PURGE_FACTS = COLD_FACTS | {
     "digest_matches", "planned_not_due", "planned_not_in_failsafe", "planned_referenced",
     "planned_unowned", "planned_protected", "planned_held", "planned_claimed", "unreadable",
     "tables_read",

@@ -8,17 +8,21 @@ folder, and one link loop or odd name anywhere makes a whole listing fail.
 import logging
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from typing import BinaryIO
+from uuid import uuid4
+
+import xxhash
 
 from meltline.domain.errors import StoreRefused
 from meltline.domain.locations import split_location
 from meltline.ports import DeleteOutcome, StoredObject
 
 _log = logging.getLogger(__name__)
+_PART = 4 * 1024 * 1024
 
 
 class LocalFiles:
@@ -54,19 +58,46 @@ class LocalFiles:
 
     def write(self, path: str, content: bytes) -> datetime:
         """Writes a file in one step, so that nobody reads half of it; returns its time."""
+        return self._write(path, lambda file: _pour(file, [content]))
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The file in parts. Raises as `read` does."""
+        try:
+            with _local(path).open("rb") as file:
+                while part := file.read(_PART):
+                    yield part
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(path) from None
+        except (OSError, ValueError) as error:
+            raise _refused("read", path, error) from error
+
+    def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
+        """Writes a file from parts, and reads it again before it gets its name."""
+        self._write(path, lambda file: _require_same(file, _pour(file, parts)))
+
+    def copy(self, source: str, target: str) -> bool:
+        """Copies a file, as `write_stream` writes one."""
+        self.write_stream(target, self.stream(source))
+        return True
+
+    def _write(self, path: str, fill: Callable[[BinaryIO], object]) -> datetime:
+        """Writes a file under a name of its own, and renames it when it is whole and on disk."""
         try:
             target = _changeable(path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            with NamedTemporaryFile(dir=target.parent, prefix=".meltline-", delete=False) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            unfinished = target.parent / f".meltline-{uuid4()}"
             try:
-                Path(file.name).replace(target)
-            except OSError:
-                Path(file.name).unlink()
+                with unfinished.open("x+b") as file:
+                    fill(file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                unfinished.replace(target)
+            except BaseException:
+                unfinished.unlink(missing_ok=True)
                 raise
             return _time(target.stat())
+        except FileNotFoundError:
+            raise
         except (OSError, ValueError) as error:
             raise _refused("write", path, error) from error
 
@@ -111,6 +142,26 @@ class LocalFiles:
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes files, each with Hadoop's checksum file beside it, an outcome per path."""
         return [DeleteOutcome(path, _delete(path)) for path in paths]
+
+
+def _pour(file: BinaryIO, parts: Iterable[bytes]) -> str:
+    """Writes all parts; returns their digest."""
+    digest = xxhash.xxh3_128()
+    for part in parts:
+        digest.update(part)
+        file.write(part)
+    return digest.hexdigest()
+
+
+def _require_same(file: BinaryIO, expected: str) -> None:
+    """Reads a file that was just written, and holds it against the digest of what was sent."""
+    file.flush()
+    file.seek(0)
+    digest = xxhash.xxh3_128()
+    while part := file.read(_PART):
+        digest.update(part)
+    if digest.hexdigest() != expected:
+        raise OSError("what was written is not what was sent")
 
 
 def _delete(path: str) -> str:

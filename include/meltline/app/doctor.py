@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from meltline.app.cold_findings import cold_findings
 from meltline.app.drop_risks import drop_risks
 from meltline.app.guard import may_share
 from meltline.app.holds import ending_soon
@@ -129,6 +130,8 @@ def _tables(ledgers: Ledgers) -> list[Finding]:
     findings += _holds(ledgers, tables)
     for risk in drop_risks(ledgers, [table.state for table in tables]):
         findings.append(Finding("info", risk.code, risk.object, risk.message, risk.fix))
+    for cold in cold_findings(ledgers, tables):
+        findings.append(Finding(cold.level, cold.code, cold.object, cold.message, cold.fix))
     sharing = may_share(ledgers, [table.state for table in tables])
     for table in tables:
         findings += _who_else_deletes(table.state, table.state.uuid in sharing)

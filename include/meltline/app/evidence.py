@@ -6,11 +6,15 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
 
+from meltline.app.cold_evidence import expire_facts
+from meltline.app.cold_purge_evidence import purge_facts
+from meltline.app.cold_side import ColdFacts
 from meltline.app.ended import has_ended
 from meltline.app.proof import Leaving, Proof, prove
 from meltline.app.services import Services
 from meltline.app.tables import remembered
 from meltline.app.world import fresh_owners, ledger_uuids, look_afresh
+from meltline.domain.cold_paths import lies_under
 from meltline.domain.drops import is_dropped_name
 from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.domain.gate import Evidence
@@ -38,6 +42,7 @@ class _Case:
     groups: Groups
     protected: Collection[str]
     known: "_Known"
+    cold: ColdFacts
 
 
 @dataclass(frozen=True)
@@ -78,9 +83,13 @@ def collect_evidence(services: Services, plans: Sequence[Plan]) -> list[Evidence
     protected = _protected(proof)
     departed = services.files.departures(frozenset(DepartureState), paths=paths)
     claimed = services.control.claimed_paths()
+    cold = expire_facts(services, world, [p for p in plans if p.kind is PlanKind.EXPIRE], items)
+    left = {departure.path: departure for departure in departed}
     evidence = []
     for plan in plans:
-        case = _Case(plan, items[plan.id], proof, owners, groups, protected, known)
+        files = items[plan.id]
+        copies = cold.get(plan.id) or purge_facts(services, world, plan, files, left)
+        case = _Case(plan, files, proof, owners, groups, protected, known, copies)
         if plan.kind is PlanKind.EXPIRE:
             evidence.append(_expire_evidence(services, case))
         else:
@@ -180,7 +189,7 @@ def _expire_evidence(services: Services, case: _Case) -> Evidence:
         if lease.table_uuid == plan.table_uuid
     }
     found: dict[str, Collection[str] | int | float | bool] = {
-        **_common_facts(case),
+        **_common_facts(services, case),
         "planned_heads": _text(planned & heads),
         "planned_ref_targets": [remaining_refs[sid] for sid in planned & remaining_refs.keys()],
         "planned_main": int(MAIN in plan.refs and not ended),
@@ -199,7 +208,9 @@ def _expire_evidence(services: Services, case: _Case) -> Evidence:
     return _row(plan, found)
 
 
-def _common_facts(case: _Case) -> dict[str, Collection[str] | int | float | bool]:
+def _common_facts(
+    services: Services, case: _Case
+) -> dict[str, Collection[str] | int | float | bool]:
     plan, proof = case.plan, case.proof
     paths = [file.path for file in case.files]
     digest = plan_digest(plan.table_uuid, plan.snapshots, plan.refs, case.files)
@@ -211,8 +222,13 @@ def _common_facts(case: _Case) -> dict[str, Collection[str] | int | float | bool
         "planned_unowned": [
             f.path for f in case.files if f.owner not in case.owners.owners(f.path)
         ],
-        "planned_protected": [p for p in paths if location_key(p) in case.protected or _is_hint(p)],
+        "planned_protected": [
+            p
+            for p in paths
+            if location_key(p) in case.protected or _is_hint(p) or _is_archived(services, p)
+        ],
         "unreadable": [error for uuid in blind for error in proof.errors.get(uuid, ())],
+        **case.cold.named(),
         "tables_read": len(proof.world.states),
     }
 
@@ -227,6 +243,11 @@ def _protected(proof: Proof) -> set[str]:
 
 def _is_hint(path: str) -> bool:
     return path.rpartition("/")[2] == "version-hint.text"
+
+
+def _is_archived(services: Services, path: str) -> bool:
+    """Whether a file lies in the archive: no plan of ours takes anything from there (I-8)."""
+    return any(lies_under(path, place) for place in services.config.archives)
 
 
 def _text(ids: Collection[int]) -> list[str]:
@@ -353,7 +374,7 @@ def _purge_evidence(
         and (file.due_at is None or max(waiting[file.path].due_at, file.due_at) > now)
     ]
     found: dict[str, Collection[str] | int | float | bool] = {
-        **_common_facts(case),
+        **_common_facts(services, case),
         "planned_not_due": not_due,
         "planned_not_in_failsafe": [
             f.path for f in case.files if f.path not in waiting and f.path not in done

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
+from meltline.app.cold_status import remember_copies
 from meltline.app.permission import GENERATION
 from meltline.app.services import Services
 from meltline.domain.errors import LedgerOutOfStep, NotASandbox
@@ -39,6 +40,9 @@ def init(services: Services, *, adopt: bool = False, sandbox: bool = False) -> I
         mark_sandbox(services)
     services.control.prepare()
     services.files.prepare()
+    if services.prepare_cold is not None:
+        services.prepare_cold()
+        remember_copies(services)
     config = services.config
     hot = services.catalogs[config.hot]
     properties = hot.listing().namespaces.get((config.ledger_namespace,), {})

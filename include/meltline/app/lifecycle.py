@@ -8,6 +8,7 @@ from meltline.app.dropped import dropped_tables, is_let_go
 from meltline.app.expire import Expired, apply_expirations
 from meltline.app.gate import run_gate
 from meltline.app.guard import lift_ended_guards
+from meltline.app.handoff import hand_off, pending_handoffs
 from meltline.app.letting_go import tend_dropped
 from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
@@ -41,20 +42,23 @@ class RunRequest:
     Attributes:
         as_of: The logical date, already resolved against the wall clock.
         tables: Globs of `--tables`; none is all.
+        any_hour: History may be copied to cold outside the quiet window too.
     """
 
     run_id: str
     as_of: datetime
     tables: tuple[str, ...] = ()
     dry_run: bool = False
+    any_hour: bool = False
 
 
 def run_chain(services: Services, request: RunRequest) -> Summary:
-    """Observe, plan, gate, expire, plan purge, gate, purge, report. Safe to repeat at any point."""
+    """Observe, hand off, plan, gate, expire, plan purge, gate, purge, report. Safe to repeat."""
     summary = Summary(request.run_id, request.as_of)
     observation = observe_step(services, request, summary)
     if not request.dry_run and settle_step(services, summary):
         observation = observe(services)
+    hand_off_step(services, request, observation, summary)
     planned = plan_expiration(
         services, observation, run_id=request.run_id, as_of=request.as_of,
         tables=request.tables, dry_run=request.dry_run,
@@ -82,9 +86,9 @@ def report_step(services: Services) -> None:
     except CatalogUnlistable as unlisted:
         services.progress(f"report: no totals for today: {unlisted.message}")
     else:
-        standing = history.at(None)
-        record_storage(services, standing)
-        lift_ended_guards(services, history, standing)
+        totals = history.at(None)
+        record_storage(services, totals)
+        lift_ended_guards(services, history, totals)
         update_auto_shares(services)
     holder = f"{services.who} upkeep"
     try:
@@ -123,6 +127,23 @@ def settle_step(services: Services, summary: Summary) -> bool:
     summary.with_plans([r.plan for r in results if isinstance(r.error, PlanStale)])
     summary.expired([], [r for r in results if not isinstance(r.error, PlanStale)])
     return bool(begun)
+
+
+def hand_off_step(
+    services: Services, request: RunRequest, observation: Observation, summary: Summary
+) -> None:
+    """Copies to cold what the policies want there; where nothing waits, nothing is touched."""
+    waiting = [
+        pending
+        for pending in pending_handoffs(services, observation.tables, request.as_of, request.tables)
+        if pending.table.state.uuid not in observation.blocked
+    ]
+    if request.dry_run:
+        summary.would_hand_off(waiting)
+        return
+    summary.handed_off(
+        hand_off(services, waiting, run_id=request.run_id, any_hour=request.any_hour)
+    )
 
 
 def gate_step(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list[Plan]:

@@ -75,9 +75,22 @@ def find_object(ledgers: Ledgers, text: str, kind: ObjectKind | None = None) -> 
 
 
 def catalog_of(ledgers: Ledgers, name: str, text: str = "") -> Catalog:
-    """A configured catalog. Raises TableNotFound where there is none of that name."""
+    """A configured catalog.
+
+    Raises:
+        TableNotFound: There is none of that name.
+        CatalogReadOnly: It is the cold one: users do not work in it (AR-34).
+    """
     if name in ledgers.catalogs:
         return ledgers.catalogs[name]
+    if name == ledgers.config.cold:
+        raise CatalogReadOnly(
+            f"{text or name} is in the archive, which only ever grows by what hot lets go",
+            object=text or name,
+            expected="an object of another catalog",
+            found=f"cold: {name}",
+            next="`meltline cold list` shows what is in it",
+        )
     raise TableNotFound(
         f"{text or name} is in no configured catalog",
         object=text or name,

@@ -10,7 +10,7 @@ from meltline.app.tables import Kept, ObservedTable, keep_sets, retention_of
 from meltline.domain.batches import in_batches
 from meltline.domain.files import DepartureState, FileKind, PlannedFile
 from meltline.domain.groups import Groups
-from meltline.domain.locations import is_odd, location_key
+from meltline.domain.locations import claim_prefix, is_odd, location_key
 from meltline.domain.names import TableName, selected
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
 from meltline.domain.policy import Retention
@@ -57,6 +57,8 @@ def plan_expiration(
     within = None if everywhere else _neighbourhood(observation, wanted, candidates)
     departing = _not_deleted(services, services.files.departing(candidates, within), wanted)
     departing += _departing_side_files(services, observation, wanted)
+    archive = [claim_prefix(place) for place in services.config.archives]
+    departing = [file for file in departing if not _lies_in(file.path, archive)]
     assigned = _assign(observation, wanted, departing)
     plans = []
     for found in wanted:
@@ -67,6 +69,11 @@ def plan_expiration(
         if not planned.plan.is_empty:
             plans.append(planned)
     return plans if dry_run else store_plans(services, plans)
+
+
+def _lies_in(path: str, places: Sequence[str]) -> bool:
+    """Whether a file is of the archive, however it came to be a table's of hot (I-8)."""
+    return bool(places) and claim_prefix(path).startswith(tuple(places))
 
 
 def _candidates(

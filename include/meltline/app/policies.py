@@ -20,11 +20,16 @@ from meltline.app.tables import (
     remembered,
     retention_of,
 )
+from meltline.domain.cold import Cadence, cold_policy
 from meltline.domain.document import MetadataDocument
 from meltline.domain.errors import CommitConflict
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectKind, ObjectName
 from meltline.domain.policy import (
+    ACCOUNT,
+    COLD,
+    COLD_RETENTION,
+    DEEP,
     ENABLED,
     FAILSAFE,
     INFINITE,
@@ -32,6 +37,7 @@ from meltline.domain.policy import (
     PROFILE,
     RETENTION,
     TRANSIENT,
+    AccountPolicy,
     Levels,
     Remembered,
     Retention,
@@ -42,6 +48,7 @@ from meltline.domain.policy_rules import is_in_order, require_allowed, require_n
 from meltline.domain.table import TableState
 from meltline.ports import CatalogListing
 
+_COLD_DAYS = AccountPolicy.cold_retention_days
 APPLIED = "applied-retention-days"
 """What the ledger calls the retention that the last run worked with (C-15)."""
 
@@ -241,11 +248,31 @@ def show_policies(ledgers: Ledgers, name: ObjectName) -> list[PolicyLine]:
         (MIN_RETENTION, least, found.min_source, None),
         (TRANSIENT, found.transient, found.transient_source, None),
         (ENABLED, is_enabled(scene.levels), enabled, None),
+        *_about_cold(ledgers, scene.levels),
     ]
     return [
         PolicyLine(key, scene.own.get(key), effective, source, applied)
         for key, effective, source, applied in lines
     ]
+
+
+def _about_cold(
+    ledgers: Ledgers, levels: Levels
+) -> list[tuple[str, int | str | bool, str, int | str | None]]:
+    """What is said about the archive, where anybody says anything."""
+    account = ledgers.config.account
+    found = cold_policy(account, levels)
+    written: dict[str, tuple[int | str | bool, bool]] = {
+        COLD: (str(found.cadence), account.cold != Cadence.NONE),
+        COLD_RETENTION: (found.keep_for.days, account.cold_retention_days != _COLD_DAYS),
+        DEEP: (found.deep, account.deep),
+    }
+    lines: list[tuple[str, int | str | bool, str, int | str | None]] = []
+    for key, (effective, in_file) in written.items():
+        source = next((name for name, said in levels if key in said), "")
+        source = source or (ACCOUNT if in_file else PROFILE)
+        lines.append((key, effective, source, None))
+    return lines
 
 
 def _applied(ledgers: Ledgers, scene: _Scene, found: Retention) -> int | str | None:

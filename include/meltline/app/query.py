@@ -52,6 +52,8 @@ class Located:
     """A point of a table's past, found.
 
     Attributes:
+        table: The name that it was asked for by.
+        state: The table that is read: of cold, the cold one.
         document: The table's metadata document, for its schemas.
         tier: Where its rows are read from.
     """
@@ -70,14 +72,14 @@ class Located:
         """
         snapshot_id = self.resolved.snapshot_id
         if snapshot_id is None:
-            return PastView(self.table)
+            return PastView(self.state.name)
         own = changed_schema(self.state, self.document, snapshot_id)
         if own is None:
             return None
         if schema is SchemaChoice.SNAPSHOT:
-            return PastView(self.table, snapshot_id, own["schema-id"])
+            return PastView(self.state.name, snapshot_id, own["schema-id"])
         require_readable(self.state, self.document, own)
-        return PastView(self.table, snapshot_id)
+        return PastView(self.state.name, snapshot_id)
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,9 @@ def query(
     *,
     schema: SchemaChoice = SchemaChoice.CURRENT,
     limit: int | None = None,
+    find: Callable[[Ledgers, TableName, TravelPoint], Located] = locate,
 ) -> Answer:
-    """Reads a table as it was; its snapshot is leased meanwhile (TT-4).
+    """Reads a table as it was; in hot its snapshot is leased meanwhile (TT-4).
 
     Args:
         ledgers: Where the table is.
@@ -133,9 +136,10 @@ def query(
         point: The point.
         schema: The present columns by field id, or the snapshot's own.
         limit: At most so many rows; None is all.
+        find: Finds the point: in hot, or in other tiers too.
 
     Raises:
-        UsageInvalid: `limit` is negative, or whatever `locate` raises.
+        UsageInvalid: `limit` is negative, or whatever `find` raises.
         SchemaIncompatible: A column has become something its old values cannot be read as.
     """
     if limit is not None and limit < 0:
@@ -143,10 +147,10 @@ def query(
             "a limit cannot be negative", object="--limit", expected="0 or more rows",
             found=str(limit), next="leave it out for all rows",
         )  # fmt: skip
-    located = locate(ledgers, table, point)
+    located = find(ledgers, table, point)
     snapshot_id = located.resolved.snapshot_id
-    view = located.view(schema) or PastView(table, snapshot_id)
-    if snapshot_id is None:
+    view = located.view(schema) or PastView(located.state.name, snapshot_id)
+    if snapshot_id is None or located.tier != HOT:  # nothing leaves other tiers by itself
         return Answer(located, reader().read(view, limit))
     with leased(ledgers, table, snapshot_id, _LEASE, audited=False):
         return Answer(located, reader().read(view, limit))

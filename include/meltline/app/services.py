@@ -1,14 +1,16 @@
 """What a step works with: the ports, wired once."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from meltline.config import Config
 from meltline.domain.clock import Clock
 from meltline.ports import (
+    Archive,
     Catalog,
     Committer,
     ControlLedger,
+    CopyReader,
     Deleter,
     FileLedger,
     GateEngine,
@@ -16,7 +18,24 @@ from meltline.ports import (
     ManifestReader,
     ObjectStore,
     ProofReader,
+    RowComparer,
 )
+from meltline.ports.retrieval import DeepStore
+
+
+@dataclass(frozen=True)
+class ColdTier:
+    """Where history goes when it leaves hot. It has credentials of its own (AR-34).
+
+    Attributes:
+        catalog: Holds the cold tables.
+        store: What they lie in.
+        warehouse: Below it lies all of cold.
+    """
+
+    catalog: Catalog
+    store: ObjectStore
+    warehouse: str
 
 
 @dataclass(frozen=True)
@@ -24,10 +43,14 @@ class Ledgers:
     """What needs no JVM: enough to look, to decide on a policy, to stop and to go.
 
     Attributes:
-        catalogs: By name, every one of `meltline.yaml`.
+        catalogs: By name, every one of `meltline.yaml` but the cold one.
         reader: The file ledger's tables, read only.
         progress: Tells a person what is going on; never part of the answer.
         who: Under whose name decisions are recorded.
+        cold: The cold tier, where one is configured. Its catalog is none of `catalogs`: nothing
+            that looks for what is needed, planned or deleted comes across it (I-8).
+        copies: Reads cold beside hot, for the gate and for those who ask.
+        deep: The permanent store, where one is configured.
     """
 
     config: Config
@@ -39,14 +62,26 @@ class Ledgers:
     reader: LedgerReader
     progress: Callable[[str], None]
     who: str
+    cold: ColdTier | None = field(default=None, kw_only=True)
+    copies: CopyReader | None = field(default=None, kw_only=True)
+    deep: DeepStore | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
 class Services(Ledgers):
-    """Everything the steps of the chain may touch."""
+    """Everything the steps of the chain may touch.
+
+    Attributes:
+        archive: Writes cold; None where none is configured, like the next two.
+        rows: Reads rows on both sides.
+        prepare_cold: Makes the cold catalog where it is not there yet.
+    """
 
     files: FileLedger
     committer: Committer
     deleter: Deleter
     proofs: ProofReader
     gate: GateEngine
+    archive: Archive | None = field(default=None, kw_only=True)
+    rows: RowComparer | None = field(default=None, kw_only=True)
+    prepare_cold: Callable[[], None] | None = field(default=None, kw_only=True)

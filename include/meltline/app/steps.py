@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from meltline.app.handoff import pending_handoffs
 from meltline.app.lifecycle import (
     APPLICABLE,
     RunRequest,
     expire_step,
+    hand_off_step,
     judge_step,
     let_go_step,
     observe_step,
@@ -25,6 +27,7 @@ from meltline.app.run_plans import RunPlans
 from meltline.app.services import Services
 from meltline.app.summary import Summary
 from meltline.app.sweep import SweepRequest, SweepServices, sweep
+from meltline.app.tables import read_tables
 from meltline.domain.plan import Plan, PlanKind, PlanState
 from meltline.ports import Inventory
 
@@ -74,6 +77,14 @@ def _planned(
 
 def _observe(services: Services, request: StepRequest, summary: Summary) -> None:
     observe_step(services, request.run, summary)
+
+
+def _hand_off_to_cold(services: Services, request: StepRequest, summary: Summary) -> None:
+    run = request.run
+    require_generation(services)
+    # Most nights and lakes have nothing to hand over: that is known without a Spark job.
+    if pending_handoffs(services, read_tables(services), run.as_of, run.tables):
+        hand_off_step(services, run, observe(services), summary)
 
 
 def _plan_expiration(services: Services, request: StepRequest, summary: Summary) -> None:
@@ -129,6 +140,7 @@ def _sweep(services: SweepServices, request: StepRequest, summary: Summary) -> N
 
 STEPS: Mapping[str, Step] = {
     "observe": _observe,
+    "hand_off_to_cold": _hand_off_to_cold,
     "plan_expiration": _plan_expiration,
     "gate": _gate,
     "expire": _expire,

@@ -106,6 +106,7 @@ def own_places(config: Config) -> tuple[str, ...]:
     urls = [config.control, *(c.uri for c in config.catalogs.values() if c.type == "sql")]
     databases = [url.partition(":///")[2].partition("?")[0] for url in urls if "sqlite" in url]
     places = [str(config.path), str(folder / "meltline-docs"), *map(unquote, databases)]
+    places += config.archives
     return tuple(location_key(place) for place in places if place.strip("/"))
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from meltline.app.expire import Expired
+from meltline.app.handoff import Pending, TableHandoff
 from meltline.app.holds import ending_soon
 from meltline.app.observe import Observation
 from meltline.app.purge import Purged
@@ -22,6 +23,7 @@ from meltline.domain.names import TableName, selected
 from meltline.domain.plan import Plan, PlanState
 from meltline.domain.quantities import format_instant
 
+_SHOWN = 3
 _REFUSALS = (GateNotPassed, HoldInForce, PlanAltered, Stopped, LedgerOutOfStep)
 
 
@@ -34,6 +36,9 @@ class TableResult:
     files_departed: int = 0
     files_purged: int = 0
     bytes_purged: int = 0
+    snapshots_archived: int = 0
+    files_copied: int = 0
+    bytes_copied: int = 0
     skipped: str = ""
     refused: str = ""
     failed: str = ""
@@ -82,6 +87,31 @@ class Summary:
         self.notices += [h.notice for h in ending_soon(observation.tables, observation.at)]
         if observation.purge_blocked:
             self.notes.append(f"nothing is purged anywhere: {observation.purge_blocked}")
+
+    def would_hand_off(self, waiting: Sequence[Pending]) -> None:
+        """Notes what a dry run would copy to cold."""
+        for pending in waiting:
+            if pending.waiting:
+                line = f"{pending.table.state.name}: {pending.waiting} snapshots would go to cold"
+                self.notices.append(line)
+
+    def handed_off(self, results: Sequence[TableHandoff]) -> None:
+        """Adds what became of copies to cold; a table of which something failed counts as skipped.
+
+        What the quiet window left for the next night is no failure.
+        """
+        for result in results:
+            failed = "; ".join(result.errors[:_SHOWN])
+            self._change(
+                result.table,
+                snapshots_archived=result.archived,
+                files_copied=result.files_copied,
+                bytes_copied=result.bytes_copied,
+                **({"skipped": f"history stays hot, cold has it not: {failed}"} if failed else {}),
+            )
+            if result.waiting and not failed:
+                rest = f"{result.waiting} snapshots wait for the next night to go to cold"
+                self.notices.append(f"{result.table}: {rest}")
 
     def with_plans(self, plans: Sequence[Plan]) -> "Summary":
         """Adds plans that were only planned."""
@@ -195,6 +225,9 @@ def table_line(table: TableResult) -> dict[str, Any]:
         "files_departed": table.files_departed,
         "files_purged": table.files_purged,
         "bytes_purged": table.bytes_purged,
+        "snapshots_archived": table.snapshots_archived,
+        "files_copied": table.files_copied,
+        "bytes_copied": table.bytes_copied,
         "skipped": table.skipped or None,
         "refused": table.refused or None,
         "failed": table.failed or None,

@@ -1,11 +1,13 @@
 """Tables as steps and commands look at them: state, the properties around it, the keep set."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from meltline.app.metadata import load_states
 from meltline.app.services import Ledgers
+from meltline.domain.archive import Validity
+from meltline.domain.cold import ColdPolicy, chosen, cold_policy
 from meltline.domain.drops import Drop, is_dropped_name, levels_of, read_drop
 from meltline.domain.errors import TableNotFound
 from meltline.domain.holds import is_held
@@ -156,6 +158,7 @@ def keep_requests(
         leased.setdefault(lease.table_uuid, set()).add(lease.snapshot_id)
     # A dropped table is let go as a whole, so not while somebody reads it or wants it back.
     busy = leased.keys() | {wanted.table_uuid for wanted in ledgers.control.wanted_back()}
+    archived = archived_ids(ledgers, tables)
     for table in tables:
         uuid = table.state.uuid
         retention = retention_of(ledgers, table, policies)
@@ -170,4 +173,34 @@ def keep_requests(
             dropped=table.drop is not None,
             let_go=table.drop is not None and table.drop.is_over(as_of) and uuid not in busy,
         )
-        yield request, retention, table
+        pending = to_hand_over(ledgers, table, request).keys() - archived.get(uuid, frozenset())
+        yield replace(request, handoff_pending=frozenset(pending)), retention, table
+
+
+def cold_policy_of(ledgers: Ledgers, table: ObservedTable) -> ColdPolicy:
+    """What of a table's history goes to cold; a dropped one's policy is that of its old place."""
+    return cold_policy(ledgers.config.account, table.levels)
+
+
+def to_hand_over(
+    ledgers: Ledgers, table: ObservedTable, request: KeepRequest
+) -> Mapping[int, Validity]:
+    """The snapshots that nothing keeps any more and that the policy wants in cold.
+
+    Whether they are there already does not come into it.
+    """
+    policy = cold_policy_of(ledgers, table)
+    if not (policy.is_on and table.managed):
+        return {}
+    keeps = keep_set(replace(request, handoff_pending=frozenset()))
+    dropped_at = None if table.drop is None else table.drop.at
+    return chosen(policy.cadence, request.state, keeps, dropped_at)
+
+
+def archived_ids(ledgers: Ledgers, tables: Sequence[ObservedTable]) -> Mapping[str, frozenset[int]]:
+    """Snapshots of which the ledger knows a verified copy in cold, by table UUID."""
+    uuids = {t.state.uuid for t in tables if cold_policy_of(ledgers, t).is_on}
+    found: dict[str, set[int]] = {}
+    for copy in ledgers.control.archived(sorted(uuids)) if uuids else ():
+        found.setdefault(copy.table_uuid, set()).add(copy.snapshot_id)
+    return {uuid: frozenset(ids) for uuid, ids in found.items()}

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from meltline.app.cold_status import remember_copies
 from meltline.app.expire import apply_expirations
 from meltline.app.gate import GATEABLE, run_gate
 from meltline.app.init import init as initialise
@@ -78,6 +79,8 @@ def observe(
     require_generation(services)
     if rebuild:
         rebuild_index(services)
+        if services.cold is not None:
+            remember_copies(services)
     observation = look_at_everything(services)
     if tend_dropped(services, observation, asked.as_of, asked.tables):
         observation = look_at_everything(services)
@@ -270,10 +273,13 @@ def run(
     tables: Tables = "",
     as_of: AsOf = None,
     dry_run: DryRun = False,
+    any_hour: Annotated[
+        bool, typer.Option("--any-hour", help="copy to cold outside the quiet window too")
+    ] = False,
 ) -> int:
     """The whole chain in one Spark session, for people without Airflow."""
     wiring = wire(config)
-    asked = request(wiring, tables, as_of, dry_run)
+    asked = replace(request(wiring, tables, as_of, dry_run), any_hour=any_hour)
     services = wiring.services("run", asked.run_id)
     record = RunRecord(asked.run_id, asked.as_of, wiring.clock.now())
     if not dry_run:
@@ -293,13 +299,16 @@ def run(
 def _print_summary(summary: Summary, dry_run: bool) -> None:
     if dry_run:
         print_plans(list(summary.plans.values()))
+        for notice in summary.notices:
+            console().print(notice)
         return
     rows = [
-        [t.table, str(t.snapshots_expired), str(t.files_departed), str(t.files_purged),
-         format_size(t.bytes_purged), t.failed or t.refused or t.skipped or "ok"]
+        [t.table, str(t.snapshots_archived), str(t.snapshots_expired), str(t.files_departed),
+         str(t.files_purged), format_size(t.bytes_purged),
+         t.failed or t.refused or t.skipped or "ok"]
         for _, t in sorted(summary.tables.items())
     ]  # fmt: skip
-    columns = ("table", "snapshots expired", "files departed", "files purged", "bytes", "state")
+    columns = ("table", "archived", "expired", "files departed", "purged", "bytes", "state")
     print_rows(f"Run {summary.run_id}, as of {format_instant(summary.as_of)}", columns, rows)
     for note in (*summary.notes, *summary.notices):
         console().print(note)

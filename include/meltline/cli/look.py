@@ -8,7 +8,7 @@ import typer
 
 from meltline.app.doctor import examine
 from meltline.app.explain import Explanation, explain_path, explain_table
-from meltline.app.report import StorageHistory, in_flight_bytes, storage_rows
+from meltline.app.report import StorageHistory, in_flight_bytes, listed_files, storage_rows
 from meltline.app.services import Ledgers
 from meltline.app.summary import plan_document
 from meltline.cli.chain import PlanName, print_plans
@@ -27,8 +27,9 @@ _BY: dict[str, Callable[[TableName], str]] = {
 }
 _BYTES = (
     "active_bytes", "historical_bytes", "retained_for_clone_bytes", "failsafe_bytes",
-    "deleted_bytes", "foreign_bytes", "in_flight_bytes",
+    "deleted_bytes", "foreign_bytes", "in_flight_bytes", "cold_bytes", "deep_bytes",
 )  # fmt: skip
+_ELSEWHERE = ("cold_bytes", "deep_bytes")
 show_app = typer.Typer(help="Show what is stored.", no_args_is_help=True)
 
 
@@ -89,19 +90,22 @@ def storage(
             next="leave out one of the two",
         )
     ledgers = ready(config)
-    standing = StorageHistory(ledgers).at(instant(as_of))
-    flying = in_flight_bytes(ledgers, standing) if listing else None
-    rows = [r for r in storage_rows(standing, flying) if selected(r.table, globs(tables))]
+    listed = listed_files(ledgers) if listing else ()
+    totals = StorageHistory(ledgers).at(instant(as_of), [stored.path for stored in listed])
+    flying = in_flight_bytes(ledgers, listed, totals) if listing else None
+    rows = [r for r in storage_rows(totals, flying) if selected(r.table, globs(tables))]
     document = _summed(rows, by)
     if as_json:
         print_json({"rows": document})
         return 0
+    # Of other tiers only where there is something in them.
+    columns = [b for b in _BYTES if b not in _ELSEWHERE or any(line[b] for line in document)]
     shown = [
-        [line["table"], *("-" if line[b] is None else format_size(line[b]) for b in _BYTES)]
+        [line["table"], *("-" if line[b] is None else format_size(line[b]) for b in columns)]
         for line in document
     ]
-    heads = (by, *(column.removesuffix("_bytes").replace("_", " ") for column in _BYTES))
-    print_rows(f"Storage at {format_instant(standing.at)}", heads, shown)
+    heads = (by, *(column.removesuffix("_bytes").replace("_", " ") for column in columns))
+    print_rows(f"Storage at {format_instant(totals.at)}", heads, shown)
     return 0
 
 

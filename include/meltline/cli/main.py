@@ -10,6 +10,8 @@ from typer.exceptions import TyperException
 from meltline.cli import (
     chain,
     clone,
+    cold,
+    cold_prune,
     control,
     drop,
     hold,
@@ -18,6 +20,7 @@ from meltline.cli import (
     policy,
     query,
     refs,
+    restore,
     share,
     sql,
     sweep,
@@ -35,6 +38,7 @@ app = typer.Typer(
 )
 GROUPS = (
     control, chain, look, policy, refs, hold, drop, clone, share, sweep, query, lease, sql,
+    cold, cold_prune, restore,
 )  # fmt: skip
 for group in GROUPS:
     group.register(app)

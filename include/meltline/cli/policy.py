@@ -11,7 +11,15 @@ from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, ready
 from meltline.cli.output import answer, console, print_json, print_rows
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.objects import ObjectKind, ObjectName
-from meltline.domain.policy import FAILSAFE, MIN_RETENTION, RETENTION, TRANSIENT
+from meltline.domain.policy import (
+    COLD,
+    COLD_RETENTION,
+    DEEP,
+    FAILSAFE,
+    MIN_RETENTION,
+    RETENTION,
+    TRANSIENT,
+)
 
 Name = Annotated[
     str | None, typer.Argument(metavar="NAME", help="catalog.database[.schema][.table]")
@@ -45,6 +53,15 @@ def policy_set(
     transient: Annotated[
         bool, typer.Option("--transient", help="while it is new: the transient limits")
     ] = False,
+    cold: Annotated[
+        str | None, typer.Option("--cold", metavar="none|all|daily|weekly|monthly")
+    ] = None,
+    cold_retention_days: Annotated[
+        str | None, typer.Option("--cold-retention-days", metavar="N", help="kept in cold so long")
+    ] = None,
+    deep: Annotated[
+        str | None, typer.Option("--deep", metavar="true|false", help="permanent copies as well")
+    ] = None,
 ) -> int:
     """Set policies on a table, schema, database or the account."""
     wanted = {
@@ -52,6 +69,9 @@ def policy_set(
         FAILSAFE: failsafe_days,
         MIN_RETENTION: min_retention_days,
         TRANSIENT: "true" if transient else None,
+        COLD: cold,
+        COLD_RETENTION: cold_retention_days,
+        DEEP: deep,
     }
     changes = {k: v.strip().lower() for k, v in wanted.items() if v is not None}
     return _change(ready(config), name, account, kind, changes, dry_run, as_json)
@@ -68,6 +88,9 @@ def policy_unset(
     failsafe_days: Annotated[bool, typer.Option("--failsafe-days")] = False,
     min_retention_days: Annotated[bool, typer.Option("--min-retention-days")] = False,
     transient: Annotated[bool, typer.Option("--transient")] = False,
+    cold: Annotated[bool, typer.Option("--cold")] = False,
+    cold_retention_days: Annotated[bool, typer.Option("--cold-retention-days")] = False,
+    deep: Annotated[bool, typer.Option("--deep")] = False,
 ) -> int:
     """Take policies away: what lies around the object, or the profile, decides again."""
     wanted = {
@@ -75,6 +98,9 @@ def policy_unset(
         FAILSAFE: failsafe_days,
         MIN_RETENTION: min_retention_days,
         TRANSIENT: transient,
+        COLD: cold,
+        COLD_RETENTION: cold_retention_days,
+        DEEP: deep,
     }
     changes = {key: None for key, asked in wanted.items() if asked}
     return _change(ready(config), name, account, kind, changes, dry_run, as_json)
@@ -94,7 +120,7 @@ def _change(
             "nothing to change",
             object="meltline policy",
             expected="at least one of --retention-days, --failsafe-days, --min-retention-days, "
-            "--transient",
+            "--transient, --cold, --cold-retention-days, --deep",
             found="none of them",
             next="name what to set or to unset",
         )

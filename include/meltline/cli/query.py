@@ -1,5 +1,6 @@
 """The command that reads the past: query."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -7,6 +8,7 @@ import typer
 from meltline.app.objects import parse_table_name
 from meltline.app.query import Answer, SchemaChoice
 from meltline.app.query import query as read_past
+from meltline.app.tiers import COLD, locate_anywhere
 from meltline.cli.options import AsJson, ConfigPath, TableArgument, ready_wiring
 from meltline.cli.output import console, print_json, print_rows
 from meltline.cli.points import (
@@ -43,6 +45,9 @@ def query(
         SchemaChoice, typer.Option("--schema", help="the present columns, or the snapshot's own")
     ] = SchemaChoice.CURRENT,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="so many rows")] = None,
+    allow_cold: Annotated[
+        bool, typer.Option("--allow-cold", help="read the archive where hot has it no more")
+    ] = False,
 ) -> int:
     """Read a table's rows as they were at a time, around a statement, or at a tag."""
     wiring, ledgers = ready_wiring(config)
@@ -56,8 +61,9 @@ def query(
             next="--at includes the change at that point, --before does not",
         )
     found = read_past(
-        ledgers, wiring.snapshot_reader, parse_table_name(table), point, schema=schema, limit=limit
-    )
+        ledgers, wiring.snapshot_reader, parse_table_name(table), point, schema=schema, limit=limit,
+        find=partial(locate_anywhere, allow_cold=allow_cold),
+    )  # fmt: skip
     print_json(_document(found)) if as_json else _print(found)
     return 0
 
@@ -85,9 +91,10 @@ def _print(found: Answer) -> None:
     resolved = found.located.resolved
     until = format_instant(resolved.valid_to) if resolved.valid_to else "now"
     what = "no snapshot yet" if resolved.snapshot_id is None else f"snapshot {resolved.snapshot_id}"
+    where = f"; from cold: {found.located.state.name}" if found.located.tier == COLD else ""
     console().print(
         f"{found.located.table}: {what}, current from {format_instant(resolved.valid_from)} "
-        f"to {until}",
+        f"to {until}{where}",
         markup=False,
     )
     print_read(found.read)

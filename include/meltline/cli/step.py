@@ -39,7 +39,9 @@ def _run(step: str, asked: argparse.Namespace) -> dict[str, object]:
     config = load_config(asked.config, os.environ, Path.cwd())
     wiring = Wiring(config)
     as_of: datetime = resolve_as_of(asked.as_of, wiring.clock.now(), dry_run=asked.dry_run)
-    run = RunRequest(asked.run_id, as_of, _globs(asked.tables), dry_run=asked.dry_run)
+    run = RunRequest(
+        asked.run_id, as_of, _globs(asked.tables), dry_run=asked.dry_run, any_hour=asked.any_hour
+    )
     request = StepRequest(
         run,
         PlanKind(asked.kind),
@@ -77,6 +79,7 @@ def _parser(step: str) -> argparse.ArgumentParser:
     parser.add_argument("--as-of", type=parse_instant, help="ISO 8601; now when left out")
     parser.add_argument("--tables", default="", help="globs over catalog.namespace.table")
     parser.add_argument("--dry-run", action="store_true", help="plan, and change nothing")
+    parser.add_argument("--any-hour", action="store_true", help="copy outside the quiet window")
     parser.add_argument("--kind", default="expire", choices=[str(kind) for kind in PlanKind])
     parser.add_argument("--batch", type=int, default=0, help="only this batch of the run's plans")
     parser.add_argument("--approve", default="", help="why purges over the limit may go ahead")

@@ -256,6 +256,10 @@ class SetupMissing(MeltlineError):
     """Something a run needs is not there: Java, a jar, an initialised ledger."""
 
 
+class ColdMissing(UsageInvalid):
+    """No cold tier is configured, and something is to go there or to come from there."""
+
+
 class NotDropped(UsageInvalid):
     """Nothing of that name can be brought back: it was never dropped, or nobody has noticed yet."""
 

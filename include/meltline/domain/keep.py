@@ -162,7 +162,8 @@ def _expired_refs(request: KeepRequest) -> set[str]:
     expired = set()
     for ref in state.refs.values():
         if request.let_go and ref.is_branch:
-            expired.add(ref.name)
+            if ref.snapshot_id not in request.handoff_pending:
+                expired.add(ref.name)
             continue
         limit = default if ref.max_ref_age_ms is None else ref.max_ref_age_ms
         if ref.name == MAIN or limit is None:

@@ -20,6 +20,8 @@ DROP_AFTER = "meltline.drop-after"
 MAX_LATENESS = "meltline.max-lateness"
 HOLD = "meltline.hold"
 COLD = "meltline.cold"
+COLD_RETENTION = "meltline.cold-retention-days"
+DEEP = "meltline.deep"
 GUARD = "meltline.guard"
 INFINITE = "infinite"
 LONGEST_DAYS = 365_000
@@ -38,7 +40,7 @@ Levels = Sequence[tuple[str, Mapping[str, str]]]
 
 @dataclass(frozen=True)
 class AccountPolicy:
-    """The account's own settings; None means the profile decides."""
+    """The account's own settings; None means the profile decides. `cold` is a `cold.Cadence`."""
 
     profile: Profile
     retention_days: int | str | None = None
@@ -46,6 +48,9 @@ class AccountPolicy:
     failsafe_days: int | None = None
     transient_failsafe_days: int | None = None
     reader_grace: timedelta = timedelta(hours=6)
+    cold: str = "none"
+    cold_retention_days: int = 2557
+    deep: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
+from meltline.domain.cold import Cadence
 from meltline.domain.errors import RetentionOutOfRange, TransientImmutable, UsageInvalid
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectKind, ObjectName
 from meltline.domain.policy import (
+    COLD,
+    COLD_RETENTION,
     FAILSAFE,
     INFINITE,
     LONGEST_DAYS,
@@ -32,7 +35,9 @@ def is_in_order(profile: Profile, key: str, value: str, *, transient: bool) -> b
     if key == FAILSAFE:
         least = least_failsafe(profile, transient=transient)
         return isinstance(days, int) and least <= days <= LONGEST_DAYS
-    if key == MIN_RETENTION:
+    if key == COLD:
+        return value.strip().lower() in [str(word) for word in Cadence]
+    if key in (MIN_RETENTION, COLD_RETENTION):
         return isinstance(days, int) and 0 <= days <= LONGEST_DAYS
     return value.strip().lower() in ("true", "false")
 
@@ -74,6 +79,8 @@ def require_allowed(
 
 
 def _range(profile: Profile, key: str, *, transient: bool) -> str:
+    if key == COLD:
+        return ", ".join(Cadence)
     word = f"profile {profile.name}{' for transient objects' if transient else ''}"
     if key == RETENTION:
         least, most = allowed_days(profile, transient=transient)

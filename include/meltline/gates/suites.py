@@ -108,6 +108,7 @@ def expire_suite(limits: Limits) -> Suite:
             _at_most("growth", limits.max_growth, "size against the median of the last plans"),
             _none("head_totals_differ", "heads whose live files differ from their totals"),
             _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
+            *_copies(),
             _at_least("tables_read", 1, "tables whose metadata was read for this proof"),
             _at_least("manifests_read", 0, "manifests that were opened for this proof"),
         ),
@@ -129,8 +130,21 @@ def purge_suite(limits: Limits) -> Suite:
             _none("planned_held", "owners of planned files under a hold"),
             _none("planned_claimed", "planned files that another plan has claimed"),
             _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
+            *_copies(),
             _at_least("tables_read", 1, "tables whose metadata was read for this proof"),
         ),
+    )
+
+
+def _copies() -> tuple[Expectation, ...]:
+    """What must hold of copies in cold; of a table without a policy about it nothing is asked."""
+    return (
+        _none("cold_missing", "snapshots that the policy wants in cold and that are not there"),
+        _none("cold_unreadable", "files of cold, or their originals, that could not be read"),
+        _none("cold_differs", "copies that do not have what their originals have"),
+        _none("cold_outside", "paths in cold that lead out of it"),
+        _none("cold_files_missing", "planned files of archived snapshots without their copy"),
+        _none("cold_rows_differ", "samples whose rows are not equal on both sides"),
     )
 
 

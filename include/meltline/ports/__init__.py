@@ -1,6 +1,17 @@
 """The protocols behind which catalogs, object stores, ledgers, committers and gates stand."""
 
-from meltline.ports.archive import Archive, ChosenSnapshot, HandedOver, HandoffRequest
+from meltline.ports.archive import (
+    Archive,
+    ChosenSnapshot,
+    CopiedManifest,
+    CopyReader,
+    HandedOver,
+    HandoffRequest,
+    ListedCopy,
+    ManifestPair,
+    RowComparer,
+    RowSample,
+)
 from meltline.ports.catalogs import (
     NOT_REGISTERED,
     Catalog,
@@ -32,7 +43,6 @@ from meltline.ports.file_ledger import (
     IndexedFile,
     IndexedSnapshot,
     IngestRequest,
-    LedgerContents,
     LedgerReader,
     Neighbourhood,
     SnapshotKey,
@@ -50,6 +60,7 @@ from meltline.ports.readers import (
     SnapshotReader,
     SqlEngine,
 )
+from meltline.ports.storage import Holdings, UsedFile, Weighing
 from meltline.ports.stores import DeleteOutcome, Deleter, ObjectStore, StoredObject
 from meltline.ports.sweep import Inventory, Listing, Sweeper
 
@@ -65,6 +76,8 @@ __all__ = [
     "CommitOutcome",
     "Committer",
     "ControlLedger",
+    "CopiedManifest",
+    "CopyReader",
     "DeleteOutcome",
     "Deleter",
     "DepartingFile",
@@ -72,16 +85,18 @@ __all__ = [
     "GateEngine",
     "HandedOver",
     "HandoffRequest",
+    "Holdings",
     "IndexedFile",
     "IndexedSnapshot",
     "IngestRequest",
     "Inventory",
     "KnownTable",
     "Lease",
-    "LedgerContents",
     "LedgerReader",
+    "ListedCopy",
     "Listing",
     "Lock",
+    "ManifestPair",
     "ManifestReader",
     "Neighbourhood",
     "NewTable",
@@ -93,6 +108,8 @@ __all__ = [
     "ReadColumn",
     "ReadRows",
     "RememberedMetadata",
+    "RowComparer",
+    "RowSample",
     "RunRecord",
     "SessionEngine",
     "SnapshotKey",
@@ -105,5 +122,7 @@ __all__ = [
     "Sweeper",
     "TableEdit",
     "TableMove",
+    "UsedFile",
     "WantedBack",
+    "Weighing",
 ]

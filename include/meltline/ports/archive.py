@@ -1,6 +1,6 @@
 """The archive: copies snapshots, with everything they need, to the cold tier."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -72,4 +72,102 @@ class Archive(Protocol):
             The hot table's name and what came of one of its snapshots, as it is done. One that
             cannot be handed over does not stop the others; those not begun are not yielded.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCopy:
+    """A manifest as a manifest list names it.
+
+    Attributes:
+        bytes: Its length, as the list says.
+        added_by: The snapshot that wrote it; None where the list does not say.
+    """
+
+    path: str
+    bytes: int
+    added_by: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPair:
+    """A manifest in hot and what should be its copy in cold."""
+
+    hot: ListedCopy
+    cold: ListedCopy
+
+
+@dataclass(frozen=True)
+class CopiedManifest:
+    """What a manifest of cold keeps alive.
+
+    Attributes:
+        files: Data and delete files; `bytes` their sizes.
+        rows: Rows of the data files.
+        odd: Why it cannot be read, or what of it is not where or what it should be: a few.
+    """
+
+    path: str
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    odd: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowSample:
+    """A snapshot whose rows are to be read on both sides."""
+
+    hot: TableName
+    cold: TableName
+    snapshot_id: int
+
+
+class CopyReader(Protocol):
+    """The gate's own reading of copies; it shares nothing with what wrote them.
+
+    Whatever cannot be read is told in the answer, never passed over.
+    """
+
+    def lists(
+        self, manifest_lists: Sequence[str], *, of_copies: bool
+    ) -> Mapping[str, tuple[ListedCopy, ...] | str]:
+        """The manifests of each list, in cold or in hot, or why it cannot be read."""
+        ...
+
+    def differences(self, pairs: Sequence[ManifestPair], warehouse: str) -> Sequence[str]:
+        """What of the copies is not what the originals have.
+
+        A copy has the same live files, in the same order: each at its mirrored path below
+        `warehouse`, of the same kind, with the same rows, data files with the same bytes.
+        """
+        ...
+
+    def alive(
+        self, manifests: Sequence[ListedCopy], wanted: Sequence[str], *, of_copies: bool
+    ) -> set[str]:
+        """Those of the paths that manifests keep alive; all where one cannot be read."""
+        ...
+
+    def audit(self, manifests: Sequence[ListedCopy], warehouse: str) -> Sequence[CopiedManifest]:
+        """Opens manifests of cold and looks for each file that they keep alive in the store."""
+        ...
+
+    def unequal(self, paths: Sequence[str], warehouse: str) -> Sequence[str]:
+        """Which of some files of hot have a copy with other bytes, or one that cannot be read.
+
+        A file that hot has not any more is passed over: a purge that was begun has deleted it.
+        """
+        ...
+
+
+class RowComparer(Protocol):
+    """Reads rows of snapshots on both sides."""
+
+    def differing(self, samples: Sequence[RowSample]) -> Sequence[str]:
+        """What differs, or cannot be read, of a part of each snapshot; empty where all agree."""
+        ...
+
+    def count(self, table: TableName, snapshot_id: int) -> int | str:
+        """Reads every row of a snapshot: how many there are, or why they cannot be read."""
         ...

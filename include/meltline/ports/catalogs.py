@@ -146,7 +146,9 @@ class Catalog(Protocol):
         """Gives tables other names, and makes and removes namespaces: all of it or nothing.
 
         Only a SQL catalog can promise that. With REST, Hive and Glue the tables move one by one;
-        what fails half-way says how far it came, and can be carried out again.
+        what fails half-way says how far it came, and can be carried out again. A table that keeps
+        its name is edited in its place, whatever the edit is; with REST it is taken out and
+        registered anew, so that for a moment engines find none of that name.
 
         Args:
             moves: The tables. The namespaces of their new names are made where they are missing.

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from meltline.domain.archive import ArchivedSnapshot
 from meltline.domain.gate import GateResult
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
@@ -255,6 +256,22 @@ class ControlLedger(Protocol):
     def add_wanted_back(self, wanted: WantedBack) -> None: ...
     def settle_wanted_back(self, ids: Sequence[str]) -> None:
         """Forgets them: their departures are cancelled."""
+        ...
+
+    def archived(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
+        """Snapshots with a verified copy in cold, by table, commit time and id.
+
+        Args:
+            uuids: Of these hot tables; None is all.
+        """
+        ...
+
+    def save_archived(self, copies: Sequence[ArchivedSnapshot]) -> None:
+        """Stores what is known of copies; what was known of the same ones is replaced."""
+        ...
+
+    def forget_archived(self, uuid: str, snapshots: Collection[int]) -> None:
+        """Forgets copies of one table that cold has no more; unknown ones are no error."""
         ...
 
     # plans and gates

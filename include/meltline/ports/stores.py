@@ -1,6 +1,6 @@
 """Object storage, and bulk deletes from it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -41,6 +41,35 @@ class ObjectStore(Protocol):
 
     def write(self, path: str, content: bytes) -> datetime:
         """Writes an object and returns when the store says it was written."""
+        ...
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The object in parts of a few MiB, so that its length does not matter.
+
+        Raises:
+            FileNotFoundError: It is not there.
+            StoreRefused: Any other reason, at any part.
+        """
+        ...
+
+    def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
+        """Writes an object from parts. It is there whole, as the parts were, or not at all.
+
+        Raises:
+            StoreRefused: It could not be written, or what arrived is not what was sent.
+        """
+        ...
+
+    def copy(self, source: str, target: str) -> bool:
+        """Copies an object inside the store, without its bytes passing through here.
+
+        Returns:
+            False where the store cannot: the two lie in different ones, or it is too large.
+
+        Raises:
+            FileNotFoundError: The source is not there.
+            StoreRefused: Any other reason.
+        """
         ...
 
     def list(self, prefix: str) -> Iterator[StoredObject]:

@@ -19,6 +19,7 @@ class Request:
     Attributes:
         tables: Globs over `catalog.namespace.table`, comma-separated; empty is all.
         dry_run: Show what would be done, change nothing.
+        any_hour: Copy history to cold outside the quiet window too.
         approval: Why a person approves purges above the limit; empty when nobody does.
         user: Who triggered the run, for the audit; empty when nobody did.
     """
@@ -29,6 +30,7 @@ class Request:
     dry_run: bool
     approval: str
     user: str
+    any_hour: bool = False
 
     @classmethod
     def of(cls, context: Mapping[str, Any], environ: Mapping[str, str]) -> "Request":
@@ -45,6 +47,7 @@ class Request:
             dry_run=bool(params.get("dry_run")),
             approval=_approval(params, run.run_type),
             user=str(getattr(run, "triggering_user_name", None) or ""),
+            any_hour=bool(params.get("any_hour")),
         )
 
     def arguments(self, config: str, summary: str) -> list[str]:
@@ -64,6 +67,8 @@ class Request:
             words.append(f"--who={self.user}")
         if self.dry_run:
             words.append("--dry-run")
+        if self.any_hour:
+            words.append("--any-hour")
         return words
 
 

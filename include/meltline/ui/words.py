@@ -10,12 +10,14 @@ _OPTIONS = {"new_name": "as", "snapshot": "to"}
 
 
 def restore_words(params: Mapping[str, Any]) -> Sequence[str]:
-    """`undrop`, `rollback` or `recover`, as the parameters say.
+    """`undrop`, `rollback`, `recover` or `clone`, as the parameters say.
 
     Raises:
         UsageInvalid: A parameter is missing, or is given that this action does not know.
     """
     action = str(params["action"])
+    if action == "clone":
+        return _clone_words(params)
     if action == "recover":
         given = _given(params, action, needs={"name", "new_name", "reason"}, knows={"snapshot"})
         snapshot = given.pop("snapshot", "")
@@ -24,6 +26,20 @@ def restore_words(params: Mapping[str, Any]) -> Sequence[str]:
     knows = {"kind"} if action == "undrop" else {"snapshot", "at"}
     given = _given(params, action, needs={"name"}, knows=knows)
     return _words([action], params, given, given["name"])
+
+
+def _clone_words(params: Mapping[str, Any]) -> Sequence[str]:
+    """`clone`: a point without a side includes the change at it."""
+    points = {"at", "offset", "statement", "tag"}
+    knows = {"kind", "side", "ignore_insufficient"} | points
+    given = _given(params, "clone", needs={"name", "new_name"}, knows=knows)
+    flags = ["--ignore-insufficient"] if given.pop("ignore_insufficient", "") else []
+    side = given.pop("side", "at" if points & given.keys() else "")
+    flags += [f"--{side}"] if side else []
+    if "at" in given:
+        given["timestamp"] = given.pop("at")
+    target = given.pop("new_name")
+    return [*_words(["clone", *flags], params, given, given["name"]), target]
 
 
 def hold_words(params: Mapping[str, Any]) -> Sequence[str]:
@@ -48,7 +64,8 @@ def _given(
 ) -> dict[str, str]:
     """The parameters that were filled in. What would be passed over in silence is refused."""
     filled = {key: str(value).strip() for key, value in params.items() if key not in _ALWAYS}
-    given = {key: value for key, value in filled.items() if value and params[key] is not None}
+    said = {key for key in filled if params[key] is not None and params[key] is not False}
+    given = {key: value for key, value in filled.items() if value and key in said}
     missing, odd = sorted(needs - given.keys()), sorted(given.keys() - needs - knows)
     if missing or odd:
         raise UsageInvalid(

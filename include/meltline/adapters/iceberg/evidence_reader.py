@@ -23,29 +23,43 @@ from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 from meltline.domain.errors import MetadataUnreadable
 
 # Field ids of the Iceberg spec: manifest lists, manifest entries, data files.
-_MANIFEST_PATH, _MANIFEST_LENGTH, _COUNTS = 500, 501, (504, 505, 506)
+_MANIFEST_PATH, _MANIFEST_LENGTH, _ADDED_BY, _COUNTS = 500, 501, 503, (504, 505, 506)
 _STATUS, _DATA_FILE = 0, 2
-_FILE_PATH, _FILE_SIZE, _CONTENT = 100, 104, 134
+_FILE_PATH, _ROWS, _FILE_SIZE, _CONTENT, _REFERRED = 100, 103, 104, 134, 143
 _DELETED = 2
 _MAGIC, _SYNC = b"Obj\x01", 16
 
 
 @dataclass(frozen=True, slots=True)
 class ListedManifest:
-    """A manifest as its list names it; `rows` is None where the list does not count them."""
+    """A manifest as its list names it; `rows` is None where the list does not count them.
+
+    Attributes:
+        added_by: The snapshot that wrote it, where the list says so.
+    """
 
     path: str
     bytes: int
     rows: int | None
+    added_by: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A file that a manifest keeps alive (status EXISTING or ADDED)."""
+    """A file that a manifest keeps alive (status EXISTING or ADDED).
+
+    Attributes:
+        content: 0 data, 1 position deletes or a deletion vector, 2 equality deletes.
+        rows: Of a delete file, the deletes.
+        refers_to: The data file that a deletion vector, or a position delete file, is about.
+    """
 
     path: str
     bytes: int
     is_delete: bool
+    content: int = 0
+    rows: int = 0
+    refers_to: str | None = None
 
 
 def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
@@ -62,6 +76,7 @@ def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
                 row[at[_MANIFEST_PATH]],
                 row[at[_MANIFEST_LENGTH]],
                 _total([row[at[count]] if count in at else None for count in _COUNTS]),
+                row[at[_ADDED_BY]] if _ADDED_BY in at else None,
             )
             for row in rows
         )
@@ -188,8 +203,15 @@ def _live(schema: Schema, rows: list[Any]) -> Iterator[LiveFile]:
     for row in rows:
         if row[entry[_STATUS]] != _DELETED:
             file = row[entry[_DATA_FILE]]
-            is_delete = _CONTENT in at and bool(file[at[_CONTENT]])
-            yield LiveFile(file[at[_FILE_PATH]], file[at[_FILE_SIZE]], is_delete)
+            content = file[at[_CONTENT]] if _CONTENT in at else 0
+            yield LiveFile(
+                file[at[_FILE_PATH]],
+                file[at[_FILE_SIZE]],
+                bool(content),
+                content,
+                file[at[_ROWS]] if _ROWS in at else 0,
+                file[at[_REFERRED]] if _REFERRED in at else None,
+            )
 
 
 def _refused(path: str, expected: str, found: str) -> MetadataUnreadable:

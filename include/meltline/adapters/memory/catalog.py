@@ -223,6 +223,11 @@ class MemoryCatalog:
                 )
             return self._tables[name]
 
+    def find(self, name: TableName) -> str | None:
+        """Where a table's metadata lies now; None where there is no such table."""
+        with self._guard:
+            return self._tables.get(name)
+
     def register(
         self, name: TableName, metadata_location: str, edit: TableEdit | None = None
     ) -> None:

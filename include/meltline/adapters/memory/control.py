@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from meltline.adapters.memory.journal import MemoryJournal
 from meltline.adapters.sql_ledger import refusals
 from meltline.adapters.sql_ledger.holding import Holding, hold
+from meltline.domain.archive import ArchivedSnapshot
 from meltline.domain.clock import Clock, WallClock
 from meltline.domain.gate import GateResult
 from meltline.domain.keep import Sighting
@@ -70,6 +71,7 @@ class MemoryControlLedger(MemoryJournal):
         self._policies: dict[str, dict[str, str]] = {}
         self._documents: dict[str, RememberedMetadata] = {}
         self._wanted: dict[str, WantedBack] = {}
+        self._archived: dict[tuple[str, int], ArchivedSnapshot] = {}
         self._plans: dict[str, Plan] = {}
         self._results: dict[str, GateResult] = {}
         self._approvals: dict[tuple[str, str], Approval] = {}
@@ -196,6 +198,20 @@ class MemoryControlLedger(MemoryJournal):
     def settle_wanted_back(self, ids: Sequence[str]) -> None:
         with self._writing():
             self._wanted = {id: row for id, row in self._wanted.items() if id not in ids}
+
+    def archived(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
+        with self._reading():
+            found = [c for c in self._archived.values() if uuids is None or c.table_uuid in uuids]
+        return sorted(found, key=lambda c: (c.table_uuid, c.committed_at, c.snapshot_id))
+
+    def save_archived(self, copies: Sequence[ArchivedSnapshot]) -> None:
+        with self._writing():
+            self._archived.update({(c.table_uuid, c.snapshot_id): c for c in copies})
+
+    def forget_archived(self, uuid: str, snapshots: Collection[int]) -> None:
+        with self._writing():
+            for snapshot_id in snapshots:
+                self._archived.pop((uuid, snapshot_id), None)
 
     # plans and gates
 

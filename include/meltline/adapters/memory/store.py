@@ -1,12 +1,14 @@
 """An object store in memory: for tests, with faults that are hard to stage on a real one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from meltline.domain.clock import Clock, WallClock
 from meltline.domain.errors import StoreRefused
 from meltline.domain.locations import Location, split_location
 from meltline.ports import DeleteOutcome, StoredObject
+
+_PART = 1024
 
 
 class MemoryStore:
@@ -47,6 +49,22 @@ class MemoryStore:
         now = self._clock.now()
         self._objects[self._allowed(path)] = (bytes(content), now)
         return now
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The object in parts."""
+        whole = self.read(path)
+        for start in range(0, len(whole), _PART):
+            yield whole[start : start + _PART]
+
+    def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
+        """Writes an object from parts."""
+        self._allowed(path)
+        self.write(path, b"".join(parts))
+
+    def copy(self, source: str, target: str) -> bool:
+        """Copies an object."""
+        self.write(target, self.read(source))
+        return True
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object under a folder, at any depth."""

@@ -1,12 +1,13 @@
 """The control ledger in SQL, all its parts in one class."""
 
 from meltline.adapters.sql_ledger.batches import BatchRows
+from meltline.adapters.sql_ledger.copies import CopyRows
 from meltline.adapters.sql_ledger.journal import Journal
 from meltline.adapters.sql_ledger.objects import ObjectRows
 from meltline.adapters.sql_ledger.plans import PlanRows
 
 
-class SqlControlLedger(ObjectRows, PlanRows, BatchRows, Journal):
+class SqlControlLedger(ObjectRows, CopyRows, PlanRows, BatchRows, Journal):
     """`ports.ControlLedger` on an SQLite file or a Postgres database (design section 3).
 
     Every method is one transaction. Any of them raises SetupMissing on a ledger that was never

@@ -28,7 +28,7 @@ from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0005"
+REVISION = "0006"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -181,6 +181,28 @@ wanted_back = Table(
     _instant("at"),
 )
 
+# `readable_from` and `readable_until` are the validity's two ends.
+archived = Table(
+    "archived",
+    metadata,
+    _text("table_uuid", primary_key=True),
+    _count("snapshot_id", primary_key=True, autoincrement=False),
+    Column("table", Name, nullable=False),
+    _instant("committed_at"),
+    _instant("readable_from"),
+    _instant("readable_until", nullable=True),
+    _count("files"),
+    _count("bytes"),
+    _count("rows"),
+    _count("files_copied"),
+    _count("bytes_copied"),
+    _text("cold_location"),
+    _instant("verified_at"),
+    _instant("keep_until"),
+    _instant("deep_at", nullable=True),
+    _count("deep_bytes"),
+)
+
 metadata_documents = Table(
     "metadata_documents",
     metadata,
@@ -324,6 +346,8 @@ storage = Table(
     _count("foreign_bytes"),
     Column("in_flight_bytes", BigInteger),
     _instant("computed_at"),
+    _count("cold_bytes"),
+    _count("deep_bytes"),
 )
 
 

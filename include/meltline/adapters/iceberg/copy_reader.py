@@ -1,0 +1,171 @@
+"""Reads copies beside their originals, for the gate: with its own reader, through the stores."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice, zip_longest
+from typing import TypeVar
+
+from meltline.adapters.iceberg.evidence_reader import (
+    ListedManifest,
+    LiveFile,
+    listed_manifests,
+    live_files,
+)
+from meltline.domain.cold_paths import lies_under, mirrored
+from meltline.domain.errors import MeltlineError
+from meltline.domain.locations import location_key
+from meltline.ports import CopiedManifest, ListedCopy, ManifestPair, ObjectStore
+
+_THREADS = 16
+_SHOWN = 5
+_REWRITTEN = 1
+"""Content of delete files that name data files: their copies name the copies, in other bytes."""
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+
+class StoreCopyReader:
+    """The port `CopyReader` over the object stores.
+
+    Args:
+        hot: Where the originals are.
+        cold: Where the copies are.
+    """
+
+    def __init__(self, hot: ObjectStore, cold: ObjectStore) -> None:
+        self._hot = hot
+        self._cold = cold
+
+    def lists(
+        self, manifest_lists: Sequence[str], *, of_copies: bool
+    ) -> Mapping[str, tuple[ListedCopy, ...] | str]:
+        """The manifests of each list, or why it cannot be read."""
+        store = self._cold if of_copies else self._hot
+        found = _at_once(lambda path: _listed(store, path), manifest_lists)
+        return dict(zip(manifest_lists, found, strict=True))
+
+    def differences(self, pairs: Sequence[ManifestPair], warehouse: str) -> Sequence[str]:
+        """What of the copies is not what the originals have."""
+
+        def compare(pair: ManifestPair) -> list[str]:
+            try:
+                both = zip_longest(_live(self._hot, pair.hot), _live(self._cold, pair.cold))
+                found = islice(_differing(both, warehouse), _SHOWN)
+                return [f"{pair.cold.path}: {difference}" for difference in found]
+            except (MeltlineError, OSError, ValueError) as odd:
+                return [_why(pair.cold.path, odd)]
+
+        return [odd for found in _at_once(compare, pairs) for odd in found]
+
+    def alive(
+        self, manifests: Sequence[ListedCopy], wanted: Sequence[str], *, of_copies: bool
+    ) -> set[str]:
+        """Those of the paths that the manifests keep alive; all where one cannot be read."""
+        keys = {location_key(path): path for path in wanted}
+        store = self._cold if of_copies else self._hot
+
+        def look(manifest: ListedCopy) -> set[str]:
+            try:
+                return {location_key(file.path) for file in _live(store, manifest)} & keys.keys()
+            except (MeltlineError, OSError):
+                return set(keys)
+
+        return {keys[key] for found in _at_once(look, manifests) for key in found}
+
+    def unequal(self, paths: Sequence[str], warehouse: str) -> Sequence[str]:
+        """Which of some files of hot have a copy with other bytes, or one that cannot be read."""
+
+        def compare(path: str) -> str:
+            copy = mirrored(path, warehouse)
+            try:
+                original = self._hot.read(path)
+            except FileNotFoundError:
+                return ""  # a purge that was begun and killed has deleted it: nothing is at stake
+            except (MeltlineError, OSError) as odd:
+                return _why(path, odd)
+            try:
+                return "" if original == self._cold.read(copy) else f"{copy} differs"
+            except (MeltlineError, OSError) as odd:
+                return _why(copy, odd)
+
+        return [found for found in _at_once(compare, paths) if found]
+
+    def audit(self, manifests: Sequence[ListedCopy], warehouse: str) -> Sequence[CopiedManifest]:
+        """Opens manifests of cold and looks for each file that they keep alive in the store."""
+        return _at_once(lambda manifest: self._audit(manifest, warehouse), manifests)
+
+    def _audit(self, manifest: ListedCopy, warehouse: str) -> CopiedManifest:
+        try:
+            live = _live(self._cold, manifest)
+        except (MeltlineError, OSError) as odd:
+            return CopiedManifest(manifest.path, odd=(_why(manifest.path, odd),))
+        misplaced = [found for file in live if (found := self._misplaced(file, warehouse))]
+        return CopiedManifest(
+            manifest.path,
+            files=len(live),
+            bytes=sum(file.bytes for file in live),
+            rows=sum(file.rows for file in live if not file.is_delete),
+            odd=tuple(misplaced[:_SHOWN]),
+        )
+
+    def _misplaced(self, file: LiveFile, warehouse: str) -> str:
+        if outside := _outside(file, warehouse):
+            return f"{outside} is not below {warehouse}"
+        try:
+            size = self._cold.size(file.path)
+        except (MeltlineError, OSError) as odd:
+            return _why(file.path, odd)
+        if size != file.bytes:
+            return f"{file.path} has {'no' if size is None else size} bytes, not {file.bytes}"
+        return ""
+
+
+def _listed(store: ObjectStore, path: str) -> tuple[ListedCopy, ...] | str:
+    try:
+        listed = listed_manifests(path, store.read(path))
+    except (MeltlineError, OSError) as odd:
+        return _why(path, odd)
+    return tuple(ListedCopy(one.path, one.bytes, one.added_by) for one in listed)
+
+
+def _live(store: ObjectStore, manifest: ListedCopy) -> tuple[LiveFile, ...]:
+    listed = ListedManifest(manifest.path, manifest.bytes, None)
+    return live_files(listed, store.read(manifest.path))
+
+
+def _differing(
+    both: Iterable[tuple[LiveFile | None, LiveFile | None]], warehouse: str
+) -> Iterator[str]:
+    for hot, cold in both:
+        if hot is None or cold is None:
+            yield f"one side has more files than the other: {(hot or cold)!r}"
+            return
+        if cold.path != mirrored(hot.path, warehouse):
+            yield f"{cold.path} is not where the copy of {hot.path} belongs"
+        elif (hot.content, hot.rows) != (cold.content, cold.rows):
+            yield f"{hot.path} has {hot.rows} rows, its copy {cold.rows}"
+        elif hot.content != _REWRITTEN and hot.bytes != cold.bytes:
+            yield f"{hot.path} has {hot.bytes} bytes, its copy {cold.bytes}"
+        elif outside := _outside(cold, warehouse):
+            yield f"{outside} is not below {warehouse}"
+
+
+def _outside(file: LiveFile, warehouse: str) -> str:
+    """A path of an entry that does not lie in cold."""
+    named = [path for path in (file.path, file.refers_to) if path]
+    return next((path for path in named if not lies_under(path, warehouse)), "")
+
+
+def _why(path: str, odd: Exception) -> str:
+    if isinstance(odd, FileNotFoundError):
+        return f"{path} is missing"
+    found = f"{odd.message}: {odd.found}" if isinstance(odd, MeltlineError) else repr(odd)
+    return f"{path}: {found}"
+
+
+def _at_once(work: Callable[[Asked], Answer], asked: Sequence[Asked]) -> list[Answer]:
+    if len(asked) < 2:
+        return [work(one) for one in asked]
+    with ThreadPoolExecutor(min(_THREADS, len(asked))) as pool:
+        return list(pool.map(work, asked))

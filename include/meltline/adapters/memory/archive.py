@@ -1,0 +1,193 @@
+"""The archive in memory: really copies and rewrites, one file after another, for tests."""
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import fastavro
+
+from meltline.adapters.memory.catalog import MemoryCatalog
+from meltline.domain.archive import COLD_OF, Validity, archived_property
+from meltline.domain.clock import Clock
+from meltline.domain.cold_paths import mirrored
+from meltline.domain.errors import MeltlineError
+from meltline.domain.names import TableName
+from meltline.domain.quantities import to_millis
+from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest, ObjectStore
+
+_DELETED = 2
+_INHERITED = ("avro.schema", "avro.codec")
+
+
+class MemoryArchive:
+    """The port `Archive` over an object store and a catalog in memory."""
+
+    def __init__(
+        self, catalog: MemoryCatalog, store: ObjectStore, warehouse: str, clock: Clock
+    ) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._warehouse = warehouse
+        self._clock = clock
+
+    def hand_off(
+        self, requests: Sequence[HandoffRequest], may_go_on: Callable[[], bool]
+    ) -> Iterator[tuple[TableName, HandedOver]]:
+        """Copies, rewrites and registers snapshot by snapshot. See the port."""
+        for request in requests:
+            for chosen in request.snapshots:
+                if not may_go_on():
+                    return
+                yield request.hot.name, self._one(request, chosen)
+
+    def _one(self, request: HandoffRequest, chosen: ChosenSnapshot) -> HandedOver:
+        snapshot_id = chosen.snapshot.snapshot_id
+        copy = _Copy(self._store, self._warehouse)
+        try:
+            hot = json.loads(self._store.read(request.hot.metadata_location))
+            (raw,) = (s for s in hot["snapshots"] if s["snapshot-id"] == snapshot_id)
+            raw = {**raw, "manifest-list": copy.manifest_list(raw["manifest-list"])}
+            statistics = [
+                {**file, "statistics-path": copy.file(file["statistics-path"])}
+                for file in hot.get("statistics") or ()
+                if file["snapshot-id"] == snapshot_id
+            ]
+            location = self._register(request, hot, raw, statistics, copy, chosen.validity)
+        except (MeltlineError, OSError, ValueError, KeyError) as odd:
+            return HandedOver(snapshot_id, error=f"{type(odd).__name__}: {odd}")
+        return HandedOver(
+            snapshot_id,
+            files=len(copy.sizes),
+            bytes=sum(copy.sizes.values()),
+            rows=copy.rows,
+            files_copied=len(copy.copied),
+            bytes_copied=sum(copy.sizes[path] for path in copy.copied),
+            cold_location=location,
+        )
+
+    def _register(
+        self,
+        request: HandoffRequest,
+        hot: Mapping[str, Any],
+        raw: dict[str, Any],
+        statistics: list[dict[str, Any]],
+        copy: "_Copy",
+        validity: Validity,
+    ) -> str:
+        base = self._catalog.find(request.cold)
+        document = self._first(request, hot) if base is None else self._document(base)
+        if document["properties"].get(COLD_OF) != request.hot.uuid:
+            raise ValueError(f"{request.cold} holds the history of another table")
+        if any(s["snapshot-id"] == raw["snapshot-id"] for s in document["snapshots"]):
+            return str(base)
+        document["snapshots"].append(raw)
+        document["statistics"] += statistics
+        document["last-sequence-number"] = max(
+            document.get("last-sequence-number", 0), raw.get("sequence-number", 0)
+        )
+        newest = max(document["snapshots"], key=lambda s: (s["timestamp-ms"], s["snapshot-id"]))
+        document["current-snapshot-id"] = newest["snapshot-id"]
+        document["refs"] = {"main": {"type": "branch", "snapshot-id": newest["snapshot-id"]}}
+        entry = {"timestamp-ms": newest["timestamp-ms"], "snapshot-id": newest["snapshot-id"]}
+        document["snapshot-log"] = [entry]
+        key, value = archived_property(
+            raw["snapshot-id"], validity, files=len(copy.sizes), bytes=sum(copy.sizes.values()),
+            rows=copy.rows, at=self._clock.now(), files_copied=len(copy.copied),
+            bytes_copied=sum(copy.sizes[path] for path in copy.copied),
+        )  # fmt: skip
+        document["properties"][key] = value
+        return self._commit(request.cold, base, document)
+
+    def _first(self, request: HandoffRequest, hot: Mapping[str, Any]) -> dict[str, Any]:
+        name = request.cold
+        return {
+            **hot,
+            "table-uuid": str(UUID(int=int(request.hot.uuid.replace("-", ""), 16) ^ 1)),
+            "location": "/".join([self._warehouse, *name.namespace, name.name]),
+            "last-updated-ms": to_millis(self._clock.now()),
+            "properties": {COLD_OF: request.hot.uuid},
+            "snapshots": [],
+            "snapshot-log": [],
+            "metadata-log": [],
+            "refs": {},
+            "statistics": [],
+            "partition-statistics": [],
+            "current-snapshot-id": -1,
+        }
+
+    def _commit(self, name: TableName, base: str | None, document: dict[str, Any]) -> str:
+        if base is None:
+            location = f"{document['location']}/metadata/00000-cold.metadata.json"
+            self._store.write(location, json.dumps(document).encode())
+            self._catalog.register(name, location)
+            return location
+        location = self._catalog.commit(name, base, document) or ""
+        if not location:
+            raise ValueError(f"{name} has moved on")
+        return location
+
+    def _document(self, location: str) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self._store.read(location))
+        return document
+
+
+@dataclass
+class _Copy:
+    """The files of one snapshot, copied."""
+
+    store: ObjectStore
+    warehouse: str
+    sizes: dict[str, int] = field(default_factory=dict)
+    copied: list[str] = field(default_factory=list)
+    rows: int = 0
+
+    def manifest_list(self, path: str) -> str:
+        """Copies a manifest list and all that it refers to; returns where the copy lies."""
+        schema, metadata, rows = _read(self.store.read(path))
+        for row in rows:
+            row["manifest_path"] = self._manifest(row["manifest_path"])
+            row["manifest_length"] = self.sizes[row["manifest_path"]]
+        return self._put(path, _avro(schema, metadata, rows))
+
+    def _manifest(self, path: str) -> str:
+        schema, metadata, rows = _read(self.store.read(path))
+        for row in rows:
+            file = row["data_file"]
+            live = row["status"] != _DELETED
+            if live and not file.get("content"):
+                self.rows += file["record_count"]
+            old = file["file_path"]
+            file["file_path"] = self.file(old) if live else mirrored(old, self.warehouse)
+            if file.get("referenced_data_file"):
+                file["referenced_data_file"] = mirrored(
+                    file["referenced_data_file"], self.warehouse
+                )
+        return self._put(path, _avro(schema, metadata, rows))
+
+    def file(self, path: str) -> str:
+        """Copies a file as it is, where it is not there yet."""
+        return self._put(path, self.store.read(path))
+
+    def _put(self, path: str, content: bytes) -> str:
+        place = mirrored(path, self.warehouse)
+        if place not in self.sizes and self.store.size(place) != len(content):
+            self.store.write(place, content)
+            self.copied.append(place)
+        self.sizes[place] = len(content)
+        return place
+
+
+def _read(content: bytes) -> tuple[Any, dict[str, str], list[dict[str, Any]]]:
+    reader = fastavro.reader(io.BytesIO(content))
+    rows: list[dict[str, Any]] = [row for row in reader if isinstance(row, dict)]
+    metadata = {key: value for key, value in reader.metadata.items() if key not in _INHERITED}
+    return reader.writer_schema, metadata, rows
+
+
+def _avro(schema: Any, metadata: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+    body = io.BytesIO()
+    fastavro.writer(body, schema, rows, metadata=dict(metadata), sync_marker=b"0123456789abcdef")
+    return body.getvalue()

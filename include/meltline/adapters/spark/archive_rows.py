@@ -1,0 +1,184 @@
+"""The archive's work on executors: rows in, rows out, with the stores sent along."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from meltline.adapters.archive_work import (
+    THREADS,
+    ManifestDone,
+    bring,
+    files_there,
+    needs_of,
+    write_manifest,
+)
+from meltline.adapters.cold_copies import Stores
+from meltline.adapters.iceberg.archive_manifests import Amended, Need, NeededFile, Totals
+from meltline.domain.files import ManifestRef
+
+_ROWS = 10_000  # of an Arrow batch
+
+ASKED = pa.schema(
+    [
+        ("place", pa.int64()),
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("added", pa.int32()),
+        ("existing", pa.int32()),
+        ("deleted", pa.int32()),
+    ]
+)
+NEEDS = pa.schema(
+    [
+        ("place", pa.int64()),
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("need", pa.string()),
+        ("target", pa.string()),  # only of what is copied as it is
+        ("error", pa.string()),
+    ]
+)
+THERE = pa.schema([("target", pa.string()), ("bytes", pa.int64())])
+BROUGHT = pa.schema(
+    [
+        ("place", pa.int64()),
+        ("path", pa.string()),
+        ("hot_bytes", pa.int64()),
+        ("bytes", pa.int64()),
+        ("lower", pa.string()),
+        ("upper", pa.string()),
+        ("is_rewritten", pa.bool_()),
+        ("is_new", pa.bool_()),
+        ("error", pa.string()),
+    ]
+)
+WRITTEN = pa.schema(
+    [
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("files", pa.int64()),
+        ("total_bytes", pa.int64()),
+        ("rows", pa.int64()),
+        ("files_copied", pa.int64()),
+        ("bytes_copied", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+
+Batches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Row = dict[str, Any]
+
+
+def in_words(schema: pa.Schema) -> str:
+    """A schema in Spark's words."""
+    words = {pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int", pa.bool_(): "boolean"}
+    return ", ".join(f"{field.name} {words[field.type]}" for field in schema)
+
+
+def _in_batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    waiting: list[Row] = []
+    for row in rows:
+        waiting.append(row)
+        if len(waiting) >= _ROWS:
+            yield pa.RecordBatch.from_pylist(waiting, schema=schema)
+            waiting = []
+    yield pa.RecordBatch.from_pylist(waiting, schema=schema)
+
+
+def _ref(row: Row) -> ManifestRef:
+    counts = (row["added"], row["existing"], row["deleted"])
+    return ManifestRef(row["path"], row["bytes"], *counts)
+
+
+def read_needs(stores: Stores) -> Batches:
+    """Manifests (`ASKED`) to the files that they need (`NEEDS`), or why they cannot be read."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                files, error = needs_of(stores, _ref(row))
+                for file in files:
+                    target = stores.target(file.path) if file.need is Need.COPY else None
+                    yield {"place": row["place"], **asdict(file), "target": target, "error": None}
+                if error:
+                    yield {"place": row["place"], "error": error}
+
+    return lambda batches: _in_batches(rows(batches), NEEDS)
+
+
+def read_named(stores: Stores) -> Batches:
+    """Manifests of cold, by path, to the files that they keep alive (`THERE`)."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+        for batch in batches:
+            for path in batch.column(0).to_pylist():
+                for target, length in files_there(stores, path):
+                    yield {"target": target, "bytes": length}
+
+    return lambda batches: _in_batches(rows(batches), THERE)
+
+
+def bring_files(stores: Stores) -> Batches:
+    """Files, each with the first manifest that needs it, to what came of them (`BROUGHT`)."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+        with ThreadPoolExecutor(THREADS) as pool:
+            for batch in batches:
+                asked = batch.to_pylist()
+                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in asked]
+                for row, done in zip(asked, pool.map(partial(bring, stores), files), strict=True):
+                    facts = {**asdict(done), "error": done.error or None}
+                    yield {**facts, "place": row["place"], "hot_bytes": row["bytes"]}
+
+    return lambda batches: _in_batches(rows(batches), BROUGHT)
+
+
+def write_manifests(stores: Stores) -> Batches:
+    """Manifests, with what was rewritten for them or went wrong, to their ends (`WRITTEN`)."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield _as_row(_written(stores, row))
+
+    return lambda batches: _in_batches(rows(batches), WRITTEN)
+
+
+def _written(stores: Stores, row: Row) -> ManifestDone:
+    if row["error"]:
+        return ManifestDone(row["path"], error=row["error"])
+    amended = {
+        one["path"]: Amended(one["bytes"], one["lower"], one["upper"])
+        for one in row["amended"] or ()
+    }
+    return write_manifest(stores, _ref(row), amended)
+
+
+def _as_row(done: ManifestDone) -> Row:
+    totals = done.totals
+    return {
+        "path": done.path,
+        "bytes": done.bytes,
+        "files": totals.files,
+        "total_bytes": totals.bytes,
+        "rows": totals.rows,
+        "files_copied": done.files_copied,
+        "bytes_copied": done.bytes_copied,
+        "error": done.error,
+    }
+
+
+def manifest_done(row: Row) -> ManifestDone:
+    """A row of `WRITTEN`."""
+    return ManifestDone(
+        row["path"],
+        row["bytes"],
+        Totals(row["files"], row["total_bytes"], row["rows"]),
+        row["files_copied"],
+        row["bytes_copied"],
+        row["error"],
+    )

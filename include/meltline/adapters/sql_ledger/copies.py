@@ -1,0 +1,57 @@
+"""Copies in the cold tier, as the ledger remembers them: cold itself can tell them again."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Row, delete, select
+
+from meltline.adapters.sql_ledger.database import Database
+from meltline.adapters.sql_ledger.rows import to_row
+from meltline.adapters.sql_ledger.schema import archived
+from meltline.domain.archive import ArchivedSnapshot, Validity
+
+Asked = TypeVar("Asked")
+_ASKED_AT_ONCE = 500  # what every database takes in one statement
+
+
+class CopyRows(Database):
+    """Archived snapshots, one row each."""
+
+    def archived(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
+        """Snapshots with a verified copy; None is those of all tables."""
+        wanted = [None] if uuids is None else _cut(sorted(set(uuids)))
+        found: list[ArchivedSnapshot] = []
+        with self._reading() as connection:
+            for some in wanted:
+                asked = select(archived)
+                asked = asked if some is None else asked.where(archived.c.table_uuid.in_(some))
+                found += [_from_row(row) for row in connection.execute(asked)]
+        return sorted(found, key=lambda c: (c.table_uuid, c.committed_at, c.snapshot_id))
+
+    def save_archived(self, copies: Sequence[ArchivedSnapshot]) -> None:
+        """Stores copies; what was known of the same ones is replaced."""
+        with self._writing() as connection:
+            self._upsert(connection, archived, [_to_row(copy) for copy in copies])
+
+    def forget_archived(self, uuid: str, snapshots: Collection[int]) -> None:
+        """Forgets copies of one table that cold has no more."""
+        with self._writing() as connection:
+            for some in _cut(sorted(set(snapshots))):
+                gone = (archived.c.table_uuid == uuid) & archived.c.snapshot_id.in_(some)
+                connection.execute(delete(archived).where(gone))
+
+
+def _cut(asked: Sequence[Asked]) -> list[Sequence[Asked]]:
+    return [asked[at : at + _ASKED_AT_ONCE] for at in range(0, len(asked), _ASKED_AT_ONCE)]
+
+
+def _to_row(copy: ArchivedSnapshot) -> dict[str, object]:
+    row = to_row(copy)
+    del row["validity"]
+    return row | {"readable_from": copy.validity.start, "readable_until": copy.validity.end}
+
+
+def _from_row(row: Row[Any]) -> ArchivedSnapshot:
+    facts = dict(row._mapping)
+    validity = Validity(facts.pop("readable_from"), facts.pop("readable_until"))
+    return ArchivedSnapshot(validity=validity, **facts)

@@ -1,0 +1,124 @@
+"""What is in cold: how far it is, what it holds, and a ledger that has lost its past."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from meltline.app.cold_tables import ColdTables, plain_name, require_cold
+from meltline.app.handoff import pending_handoffs
+from meltline.app.services import Ledgers
+from meltline.app.tables import ObservedTable, cold_policy_of, read_tables
+from meltline.domain.archive import COLD_OF, ArchivedSnapshot, read_archived
+from meltline.domain.cold import cold_policy
+from meltline.domain.errors import TableNotFound
+from meltline.domain.names import TableName
+from meltline.domain.table import TableState
+
+
+@dataclass(frozen=True)
+class ColdStatus:
+    """How far the archive is with one table.
+
+    Attributes:
+        table: By the name that it has in hot, or had last.
+        policy: Which of its expired snapshots are wanted; empty of a table that hot has not.
+        waiting: Expired snapshots without a verified copy.
+        archived: Snapshots in cold.
+        bytes: What they take there; what several share counts once.
+        oldest: When the oldest of them was committed; `newest` likewise.
+    """
+
+    table: TableName
+    policy: str
+    waiting: int
+    archived: int
+    bytes: int
+    oldest: datetime | None
+    newest: datetime | None
+
+
+def cold_status(ledgers: Ledgers, name: TableName | None = None) -> list[ColdStatus]:
+    """How far the archive is, for each table that it has or a policy wants, or for one.
+
+    Raises:
+        TableNotFound: Neither hot nor cold knows the table.
+    """
+    tables = {t.state.uuid: t for t in read_tables(ledgers) if t.managed}
+    copies: dict[str, list[ArchivedSnapshot]] = {}
+    for copy in ledgers.control.archived():
+        copies.setdefault(copy.table_uuid, []).append(copy)
+    waiting = {
+        pending.table.state.uuid: pending.waiting
+        for pending in pending_handoffs(ledgers, list(tables.values()), ledgers.clock.now())
+    }
+    wanted = {uuid for uuid, table in tables.items() if cold_policy_of(ledgers, table).is_on}
+    found = [
+        _status(ledgers, tables.get(uuid), copies.get(uuid, []), waiting.get(uuid, 0))
+        for uuid in wanted | copies.keys()
+    ]
+    if name is not None:
+        found = [status for status in found if status.table == name]
+        if not found:
+            raise _nothing_of(name)
+    return sorted(found, key=lambda status: status.table)
+
+
+def _status(
+    ledgers: Ledgers,
+    table: ObservedTable | None,
+    copies: Sequence[ArchivedSnapshot],
+    waiting: int,
+) -> ColdStatus:
+    times = [copy.committed_at for copy in copies]
+    return ColdStatus(
+        table=copies[-1].table if table is None else plain_name(table),
+        policy="" if table is None else str(cold_policy_of(ledgers, table).cadence),
+        waiting=waiting,
+        archived=len(copies),
+        bytes=sum(copy.bytes_copied for copy in copies),
+        oldest=min(times, default=None),
+        newest=max(times, default=None),
+    )
+
+
+def cold_list(ledgers: Ledgers, name: TableName) -> list[ArchivedSnapshot]:
+    """The archived snapshots of a table, the oldest first; of a dropped or renamed one as well.
+
+    Raises:
+        TableNotFound: Cold has nothing of it.
+    """
+    uuids = {t.state.uuid for t in read_tables(ledgers) if plain_name(t) == name}
+    found = [c for c in ledgers.control.archived() if c.table_uuid in uuids or c.table == name]
+    if not found:
+        raise _nothing_of(name)
+    return sorted(found, key=lambda copy: (copy.committed_at, copy.snapshot_id))
+
+
+def _nothing_of(name: TableName) -> TableNotFound:
+    return TableNotFound(
+        f"nothing of {name} is in cold, and no policy wants it there",
+        object=str(name),
+        expected="a table with archived snapshots, or with meltline.cold set",
+        found="neither",
+        next="`meltline cold status` lists the tables",
+    )
+
+
+def remember_copies(ledgers: Ledgers) -> int:
+    """Tells the ledger of copies that cold has and it does not know; says how many these were.
+
+    After `meltline init --adopt`, or where a ledger was lost: cold itself says what it has.
+    """
+    tier = require_cold(ledgers)
+    known = {(copy.table_uuid, copy.snapshot_id) for copy in ledgers.control.archived()}
+    levels = {t.state.uuid: t.levels for t in read_tables(ledgers)}
+    new: list[ArchivedSnapshot] = []
+    for state in ColdTables(tier).all():
+        if isinstance(state, TableState):
+            uuid = state.properties.get(COLD_OF, "")
+            keep_for = cold_policy(ledgers.config.account, levels.get(uuid, ())).keep_for
+            table = replace(state.name, catalog=ledgers.config.hot)
+            told = read_archived(state, table, keep_for)
+            new += [copy for copy in told if (uuid, copy.snapshot_id) not in known]
+    ledgers.control.save_archived(new)
+    return len(new)

@@ -1,0 +1,157 @@
+"""Verifying copies: cold alone, every manifest opened and every file looked for (AR-35)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from meltline.app.cold_status import cold_list
+from meltline.app.cold_tables import ColdTables, no_cold, require_cold
+from meltline.app.services import ColdTier, Ledgers
+from meltline.domain.archive import ArchivedSnapshot
+from meltline.domain.cold_paths import lies_under
+from meltline.domain.errors import SnapshotNotFound
+from meltline.domain.names import TableName
+from meltline.domain.table import TableState
+from meltline.ports import CopiedManifest, CopyReader, ListedCopy
+
+_SHOWN = 5
+
+CountRows = Callable[[TableName, int], int | str]
+"""Reads every row of a snapshot: how many there are, or why they cannot be read."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found of one copy.
+
+    Attributes:
+        files: Its data and delete files, its manifests and its manifest list.
+        rows: Of its data files, as its manifests count them.
+        rows_read: How many rows came when all were read, deletes applied; None where none was.
+        problems: What is wrong; none where all is there.
+    """
+
+    snapshot_id: int
+    files: int = 0
+    rows: int = 0
+    rows_read: int | None = None
+    problems: tuple[str, ...] = ()
+
+
+def cold_verify(
+    ledgers: Ledgers,
+    name: TableName,
+    snapshot_id: int | None = None,
+    count_rows: CountRows | None = None,
+) -> list[Verified]:
+    """Opens every manifest of a table's copies, and looks for every file that they name.
+
+    Copies that are whole are noted as verified now.
+
+    Args:
+        ledgers: Where they are.
+        name: The table, by its name in hot.
+        snapshot_id: One of them; None is all.
+        count_rows: Reads every row as well, where it is given.
+
+    Raises:
+        ColdMissing: There is no cold tier.
+        TableNotFound: Cold has nothing of the table.
+        SnapshotNotFound: It has no copy of that snapshot.
+        CatalogUnlistable: The cold catalog cannot be listed.
+    """
+    tier = require_cold(ledgers)
+    if ledgers.copies is None:
+        raise no_cold(ledgers)
+    asked = _asked(ledgers, name, snapshot_id)
+    tables, found = ColdTables(tier), list[Verified]()
+    for uuid in dict.fromkeys(copy.table_uuid for copy in asked):
+        own = [copy for copy in asked if copy.table_uuid == uuid]
+        state = tables.of(uuid, [name])
+        verified = _Audit.of(tier, ledgers.copies, state, own).verify(own, count_rows)
+        now, whole = ledgers.clock.now(), {v.snapshot_id for v in verified if not v.problems}
+        again = [replace(c, verified_at=now) for c in own if c.snapshot_id in whole]
+        ledgers.control.save_archived(again)
+        found += verified
+    return found
+
+
+def _asked(ledgers: Ledgers, name: TableName, snapshot_id: int | None) -> list[ArchivedSnapshot]:
+    copies = cold_list(ledgers, name)
+    asked = [copy for copy in copies if snapshot_id in (None, copy.snapshot_id)]
+    if asked:
+        return asked
+    raise SnapshotNotFound(
+        f"cold has no snapshot {snapshot_id} of {name}",
+        object=str(name),
+        expected="one of " + ", ".join(str(copy.snapshot_id) for copy in copies[:_SHOWN]),
+        found=str(snapshot_id),
+        next="`meltline cold list` shows what it has",
+    )
+
+
+@dataclass(frozen=True)
+class _Audit:
+    """The copies of one table, and what was found when their files were opened.
+
+    Attributes:
+        state: The cold table; None where there is none.
+        lists: The manifests of each manifest list, or why it cannot be read.
+        manifests: What each manifest keeps alive, by path.
+    """
+
+    tier: ColdTier
+    state: TableState | None
+    lists: Mapping[str, tuple[ListedCopy, ...] | str]
+    manifests: Mapping[str, CopiedManifest]
+
+    @classmethod
+    def of(
+        cls,
+        tier: ColdTier,
+        copies: CopyReader,
+        state: TableState | None,
+        asked: Sequence[ArchivedSnapshot],
+    ) -> "_Audit":
+        there = state.snapshots if state else {}
+        paths = [there[c.snapshot_id].manifest_list for c in asked if c.snapshot_id in there]
+        lists = copies.lists(paths, of_copies=True)
+        named = {m.path: m for found in lists.values() if not isinstance(found, str) for m in found}
+        audited = copies.audit(list(named.values()), tier.warehouse)
+        return cls(tier, state, lists, {one.path: one for one in audited})
+
+    def verify(
+        self, asked: Sequence[ArchivedSnapshot], count_rows: CountRows | None
+    ) -> list[Verified]:
+        return [self._rows(self._files(copy), count_rows) for copy in asked]
+
+    def _files(self, copy: ArchivedSnapshot) -> Verified:
+        sid = copy.snapshot_id
+        if self.state is None or sid not in self.state.snapshots:
+            return Verified(sid, problems=("the cold catalog has it no more",))
+        path = self.state.snapshots[sid].manifest_list
+        listed = self.lists[path]
+        if isinstance(listed, str):
+            return Verified(sid, problems=(listed,))
+        manifests = [self.manifests[manifest.path] for manifest in listed]
+        problems = [odd for manifest in manifests for odd in manifest.odd]
+        problems += [
+            f"{p} is not below {self.tier.warehouse}"
+            for p in (path, *(m.path for m in manifests))
+            if not lies_under(p, self.tier.warehouse)
+        ]
+        rows = sum(manifest.rows for manifest in manifests)
+        if rows != copy.rows:
+            problems.append(f"{rows} rows by its manifests, {copy.rows} when it was archived")
+        files = 1 + len(manifests) + sum(manifest.files for manifest in manifests)
+        return Verified(sid, files, rows, problems=tuple(problems[:_SHOWN]))
+
+    def _rows(self, found: Verified, count_rows: CountRows | None) -> Verified:
+        if count_rows is None or self.state is None or found.problems:
+            return found
+        counted = count_rows(self.state.name, found.snapshot_id)
+        if isinstance(counted, str):
+            return replace(found, problems=(counted,))
+        if counted > found.rows:
+            odd = f"{counted} rows were read, {found.rows} are in its files"
+            return replace(found, rows_read=counted, problems=(odd,))
+        return replace(found, rows_read=counted)

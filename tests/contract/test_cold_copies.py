@@ -1,0 +1,89 @@
+"""Single copies from tier to tier, between local files, an S3 server and memory."""
+
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from meltline.adapters.cold_copies import Pace, Stores
+from meltline.adapters.memory.store import MemoryStore
+from meltline.adapters.object_store import ObjectStores
+from meltline.domain.errors import StoreRefused
+from tests.contract.s3proxy import S3Server, running_s3proxy
+
+LARGE = os.urandom(18 * 1024 * 1024)
+
+
+@pytest.fixture(scope="module")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with running_s3proxy(tmp_path_factory.mktemp("s3proxy")) as server:
+        yield server
+
+
+@pytest.fixture(params=["local-s3", "s3-local", "s3-s3", "local-local", "memory-s3"])
+def tiers(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Stores, str]:
+    """Two stores, and a folder of hot."""
+    server: S3Server = request.getfixturevalue("s3_server")
+    bucket = f"s3://{server.bucket}/{tmp_path.name}"
+    places = {
+        "local": (ObjectStores({}), f"file://{tmp_path}"),
+        "s3": (ObjectStores(server.properties), bucket),
+        "memory": (MemoryStore(), "s3://elsewhere"),
+    }
+    hot, cold = (places[name] for name in request.param.split("-"))
+    same = request.param in ("s3-s3", "local-local")
+    return Stores(hot[0], cold[0], f"{cold[1]}/ice", same), f"{hot[1]}/lake"
+
+
+@pytest.mark.parametrize("content", [b"", b"small", LARGE], ids=["empty", "small", "large"])
+def test_a_copy_is_the_same_and_made_once(tiers: tuple[Stores, str], content: bytes) -> None:
+    stores, hot = tiers
+    path = f"{hot}/t/day=1 %2F#/a.parquet"
+    stores.hot.write(path, content)
+    assert stores.copy(path, len(content))
+    assert stores.cold.read(stores.target(path)) == content
+    assert not stores.copy(path, len(content))
+
+
+def test_a_file_of_another_length_never_becomes_a_copy(tiers: tuple[Stores, str]) -> None:
+    stores, hot = tiers
+    path = f"{hot}/t/a"
+    stores.hot.write(path, LARGE)
+    for size in (len(LARGE) - 1, len(LARGE) + 1, 0):
+        with pytest.raises(StoreRefused, match="cannot be handed over"):
+            stores.copy(path, size)
+        assert stores.cold.size(stores.target(path)) is None
+
+
+def test_a_file_that_is_not_there_is_said(tiers: tuple[Stores, str]) -> None:
+    stores, hot = tiers
+    with pytest.raises((FileNotFoundError, StoreRefused), match="none"):
+        stores.copy(f"{hot}/none", 3)
+
+
+def test_what_lies_in_the_place_of_a_copy_is_replaced_only_to_mend(
+    tiers: tuple[Stores, str],
+) -> None:
+    stores, hot = tiers
+    path = f"{hot}/t/a"
+    stores.hot.write(path, b"original")
+    stores.cold.write(stores.target(path), b"cut")
+    with pytest.raises(StoreRefused, match="3 bytes"):
+        stores.copy(path, 8)
+    assert stores.cold.read(stores.target(path)) == b"cut"
+    mending = Stores(stores.hot, stores.cold, stores.warehouse, stores.same, mends=True)
+    assert mending.copy(path, 8)
+    assert stores.cold.read(stores.target(path)) == b"original"
+
+
+def test_a_pace_gives_each_operation_its_turn_and_saves_none_up() -> None:
+    pace: Pace = pickle.loads(pickle.dumps(Pace(20).shared(2)))
+    assert [round(pace.delay(100.0), 6) for _ in range(4)] == [0.0, 0.1, 0.2, 0.3]
+    assert round(pace.delay(100.35), 6) == 0.05
+    assert [round(pace.delay(200.0), 6) for _ in range(3)] == [0.0, 0.1, 0.2]
+
+
+def test_without_a_limit_nobody_waits() -> None:
+    assert [Pace().delay(100.0) for _ in range(3)] == [0.0] * 3
