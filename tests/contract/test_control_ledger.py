@@ -344,6 +344,8 @@ def test_sightings_come_back_and_the_newest_replaces(ledger: Ledger) -> None:
         "u-1": {HUGE: Sighting(NOW), -HUGE - 1: Sighting(NOW, True)},
         "u-3": {1: Sighting()},
     }
+    assert ledger.sightings({"u-3", "u-9"}) == {"u-3": {1: Sighting()}}
+    assert not ledger.sightings(set())
 
 
 def test_a_lease_counts_until_it_has_ended(ledger: Ledger) -> None:

@@ -27,7 +27,7 @@ def has_ended(services: Services, world: World, plan: Plan) -> bool:
     listing = world.listings.get(services.config.hot)
     if state is None or listing is None or not is_dropped_name(state.name.namespace):
         return False
-    if CatalogEntry(state.name, state.metadata_location) not in listing.entries:
+    if listing.of(state.name) != CatalogEntry(state.name, state.metadata_location):
         return False
     drop, now = read_drop(state.name.catalog, state.properties), services.clock.now()
     if drop is None or not drop.is_over(min(plan.as_of, now)):

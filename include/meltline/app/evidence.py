@@ -53,11 +53,13 @@ class _Known:
         unknown: Planned paths that the index has never heard of.
         indexed: Live files and bytes of heads, by the index.
         distinct: Bytes of the distinct live files that remain of tables that lose much, by UUID.
+        policies: What the control ledger remembers of policies, by object.
     """
 
     unknown: Collection[str] = ()
     indexed: Mapping[SnapshotKey, tuple[int, int]] = field(default_factory=dict)
     distinct: Mapping[str, int] = field(default_factory=dict)
+    policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def collect_evidence(services: Services, plans: Sequence[Plan]) -> list[Evidence]:
@@ -118,6 +120,7 @@ def _ask(services: Services, proof: Proof, plans: Sequence[Plan], paths: Sequenc
         unknown=services.files.unknown_paths(paths),
         indexed=services.files.live_totals(sorted(heads)),
         distinct=services.proofs.distinct_bytes(remaining) if remaining else {},
+        policies=services.control.policies(),
     )
 
 
@@ -295,7 +298,7 @@ def _still_promised(services: Services, case: _Case, state: TableState | None) -
     if state is None or is_dropped_name(state.name.namespace):
         return set(case.plan.snapshots)  # a dropped table's all, until its time is up
     levels = case.proof.world.levels(state, services.config.ledger_namespace)
-    known = remembered(services.control.policies(), levels, state.uuid)
+    known = remembered(case.known.policies, levels, state.uuid)
     window = effective_retention(services.config.account, levels, known).window
     planned = set(case.plan.snapshots)
     if window is None:

@@ -213,7 +213,7 @@ def _already_gone(services: Services, plan: Plan, lock: Lock) -> tuple[int, Plan
 
 
 def _load(services: Services, plan: Plan, listing: CatalogListing) -> TableState:
-    entry = next((e for e in listing.entries if e.name == plan.table), None)
+    entry = listing.of(plan.table)
     found = f"no table {plan.table}" if entry is None else ""
     if entry is not None:
         state = load_state(services.store, entry.name, entry.metadata_location)

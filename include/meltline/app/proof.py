@@ -7,6 +7,7 @@ remains in any table's metadata, and what that refers to.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from meltline.app.services import Services
 from meltline.app.world import World
@@ -37,15 +38,25 @@ class Proof:
 
     def most_live_bytes(self, table_uuid: str) -> int:
         """The bytes of the table's largest remaining snapshot: at least these remain."""
-        sizes = (size for key, (_, size) in self.totals.items() if key.table_uuid == table_uuid)
-        return max(sizes, default=0)
+        of_table = self._by_table.get(table_uuid, ())
+        return max(
+            (self.totals[one.key][1] for one in of_table if one.key in self.totals), default=0
+        )
 
     def metadata_bytes(self, table_uuid: str) -> int:
         """The bytes of manifests and manifest lists that remain of a table."""
-        of_table = [one for one in self.remaining if one.table_uuid == table_uuid]
+        of_table = self._by_table.get(table_uuid, ())
         paths = {one.manifest_list for one in of_table}
         paths.update(m for one in of_table for m in self.result.manifests.get(one.key, ()))
         return sum(self.result.sizes.get(path, 0) for path in paths)
+
+    @cached_property
+    def _by_table(self) -> Mapping[str, Sequence[ProofSnapshot]]:
+        """What remains of each table: a gate asks that for each of its plans."""
+        found: dict[str, list[ProofSnapshot]] = {}
+        for one in self.remaining:
+            found.setdefault(one.table_uuid, []).append(one)
+        return found
 
 
 @dataclass(frozen=True)

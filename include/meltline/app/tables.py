@@ -151,7 +151,7 @@ def keep_requests(
     ledgers: Ledgers, tables: Sequence[ObservedTable], as_of: datetime
 ) -> Iterator[tuple[KeepRequest, Retention, ObservedTable]]:
     """What each table's keep set depends on, by today's policies, leases and holds."""
-    sightings = ledgers.control.sightings()
+    sightings = ledgers.control.sightings({table.state.uuid for table in tables})
     policies = ledgers.control.policies()
     leased: dict[str, set[int]] = {}
     for lease in ledgers.control.leases(ledgers.clock.now()):

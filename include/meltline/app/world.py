@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from meltline.app.dropped import is_let_go
 from meltline.app.membership import vouched_for
@@ -40,7 +41,12 @@ class World:
 
     def of(self, uuid: str, name: TableName) -> TableState | None:
         """The table of that UUID and name."""
-        return next((s for s in self.states if s.uuid == uuid and s.name == name), None)
+        return self._named.get((uuid, name))
+
+    @cached_property
+    def _named(self) -> Mapping[tuple[str, TableName], TableState]:
+        """The first of each, by UUID and name."""
+        return {(state.uuid, state.name): state for state in reversed(self.states)}
 
     def levels(self, state: TableState, ledger: str) -> list[tuple[str, Mapping[str, str]]]:
         """The table's properties and those of its namespaces and the account, nearest first."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Protocol
 
 from meltline.domain.document import MetadataDocument, NextMetadata
@@ -30,6 +31,14 @@ class CatalogListing:
 
     entries: tuple[CatalogEntry, ...]
     namespaces: Mapping[tuple[str, ...], Mapping[str, str]]
+
+    def of(self, name: TableName) -> CatalogEntry | None:
+        """The table of that name; a run over many tables asks for each of them."""
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> Mapping[TableName, CatalogEntry]:
+        return {entry.name: entry for entry in self.entries}
 
 
 NOT_REGISTERED = (

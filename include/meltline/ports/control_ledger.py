@@ -204,8 +204,14 @@ class ControlLedger(Protocol):
         ...
 
     def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None: ...
-    def sightings(self) -> Mapping[str, Mapping[int, Sighting]]:
-        """Per table UUID and snapshot id."""
+    def sightings(
+        self, uuids: Collection[str] | None = None
+    ) -> Mapping[str, Mapping[int, Sighting]]:
+        """Per table UUID and snapshot id.
+
+        Args:
+            uuids: Of these tables at least; None is all.
+        """
         ...
 
     def save_sightings(self, sightings: Mapping[str, Mapping[int, Sighting]]) -> None: ...

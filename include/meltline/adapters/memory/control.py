@@ -126,9 +126,15 @@ class MemoryControlLedger(MemoryJournal):
         with self._writing():
             self._sharing.update((min(pair), max(pair)) for pair in pairs if pair[0] != pair[1])
 
-    def sightings(self) -> Mapping[str, Mapping[int, Sighting]]:
+    def sightings(
+        self, uuids: Collection[str] | None = None
+    ) -> Mapping[str, Mapping[int, Sighting]]:
         with self._reading():
-            return {uuid: dict(of_table) for uuid, of_table in self._sightings.items()}
+            return {
+                uuid: dict(of_table)
+                for uuid, of_table in self._sightings.items()
+                if uuids is None or uuid in uuids
+            }
 
     def save_sightings(self, sightings: Mapping[str, Mapping[int, Sighting]]) -> None:
         with self._writing():

@@ -58,10 +58,15 @@ class ObjectRows(Database):
         with self._writing() as connection:
             self._insert_new(connection, schema.sharing, rows)
 
-    def sightings(self) -> Mapping[str, Mapping[int, Sighting]]:
+    def sightings(
+        self, uuids: Collection[str] | None = None
+    ) -> Mapping[str, Mapping[int, Sighting]]:
         """What earlier observations remember, per table UUID and snapshot id."""
+        wanted = select(schema.sightings)
+        if uuids is not None and len(uuids) <= _ASKED_AT_ONCE:
+            wanted = wanted.where(schema.sightings.c.table_uuid.in_(uuids))
         with self._reading() as connection:
-            rows = connection.execute(select(schema.sightings)).all()
+            rows = connection.execute(wanted).all()
         found: dict[str, dict[int, Sighting]] = {}
         for row in rows:
             found.setdefault(row.table_uuid, {})[row.snapshot_id] = from_row(Sighting, row)
