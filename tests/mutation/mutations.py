@@ -146,9 +146,13 @@ MUTATIONS = (
         "        require_passed(services, plan)\n", (GUARDS, RACES),
     ),
     Mutation(
-        "the second proof is forgotten", "app/purge.py",
-        "    needed = reproof.still_needed([file.path for file in batch])\n",
-        "    needed: set[str] = set()\n", (GUARDS, RACES),
+        "the second proof is forgotten", "app/purge_batches.py",
+        "        needed = self.reproof.still_needed([file.path for _, file in items])\n",
+        "        needed: set[str] = set()\n", (GUARDS, RACES),
+    ),
+    Mutation(
+        "a hold or a lost lock stops no table of a wave", "app/purge_batches.py",
+        "            if batch.of.error is not None:\n                continue\n", "", (GUARDS, HOLDS),
     ),
     Mutation(
         "the second proof sees no new commits", "app/reproof.py",
@@ -210,7 +214,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the gate lets go what the catalog does not list", "app/ended.py",
-        "    if CatalogEntry(state.name, state.metadata_location) not in listing.entries:",
+        "    if listing.of(state.name) != CatalogEntry(state.name, state.metadata_location):",
         "    if False:", (GATE_OF_DROPPED,),
     ),
     Mutation(

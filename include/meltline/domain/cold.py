@@ -188,6 +188,7 @@ def chosen(
     if cadence is Cadence.NONE:
         return {}
     last = {state.refs[name].snapshot_id for name in keeps.expired_refs if name in state.heads}
+    children = _newest_children(state)
     found: dict[int, Validity] = {}
     for snapshot_id in sorted(keeps.expired, key=lambda s: (state.snapshots[s].committed_at, s)):
         ended = keeps.superseded_at[snapshot_id]
@@ -195,9 +196,22 @@ def chosen(
         if dropped_at is not None:
             ended = min(ended, dropped_at)
         times = readable(cadence, state, snapshot_id, ended)
-        if cadence is Cadence.ALL or snapshot_id in last or ends_a_period(cadence, *times.at_most):
+        start, end = times.at_most
+        # A branch whose time is up counts no more in the keep set; its commits are there still.
+        end = max(end, children.get(snapshot_id, end))
+        if cadence is Cadence.ALL or snapshot_id in last or ends_a_period(cadence, start, end):
             found[snapshot_id] = times.claimed
     return found
+
+
+def _newest_children(state: TableState) -> Mapping[int, datetime]:
+    """When the newest of each snapshot's children was committed, on whatever branch."""
+    newest: dict[int, datetime] = {}
+    for child in state.snapshots.values():
+        if child.parent_id is not None:
+            at = newest.get(child.parent_id, child.committed_at)
+            newest[child.parent_id] = max(at, child.committed_at)
+    return newest
 
 
 def ends_a_period(cadence: Cadence, start: datetime, end: datetime) -> bool:
