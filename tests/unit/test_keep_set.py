@@ -413,6 +413,14 @@ def test_a_table_replaced_by_an_empty_one_keeps_the_past_until_it_is_observed() 
     assert story.kept(day=16.5, window=5) == set()
 
 
+def test_a_rollback_between_two_replacements_that_nobody_observed_still_counts() -> None:
+    story = daily(2).replace("R1", day=10)
+    story.observe(day=11)  # S1 and S2 are seen on no branch
+    story = story.rollback_to("S1", day=20).replace("R2", day=21)  # and the log is cleared again
+    assert "S1" in story.kept(day=22, window=5)
+    assert "S1" in story.expired(day=26.5, window=5)
+
+
 def test_a_log_that_names_a_missing_snapshot_still_ends_the_one_before() -> None:
     story = daily(3)
     story.snapshots.pop(story.ids["S2"])

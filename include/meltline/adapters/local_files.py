@@ -167,14 +167,21 @@ def _require_same(file: BinaryIO, expected: str) -> None:
 def _delete(path: str) -> str:
     """Deletes one file; returns why it could not, or nothing."""
     try:
-        file = str(_changeable(path))
+        file = _changeable_name(path)
         folder, _, name = file.rpartition("/")
-        for each in (file, f"{folder}/.{name}.crc"):
-            with suppress(FileNotFoundError, NotADirectoryError):
-                Path(each).unlink()
+        _unlink(file)
+        _unlink(f"{folder}/.{name}.crc")
     except (OSError, ValueError, StoreRefused) as error:
         return str(error)
     return ""
+
+
+def _unlink(file: str) -> None:
+    """Deletes a file if it is there. Text, not paths: objects of them cost as much as the deed."""
+    try:
+        os.unlink(file)  # noqa: PTH108
+    except (FileNotFoundError, NotADirectoryError):
+        return
 
 
 def _entries(spelled: str) -> list[os.DirEntry[str]]:
@@ -193,6 +200,10 @@ def _entries(spelled: str) -> list[os.DirEntry[str]]:
 
 
 def _local(path: str) -> Path:
+    return Path(_local_name(path))
+
+
+def _local_name(path: str) -> str:
     location = split_location(path)
     if location.scheme != "file" or location.authority or not location.path.startswith("/"):
         raise StoreRefused(
@@ -202,13 +213,17 @@ def _local(path: str) -> Path:
             found=path,
             next="have the table's location corrected; until then its files are kept",
         )
-    return Path(location.path)
+    return location.path
 
 
 def _changeable(path: str) -> Path:
+    return Path(_changeable_name(path))
+
+
+def _changeable_name(path: str) -> str:
     """A path that may be written or deleted: through `..` a link leads to another file."""
-    file = _local(path)
-    if ".." in file.parts or path.endswith("/"):
+    file = _local_name(path)
+    if ".." in file.split("/") or path.endswith("/"):
         raise StoreRefused(
             f"{path} may name different files to different readers, so it is left alone",
             object=path,

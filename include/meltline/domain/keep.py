@@ -267,16 +267,28 @@ def _end_on_main(state: TableState, snapshot_id: int) -> list[datetime]:
 def _end_off_branches(request: KeepRequest, snapshot_id: int, *, proved: bool) -> list[datetime]:
     sighting = request.sightings.get(snapshot_id, Sighting())
     snapshot = request.state.snapshots[snapshot_id]
+    log, seen = request.state.snapshot_log, sighting.unreferenced_since
+    if seen is not None and (replaced := _replaced_at(request.state)) is not None:
+        # Main may have been put back on it after that look, and the log of it was cleared since.
+        seen = max(seen, replaced)
     if sighting.was_on_branch:
         # A deleted branch's snapshots count from the observation that missed it.
-        return [sighting.unreferenced_since or request.as_of]
+        return [seen or request.as_of]
     if proved:
         return []
-    if sighting.unreferenced_since is not None:
+    if seen is not None:
         # Recorded once; the log, which our own commits cut, must not prove it earlier (I-7).
-        return [sighting.unreferenced_since]
-    log = request.state.snapshot_log
+        return [seen]
     return [log[0].at if log and snapshot.committed_at < log[0].at else request.as_of]
+
+
+def _replaced_at(state: TableState) -> datetime | None:
+    """When a table was replaced, as far as its log tells: it then begins with a root snapshot."""
+    if not state.snapshot_log:
+        return None
+    first = state.snapshots.get(state.snapshot_log[0].snapshot_id)
+    is_root = first is not None and first.parent_id is None
+    return state.snapshot_log[0].at if is_root else None
 
 
 def _number(state: TableState, key: str) -> int | None:
