@@ -13,6 +13,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chai
 
 from meltline.ui.as_of import INSTANT
 from meltline.ui.batch_steps import BatchStep, PlanStep, in_batches
+from meltline.ui.configuration import cold_pool
 from meltline.ui.spark_step import SparkStep
 
 APPS = Path(__file__).resolve().parent.parent / "spark_apps"
@@ -86,9 +87,8 @@ with DAG(
 ):
     observe = step("observe", "Lists every catalog and reads what is new.", previews=True)
 
-    # A pool of its own: copies of a whole night's history must not keep other steps waiting.
     hand_off = step("hand_off_to_cold", "Copies to cold what the policies want there, before it "
-        "may expire.", previews=True, pool="meltline_cold")  # fmt: skip
+        "may expire.", previews=True, pool=cold_pool())  # fmt: skip
 
     # none_failed: an upstream task that was skipped had nothing to do; one that failed stops us.
     plan_expiration = step("plan_expiration", "Names the snapshots and refs to expire, and the "

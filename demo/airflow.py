@@ -44,6 +44,7 @@ class Airflow:
             "AIRFLOW__API__PORT": str(port),
             "AIRFLOW__API__BASE_URL": url,
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+            "MELTLINE_COLD_POOL": POOL,
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         }
 

@@ -53,6 +53,7 @@ class AirflowHome:
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.home / "logs"),
             "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
             "GX_ANALYTICS_ENABLED": "false",
+            "MELTLINE_COLD_POOL": "",
             "MELTLINE_CONFIG": "",  # whatever the shell that runs the tests has set
             "MELTLINE_NOW": "",
             "PATH": os.pathsep.join([str(_BIN), os.environ.get("PATH", os.defpath)]),

@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -119,9 +120,18 @@ def test_side_by_side_run_two_batches_at_most_and_purges_one_by_one(dag: Any) ->
     assert at_once["purge"] == 1  # each of them deletes at the configured rate
 
 
-def test_copies_to_cold_have_a_pool_of_their_own_and_no_other_step_does(dag: Any) -> None:
-    pools = {task.task_id: task.pool for task in dag.tasks if task.pool != "default_pool"}
-    assert pools == {"hand_off_to_cold": "meltline_cold"}
+def test_no_task_waits_for_a_pool_that_nobody_has_made(dag: Any) -> None:
+    assert {task.pool for task in dag.tasks} == {"default_pool"}
+
+
+def test_copies_to_cold_have_the_pool_that_is_named_and_no_other_step_does(
+    airflow: AirflowHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MELTLINE_COLD_POOL", "copies")
+    found = runpy.run_path(str(ROOT / "dags" / "meltline_lifecycle.py"))
+    tasks = found["observe"].dag.tasks
+    pools = {task.task_id: task.pool for task in tasks if task.pool != "default_pool"}
+    assert pools == {"hand_off_to_cold": "copies"}
 
 
 def test_nothing_before_a_destructive_step_runs_after_a_failure(dag: Any) -> None:

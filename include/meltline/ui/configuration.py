@@ -12,6 +12,7 @@ from meltline.domain.errors import MeltlineError, SetupMissing
 
 CONFIG = "MELTLINE_CONFIG"
 CONFIG_VARIABLE = "meltline_config"
+COLD_POOL = "MELTLINE_COLD_POOL"
 INCLUDE = Path(__file__).parents[2]
 
 
@@ -31,6 +32,15 @@ def config_path() -> str:
             next=f"set {CONFIG} for the workers, or the Airflow variable {CONFIG_VARIABLE}",
         )
     return str(path)
+
+
+def cold_pool() -> str:
+    """The pool of copies to cold (AR-39), so that a long night of them keeps no other task waiting.
+
+    A pool has to be made first: a task of one that is missing waits for ever. So it is Airflow's
+    own until `MELTLINE_COLD_POOL` names another, wherever DAGs are processed.
+    """
+    return os.environ.get(COLD_POOL) or "default_pool"
 
 
 def python_path() -> str:
