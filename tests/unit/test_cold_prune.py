@@ -20,6 +20,7 @@ from meltline.domain.errors import (
     GateNotPassed,
     HoldInForce,
     LockHeld,
+    MeltlineError,
     MetadataUnreadable,
     OutsideRetention,
     PlanAltered,
@@ -247,7 +248,7 @@ def test_over_a_snapshot_that_stays_and_cannot_be_read_nothing_goes(kind: str) -
     last = document(lake)["snapshots"][-1]["manifest-list"]
     path = last if kind == "list" else next(iter(lake._walk(last)))
     lake.spoil(path)
-    refused(lake, Exception)
+    refused(lake, MeltlineError)
 
 
 class Blind:
@@ -454,6 +455,31 @@ def test_what_somebody_came_to_need_meanwhile_stays() -> None:
     (done,) = pruned(lake, 2.5, cold=tier)
     assert done.deleted == 0 and len(done.kept) == done.files
     assert needed(lake) <= cold_files(lake)
+
+
+def test_a_table_of_hot_that_cannot_be_read_any_more_stops_the_deletes_too() -> None:
+    lake, _ = archived()
+    other = lake.on(30).table("other")
+
+    class Spoiling:
+        """Once snapshots are taken out, nobody can tell any more what a table of hot needs."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(lake.cold, name)
+
+        def edit_table(self, name: TableName, edit: Any) -> str:
+            location = lake.cold.edit_table(name, edit)
+            self.was = lake.spoil(other.metadata_location)
+            return location
+
+    files, spoiling = lake.paths(COLD_WAREHOUSE), Spoiling()
+    tier = replace(ports(lake).cold, catalog=spoiling)  # type: ignore[type-var]
+    with pytest.raises(MetadataUnreadable, match="other"):
+        pruned(lake, 2.5, cold=tier)
+    assert files <= lake.paths(COLD_WAREHOUSE)
+    lake.mend(other.metadata_location, spoiling.was)
+    finished, _ = pruned(lake, 2.5)
+    assert finished.deleted == finished.files > 0
 
 
 def test_a_plan_that_was_altered_is_not_finished() -> None:

@@ -112,6 +112,15 @@ def test_a_purge_whose_items_were_edited_deletes_nothing() -> None:
     assert isinstance(done.error, PlanAltered) and lake.deleter.deleted == []
 
 
+def test_a_purge_whose_items_were_lost_is_refused_and_not_called_done() -> None:
+    lake, _, plans = two_tables_in_failsafe()
+    for plan in plans:
+        lake.files.edit_items(plan.id, lambda _: [])
+    for done in apply_purges(lake.services(), plans):
+        assert isinstance(done.error, PlanAltered)
+    assert lake.deleter.deleted == []
+
+
 class Interrupting:
     """A deleter during whose first batch something happens."""
 

@@ -20,18 +20,18 @@ from meltline.app.prune_evidence import (
     Duties,
     duties,
     needed,
+    readable_tables,
     refused,
     require_deep_copies,
     require_inside,
     require_past,
 )
 from meltline.app.services import ColdTier, Ledgers
-from meltline.app.tables import ObservedTable, is_ledger, read_tables
+from meltline.app.tables import ObservedTable
 from meltline.app.tiers import cold_pasts
 from meltline.domain.archive import COLD_OF
 from meltline.domain.document import MetadataDocument
 from meltline.domain.errors import (
-    MetadataUnreadable,
     NameConflict,
     PlanStale,
     TableNotFound,
@@ -86,7 +86,7 @@ def prune(
         )  # fmt: skip
     tier = require_cold(ledgers)
     _require_allowed(ledgers)
-    tables = _readable_tables(ledgers)
+    tables = readable_tables(ledgers)
     with ExitStack() as locks:
         held = [] if dry_run else _lock_all(ledgers, tier, tables, locks)
         work = _Pruning.of(ledgers, tier, _cold_table(ledgers, name), name, tables, reason, held)
@@ -99,23 +99,6 @@ def _require_allowed(ledgers: Ledgers) -> None:
     require_go(ledgers)
     require_generation(ledgers)
     require_clock(ledgers)
-
-
-def _readable_tables(ledgers: Ledgers) -> list[ObservedTable]:
-    """Every table of hot, none of which may be unreadable: holds and policies are told there."""
-    tables = read_tables(ledgers)
-    names = {table.state.name for table in tables}
-    for catalog in ledgers.catalogs.values():
-        for entry in catalog.listing().entries:
-            if entry.name not in names and not is_ledger(ledgers, entry.name):
-                raise MetadataUnreadable(
-                    f"{entry.name} cannot be read: nobody knows whether it forbids to prune",
-                    object=str(entry.name),
-                    expected="every table of hot readable",
-                    found="one that is not",
-                    next="`meltline doctor` says what is wrong with it",
-                )
-    return tables
 
 
 def _cold_table(ledgers: Ledgers, name: TableName) -> TableName:

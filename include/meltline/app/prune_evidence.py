@@ -13,11 +13,22 @@ from meltline.app.cold_files import live_files, manifests_of, own_files
 from meltline.app.cold_tables import ColdTables
 from meltline.app.deepen import missing_in_deep
 from meltline.app.services import ColdTier, Ledgers
-from meltline.app.tables import ObservedTable, cold_policy_of, levels_around, read_tables
+from meltline.app.tables import (
+    ObservedTable,
+    cold_policy_of,
+    is_ledger,
+    levels_around,
+    read_tables,
+)
 from meltline.domain.archive import ArchivedSnapshot, read_archived
 from meltline.domain.cold import ColdPolicy, cold_policy
 from meltline.domain.cold_paths import lies_under
-from meltline.domain.errors import GateNotPassed, HoldInForce, MeltlineError
+from meltline.domain.errors import (
+    GateNotPassed,
+    HoldInForce,
+    MeltlineError,
+    MetadataUnreadable,
+)
 from meltline.domain.holds import is_held
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
@@ -47,10 +58,32 @@ def _tables(tier: ColdTier, plan: PrunePlan) -> list[TableState]:
     return found
 
 
+def readable_tables(ledgers: Ledgers) -> list[ObservedTable]:
+    """Every table of hot, of which holds and policies tell, and what of cold they need.
+
+    Raises:
+        MetadataUnreadable: One cannot be read.
+        CatalogUnlistable: A catalog cannot be listed.
+    """
+    tables = read_tables(ledgers)
+    names = {table.state.name for table in tables}
+    for catalog in ledgers.catalogs.values():
+        for entry in catalog.listing().entries:
+            if entry.name not in names and not is_ledger(ledgers, entry.name):
+                raise MetadataUnreadable(
+                    f"{entry.name} cannot be read: nobody knows whether it forbids to prune",
+                    object=str(entry.name),
+                    expected="every table of hot readable",
+                    found="one that is not",
+                    next="`meltline doctor` says what is wrong with it",
+                )
+    return tables
+
+
 def _guests(ledgers: Ledgers, tier: ColdTier) -> list[TableState]:
     """Tables of hot with snapshots that lie in cold: somebody has registered a cold table there."""
     found = []
-    for table in read_tables(ledgers):
+    for table in readable_tables(ledgers):
         snapshots = table.state.snapshots
         inside = {
             id: one
@@ -78,8 +111,8 @@ def needed(ledgers: Ledgers, tier: ColdTier, plan: PrunePlan, *, removed: bool) 
         removed: Whether its snapshots have left their table.
 
     Raises:
-        GateNotPassed: Something that stays cannot be read.
-        CatalogUnlistable: The cold catalog cannot be listed.
+        GateNotPassed: Something that stays cannot be read; MetadataUnreadable, a table of hot.
+        CatalogUnlistable: A catalog cannot be listed.
     """
     reader = reader_of(ledgers)
     named, manifests = set[str](), dict[str, ListedCopy]()

@@ -56,8 +56,11 @@ Item = tuple[Batch, PlannedFile]
 
 
 def batches_of(one: PlanInHand) -> Iterator[Batch]:
-    """A plan's batches, always the same."""
-    for number, start in enumerate(range(0, len(one.files), BATCH)):
+    """A plan's batches, always the same.
+
+    One at least: a plan whose items are lost has to be begun too, for that is where it is refused.
+    """
+    for number, start in enumerate(range(0, max(1, len(one.files)), BATCH)):
         yield Batch(one, number, one.files[start : start + BATCH])
 
 
@@ -65,11 +68,13 @@ def in_waves(services: Services, batches: Sequence[Batch]) -> Iterator[Sequence[
     """Batches in their order, as many at a time as one proof may serve."""
     most = min(BATCH, _at_once(services))
     wave: list[Batch] = []
+    files = 0
     for batch in batches:
-        if wave and sum(len(one.files) for one in wave) + len(batch.files) > most:
+        if wave and files + len(batch.files) > most:
             yield wave
-            wave = []
+            wave, files = [], 0
         wave.append(batch)
+        files += len(batch.files)
     if wave:
         yield wave
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from meltline.app.references import Lookup, References, read_states
+from meltline.app.references import METADATA_KINDS, Lookup, References, read_states
 from meltline.app.services import Ledgers
 from meltline.domain.files import Departure, DepartureState, FileKind
 from meltline.domain.locations import location_key
@@ -48,7 +48,7 @@ def standing_now(ledgers: Ledgers, path: str | None = None) -> Standing:
         CatalogUnlistable: A catalog cannot be listed, so that nobody knows the heads.
     """
     reader = ledgers.reader
-    departures = reader.departures()
+    departures = reader.departures() if path is None else reader.departures(METADATA_KINDS, path)
     states, names = read_states(ledgers)
     look = Lookup(states, names, reader.snapshots(), reader.side_files(), departures)
     references = References(ledgers, look, None)

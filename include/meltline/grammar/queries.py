@@ -1,10 +1,10 @@
 """Finding the time-travel clauses of a statement that Spark carries out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from meltline.grammar.points import begins_point, begins_tag, point_in_time
 from meltline.grammar.statements import Name, Query, ReadView, TimeClause
-from meltline.grammar.tokens import Cursor, Kind, unreadable
+from meltline.grammar.tokens import Cursor, Kind, Token, unreadable
 
 _BEFORE_TABLES = ("FROM", "JOIN", "USING", "TABLE")
 # What may follow a table instead of its alias, in Spark's grammar.
@@ -122,12 +122,8 @@ def _views(cursor: Cursor) -> tuple[str, ...]:
     tokens = cursor.tokens
     found = [
         tokens[at + 2].value.lower()
-        for at, token in enumerate(tokens[:-2])
-        if token.is_word(_INFORMATION)
-        and tokens[at + 1].is_symbol(".")
-        and tokens[at + 2].is_name
-        and at > 0
-        and (tokens[at - 1].is_word(*_BEFORE_TABLES) or tokens[at - 1].is_symbol(","))
+        for at in _named_in(tokens, _INFORMATION)
+        if at and (tokens[at - 1].is_word(*_BEFORE_TABLES) or tokens[at - 1].is_symbol(","))
     ]
     return tuple(dict.fromkeys(found))
 
@@ -136,10 +132,14 @@ def _calls(cursor: Cursor) -> tuple[str, ...]:
     tokens = cursor.tokens
     found = [
         tokens[at + 2].value.lower()
-        for at, token in enumerate(tokens[:-3])
-        if token.is_word(_TIERING)
-        and tokens[at + 1].is_symbol(".")
-        and tokens[at + 2].is_name
-        and tokens[at + 3].is_symbol("(")
+        for at in _named_in(tokens, _TIERING)
+        if tokens[at + 3 : at + 4] and tokens[at + 3].is_symbol("(")
     ]
     return tuple(dict.fromkeys(found))
+
+
+def _named_in(tokens: Sequence[Token], space: str) -> Iterator[int]:
+    """Where `space.name` stands."""
+    for at, token in enumerate(tokens[:-2]):
+        if token.is_word(space) and tokens[at + 1].is_symbol(".") and tokens[at + 2].is_name:
+            yield at

@@ -204,8 +204,10 @@ class LedgerReader(Protocol):
         """Every metadata file and statistics file ever recorded."""
         ...
 
-    def departures(self, kinds: Collection[FileKind] | None = None) -> Sequence[Departure]:
-        """The newest row of each departed path, of some kinds or of all."""
+    def departures(
+        self, kinds: Collection[FileKind] | None = None, path: str | None = None
+    ) -> Sequence[Departure]:
+        """The newest row of each departed path: of all, or of some kinds and of one path."""
         ...
 
     def files(self, path: str | None = None) -> Iterator[IndexedFile]:
@@ -216,6 +218,9 @@ class LedgerReader(Protocol):
         """Bytes by owner and stage, of everything that manifests hold and that has departed.
 
         Millions of files cost some seconds and a few dozen bytes of memory each.
+
+        Raises:
+            SetupMissing: Some of the tables are there and some are not.
         """
         ...
 

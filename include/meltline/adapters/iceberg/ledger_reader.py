@@ -1,6 +1,7 @@
 """Reads the file ledger's Iceberg tables with PyIceberg: answers come without starting a JVM."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, LessThan, Or
@@ -12,8 +13,11 @@ from meltline.adapters.hashing import key_hash
 from meltline.adapters.iceberg.catalogs import open_catalog
 from meltline.adapters.ledger_rows import departures, newest_rows, planned_files
 from meltline.config import CatalogConfig
+from meltline.domain.errors import SetupMissing, TableNotFound
 from meltline.domain.files import Departure, EntryStatus, FileKind, PlannedFile, SideFile
+from meltline.domain.names import TableName
 from meltline.ports import (
+    Catalog,
     Holdings,
     IndexedFile,
     IndexedSnapshot,
@@ -49,11 +53,14 @@ class IcebergLedgerReader:
             for r in self._rows("side_files")
         ]
 
-    def departures(self, kinds: Collection[FileKind] | None = None) -> Sequence[Departure]:
-        """The newest row of each departed path, of some kinds or of all."""
+    def departures(
+        self, kinds: Collection[FileKind] | None = None, path: str | None = None
+    ) -> Sequence[Departure]:
+        """The newest row of each departed path: of all, or of some kinds and of one path."""
         wanted: BooleanExpression = AlwaysTrue()
         if kinds is not None:
-            wanted = Or(*[_is("kind", str(kind)) for kind in kinds])
+            one = [] if path is None else [_is("key_hash", key_hash(path))]
+            wanted = Or(*one, *(_is("kind", str(kind)) for kind in kinds))
         found = self._scan("departures", wanted)
         return departures(newest_rows(found.to_arrow())) if found else []
 
@@ -71,9 +78,12 @@ class IcebergLedgerReader:
 
     def weigh(self, weighing: Weighing) -> Holdings:
         """Bytes by owner and stage, of everything that manifests hold and that has departed."""
-        tables = self._tables()
-        if not {"entries", "manifests", "departures"} <= tables.keys():
+        places = {name: self._place(name) for name in ("entries", "manifests", "departures")}
+        there = {name: place for name, place in places.items() if place is not None}
+        if not there:
             return Holdings()
+        if len(there) < len(places):
+            raise self._incomplete(sorted(places.keys() - there.keys()))
         from meltline.adapters.weighing import (  # noqa: PLC0415 - starts slowly
             DEPARTURES,
             ENTRY_COLUMNS,
@@ -81,9 +91,9 @@ class IcebergLedgerReader:
             weigh,
         )
 
-        entries = self._open(tables["entries"], _LIVE, ENTRY_COLUMNS)
-        manifests = self._open(tables["manifests"], AlwaysTrue(), MANIFEST_COLUMNS)
-        gone = self._open(tables["departures"], AlwaysTrue(), tuple(DEPARTURES.names))
+        entries = self._open(there["entries"], _LIVE, ENTRY_COLUMNS)
+        manifests = self._open(there["manifests"], AlwaysTrue(), MANIFEST_COLUMNS)
+        gone = self._open(there["departures"], AlwaysTrue(), tuple(DEPARTURES.names))
         return weigh(
             weighing, entries.to_arrow_batch_reader(), manifests.to_arrow(), gone.to_arrow()
         )
@@ -102,15 +112,29 @@ class IcebergLedgerReader:
 
     def _scan(self, name: str, where: BooleanExpression, *columns: str) -> DataScan | None:
         """A table of the ledger, to be read; None before `init`."""
-        location = self._tables().get(name)
+        location = self._place(name)
         return None if location is None else self._open(location, where, columns or ("*",))
 
-    def _tables(self) -> Mapping[str, str]:
-        return {
-            entry.name.name: entry.metadata_location
-            for entry in open_catalog(self._hot, self._store).listing().entries
-            if entry.name.namespace == (self._namespace,)
-        }
+    def _place(self, name: str) -> str | None:
+        table = TableName(self._hot.name, (self._namespace,), name)
+        try:
+            return self._catalog.location(table)
+        except TableNotFound:
+            return None
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return open_catalog(self._hot, self._store)
+
+    def _incomplete(self, missing: Sequence[str]) -> SetupMissing:
+        """Sums over a part of the ledger would say that nothing is stored, and nothing shared."""
+        return SetupMissing(
+            f"tables of the file ledger are missing: {', '.join(missing)}",
+            object=f"{self._hot.name}.{self._namespace}",
+            expected="the tables that `meltline init` creates",
+            found=f"no {' and no '.join(missing)}",
+            next="restore them; or `meltline init --adopt`, which starts without their past",
+        )
 
     def _open(self, location: str, where: BooleanExpression, columns: tuple[str, ...]) -> DataScan:
         table = StaticTable.from_metadata(location, dict(self._hot.properties))

@@ -138,10 +138,16 @@ class MemoryLedgerReader:
         """Every metadata file and statistics file ever recorded."""
         return self._files.contents().side_files
 
-    def departures(self, kinds: Collection[FileKind] | None = None) -> Sequence[Departure]:
-        """The newest row of each departed path, of some kinds or of all."""
-        found = self._files.contents().departures
-        return [one for one in found if kinds is None or one.kind in kinds]
+    def departures(
+        self, kinds: Collection[FileKind] | None = None, path: str | None = None
+    ) -> Sequence[Departure]:
+        """The newest row of each departed path: of all, or of some kinds and of one path."""
+        at = None if path is None else location_key(path)
+        return [
+            one
+            for one in self._files.contents().departures
+            if kinds is None or one.kind in kinds or location_key(one.path) == at
+        ]
 
     def files(self, path: str | None = None) -> Iterator[IndexedFile]:
         """Every manifest and every live entry, or those that are this path."""

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.spark.session import spark_identifier
+from meltline.adapters.spark.snapshot_reader import AS_JSON
 from meltline.config import CatalogConfig
 from meltline.domain.cold_paths import mirrored
 from meltline.domain.names import TableName
@@ -13,12 +14,6 @@ from meltline.ports import RowSample
 
 _WHOLE = 64 * 1024 * 1024  # bytes; of a larger snapshot a few data files are read instead
 _FILES = 3
-# Spark leaves out fractions of a millisecond unless it is told.
-_JSON = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
-}
 
 
 class SparkRowComparer:
@@ -100,4 +95,4 @@ def rows_differ(hot: DataFrame, cold: DataFrame) -> bool:
 
 
 def _as_json(rows: DataFrame) -> DataFrame:
-    return rows.select(F.to_json(F.struct("*"), _JSON).alias("row"))
+    return rows.select(F.to_json(F.struct("*"), AS_JSON).alias("row"))

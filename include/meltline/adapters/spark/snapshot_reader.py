@@ -14,13 +14,13 @@ from meltline.config import CatalogConfig
 from meltline.domain.errors import StatementRefused
 from meltline.ports import PastView, ReadColumn, ReadRows
 
-# Spark leaves out fractions of a millisecond unless it is told.
-_JSON = {
+AS_JSON = {
     "ignoreNullFields": "false",
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
+"""How Spark writes rows as JSON; it leaves out fractions of a millisecond unless it is told."""
 _SAID = 500  # characters of what Spark says
 
 
@@ -46,7 +46,7 @@ def collected(frame: DataFrame, limit: int | None = None) -> ReadRows:
     numbered = frame.toDF(*(str(n) for n in range(len(columns))))
     if limit is not None:
         numbered = numbered.limit(limit)
-    packed = numbered.select(F.to_json(F.struct("*"), _JSON))
+    packed = numbered.select(F.to_json(F.struct("*"), AS_JSON))
     return ReadRows(columns, tuple(_values(row[0], len(columns)) for row in packed.collect()))
 
 
