@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 
 from meltline.adapters.hashing import key_hash
 from meltline.adapters.ledger_rows import departures, planned_files
 from meltline.adapters.spark.departure_book import COLUMNS, DepartureBook
 from meltline.adapters.spark.ledger_tables import LedgerTables
+from meltline.adapters.spark.tables import TABLES
 from meltline.domain.files import Departure, DepartureState, FileKind, PlannedFile
 
 
@@ -46,7 +46,8 @@ class DepartureRows(LedgerTables):
         self, plan_ids: Sequence[str]
     ) -> tuple[tuple[str, ...], Mapping[str, Sequence[PlannedFile]]]:
         found: dict[str, list[PlannedFile]] = {plan_id: [] for plan_id in plan_ids}
-        rows = self._read("plan_items").where(F.col("plan_id").isin(list(plan_ids))).toArrow()
+        columns = TABLES["plan_items"].names
+        rows = self._look("plan_items", columns, [("plan_id", "in", plan_ids)])
         ids = rows.column("plan_id").to_pylist()
         for plan_id, file in zip(ids, planned_files(rows), strict=True):
             found[plan_id].append(file)
@@ -75,8 +76,9 @@ class DepartureRows(LedgerTables):
         self._append_columns("departures", columns, ",".join(sorted(departures)[:20]))
 
     def _book(self) -> DepartureBook:
-        rows = self._read("departures").select(*COLUMNS)
-        return self._once("departures", "book", lambda: DepartureBook.of(rows.toArrow()))
+        return self._once(
+            "departures", "book", lambda: DepartureBook.of(self._look("departures", COLUMNS))
+        )
 
     def _waiting(self) -> DepartureBook:
         return self._once(
@@ -105,8 +107,8 @@ class DepartureRows(LedgerTables):
             found = found.among(map(key_hash, paths))
         if not found.rows.num_rows:
             return ()
-        asked = self._ids("key_hash", found.hashes)
-        rows = self._read("departures").join(asked, "key_hash", "leftsemi").toArrow()
+        columns = TABLES["departures"].names
+        rows = self._look("departures", columns, among=("key_hash", found.hashes))
         return sorted(departures(found.newest_of(rows)), key=_by_path)
 
 

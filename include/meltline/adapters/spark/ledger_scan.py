@@ -1,0 +1,217 @@
+"""A question to one of the ledger's tables: which columns of which rows.
+
+It is asked in two ways, of the table's files in this process (`ledger_files`) and of Spark, and
+both must give the same rows. Conditions hold as SQL has it: null is never equal, less or more.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, reduce
+from operator import and_
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
+
+Op = Literal["=", "<", "<=", ">", ">=", "in", "is null", "not null"]
+Condition = tuple[str, Op, Any]
+"""A column, how it compares, and with what: a value, for `in` several, else None."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": pc.equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a file or a row group says of a column's values: none lies outside.
+
+    Attributes:
+        low: The least one may be, as `ordered` has it; likewise `high`. None: not known.
+        nulls: How many are null, None where that is not known.
+        rows: How many values there are, nulls among them.
+    """
+
+    low: int | str | None
+    high: int | str | None
+    nulls: int | None
+    rows: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether all values are null."""
+        return self.nulls == self.rows
+
+    def may_hold(self, op: Op, value: Any) -> bool:
+        """Whether one of the values may meet the condition."""
+        if op == "is null":
+            return self.nulls != 0
+        if self.empty:
+            return False
+        if op == "not null":
+            return True
+        values = [one for one in (value if op == "in" else [value]) if one is not None]
+        return any(self._may_be("=" if op == "in" else op, ordered(one)) for one in values)
+
+    def _may_be(self, op: Op, value: Any) -> bool:
+        above = self.low is not None and (value < self.low or (op == "<" and value == self.low))
+        below = self.high is not None and (value > self.high or (op == ">" and value == self.high))
+        if op in ("<", "<="):
+            return not above
+        return not below and (op != "=" or not above)
+
+    def may_hold_any(self, values: np.ndarray[Any, Any]) -> bool:
+        """Whether one of many numbers may be here; they are sorted."""
+        if self.empty or not len(values):
+            return False
+        first = 0 if self.low is None else np.searchsorted(values, self.low, "left")
+        end = len(values) if self.high is None else np.searchsorted(values, self.high, "right")
+        return bool(first < end)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Rows of a table of the ledger.
+
+    Attributes:
+        schema: The table's columns as this release has them.
+        columns: Those of the answer, in its order.
+        where: All of these hold of each row.
+        among: A column, and numbers of which its value is one; None: any.
+    """
+
+    schema: pa.Schema
+    columns: Sequence[str]
+    where: Sequence[Condition] = ()
+    among: tuple[str, pa.Array] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        schema: pa.Schema,
+        columns: Sequence[str],
+        where: Sequence[Condition],
+        among: tuple[str, pa.Array | Collection[int]] | None,
+    ) -> "Question":
+        """From values as callers have them."""
+        if among is None:
+            return cls(schema, tuple(columns), tuple(where))
+        column, values = among
+        asked = values if isinstance(values, pa.Array) else pa.array(values, pa.int64())
+        asked = pc.unique(asked.drop_null())
+        return cls(schema, tuple(columns), tuple(where), (column, asked))
+
+    @cached_property
+    def answer(self) -> pa.Schema:
+        """The columns of the answer."""
+        return pa.schema([self.schema.field(name) for name in self.columns])
+
+    @cached_property
+    def asked(self) -> tuple[str, ...]:
+        """The columns by which rows are chosen."""
+        names = [column for column, _, _ in self.where]
+        return tuple(dict.fromkeys(names + ([self.among[0]] if self.among else [])))
+
+    @cached_property
+    def never(self) -> bool:
+        """Whether no row can be in the answer."""
+        return self.among is not None and not len(self.among[1])
+
+    @cached_property
+    def _sorted(self) -> np.ndarray[Any, Any]:
+        return np.sort(self.among[1].to_numpy(zero_copy_only=False)) if self.among else np.array(())
+
+    def may_be_in(self, bounds: Mapping[str, Bounds]) -> bool:
+        """Whether a file or a row group may hold a row of the answer."""
+        for column, op, value in self.where:
+            if column in bounds and not bounds[column].may_hold(op, value):
+                return False
+        if self.among is None or self.among[0] not in bounds:
+            return True
+        return bounds[self.among[0]].may_hold_any(self._sorted)
+
+    def chosen(self, rows: pa.Table) -> pa.Array:
+        """Whether each row is in the answer; null stands for no. There is a condition."""
+        kept = [_holds(rows.column(column), op, value) for column, op, value in self.where]
+        if self.among is not None:
+            kept.append(pc.is_in(rows.column(self.among[0]), self.among[1]))
+        mask = reduce(pc.and_kleene, kept)
+        return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+
+    def by_spark(self, table: DataFrame, ids: Callable[[str, pa.Array], DataFrame]) -> pa.Table:
+        """The answer, by Spark. `ids` makes a frame of many numbers, to be joined with."""
+        there = set(table.columns)
+        for name in {*self.columns, *self.asked} - there:  # an older ledger's table lacks it
+            kind = from_arrow_type(self.schema.field(name).type)
+            table = table.withColumn(name, F.lit(None).cast(kind))
+        if self.where:
+            table = table.where(reduce(and_, (_column(*one) for one in self.where)))
+        if self.among is not None:
+            table = table.join(ids(*self.among), self.among[0], "leftsemi")
+        return shaped(table.select(*self.columns).toArrow(), self.answer)
+
+
+def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same rows in these columns' order and types; a column that they lack is null."""
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def ordered(value: Any) -> int | str:
+    """A value as bounds have it: times in microseconds, so that all compare alike."""
+    if isinstance(value, datetime):
+        return (value - _EPOCH) // timedelta(microseconds=1)
+    return str(value) if isinstance(value, str) else int(value)
+
+
+def _holds(column: pa.ChunkedArray, op: Op, value: Any) -> pa.ChunkedArray:
+    if op == "is null":
+        return pc.is_null(column)
+    if op == "not null":
+        return pc.is_valid(column)
+    if op == "in":
+        values = [_plain(one) for one in value if one is not None]
+        return pc.is_in(column, pa.array(values, column.type))
+    return _COMPARED[op](column, pa.scalar(_plain(value), column.type))
+
+
+def _column(name: str, op: Op, value: Any) -> Column:
+    column = F.col(name)
+    if op == "is null":
+        return column.isNull()
+    if op == "not null":
+        return column.isNotNull()
+    if op == "in":
+        return column.isin([_plain(one) for one in value if one is not None])
+    return _BY_SPARK[op](column, F.lit(_plain(value)))
+
+
+_BY_SPARK: Mapping[str, Callable[[Column, Any], Column]] = {
+    "=": lambda column, value: column == value,
+    "<": lambda column, value: column < value,
+    "<=": lambda column, value: column <= value,
+    ">": lambda column, value: column > value,
+    ">=": lambda column, value: column >= value,
+}
+
+
+def _plain(value: Any) -> Any:
+    """An enumeration's value without its class, which libraries do not all see through."""
+    if isinstance(value, str):
+        return str(value)
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value

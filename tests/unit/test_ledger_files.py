@@ -1,0 +1,367 @@
+"""Tables of the ledger read from their files: what is passed over holds no row of the answer."""
+
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meltline.adapters.object_store import ObjectStores
+from meltline.adapters.spark.ledger_files import LedgerFiles, NotPlain, TableNow
+from meltline.adapters.spark.ledger_scan import Op, Question
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
+SCHEMA = pa.schema(
+    [
+        ("word", pa.string()),
+        ("number", pa.int64()),
+        ("small", pa.int32()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("flag", pa.bool_()),
+        ("numbers", pa.list_(pa.int64())),
+        ("late", pa.int64()),
+    ]
+)
+FIELDS = {
+    name: (number, kind)
+    for number, (name, kind) in enumerate(
+        zip(SCHEMA.names, ("string", "long", "int", "timestamptz", "boolean", "", "long"),
+            strict=True), 1)
+}  # fmt: skip
+VALUES: Mapping[str, Sequence[Any]] = {
+    "word": ["", "a", "ab", "abc", "b", "é", "z" * 40, "\U0001f600"],
+    "number": [-(2**63), -1, 0, 1, 300, 2**31, 2**63 - 1],
+    "small": [-(2**31), 0, 7, 2**31 - 1],
+    "at": [NOW + timedelta(microseconds=n) for n in (-(10**15), 0, 1, 10**12)],
+    "flag": [True, False],
+    "numbers": [[], [1], [1, None]],
+    "late": [1, 2, 3],
+}
+ASKED = [name for name in SCHEMA.names if name != "numbers"]
+COMPARED = {
+    "=": lambda one, other: one == other,
+    "<": lambda one, other: one < other,
+    "<=": lambda one, other: one <= other,
+    ">": lambda one, other: one > other,
+    ">=": lambda one, other: one >= other,
+}
+Row = dict[str, Any]
+
+
+def meets(value: Any, op: Op, wanted: Any) -> bool:
+    """The condition as SQL has it, row by row."""
+    if op == "is null":
+        return value is None
+    if op == "not null":
+        return value is not None
+    if op == "in":
+        return value is not None and value in wanted
+    return None not in (value, wanted) and COMPARED[op](value, wanted)
+
+
+rows = st.fixed_dictionaries(
+    {name: st.none() | st.sampled_from(values) for name, values in VALUES.items()}
+)
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> tuple[str, Op, Any]:
+    column = draw(st.sampled_from(ASKED))
+    op = draw(st.sampled_from([*COMPARED, "in", "is null", "not null"]))
+    value = st.none() | st.sampled_from(VALUES[column])
+    wanted = draw(st.lists(value) if op == "in" else value)
+    return column, op, wanted  # type: ignore[return-value]
+
+
+questions = st.builds(
+    Question.of,
+    st.just(SCHEMA),
+    st.lists(st.sampled_from(SCHEMA.names), min_size=1, unique=True),
+    st.lists(conditions(), max_size=2),
+    st.none()
+    | st.tuples(
+        st.sampled_from(["number", "late"]),
+        st.lists(st.sampled_from([*VALUES["number"], *VALUES["late"]])),
+    ),
+)
+
+
+@dataclass
+class Shelf:
+    """A table's files, with manifests as the spec has them."""
+
+    folder: Path
+    listed: list[Row] = field(default_factory=list)
+    count: int = 0
+
+    def file(self, rows: Sequence[Row], group: int = 100, late: bool = True, **odd: Any) -> None:
+        """A data file in a manifest of its own."""
+        columns = [column for column in SCHEMA if late or column.name != "late"]
+        path = self.folder / f"{len(self.listed)}.parquet"
+        ids = [{"PARQUET:field_id": str(FIELDS[column.name][0])} for column in columns]
+        schema = pa.schema([c.with_metadata(i) for c, i in zip(columns, ids, strict=True)])
+        table = pa.Table.from_pylist(list(rows), schema=pa.schema(columns)).cast(schema)
+        pq.write_table(table, path, row_group_size=group)
+        said = {
+            "content": 0, "file_path": str(path), "file_format": "PARQUET", "partition": {},
+            "record_count": len(rows), "file_size_in_bytes": path.stat().st_size,
+            **bounds(rows, [column.name for column in columns]), **odd,
+        }  # fmt: skip
+        entries = [{"status": 1, "data_file": said}, {"status": 2, "data_file": said}]
+        self.listed.append(self.manifest(entries))
+        self.count += len(rows)
+
+    def manifest(self, entries: list[Row]) -> Row:
+        path = self.folder / f"{len(self.listed)}.avro"
+        path.write_bytes(avro(ENTRY, entries))
+        counts = {"added_files_count": 1, "existing_files_count": 0}
+        return {"manifest_path": str(path), "content": 0, "key_metadata": None, **counts}
+
+    def now(self) -> TableNow:
+        path = self.folder / "list.avro"
+        path.write_bytes(avro(LISTED, self.listed))
+        return TableNow(FIELDS, str(path), len(self.listed), self.count)
+
+    def answer(self, question: Question) -> pa.Table:
+        return LedgerFiles(ObjectStores({})).answer("t", self.now(), question)
+
+
+def bounds(rows: Sequence[Row], columns: Iterable[str]) -> Row:
+    """Metrics of a file; bounds of words are cut short, as Iceberg does."""
+    low: list[Row] = []
+    high: list[Row] = []
+    nulls: list[Row] = []
+    for name in columns:
+        number, kind = FIELDS[name]
+        values = [row[name] for row in rows if row[name] is not None]
+        nulls.append({"key": number, "value": len(rows) - len(values)})
+        if values and kind not in ("", "boolean"):
+            low.append({"key": number, "value": stored(min(values), kind)})
+            if kind != "string" or len(max(values)) <= 2:
+                high.append({"key": number, "value": stored(max(values), kind)})
+    return {"lower_bounds": low, "upper_bounds": high, "null_value_counts": nulls}
+
+
+def stored(value: Any, kind: str) -> bytes:
+    if kind == "string":
+        return str(value)[:2].encode()
+    if kind == "timestamptz":
+        value = (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return int(value).to_bytes(4 if kind == "int" else 8, "little", signed=True)
+
+
+def avro(schema: Row, records: list[Row]) -> bytes:
+    made = io.BytesIO()
+    fastavro.writer(made, schema, records)
+    return made.getvalue()
+
+
+def record(name: str, **fields: Any) -> Row:
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": key, "type": kind} for key, kind in fields.items()],
+    }
+
+
+def pairs(name: str, kind: str) -> list[Any]:
+    return ["null", {"type": "array", "items": record(name, key="int", value=kind)}]
+
+
+ENTRY = record(
+    "entry",
+    status="int",
+    data_file=record(
+        "file", content="int", file_path="string", file_format="string",
+        partition=record("partition"), record_count="long", file_size_in_bytes="long",
+        lower_bounds=pairs("low", "bytes"), upper_bounds=pairs("high", "bytes"),
+        null_value_counts=pairs("nulls", "long"),
+    ),
+)  # fmt: skip
+LISTED = record(
+    "listed", manifest_path="string", content="int", key_metadata=["null", "bytes"],
+    added_files_count="int", existing_files_count="int",
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    files=st.lists(
+        st.tuples(st.lists(rows, max_size=7), st.integers(1, 3), st.booleans()), max_size=3
+    ),
+    question=questions,
+)
+def test_every_answer_is_what_the_conditions_say_row_by_row(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[tuple[list[Row], int, bool]],
+    question: Question,
+) -> None:
+    shelf = Shelf(tmp_path_factory.mktemp("files"))
+    every: list[Row] = []
+    for held, group, late in files:
+        shelf.file(held, group, late)
+        every += [row if late else {**row, "late": None} for row in held]
+    kept = [row for row in every if all(meets(row[c], op, v) for c, op, v in question.where)]
+    if question.among is not None:
+        column, values = question.among
+        kept = [row for row in kept if row[column] in values.to_pylist()]
+    found = shelf.answer(question)
+    assert found.schema == question.answer
+    expected = pa.Table.from_pylist(kept, schema=SCHEMA).select(question.columns)
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
+
+
+def asked(**changes: Any) -> Question:
+    return replace(Question(SCHEMA, ("number",)), **changes)
+
+
+def numbers(*values: int) -> list[Row]:
+    return [{**dict.fromkeys(SCHEMA.names), "number": value} for value in values]
+
+
+def test_files_and_row_groups_that_cannot_hold_the_answer_are_not_read(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.file(numbers(1, 2, 3))
+    shelf.file(numbers(7, 8, 9))
+    (tmp_path / "0.parquet").unlink()
+    found = shelf.answer(asked(where=[("number", ">", 3), ("number", "<", 9)]))
+    assert found["number"].to_pylist() == [7, 8]
+    found = shelf.answer(asked(among=("number", pa.array([0, 4, 8]))))
+    assert found["number"].to_pylist() == [8]
+    with pytest.raises(NotPlain):
+        shelf.answer(asked())
+
+
+@pytest.mark.parametrize("column", ASKED)
+def test_each_value_is_found_by_the_bounds_of_its_column(tmp_path: Path, column: str) -> None:
+    shelf = Shelf(tmp_path)
+    for value in VALUES[column]:
+        shelf.file([{**dict.fromkeys(SCHEMA.names), column: value}])
+    for value in VALUES[column]:
+        for op, wanted in (("=", value), ("in", [value])):
+            found = shelf.answer(asked(columns=(column,), where=[(column, op, wanted)]))
+            assert found[column].to_pylist() == [value]
+
+
+def test_other_columns_are_read_from_the_row_groups_that_have_a_hit(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    held = [
+        {**one, "small": int(at in (1, 4, 5))} for at, one in enumerate(numbers(*range(10, 18)))
+    ]
+    shelf.file(held, group=2)
+    found = shelf.answer(asked(where=[("small", ">", 0)]))
+    assert found["number"].to_pylist() == [11, 14, 15]
+
+
+def test_a_file_is_read_from_the_store_once(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.file(numbers(1, 2))
+    now, files = shelf.now(), LedgerFiles(ObjectStores({}))
+    assert files.answer("t", now, asked()).num_rows == 2
+    for path in (tmp_path / "0.parquet", tmp_path / "0.avro"):
+        path.unlink()
+    assert files.answer("t", now, asked()).num_rows == 2
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"content": 1},
+        {"file_format": "ORC"},
+        {"file_size_in_bytes": 7},
+        {"record_count": 3},
+        {"file_path": "/nowhere"},
+    ],
+)
+def test_a_file_that_is_not_what_its_manifest_says_is_not_read_here(
+    tmp_path: Path, odd: Row
+) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.file(numbers(1, 2), **odd)
+    with pytest.raises(NotPlain):
+        shelf.answer(asked())
+
+
+@pytest.mark.parametrize("odd", [{"content": 1}, {"key_metadata": b"k"}, {"manifest_path": "/no"}])
+def test_a_manifest_of_deletes_or_one_that_is_not_readable_is_left_alone(
+    tmp_path: Path, odd: Row
+) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.file(numbers(1, 2))
+    shelf.listed[0] |= odd
+    with pytest.raises(NotPlain):
+        shelf.answer(asked())
+
+
+def test_a_snapshot_of_more_files_or_rows_than_are_found_is_not_read_here(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.file(numbers(1, 2))
+    files, now = LedgerFiles(ObjectStores({})), shelf.now()
+    for other in (replace(now, files=2), replace(now, rows=3)):
+        with pytest.raises(NotPlain):
+            files.answer("t", other, asked())
+
+
+def test_a_table_is_what_its_schema_and_its_snapshot_say() -> None:
+    column = {"id": 4, "name": "number", "type": "long"}
+    nested = {"id": 5, "name": "numbers", "type": {"type": "list", "element": "long"}}
+    snapshot = {
+        "manifest-list": "/list",
+        "summary": {"total-data-files": "2", "total-records": "9"},
+    }
+    assert TableNow.of(json.dumps({"fields": [column, nested]}), json.dumps(snapshot)) == TableNow(
+        {"number": (4, "long"), "numbers": (5, "")}, "/list", 2, 9
+    )
+    for columns, said in (
+        ([column | {"initial-default": 7}], snapshot),
+        ([column], {"manifests": ["/m"], "summary": snapshot["summary"]}),
+        ([column], snapshot | {"summary": {"operation": "append"}}),
+    ):
+        with pytest.raises(NotPlain):
+            TableNow.of(json.dumps({"fields": columns}), json.dumps(said))
+
+
+def test_a_file_without_ids_is_not_read_here(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    plain = tmp_path / "plain.parquet"
+    pq.write_table(pa.table({"number": [1]}), plain)
+    shelf.file(numbers(1), file_path=str(plain), file_size_in_bytes=plain.stat().st_size)
+    with pytest.raises(NotPlain):
+        shelf.answer(asked())
+
+
+def test_what_would_not_fit_into_memory_is_not_remembered(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    for value in range(3):
+        shelf.file(numbers(value))
+    length, now = (tmp_path / "0.parquet").stat().st_size, shelf.now()
+    little, enough = (LedgerFiles(ObjectStores({}), n * length) for n in (2, 3))
+    for files in (little, enough):
+        assert files.answer("t", now, asked()).num_rows == 3
+    enough.keep("another", bytes(length))  # and for this one the first must go
+    (tmp_path / "2.parquet").unlink()
+    assert enough.answer("t", now, asked()).num_rows == 3
+    (tmp_path / "0.parquet").unlink()
+    for files in (little, LedgerFiles(ObjectStores({}))):
+        with pytest.raises(NotPlain):
+            files.answer("t", now, asked())
+
+
+def test_no_more_is_read_than_one_answer_may_take(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    for value in range(3):
+        shelf.file(numbers(value))
+    files, now = LedgerFiles(ObjectStores({})), shelf.now()
+    files.largest = 3 * (tmp_path / "0.parquet").stat().st_size - 1
+    assert files.answer("t", now, asked(where=[("number", "<", 2)])).num_rows == 2
+    with pytest.raises(NotPlain):
+        files.answer("t", now, asked())
