@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import fastavro
-import pyarrow as pa
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16
@@ -179,17 +178,24 @@ def _inflate(block: bytes) -> bytes:
 
 
 def _to_snappy(block: bytes) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly
+
     packed: bytes = pa.compress(block, "snappy", asbytes=True)
     return packed + zlib.crc32(block).to_bytes(4)
 
 
-def _from_snappy(block: bytes) -> bytes:
+def from_snappy(block: bytes, most: int = 1 << 31) -> bytes:
+    """A block's bytes. Raises ValueError where they are more than `most`, or are damaged."""
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly
+
     length = shift = at = 0
     while True:  # the length leads, seven bits a byte
         length |= (block[at] & 0x7F) << shift
         if block[at] < 0x80:
             break
         at, shift = at + 1, shift + 7
+    if length > most:
+        raise ValueError(f"a block has more than {most} bytes")
     found: bytes = pa.decompress(block[:-4], length, "snappy", asbytes=True)
     if zlib.crc32(found).to_bytes(4) != block[-4:]:
         raise ValueError("a block's checksum is wrong")
@@ -197,11 +203,15 @@ def _from_snappy(block: bytes) -> bytes:
 
 
 def _to_zstandard(block: bytes) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly
+
     packed: bytes = pa.compress(block, "zstd", asbytes=True)
     return packed
 
 
 def _from_zstandard(block: bytes) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly
+
     found: bytes = pa.CompressedInputStream(pa.BufferReader(block), "zstd").read()
     return found
 
@@ -209,6 +219,6 @@ def _from_zstandard(block: bytes) -> bytes:
 _CODECS: Mapping[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     "null": (bytes, bytes),
     "deflate": (_deflate, _inflate),
-    "snappy": (_to_snappy, _from_snappy),
+    "snappy": (_to_snappy, from_snappy),
     "zstandard": (_to_zstandard, _from_zstandard),
 }

@@ -1,0 +1,340 @@
+"""Large manifests decoded by Spark's own Avro: no Python touches their rows.
+
+Python on executors reads the files through the object-store port, checks their frame and inflates
+their blocks; the JVM decodes them, four to six times as many entries a second as the readers on
+Python's side. A row's key is hashed in SQL where its path is plain: written under a folder of its
+table, without anything that makes two spellings of one place. What is not plain, broken or of an
+unknown schema gives no rows: whoever counts them against the manifest list sees it, and `index`
+reads that manifest once more; it knows all the odd cases and says what is wrong.
+"""
+
+import heapq
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+from meltline.adapters.hashing import key_hash
+from meltline.adapters.iceberg.avro_container import AvroFile
+from meltline.adapters.iceberg.avro_datums import (
+    ENTRIES_READ,
+    Block,
+    blocks,
+    datums,
+    entries_schema,
+)
+from meltline.domain.files import EntryStatus, FileKind, ManifestRef
+from meltline.domain.locations import location_key
+from meltline.ports import ObjectStore
+
+_SLICES = 4  # for each core, so that one with many entries holds up no other
+_SMALLEST_SLICE = 1024 * 1024  # bytes of manifests
+_BATCH = 4 * 1024 * 1024  # bytes of data handed to the JVM at once
+_SAMPLES = 8  # manifests of a table whose schema is looked at
+_SCHEMAS = 32  # the most common ones; each is an expression of its own
+_THREADS = 16
+_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
+
+_UNIT = pa.struct(
+    [
+        ("table_uuid", pa.string()),
+        ("manifest_id", pa.int64()),
+        ("added_snapshot_id", pa.int64()),
+        ("list_sequence_number", pa.int64()),
+        ("home", pa.string()),
+        ("home_key", pa.string()),
+        ("other_home", pa.string()),
+        ("other_home_key", pa.string()),
+        ("manifest", pa.string()),
+        ("manifest_bytes", pa.int64()),
+        ("records", pa.int64()),
+        ("wanted", pa.int64()),
+        ("part", pa.int32()),
+        ("parts", pa.int32()),
+    ]
+)
+_CARRIED = [_UNIT.field(number) for number in range(8)]
+_DATUM = pa.schema(
+    [
+        *_CARRIED,
+        ("schema", pa.int32()),
+        ("unescaped", pa.bool_()),
+        ("single", pa.bool_()),
+        ("datum", pa.binary()),
+    ]
+)
+_DATUM_SQL = (
+    "table_uuid string, manifest_id bigint, added_snapshot_id bigint, list_sequence_number bigint, "
+    "home string, home_key string, other_home string, other_home_key string, schema int, "
+    "unescaped boolean, single boolean, datum binary"
+)
+
+_Unit = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BulkManifest:
+    """A manifest worth Spark's own decoder, and the folders its files are expected in."""
+
+    table_uuid: str
+    manifest: ManifestRef
+    homes: tuple[str, ...]
+
+    @property
+    def id(self) -> int:
+        """The manifest's id in the ledger."""
+        return key_hash(self.manifest.path)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Its ADDED, EXISTING and DELETED entries, as its manifest list counts them."""
+        m = self.manifest
+        return m.added_files or 0, m.existing_files or 0, m.deleted_files or 0
+
+
+def bulk_entries(
+    spark: SparkSession,
+    store: ObjectStore,
+    manifests: Sequence[BulkManifest],
+    *,
+    changes_only: bool = False,
+    fronts: bool = False,
+) -> DataFrame:
+    """The entries of manifests as they stand in the files: nothing is inherited.
+
+    A manifest that cannot be read, is not as long as its list says or announces another number of
+    records gives no rows, or too few; so does one with odd paths. So rows are to be counted before
+    they are believed. For inheritance each row carries `table_uuid`, and `added_snapshot_id` and
+    `list_sequence_number` by its manifest's list.
+
+    Args:
+        spark: The session.
+        store: Where the manifests lie.
+        manifests: What to read.
+        changes_only: Leaves EXISTING entries out.
+        fronts: Decodes only as many blocks from the front as could hold all ADDED and DELETED
+            entries: writers that merge manifests put the new entries first. Where fewer are found
+            than the list counts, the manifest is to be read again whole.
+    """
+    schemas = _schemas(store, manifests)
+    slices = _slices(manifests, spark.sparkContext.defaultParallelism, fronts)
+    table = pa.table({"units": slices}, schema=pa.schema([("units", pa.list_(_UNIT))]))
+    spread = spark.createDataFrame(table).coalesce(1).repartition(max(1, len(slices)))
+    found = spread.mapInArrow(_reader(store, schemas), _DATUM_SQL)
+    carried = [name for name in _DATUM.names if name not in ("schema", "datum")]
+    entries = found.select(*carried, F.inline(_decoded(schemas)))
+    if changes_only:
+        entries = entries.where(F.col("status") != int(EntryStatus.EXISTING))
+    path = F.col("data_file.file_path")
+    rows = entries.where(_is_plain(path) & _kind().isNotNull())
+    return rows.select(
+        "table_uuid",
+        "manifest_id",
+        path.alias("path"),
+        _hash(path).alias("key_hash"),
+        _kind().alias("kind"),
+        F.col("data_file.file_size_in_bytes").alias("bytes"),
+        "status",
+        "snapshot_id",
+        "sequence_number",
+        "file_sequence_number",
+        "added_snapshot_id",
+        "list_sequence_number",
+    )
+
+
+# --- what is asked --------------------------------------------------------------------------------
+
+
+def _schemas(store: ObjectStore, manifests: Sequence[BulkManifest]) -> dict[str, int]:
+    """The schemas to expect, by a few manifests of each table; a job's plan must name them."""
+    by_table: dict[str, list[str]] = {}
+    for one in manifests:
+        by_table.setdefault(one.table_uuid, []).append(one.manifest.path)
+    paths = [
+        path for all_of in by_table.values() for path in all_of[:: -(-len(all_of) // _SAMPLES)]
+    ]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = Counter(pool.map(lambda path: _schema_of(store, path), paths))
+    del found[""]
+    return {schema: number for number, (schema, _) in enumerate(found.most_common(_SCHEMAS))}
+
+
+def _schema_of(store: ObjectStore, path: str) -> str:
+    """The schema of a manifest's data; empty where it cannot be told."""
+    try:
+        start = next(iter(store.stream(path)), b"")  # a part has mebibytes, a header kilobytes
+        return entries_schema(AvroFile.read(start).header["avro.schema"])
+    except Exception:  # noise raises anything; whoever reads it whole says what is wrong
+        return ""
+
+
+def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list[list[_Unit]]:
+    """Manifests, and parts of very large ones, dealt out to slices of about the same weight."""
+    weights = {one: _weight(one, fronts) for one in manifests}
+    total = sum(weights.values())
+    count = max(1, min(cores * _SLICES, total // _SMALLEST_SLICE))
+    units = [
+        (weight // parts, _unit(one, fronts, part, parts))
+        for one, weight in weights.items()
+        for parts in [1 if fronts else max(1, round(weight * count / max(total, 1)))]
+        for part in range(parts)
+    ]
+    slices: list[list[_Unit]] = [[] for _ in range(count)]
+    lightest = [(0, number) for number in range(count)]
+    for weight, unit in sorted(units, key=lambda one: one[0], reverse=True):
+        filled, number = lightest[0]
+        slices[number].append(unit)
+        heapq.heapreplace(lightest, (filled + weight, number))
+    return [units for units in slices if units]
+
+
+def _weight(one: BulkManifest, fronts: bool) -> int:
+    added, existing, deleted = one.counts
+    share = (added + deleted) / max(1, added + existing + deleted) if fronts else 1
+    return 1 + int(one.manifest.bytes * share)
+
+
+def _unit(one: BulkManifest, fronts: bool, part: int, parts: int) -> _Unit:
+    added, existing, deleted = one.counts
+    homes = (*one.homes, None, None)
+    return {
+        "table_uuid": one.table_uuid,
+        "manifest_id": one.id,
+        "added_snapshot_id": one.manifest.added_snapshot_id,
+        "list_sequence_number": one.manifest.sequence_number,
+        "home": homes[0],
+        "home_key": _folder_key(homes[0]),
+        "other_home": homes[1],
+        "other_home_key": _folder_key(homes[1]),
+        "manifest": one.manifest.path,
+        "manifest_bytes": one.manifest.bytes,
+        "records": added + existing + deleted,
+        "wanted": added + deleted if fronts else added + existing + deleted,
+        "part": part,
+        "parts": parts,
+    }
+
+
+def _folder_key(home: str | None) -> str | None:
+    return None if home is None else location_key(home).rstrip("/") + "/"
+
+
+# --- on executors ---------------------------------------------------------------------------------
+
+
+def _reader(
+    store: ObjectStore, schemas: Mapping[str, int]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows: list[_Unit] = []
+        length = 0
+        for batch in batches:
+            for unit in (unit for units in batch["units"].to_pylist() for unit in units):
+                for row, size in _rows(store, schemas, unit):
+                    rows.append(row)
+                    length += size
+                    if length >= _BATCH:  # each batch costs as much as a manifest
+                        yield pa.RecordBatch.from_pylist(rows, schema=_DATUM)
+                        rows, length = [], 0
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, schema=_DATUM)
+
+    return read
+
+
+def _rows(
+    store: ObjectStore, schemas: Mapping[str, int], unit: _Unit
+) -> Iterator[tuple[_Unit, int]]:
+    """A manifest's data with what its rows need, and their length; fewer where it is not sound."""
+    try:
+        file, wanted = _checked(store, unit)
+        schema = schemas.get(entries_schema(file.header["avro.schema"]))
+        if schema is None:
+            return
+        carried = {field.name: unit[field.name] for field in _CARRIED} | {"schema": schema}
+        for datum in datums(file.codec, wanted):
+            row = {**carried, **_looks(datum.content), "datum": datum.content}
+            yield row, len(datum.content)
+    except Exception:  # noise raises anything; whoever reads it next says what is wrong
+        return
+
+
+def _checked(store: ObjectStore, unit: _Unit) -> tuple[AvroFile, Sequence[Block]]:
+    """A manifest that is what its list says by its frame, and the blocks to decode."""
+    content = store.read(unit["manifest"])
+    file = AvroFile.read(content)
+    found = blocks(file)
+    records = sum(block.records for block in found)
+    if (len(content), records) != (unit["manifest_bytes"], unit["records"]):
+        raise ValueError("it is not what its list says")
+    before = accumulate((block.records for block in found), initial=0)
+    front = sum(records < unit["wanted"] for records in before)
+    return file, found[:front][unit["part"] :: unit["parts"]]
+
+
+def _looks(content: bytes) -> dict[str, bool]:
+    """What no path in a datum holds, by a look at all bytes at once.
+
+    That costs a hundredth of a look at each path. Numbers and bounds lie between the paths and may
+    look like something odd; then each path is looked at.
+    """
+    escaped = b"/." in content or _ESCAPE.search(content) is not None
+    return {"unescaped": not escaped, "single": b"//" not in content}
+
+
+# --- in the JVM -----------------------------------------------------------------------------------
+
+
+def _decoded(schemas: Mapping[str, int]) -> Column:
+    """A datum's entries; null where its bytes are none."""
+    options = {"mode": "PERMISSIVE", "avroSchema": ENTRIES_READ}
+    cases = [(number, from_avro("datum", schema, options)) for schema, number in schemas.items()]
+    if not cases:
+        cases = [(-1, from_avro("datum", ENTRIES_READ, options))]  # for the columns; no row comes
+    (first, decoded), *others = cases
+    chosen = F.when(F.col("schema") == first, decoded)
+    return reduce(lambda made, case: made.when(F.col("schema") == case[0], case[1]), others, chosen)
+
+
+def _is_plain(path: Column) -> Column:
+    """Whether no letter of a path may be spelled otherwise, and it is in a folder of its table."""
+    odd = F.contains(path, F.lit("%")) | F.contains(path, F.lit("/."))
+    plain = (F.col("unescaped") | ~odd) & ~F.endswith(path, F.lit("/")) & F.is_valid_utf8(path)
+    return plain & (_is_under(path, "home") | _is_under(path, "other_home"))
+
+
+def _hash(path: Column) -> Column:
+    """What `key_hash` gives for a plain path."""
+    return F.when(_is_under(path, "home"), _hash_under(path, "home")).otherwise(
+        _hash_under(path, "other_home")
+    )
+
+
+def _is_under(path: Column, home: str) -> Column:
+    slashes = F.expr(f"locate('//', data_file.file_path, length({home})) = 0")
+    return F.startswith(path, F.col(home)) & (F.col("single") | slashes)
+
+
+def _hash_under(path: Column, home: str) -> Column:
+    key = F.concat(F.col(f"{home}_key"), F.substr(path, F.length(home) + 1))
+    return F.xxhash64(F.when(F.col(home) == F.col(f"{home}_key"), path).otherwise(key))
+
+
+def _kind() -> Column:
+    content, puffin = F.col("data_file.content"), F.upper("data_file.file_format") == "PUFFIN"
+    vector, position = F.lit(str(FileKind.DELETION_VECTOR)), F.lit(str(FileKind.POSITION_DELETE))
+    return (
+        F.when(content == 0, F.lit(str(FileKind.DATA)))
+        .when(content == 1, F.when(puffin, vector).otherwise(position))
+        .when(content == 2, F.lit(str(FileKind.EQUALITY_DELETE)))
+    )
