@@ -95,6 +95,9 @@ def report_step(services: Services) -> None:
         with services.control.lock(_UPKEEP, holder, wait=timedelta(0), lease=timedelta(minutes=10)):
             for done in services.files.upkeep():
                 services.progress(f"report: ledger upkeep: {done}")
+            before = services.clock.now() - services.config.gates.full_proof_every
+            if forgotten := services.proofs.forget(before):
+                services.progress(f"report: ledger upkeep: {forgotten}")
     except LockHeld as busy:
         services.progress(f"report: no ledger upkeep: {busy.found}")
 

@@ -50,10 +50,11 @@ class ProofResult:
         manifests: The manifests of each snapshot, by path.
         live_files: Live entries per manifest, and `live_bytes` their size.
         sizes: The length in bytes of each manifest, and of each manifest list.
-        hits: Wanted paths that a manifest keeps alive, by manifest.
+        hits: Wanted paths that a manifest keeps alive, by manifest; compared by the hashes of their
+            locations, so a collision counts as a hit.
         errors: Why a list or manifest could not be read, per table UUID.
-        read: How many manifests were read from the files for this result; the others' entries are
-            those of the index, which an earlier reading of the files has covered.
+        read: How many manifests were read from the files for this result; of the others it is known
+            what an earlier reading found.
     """
 
     manifests: Mapping[SnapshotKey, tuple[str, ...]]
@@ -76,8 +77,16 @@ class ProofReader(Protocol):
     ) -> ProofResult:
         """Looks for the wanted paths in everything the snapshots refer to.
 
-        What was read from the files since then, and is in the index row for row, is not read
-        again: such files never change. None reads everything: a full proof.
+        What was read from the files since then is not read again, if what was kept of it is sound:
+        such files never change. None reads everything: a full proof.
+        """
+        ...
+
+    def forget(self, before: datetime) -> str:
+        """Drops what was read before then, where it pays: no gate asks for it any more.
+
+        Returns:
+            What was done; empty where nothing was.
         """
         ...
 

@@ -6,10 +6,10 @@ Files are read by field id, not by name, and a manifest's rows are counted again
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.avro.file import AvroFile
@@ -20,14 +20,17 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
+from meltline.adapters.iceberg.evidence_blocks import Fields, framed_blocks
 from meltline.domain.errors import MetadataUnreadable
 
 # Field ids of the Iceberg spec: manifest lists, manifest entries, data files.
 _MANIFEST_PATH, _MANIFEST_LENGTH, _ADDED_BY, _COUNTS = 500, 501, 503, (504, 505, 506)
 _STATUS, _DATA_FILE = 0, 2
 _FILE_PATH, _ROWS, _FILE_SIZE, _CONTENT, _REFERRED = 100, 103, 104, 134, 143
+_WANTED = ((_STATUS,), (_DATA_FILE, _FILE_PATH), (_DATA_FILE, _FILE_SIZE))
 _DELETED = 2
-_MAGIC, _SYNC = b"Obj\x01", 16
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,14 @@ class LiveFile:
     refers_to: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LiveColumns:
+    """Where the files are that a manifest keeps alive, and how many bytes each has."""
+
+    paths: list[str]
+    sizes: list[int]
+
+
 def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
     """The manifests of a manifest list.
 
@@ -90,22 +101,56 @@ def live_files(manifest: ListedManifest, content: bytes) -> tuple[LiveFile, ...]
     Raises:
         MetadataUnreadable: It does not follow the spec, or is not as long as its list says.
     """
+
+    def read() -> tuple[int, tuple[LiveFile, ...]]:
+        schema, rows = _read(manifest.path, content)
+        return len(rows), tuple(_live(schema, rows))
+
+    return _agreeing(manifest, content, read)
+
+
+def live_columns(manifest: ListedManifest, content: bytes) -> LiveColumns:
+    """The same, without what only a few ask for: several times as fast.
+
+    Raises:
+        MetadataUnreadable: As for `live_files`.
+    """
+
+    def read() -> tuple[int, LiveColumns]:
+        blocks = framed_blocks(content)
+        with _Prepared(manifest.path, content) as file:
+            codec = file.header.compression_codec()
+            fields, live = Fields(file.reader, _WANTED), LiveColumns([], [])
+            for records, packed in blocks:
+                block = codec.decompress(packed) if codec else packed
+                for status, path, size in fields.of(block, records):
+                    if status != _DELETED:
+                        live.paths.append(path)
+                        live.sizes.append(size)
+        return sum(records for records, _ in blocks), live
+
+    return _agreeing(manifest, content, read)
+
+
+def _agreeing(
+    manifest: ListedManifest, content: bytes, read: Callable[[], tuple[int, Found]]
+) -> Found:
+    """What was read of a manifest, if its length and its number of entries are as listed."""
     if manifest.bytes and len(content) != manifest.bytes:
         raise _refused(
             manifest.path, f"a manifest of {manifest.bytes} bytes", f"{len(content)} bytes"
         )
     try:
-        schema, rows = _read(manifest.path, content)
-        live = tuple(_live(schema, rows))
+        rows, found = read()
     except Exception as odd:
         raise _refused(manifest.path, "a manifest", f"{type(odd).__name__}: {odd}") from odd
-    if manifest.rows is not None and len(rows) != manifest.rows:
-        raise _refused(manifest.path, f"{manifest.rows} entries", f"{len(rows)} entries")
-    return live
+    if manifest.rows is not None and rows != manifest.rows:
+        raise _refused(manifest.path, f"{manifest.rows} entries", f"{rows} entries")
+    return found
 
 
 def _read(path: str, content: bytes) -> tuple[Schema, list[Any]]:
-    records = _framed_records(content)
+    records = sum(count for count, _ in framed_blocks(content))
     with _Prepared(path, content) as file:
         rows = list(file)
     if len(rows) != records:
@@ -131,58 +176,6 @@ class _Prepared(AvroFile[Any]):
 def _prepared(written: str) -> tuple[Schema, Reader]:
     schema = AvroSchemaConversion().avro_to_iceberg(json.loads(written))
     return schema, resolve_reader(schema, schema)
-
-
-def _framed_records(content: bytes) -> int:
-    """Walks the blocks of an Avro file, bounds and sync markers checked; returns their records.
-
-    PyIceberg's decoder trusts what it is given: noise was seen to end the whole process with a
-    segmentation fault, and a file that is cut inside a block to pass for a shorter one.
-    """
-    if not content.startswith(_MAGIC):
-        raise ValueError("it does not begin as an Avro file does")
-    at = len(_MAGIC)
-    while True:  # the header's map: blocks of keys and values, the last one empty
-        count, at = _long(content, at)
-        if count == 0:
-            break
-        if count < 0:
-            _, at = _long(content, at)
-        for _ in range(2 * abs(count)):
-            length, at = _long(content, at)
-            at = _skip(content, at, length)
-    sync = content[at : at + _SYNC]
-    at = _skip(content, at, _SYNC)
-    records = 0
-    while at < len(content):
-        count, at = _long(content, at)
-        length, at = _long(content, at)
-        at = _skip(content, at, length)
-        if count < 0 or content[at : at + _SYNC] != sync:
-            raise ValueError(f"a broken block before byte {at}")
-        at = _skip(content, at, _SYNC)
-        records += count
-    return records
-
-
-def _skip(content: bytes, at: int, length: int) -> int:
-    if not 0 <= length <= len(content) - at:
-        raise ValueError(f"{length} bytes announced at byte {at} of {len(content)}")
-    return at + length
-
-
-def _long(content: bytes, at: int) -> tuple[int, int]:
-    """A variable-length zigzag number, and where the next thing begins."""
-    number = shift = 0
-    while True:
-        if at >= len(content) or shift > 63:
-            raise ValueError(f"no number at byte {at} of {len(content)}")
-        byte = content[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), at
 
 
 def _positions(struct: StructType) -> dict[int, int]:

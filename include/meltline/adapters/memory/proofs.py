@@ -30,6 +30,10 @@ class MemoryProofReader:
         """Reads everything the snapshots refer to, each time, and looks for the wanted paths."""
         return self._read(snapshots, wanted).result()
 
+    def forget(self, before: datetime) -> str:
+        """Remembers nothing, and so has nothing to drop."""
+        return ""
+
     def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
         """Bytes of the distinct live files of each table's snapshots."""
         of_table: dict[str, list[ProofSnapshot]] = {}

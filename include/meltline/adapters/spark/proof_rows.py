@@ -1,27 +1,62 @@
-"""What one manifest keeps alive, as the gate reads it from the file."""
+"""What one list names, and one manifest keeps alive, as the gate reads it from the file."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
-from operator import xor
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from meltline.adapters.hashing import key_hash
-from meltline.adapters.iceberg.evidence_reader import ListedManifest, live_files
+from meltline.adapters.iceberg.evidence_reader import ListedManifest, listed_manifests, live_columns
+from meltline.adapters.spark.proof_hashes import Packed, fingerprint, packed
 from meltline.domain.errors import MeltlineError
 from meltline.ports import ObjectStore
 
+LISTED = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("rows", pa.int64()),
+        ("list_bytes", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
 MANIFEST = pa.schema(
     [
+        ("key_hash", pa.int64()),
         ("path", pa.string()),
         ("bytes", pa.int64()),
         ("live_files", pa.int64()),
         ("live_bytes", pa.int64()),
         ("fingerprint", pa.int64()),
-        ("hits", pa.list_(pa.string())),
+        ("hashes", pa.binary()),
+        ("hits", pa.list_(pa.int64())),
         ("error", pa.string()),
     ]
 )
+
+
+def read_list(store: ObjectStore, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Rows of `LISTED`: one of the snapshot's list itself, one for each manifest it names."""
+    of = {"number": row["number"], "path": None, "bytes": 0, "rows": None, "error": ""}
+    try:
+        if not row["manifest_list"]:
+            yield {**of, "list_bytes": 0}
+            for path in row["inline"]:
+                yield {**of, "path": path, "bytes": store.size(path) or 0, "list_bytes": 0}
+            return
+        content = store.read(row["manifest_list"])
+        # A row of its own: an empty table's list names no manifest.
+        yield {**of, "list_bytes": len(content)}
+        for manifest in listed_manifests(row["manifest_list"], content):
+            named = {"path": manifest.path, "bytes": manifest.bytes, "rows": manifest.rows}
+            yield {**of, **named, "list_bytes": len(content)}
+    except FileNotFoundError:
+        yield {**of, "list_bytes": 0, "error": f"{row['manifest_list']} is missing"}
+    except MeltlineError as odd:
+        yield {**of, "list_bytes": 0, "error": f"{odd.message}: {odd.found}"}
 
 
 @dataclass
@@ -32,7 +67,8 @@ class ManifestProof:
         path: The manifest; `bytes` is its length as its list has it.
         live_files: How many files it keeps alive; `live_bytes` is their size.
         fingerprint: The exclusive-or of the hashes of their locations.
-        hits: Those of them whose hash is wanted.
+        hashes: Those hashes, packed; None where they are in the ledger already, or unread.
+        hits: Those of them that are wanted.
         error: Why it could not be read; empty when it was.
     """
 
@@ -41,7 +77,8 @@ class ManifestProof:
     live_files: int = 0
     live_bytes: int = 0
     fingerprint: int = 0
-    hits: tuple[str, ...] = ()
+    hashes: Packed | None = None
+    hits: tuple[int, ...] = ()
     error: str = ""
 
 
@@ -50,17 +87,19 @@ def prove_manifest(
 ) -> ManifestProof:
     """Reads a manifest from its file and looks for wanted files in it, by their hashes."""
     try:
-        live = live_files(manifest, store.read(manifest.path))
+        live = live_columns(manifest, store.read(manifest.path))
     except FileNotFoundError:
         return ManifestProof(manifest.path, manifest.bytes, error=f"{manifest.path} is missing")
     except MeltlineError as odd:
         return ManifestProof(manifest.path, manifest.bytes, error=f"{odd.message}: {odd.found}")
-    hashes = [key_hash(file.path) for file in live]
+    found = [key_hash(path) for path in live.paths]
+    hashes = np.array(found, np.int64)
     return ManifestProof(
         path=manifest.path,
         bytes=manifest.bytes,
-        live_files=len(live),
-        live_bytes=sum(file.bytes for file in live),
-        fingerprint=reduce(xor, hashes, 0),
-        hits=tuple(f.path for f, hashed in zip(live, hashes, strict=True) if hashed in wanted),
+        live_files=len(found),
+        live_bytes=sum(live.sizes),
+        fingerprint=fingerprint(hashes),
+        hashes=packed(hashes),
+        hits=tuple(sorted(wanted.intersection(found))),
     )

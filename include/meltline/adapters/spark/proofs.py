@@ -2,12 +2,13 @@
 
 What the gate has read once it need not read again: the files never change. It keeps, in the
 ledger's table `proofs`, what each list named and what each manifest held alive: how many files, how
-many bytes, and a fingerprint of their paths. Entries of the index are believed only for manifests
-whose rows give exactly that; every other manifest is read from its file (design section 4 step 4).
+many bytes, the hashes of their paths and a fingerprint of those. Where hashes and fingerprint no
+longer agree the manifest is read from its file again (design section 4 step 4). The index is never
+asked.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,30 +19,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.hashing import key_hash
-from meltline.adapters.iceberg.evidence_reader import (
-    ListedManifest,
-    listed_manifests,
-    live_files,
+from meltline.adapters.iceberg.evidence_reader import ListedManifest, live_columns
+from meltline.adapters.spark.proof_book import KnownList, KnownProof, ProofBook
+from meltline.adapters.spark.proof_rows import (
+    LISTED,
+    MANIFEST,
+    ManifestProof,
+    prove_manifest,
+    read_list,
 )
-from meltline.adapters.spark.proof_book import KnownProof, ProofBook
-from meltline.adapters.spark.proof_rows import MANIFEST, ManifestProof, prove_manifest
-from meltline.domain.errors import MeltlineError
-from meltline.domain.locations import location_key
 from meltline.ports import ObjectStore, ProofResult, ProofSnapshot, SnapshotKey
 
-_FEW = 400  # files: below, a Spark job takes longer to start than reading them here
-_FEW_ENTRIES = 40_000
+_FEW = 5_000  # files: below, a Spark job takes longer to start than reading them here
+_A_FILE = 16_000_000  # entries whose hashes make one file of the ledger
 _THREADS = 16  # stores answer late, and many at a time
-_LISTED = pa.schema(
-    [
-        ("number", pa.int64()),
-        ("path", pa.string()),
-        ("bytes", pa.int64()),
-        ("rows", pa.int64()),
-        ("list_bytes", pa.int64()),
-        ("error", pa.string()),
-    ]
-)
 _ASKED = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("rows", pa.int64())])
 Batches = Iterable[pa.RecordBatch]
 
@@ -68,7 +59,15 @@ class _Found:
 
 
 class SparkProofReader:
-    """The port `ProofReader` on Spark."""
+    """The port `ProofReader` on Spark.
+
+    Attributes:
+        job_start: So many entries are read here while a job and its workers start.
+        entries_here: Up to so many entries their hashes come to this process, which writes them.
+    """
+
+    job_start: float = 750_000
+    entries_here = 8_000_000
 
     def __init__(self, spark: SparkSession, store: ObjectStore, book: ProofBook) -> None:
         self._spark = spark
@@ -83,28 +82,44 @@ class SparkProofReader:
     ) -> ProofResult:
         """Looks for the wanted paths in everything the snapshots refer to. See the port."""
         known = self._book.open(since) if since is not None and snapshots else KnownProof()
-        found = _Found()
-        unread = [one for one in snapshots if not self._recall(one, known, found)]
+        found, by_hash = _Found(), _by_hash(wanted)
+        lists = [known.list_of(one.manifest_list) for one in snapshots]
+        unread = [one for one, listed in zip(snapshots, lists, strict=True) if listed is None]
         self._read_lists(unread, found)
-        covered = self._covered(found, known)
+        sound = self._ask(known, filter(None, lists), found, by_hash)
+        again = [
+            one
+            for one, listed in zip(snapshots, lists, strict=True)
+            if listed and not _recall(one, listed, known, sound, found)
+        ]
+        self._read_lists(again, found)
+        covered = _covered(found, known, sound)
         fresh = [m for path, m in found.listed.items() if path not in covered]
-        proofs = {proof.path: proof for proof in self._read_manifests(fresh, wanted)}
+        proofs = {proof.path: proof for proof in self._read_manifests(fresh, by_hash)}
         for path, proof in proofs.items():
             for uuid in found.tables[path] if proof.error else ():
                 found.fail(uuid, proof.error)
-        hits = self._book.hits(covered.values(), wanted) if covered else {}
-        hits |= {path: proof.hits for path, proof in proofs.items() if proof.hits}
-        self._book.write(proofs.values(), self._proved_lists(unread, found, proofs))
+        hits = {path: sound[key_hash(path)] for path in covered}
+        hits |= {path: proof.hits for path, proof in proofs.items()}
+        self._book.write(proofs.values(), _proved_lists([*unread, *again], found, proofs))
         live = {**covered, **proofs}
         return ProofResult(
             manifests={key: tuple(paths) for key, paths in found.manifests.items()},
             live_files={path: proof.live_files for path, proof in live.items()},
             live_bytes={path: proof.live_bytes for path, proof in live.items()},
             sizes=found.sizes | {path: m.bytes for path, m in found.listed.items()},
-            hits=_confirmed(hits, wanted),
+            hits={
+                path: tuple(planned for hashed in sorted({*of}) for planned in by_hash[hashed])
+                for path, of in hits.items()
+                if of
+            },
             errors={uuid: tuple(odd) for uuid, odd in found.errors.items()},
             read=len(proofs),
         )
+
+    def forget(self, before: datetime) -> str:
+        """Drops what was read before then. See the port."""
+        return self._book.forget(before)
 
     def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
         """Bytes of the distinct live files of each table's snapshots, read from the files."""
@@ -132,15 +147,17 @@ class SparkProofReader:
         sums = {row["table_uuid"]: int(row["bytes"]) for row in totals}
         return {one.table_uuid: sums.get(one.table_uuid, 0) for one in snapshots}
 
-    @staticmethod
-    def _recall(snapshot: ProofSnapshot, known: KnownProof, found: _Found) -> bool:
-        """Takes over what an earlier proof read from this snapshot's list, if one did."""
-        listed = known.list_of(snapshot.manifest_list) if snapshot.manifest_list else None
-        if listed is None:
-            return False
-        found.name(snapshot, listed.manifests)
-        found.sizes[snapshot.manifest_list] = listed.bytes
-        return True
+    def _ask(
+        self,
+        known: KnownProof,
+        lists: Iterable[KnownList],
+        found: _Found,
+        wanted: Collection[int],
+    ) -> Mapping[int, tuple[int, ...]]:
+        """Asks all that was proved before for the wanted hashes, in one go."""
+        asked = {number for listed in lists for number in listed.manifests}
+        asked |= known.manifests.keys() & set(map(key_hash, found.listed))
+        return self._book.ask({one: known.manifests[one] for one in asked}, wanted) if asked else {}
 
     def _read_lists(self, snapshots: Sequence[ProofSnapshot], found: _Found) -> None:
         for snapshot, rows in zip(snapshots, self._lists(snapshots), strict=True):
@@ -163,7 +180,7 @@ class SparkProofReader:
         ]
         if len(rows) <= _FEW:
             with ThreadPoolExecutor(_THREADS) as pool:
-                return list(pool.map(lambda row: list(_read_list(self._store, row)), rows))
+                return list(pool.map(lambda row: list(read_list(self._store, row)), rows))
         schema = pa.schema(
             [
                 ("number", pa.int64()),
@@ -173,38 +190,34 @@ class SparkProofReader:
         )
         frame = self._spread(pa.Table.from_pylist(rows, schema=schema))
         answer: list[list[dict[str, Any]]] = [[] for _ in rows]
-        for row in frame.mapInArrow(_list_reader(self._store), _ddl(_LISTED)).toArrow().to_pylist():
+        for row in frame.mapInArrow(_list_reader(self._store), _ddl(LISTED)).toArrow().to_pylist():
             answer[row["number"]].append(row)
         return answer
 
-    def _covered(self, found: _Found, known: KnownProof) -> dict[str, ManifestProof]:
-        """Manifests that were proved before and whose rows in the index say the same."""
-        before = {
-            path: proof
-            for path, manifest in found.listed.items()
-            if (proof := known.manifests.get(key_hash(path))) and proof.bytes == manifest.bytes
-        }
-        rows = self._book.index_rows(before.values()) if before else {}
-        return {
-            path: proof
-            for path, proof in before.items()
-            if rows.get(key_hash(path), (0, 0, 0))
-            == (proof.live_files, proof.live_bytes, proof.fingerprint)
-        }
-
     def _read_manifests(
-        self, asked: Sequence[ListedManifest], wanted: Sequence[str]
+        self, asked: Sequence[ListedManifest], wanted: Collection[int]
     ) -> list[ManifestProof]:
-        hashes = frozenset(map(key_hash, wanted))
-        if len(asked) <= _FEW and _entries(asked) <= _FEW_ENTRIES:
+        hashes, entries = frozenset(wanted), _entries(asked)
+        if not self._is_worth_a_job(asked, entries):
             with ThreadPoolExecutor(_THREADS) as pool:
                 return list(pool.map(lambda one: prove_manifest(self._store, one, hashes), asked))
         shared = self._spark.sparkContext.broadcast(hashes)
         frame = self._asked(asked).mapInArrow(_prover(self._store, shared), _ddl(MANIFEST))
-        return [
-            ManifestProof(**{**row, "hits": tuple(row["hits"])})
-            for row in frame.toArrow().to_pylist()
-        ]
+        if entries <= self.entries_here:
+            return _proofs(frame)
+        kept = frame.persist()
+        try:
+            proofs = _proofs(kept.drop("hashes"))
+            self._book.write_read(kept, 1 + sum(one.live_files for one in proofs) // _A_FILE)
+        finally:
+            kept.unpersist()
+        return proofs
+
+    def _is_worth_a_job(self, asked: Sequence[ListedManifest], entries: float) -> bool:
+        """Whether executors would be done earlier: each manifest is read by one of them."""
+        cores = self._spark.sparkContext.defaultParallelism
+        largest = max((_entries([one]) for one in asked), default=0)
+        return len(asked) > _FEW or entries > self.job_start + max(largest, entries / cores)
 
     def _asked(self, manifests: Sequence[ListedManifest]) -> DataFrame:
         # The large ones first and dealt out in turn, so that no executor is left with all of them.
@@ -216,17 +229,62 @@ class SparkProofReader:
         slices = self._spark.sparkContext.defaultParallelism * 4
         return self._spark.createDataFrame(rows).repartition(max(1, min(slices, rows.num_rows)))
 
-    @staticmethod
-    def _proved_lists(
-        snapshots: Sequence[ProofSnapshot], found: _Found, proofs: Mapping[str, ManifestProof]
-    ) -> Iterator[tuple[str, int, Sequence[str]]]:
-        """Lists that were read now, with every manifest of theirs proved, now or before."""
-        broken = {path for path, proof in proofs.items() if proof.error}
-        for snapshot in snapshots:
-            named = found.manifests.get(snapshot.key)
-            if snapshot.manifest_list and named is not None and not broken.intersection(named):
-                size = found.sizes[snapshot.manifest_list]
-                yield snapshot.manifest_list, size, named
+
+def _recall(
+    snapshot: ProofSnapshot,
+    listed: KnownList,
+    known: KnownProof,
+    sound: Collection[int],
+    found: _Found,
+) -> bool:
+    """Takes over what an earlier proof read from this snapshot's list.
+
+    Not where one of its manifests has to be read again: the list says how many entries that has.
+    """
+    if any(number not in sound for number in listed.manifests):
+        return False
+    found.name(snapshot, [known.listed[number] for number in listed.manifests])
+    found.sizes[snapshot.manifest_list] = listed.bytes
+    return True
+
+
+def _covered(found: _Found, known: KnownProof, sound: Collection[int]) -> dict[str, ManifestProof]:
+    """Manifests that were proved before, as long as they are, and whose hashes are sound."""
+    numbers = {path: key_hash(path) for path in found.listed}
+    return {
+        path: known.manifests[numbers[path]]
+        for path, manifest in found.listed.items()
+        if numbers[path] in sound and known.manifests[numbers[path]].bytes == manifest.bytes
+    }
+
+
+def _proved_lists(
+    snapshots: Sequence[ProofSnapshot], found: _Found, proofs: Mapping[str, ManifestProof]
+) -> Iterator[tuple[str, int, Sequence[str]]]:
+    """Lists that were read now, with every manifest of theirs proved, now or before."""
+    broken = {path for path, proof in proofs.items() if proof.error}
+    for snapshot in snapshots:
+        named = found.manifests.get(snapshot.key)
+        if snapshot.manifest_list and named is not None and not broken.intersection(named):
+            size = found.sizes[snapshot.manifest_list]
+            yield snapshot.manifest_list, size, named
+
+
+def _by_hash(wanted: Sequence[str]) -> dict[int, list[str]]:
+    """The planned paths of each hash.
+
+    What has such a hash counts as referred to, whether its file was read now or long ago: two
+    different locations with one hash can only keep a file, and the planner joins by hash as well.
+    """
+    paths: dict[int, list[str]] = {}
+    for path in wanted:
+        paths.setdefault(key_hash(path), []).append(path)
+    return paths
+
+
+def _proofs(frame: DataFrame) -> list[ManifestProof]:
+    rows = frame.drop("key_hash").toArrow().to_pylist()
+    return [ManifestProof(**{**row, "hits": tuple(row["hits"])}) for row in rows]
 
 
 def _entries(manifests: Iterable[ListedManifest]) -> float:
@@ -234,55 +292,22 @@ def _entries(manifests: Iterable[ListedManifest]) -> float:
     return sum(math.inf if one.rows is None else one.rows for one in manifests)
 
 
-def _confirmed(
-    hits: Mapping[str, Sequence[str]], wanted: Sequence[str]
-) -> dict[str, tuple[str, ...]]:
-    """Hash hits, kept only where the location itself is wanted; in the plan's spelling."""
-    by_key = {location_key(path): path for path in wanted} if hits else {}
-    confirmed = {
-        manifest: tuple(by_key[key] for path in paths if (key := location_key(path)) in by_key)
-        for manifest, paths in hits.items()
-    }
-    return {manifest: paths for manifest, paths in confirmed.items() if paths}
-
-
 def _list_reader(store: ObjectStore) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = [found for row in batch.to_pylist() for found in _read_list(store, row)]
-            yield pa.RecordBatch.from_pylist(rows, schema=_LISTED)
+            rows = [found for row in batch.to_pylist() for found in read_list(store, row)]
+            yield pa.RecordBatch.from_pylist(rows, schema=LISTED)
 
     return read
-
-
-def _read_list(store: ObjectStore, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    of = {"number": row["number"], "path": None, "bytes": 0, "rows": None, "error": ""}
-    try:
-        if not row["manifest_list"]:
-            yield {**of, "list_bytes": 0}
-            for path in row["inline"]:
-                yield {**of, "path": path, "bytes": store.size(path) or 0, "list_bytes": 0}
-            return
-        content = store.read(row["manifest_list"])
-        # A row of its own: an empty table's list names no manifest.
-        yield {**of, "list_bytes": len(content)}
-        for manifest in listed_manifests(row["manifest_list"], content):
-            named = {"path": manifest.path, "bytes": manifest.bytes, "rows": manifest.rows}
-            yield {**of, **named, "list_bytes": len(content)}
-    except FileNotFoundError:
-        yield {**of, "list_bytes": 0, "error": f"{row['manifest_list']} is missing"}
-    except MeltlineError as odd:
-        yield {**of, "list_bytes": 0, "error": f"{odd.message}: {odd.found}"}
 
 
 def _prover(store: ObjectStore, wanted: Any) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = [
-                vars(prove_manifest(store, ListedManifest(**row), wanted.value))
-                for row in batch.to_pylist()
-            ]
-            yield pa.RecordBatch.from_pylist(rows, schema=MANIFEST)
+            for row in batch.to_pylist():  # a batch each: their hashes are many
+                proof = vars(prove_manifest(store, ListedManifest(**row), wanted.value))
+                made = {**proof, "key_hash": key_hash(row["path"])}
+                yield pa.RecordBatch.from_pylist([made], schema=MANIFEST)
 
     return read
 
@@ -293,11 +318,11 @@ def _sizes(store: ObjectStore) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                live = live_files(ListedManifest(**row), store.read(row["path"]))
+                live = live_columns(ListedManifest(**row), store.read(row["path"]))
                 columns = {
-                    "manifest": [row["path"]] * len(live),
-                    "key_hash": [key_hash(file.path) for file in live],
-                    "bytes": [file.bytes for file in live],
+                    "manifest": [row["path"]] * len(live.paths),
+                    "key_hash": [key_hash(path) for path in live.paths],
+                    "bytes": live.sizes,
                 }
                 yield pa.RecordBatch.from_pydict(columns, schema=schema)
 
@@ -305,5 +330,6 @@ def _sizes(store: ObjectStore) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
 
 
 def _ddl(schema: pa.Schema) -> str:
-    words = {pa.string(): "string", pa.int64(): "bigint", pa.list_(pa.string()): "array<string>"}
+    words = {pa.string(): "string", pa.int64(): "bigint", pa.binary(): "binary"}
+    words[pa.list_(pa.int64())] = "array<bigint>"
     return ", ".join(f"{field.name} {words[field.type]}" for field in schema)

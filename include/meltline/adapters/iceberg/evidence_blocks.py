@@ -1,0 +1,272 @@
+"""An Avro file's blocks, and a few fields of the records in them, for the gate's evidence.
+
+PyIceberg makes an object of each record, with every field in it. For where a file is and how long,
+that is most of the work of reading a manifest; here no object is made of what nobody asked for.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
+from pyiceberg.avro.reader import (
+    BinaryReader,
+    IntegerReader,
+    ListReader,
+    MapReader,
+    OptionReader,
+    Reader,
+    StringReader,
+    StructReader,
+)
+
+_MAGIC, _SYNC = b"Obj\x01", 16
+_PADDING = 1024  # bytes, more than any value of a fixed length takes
+_Read: TypeAlias = Callable[[], Any]
+_Step: TypeAlias = Callable[[BinaryDecoder, bytes], _Read]
+_Ids: TypeAlias = tuple[int, ...]
+
+
+class Fields:
+    """Reads some fields of records, passing over the others.
+
+    How a record is laid out, PyIceberg's readers know; how they pass over a value is not used: over
+    a decimal they pass wrongly, and of noise they believe lengths that end the process with a
+    segmentation fault. Fields that may be null, one after another, mostly all are: then they
+    are passed over in one.
+    """
+
+    def __init__(self, record: Reader, wanted: Sequence[_Ids]) -> None:
+        """Takes the reader of a record, and for each field its id and those of the structs above.
+
+        Raises:
+            KeyError: The record has no such field.
+        """
+        self._steps: list[_Step] = []
+        at: dict[_Ids, int] = {}
+        fields = [(ids, reader, ids in wanted) for ids, reader in _fields(record)]
+        for passed, run in groupby(fields, lambda field: _is_option(field[1]) and not field[2]):
+            if passed:
+                self._steps.append(partial(_options, [reader for _, reader, _ in run]))
+                continue
+            for ids, reader, _ in run:
+                at[ids] = len(self._steps)
+                step = _step(reader)
+                if isinstance(reader, OptionReader):  # as some writers have it
+                    step = partial(_there, step)
+                self._steps.append(step)
+        self._wanted = itemgetter(*(at[ids] for ids in wanted))
+
+    def of(self, block: bytes, records: int) -> Iterator[tuple[Any, ...]]:
+        """The wanted fields of a block's records.
+
+        Raises:
+            ValueError: A field is not what it is to be, or the records do not end with the block.
+            EOFError: They end far behind it.
+        """
+        # The decoder reads numbers beyond its end too: it finds as many zeros as can be asked for.
+        decoder = new_decoder(block + bytes(len(block) + _PADDING))
+        steps = [step(decoder, block) for step in self._steps]
+        wanted = self._wanted
+        for _ in range(records):
+            yield wanted([read() for read in steps])
+        if decoder.tell() != len(block):
+            raise ValueError(f"{records} records take {decoder.tell()} of {len(block)} bytes")
+
+
+def _fields(struct: Reader, above: _Ids = ()) -> Iterator[tuple[_Ids, Reader]]:
+    """The readers of a struct's fields in their order, those of structs in it in their place."""
+    if not isinstance(struct, StructReader):
+        raise TypeError(f"{struct} where a struct is expected")
+    for (_, reader), field in zip(struct.field_readers, struct.struct.fields, strict=True):
+        ids = (*above, field.field_id)
+        if isinstance(reader, StructReader):
+            yield from _fields(reader, ids)
+        else:
+            yield ids, reader
+
+
+def _is_option(reader: Reader) -> bool:
+    return isinstance(reader, OptionReader)
+
+
+def _step(reader: Reader) -> _Step:
+    """Reads a number or a text; passes over anything else, if in its own way."""
+    match reader:
+        case IntegerReader():
+            return lambda decoder, _: decoder.read_int
+        case StringReader():
+            return _text
+        case BinaryReader():
+            return _binary
+        case MapReader():
+            binaries = isinstance(reader.key, IntegerReader) and isinstance(
+                reader.value, BinaryReader
+            )
+            return partial(_items, [_step(reader.key), _step(reader.value)], binaries=binaries)
+        case ListReader():
+            return partial(_items, [_step(reader.element)])
+        case OptionReader():
+            return partial(_maybe, _step(reader.option))
+    return lambda decoder, _: partial(reader.read, decoder)
+
+
+def _text(decoder: BinaryDecoder, block: bytes) -> _Read:
+    length = _length(decoder, block)
+    return lambda: decoder.read(length()).decode()
+
+
+def _binary(decoder: BinaryDecoder, block: bytes) -> _Read:
+    length, skip = _length(decoder, block), decoder.skip
+    return lambda: skip(length())
+
+
+def _length(decoder: BinaryDecoder, block: bytes) -> Callable[[], int]:
+    """Reads how many bytes follow, and that they do."""
+    end, number, tell = len(block), decoder.read_int, decoder.tell
+
+    def read() -> int:
+        length = number()
+        if not 0 <= length <= end - tell():
+            raise ValueError(f"{length} bytes announced at byte {tell()} of {end}")
+        return length
+
+    return read
+
+
+def _maybe(step: _Step, decoder: BinaryDecoder, block: bytes) -> _Read:
+    value = step(decoder, block)
+
+    def read() -> Any:
+        match decoder.read_int():
+            case 0:
+                return None
+            case 1:
+                return value()
+        raise ValueError(f"neither null nor a value before byte {decoder.tell()}")
+
+    return read
+
+
+def _there(step: _Step, decoder: BinaryDecoder, block: bytes) -> _Read:
+    maybe = step(decoder, block)
+
+    def read() -> Any:
+        if (value := maybe()) is None:
+            raise ValueError(f"null before byte {decoder.tell()}, where a value is needed")
+        return value
+
+    return read
+
+
+def _items(
+    steps: Sequence[_Step], decoder: BinaryDecoder, block: bytes, *, binaries: bool = False
+) -> _Read:
+    """Passes over a list's items, or a map's pairs: in parts, of which the last is empty."""
+    end, number, tell = len(block), decoder.read_int, decoder.tell
+    each = [step(decoder, block) for step in steps]
+    numbers = all(read == number for read in each)
+
+    def read() -> None:
+        while count := number():
+            if count < 0:  # then its length follows
+                count = -count
+                number()
+            if count * len(each) > end - tell():
+                raise ValueError(f"{count} items announced at byte {tell()} of {end}")
+            if numbers:
+                decoder.read_ints(count * len(each))
+            elif binaries:
+                decoder.skip(_behind_binaries(block, tell(), count) - tell())
+            else:
+                for _ in range(count):
+                    for item in each:
+                        item()
+
+    return read
+
+
+def _behind_binaries(block: bytes, at: int, count: int) -> int:
+    """Where pairs of a number and binary values end: most of the bytes of column statistics."""
+    for _ in range(count):
+        while block[at] >= 0x80:
+            at += 1
+        length = block[at + 1]
+        at += 2
+        if length >= 0x80 or length & 1:  # not a length below 64, which most of them are
+            length, at = _long(block, at - 1)
+            at = _skip(block, at, length)
+        else:
+            at += length >> 1
+    return at
+
+
+def _options(readers: Sequence[Reader], decoder: BinaryDecoder, block: bytes) -> _Read:
+    nulls = bytes(len(readers))
+    each = [_step(reader)(decoder, block) for reader in readers]
+
+    def read() -> None:
+        if block.startswith(nulls, decoder.tell()):
+            decoder.skip(len(nulls))
+        else:
+            for field in each:
+                field()
+
+    return read
+
+
+def framed_blocks(content: bytes) -> list[tuple[int, bytes]]:
+    """Walks the blocks of an Avro file, bounds and sync markers checked.
+
+    PyIceberg's decoder trusts what it is given: noise was seen to end the whole process with a
+    segmentation fault, and a file that is cut inside a block to pass for a shorter one.
+
+    Returns:
+        For each block how many records it holds, and these as they are packed.
+    """
+    if not content.startswith(_MAGIC):
+        raise ValueError("it does not begin as an Avro file does")
+    at = len(_MAGIC)
+    while True:  # the header's map: blocks of keys and values, the last one empty
+        count, at = _long(content, at)
+        if count == 0:
+            break
+        if count < 0:
+            _, at = _long(content, at)
+        for _ in range(2 * abs(count)):
+            length, at = _long(content, at)
+            at = _skip(content, at, length)
+    sync = content[at : at + _SYNC]
+    at = _skip(content, at, _SYNC)
+    blocks = []
+    while at < len(content):
+        count, at = _long(content, at)
+        length, begin = _long(content, at)
+        at = _skip(content, begin, length)
+        if count < 0 or content[at : at + _SYNC] != sync:
+            raise ValueError(f"a broken block before byte {at}")
+        blocks.append((count, content[begin:at]))
+        at = _skip(content, at, _SYNC)
+    return blocks
+
+
+def _skip(content: bytes, at: int, length: int) -> int:
+    if not 0 <= length <= len(content) - at:
+        raise ValueError(f"{length} bytes announced at byte {at} of {len(content)}")
+    return at + length
+
+
+def _long(content: bytes, at: int) -> tuple[int, int]:
+    """A variable-length zigzag number, and where the next thing begins."""
+    number = shift = 0
+    while True:
+        if at >= len(content) or shift > 63:
+            raise ValueError(f"no number at byte {at} of {len(content)}")
+        byte = content[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
