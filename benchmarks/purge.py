@@ -14,8 +14,8 @@ from benchmarks.commits import Commits, write_files
 from benchmarks.results import Figure, Outcome
 from benchmarks.sides import BARE, PROCEDURE
 from meltline.adapters.object_store import ObjectStores
-from meltline.adapters.spark.deleter import SparkDeleter
 from meltline.adapters.spark.session import jar_paths
+from meltline.adapters.store_deleter import StoreDeleter
 
 _UNLIMITED = 1_000_000_000
 _LIMIT, _SECONDS, _TOLERANCE = 1000, 10, 0.1
@@ -56,7 +56,7 @@ def run_purge(bench: Bench) -> list[Outcome]:
 
 
 def _compare(bench: Bench, store: Store) -> Outcome:
-    deleter = SparkDeleter(bench.spark, ObjectStores(store.properties))
+    deleter = StoreDeleter(ObjectStores(store.properties))
     took: dict[str, list[float]] = {PROCEDURE: [], BARE: []}
     for number in range(_ROUNDS):
         bench.say(f"purge: {store.count:,} files on {store.name}, round {number + 1}")
@@ -92,7 +92,7 @@ def _in_java(bench: Bench, paths: Sequence[str]) -> Any:
 def _limit(bench: Bench) -> Outcome:
     """The rate is kept: neither more keys a second than allowed, nor much fewer."""
     store = _local(bench, _LIMIT * _SECONDS)
-    deleter = SparkDeleter(bench.spark, ObjectStores({}))
+    deleter = StoreDeleter(ObjectStores({}))
     paths = store.fill()
     bench.say(f"purge: {len(paths):,} files at {_LIMIT:,} a second")
     start = time.perf_counter()

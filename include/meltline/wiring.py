@@ -21,6 +21,7 @@ from meltline.adapters.iceberg.ledger_reader import IcebergLedgerReader
 from meltline.adapters.iceberg.manifests import AvroManifests
 from meltline.adapters.object_store import ObjectStores
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
+from meltline.adapters.store_deleter import StoreDeleter
 from meltline.app.restore import Retrieval
 from meltline.app.services import ColdTier, Ledgers
 from meltline.app.sweep import SweepServices
@@ -117,7 +118,6 @@ class Wiring:
     def services(self, app: str, run_id: str = "") -> SweepServices:
         """Everything that steps need; starts, or joins, the process's Spark session."""
         from meltline.adapters.spark.committer import JvmCommitter  # noqa: PLC0415 - starts slowly
-        from meltline.adapters.spark.deleter import SparkDeleter  # noqa: PLC0415
         from meltline.adapters.spark.file_ledger import SparkFileLedger  # noqa: PLC0415
         from meltline.adapters.spark.proof_book import ProofBook  # noqa: PLC0415
         from meltline.adapters.spark.proofs import SparkProofReader  # noqa: PLC0415
@@ -134,7 +134,7 @@ class Wiring:
             **{name: getattr(ledgers, name) for name in Ledgers.__dataclass_fields__},
             files=SparkFileLedger(*ledger),
             committer=JvmCommitter(spark, self.config.catalogs),
-            deleter=SparkDeleter(spark, self.store),
+            deleter=StoreDeleter(self.store),
             proofs=SparkProofReader(spark, self.store, book),
             sweeper=SparkSweeper(
                 spark,

@@ -9,6 +9,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,8 @@ from meltline.ports import DeleteOutcome, StoredObject
 
 _log = logging.getLogger(__name__)
 _PART = 4 * 1024 * 1024
+_THREADS = 8
+_FEW = 200  # files that one thread deletes before others have started
 
 
 class LocalFiles:
@@ -140,8 +143,16 @@ class LocalFiles:
         return StoredObject(path, status.st_size, _time(status)) if is_file else None
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
-        """Deletes files, each with Hadoop's checksum file beside it, an outcome per path."""
-        return [DeleteOutcome(path, _delete(path)) for path in paths]
+        """Deletes files, each with Hadoop's checksum file beside it, an outcome per path.
+
+        Several at a time: a disk that has not seen a folder lately answers late.
+        """
+        if len(paths) <= _FEW:
+            return _deleted(paths)
+        share = -(-len(paths) // _THREADS)
+        shares = [paths[at : at + share] for at in range(0, len(paths), share)]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return [outcome for part in pool.map(_deleted, shares) for outcome in part]
 
 
 def _pour(file: BinaryIO, parts: Iterable[bytes]) -> str:
@@ -162,6 +173,10 @@ def _require_same(file: BinaryIO, expected: str) -> None:
         digest.update(part)
     if digest.hexdigest() != expected:
         raise OSError("what was written is not what was sent")
+
+
+def _deleted(paths: Sequence[str]) -> list[DeleteOutcome]:
+    return [DeleteOutcome(path, _delete(path)) for path in paths]
 
 
 def _delete(path: str) -> str:
