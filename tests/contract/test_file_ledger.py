@@ -143,7 +143,7 @@ def _ledger(kind: str, root: Path, store: ObjectStore) -> FileLedger:
     if kind == "memory":
         return MemoryFileLedger(store)
     from meltline.adapters.spark.file_ledger import SparkFileLedger
-    from meltline.adapters.spark.index_rows import ReadingLimits
+    from meltline.adapters.spark.ingest_rows import ReadingLimits
     from tests.spark.warehouse import Warehouse
 
     catalog = f"shelf{SPARK.index(kind)}"

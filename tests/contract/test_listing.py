@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from meltline.adapters.folder_levels import FolderStore, FolderStores
+from meltline.adapters.hashing import key_hash
 from meltline.adapters.memory.files import MemoryFileLedger
 from meltline.adapters.memory.sweeper import MemorySweeper
 from meltline.adapters.object_store import ObjectStores
@@ -162,6 +163,17 @@ class Yard:
         assert outcome.error == ""
         return path
 
+    def change(self, *paths: str, until: int | None = None) -> None:
+        """Rows of what a snapshot added, or removed; no manifest was read wholly for them."""
+        if isinstance(self.ledger, MemoryFileLedger):
+            pytest.skip("a ledger in memory reads every manifest wholly")
+        rows = [
+            {"table_uuid": "u", "snapshot_id": 9, "manifest_id": 9, "path": path, "bytes": 3,
+             "key_hash": key_hash(path), "kind": "data", "since": 1, "until": until}
+            for path in paths
+        ]  # fmt: skip
+        self.ledger._append("changes", rows, f"{self.root} {paths} {until}")  # type: ignore[attr-defined]
+
 
 @pytest.fixture(scope="module", params=["memory", pytest.param("spark", marks=pytest.mark.spark)])
 def swept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Yard:
@@ -224,6 +236,19 @@ def test_what_was_recorded_after_the_listing_counts(yard: Yard) -> None:
     assert manifest not in yard.strays()
 
 
+def test_what_a_snapshot_added_is_kept_whether_or_not_it_was_recorded_or_has_lost_it_since(
+    yard: Yard,
+) -> None:
+    paths = yard.write("added", "lost again", "deleted since", "only ever removed", "rest")
+    added, lost, deleted, removed, rest = paths
+    listing = yard.sweeper.list_files(yard.places(), NOW)
+    yard.change(added, lost, deleted)
+    yard.change(lost, removed, until=2)
+    yard.depart(deleted, DepartureState.DELETED, NOW)
+    for found in (listing, yard.sweeper.list_files(yard.places(), NOW)):
+        assert {stray.path for stray in found.strays()} == {deleted, removed, rest}
+
+
 def test_a_file_that_was_deleted_or_taken_back_is_one_with_a_past(yard: Yard) -> None:
     deleted, named, taken_back, kept = yard.write("deleted", "named", "taken back", "kept")
     yard.commit("m.avro", {named: EntryStatus.ADDED, kept: EntryStatus.ADDED})
@@ -269,6 +294,27 @@ def test_namesakes_are_what_the_ledger_knows_by_the_same_last_name(yard: Yard) -
     asked = [f"{yard.root}/data/{name}", f"{yard.root}/data/unheard-of"]
     found = yard.sweeper.namesakes(asked)
     assert {path: list(others) for path, others in found.items() if others} == {asked[0]: [known]}
+
+
+def test_namesakes_are_found_among_what_snapshots_added(yard: Yard) -> None:
+    known = f"{yard.root}/t/data/by-changes.parquet"
+    yard.change(known)
+    yard.change(f"{yard.root}/t/gone/by-changes.parquet", until=2)
+    asked = f"{yard.root}/elsewhere/by-changes.parquet"
+    assert yard.sweeper.namesakes([asked]) == {asked: [known]}
+
+
+@pytest.mark.spark
+def test_a_sweep_makes_the_tables_that_an_older_ledger_lacks(tmp_path: Path) -> None:
+    from tests.spark.warehouse import LEDGER, TODAY, Warehouse
+
+    warehouse = Warehouse.empty(tmp_path, "older")
+    warehouse.init()
+    sweeper = warehouse.services(TODAY).sweeper
+    for table in ("changes", "strays"):
+        warehouse.spark.sql(f"DROP TABLE older.{LEDGER}.{table}")
+        sweeper.prepare()
+        assert warehouse.spark.catalog.tableExists(f"older.{LEDGER}.{table}")
 
 
 def test_a_folder_that_cannot_be_listed_is_named_and_the_rest_is_there(yard: Yard) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from meltline.adapters.object_store import ObjectStores
-from meltline.adapters.spark import index_rows
+from meltline.adapters.spark.bulk_rows import is_large
 from meltline.adapters.spark.file_ledger import SparkFileLedger
-from meltline.adapters.spark.index_rows import ReadingLimits
+from meltline.adapters.spark.index import Asked
+from meltline.adapters.spark.ingest_rows import ReadingLimits
 from meltline.domain.files import EntryStatus, FileKind, ManifestOutcome, ManifestRef
 from meltline.ports import IngestRequest
 from tests.spark.warehouse import Warehouse
@@ -112,13 +113,12 @@ def test_spark_s_own_reader_takes_what_is_plain_and_leaves_the_rest(
     libraries: Callable[[str], Library],
 ) -> None:
     library = libraries("by Spark's own reader")
-    requests = [
-        IngestRequest("t", (library.write("plain", library.entries("p")),), (library.home,))
-    ]
-    (taken,) = index_rows.worth_bulk(requests, ENTRIES)
-    assert taken.manifest.path.endswith("/plain.avro")
-    assert index_rows.worth_bulk([replace(requests[0], homes=())], ENTRIES) == []
-    assert library.ledger._ingest_bulk([taken], "m").keys() == {taken.manifest.path}
+    plain = Asked("t", library.write("plain", library.entries("p")))
+    homes = {"t": (library.home,)}
+    assert is_large(plain, homes, ENTRIES)
+    assert not is_large(plain, homes, ENTRIES + 1)
+    assert not is_large(plain, {}, ENTRIES)
+    assert library.ledger._ingest_bulk([plain], homes, "m").keys() == {plain.manifest.path}
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -19,6 +19,11 @@ IN_BATCHES = "tests/unit/test_steps_in_batches.py"
 HANDOFF = "tests/unit/test_handoff.py"
 COLD = "tests/unit/test_cold.py"
 COLD_GATE = "tests/unit/test_cold_gate.py"
+PROOFS = "tests/contract/test_proofs.py"
+PROOF_HASHES = "tests/unit/test_proof_hashes.py"
+EVIDENCE = "tests/unit/test_evidence_reader.py"
+LINES = "tests/unit/test_lines.py"
+ON_SPARK = "tests/spark/test_lines.py"
 
 
 @dataclass(frozen=True)
@@ -294,5 +299,80 @@ MUTATIONS = (
     Mutation(
         "files of the archive are planned like any others", "app/plan_expiration.py",
         "if not _lies_in(file.path, archive)]", "]", ("tests/unit/test_cold_commands.py",),
+    ),
+    Mutation(
+        "damaged hashes of a proof are believed", "adapters/spark/proof_hashes.py",
+        'rows.filter(pc.equal(rows["fingerprint"], pa.array(prints)))', "rows", (PROOF_HASHES,),
+    ),
+    Mutation(
+        "a proof with fewer hashes than files is believed", "adapters/spark/proof_hashes.py",
+        'rows.filter(pc.equal(lengths, pc.multiply(rows["live_files"], _WIDTH)))',
+        "rows.filter(pc.is_valid(lengths))", (PROOF_HASHES,),
+    ),
+    Mutation(
+        "what a gate read before is not asked for planned files", "adapters/spark/proofs.py",
+        "{path: sound[key_hash(path)] for path in covered}", "{path: () for path in covered}",
+        (f"{PROOFS}::test_a_planned_file_is_found_though_the_index_knows_nothing",),
+    ),
+    Mutation(
+        "a manifest of another length counts as read", "adapters/spark/proofs.py",
+        " and known.manifests[numbers[path]].bytes == manifest.bytes", "",
+        (f"{PROOFS}::test_a_manifest_of_another_length_than_its_list_says_is_read",),
+    ),
+    Mutation(
+        "two readings of one file may disagree", "adapters/spark/proof_book.py",
+        "            if not agrees:\n", "            if False:\n",
+        (f"{PROOFS}::test_a_full_proof_finds_a_manifest_replaced_by_one_of_the_same_length",),
+    ),
+    Mutation(
+        "a block of a manifest may end before its entries do", "adapters/iceberg/evidence_blocks.py",
+        "        if decoder.tell() != len(block):\n", "        if False:\n", (EVIDENCE,),
+    ),
+    Mutation(
+        "the gate takes removed files for alive", "adapters/iceberg/evidence_reader.py",
+        "                    if status != _DELETED:\n", "                    if True:\n", (EVIDENCE,),
+    ),
+    Mutation(
+        "a line goes on though its counts do not add up", "domain/lines.py",
+        "    return all(\n        _live(after", "    return True or all(\n        _live(after", (LINES,),
+    ),
+    Mutation(
+        "a line goes on over manifests that others wrote", "domain/lines.py",
+        "    if not own or child", "    if child", (LINES,),
+    ),
+    Mutation(
+        "a line begins with files that nobody has counted", "domain/lines.py",
+        "if first is None or not all(_is_counted(manifest) for manifest in first):",
+        "if first is None:", (LINES,),
+    ),
+    Mutation(
+        "what a run that died left behind counts", "adapters/spans.py",
+        "changes.filter(_are_recorded(changes, recorded))", "changes", (LINES,),
+    ),
+    Mutation(
+        "a file goes with the first of its deletion vectors", "adapters/spans.py",
+        '_SPAN = ("table_uuid", "key_hash", "part", "since")',
+        '_SPAN = ("table_uuid", "key_hash", "since")', (LINES,),
+    ),
+    Mutation(
+        "a file is still there in the snapshot that removes it", "adapters/spans.py",
+        'ends = pc.coalesce(spans["until"], _NUMBERS - 1)',
+        'ends = pc.add(pc.coalesce(spans["until"], _NUMBERS - 2), 1)', (LINES,),
+    ),
+    Mutation(
+        "another table's snapshots keep and free files", "adapters/spans.py",
+        "pc.add(pc.multiply(codes, _NUMBERS), numbers)", "numbers", (LINES,),
+    ),
+    Mutation(
+        "a line is taken up again after a rollback", "app/line_changes.py",
+        "if tip.snapshot_id in ids else ()", "if tip.snapshot_id in ids else line[-2:]", (ON_SPARK,),
+    ),
+    Mutation(
+        "what stays on a line keeps nothing", "adapters/spark/file_ledger.py",
+        "        kept = self._on_lines(hashes, staying, floor)\n", "        kept = set[int]()\n", (ON_SPARK,),
+    ),
+    Mutation(
+        "what is known by changes is not asked what it refers to", "adapters/spark/file_ledger.py",
+        "        found = self._on_lines(list(by_hash), known)\n", "        found = set[int]()\n", (ON_SPARK,),
     ),
 )  # fmt: skip

@@ -1,17 +1,27 @@
 """Weighing in columns comes to what counting file by file comes to."""
 
 from collections import Counter
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meltline.adapters.hashing import key_hash
-from meltline.adapters.weighing import DEPARTURES, ENTRY_COLUMNS, MANIFEST_COLUMNS, weigh
+from meltline.adapters.weighing import (
+    CHANGE_COLUMNS,
+    DEPARTURES,
+    ENTRY_COLUMNS,
+    MANIFEST_COLUMNS,
+    RECORDED_COLUMNS,
+    weigh,
+)
 from meltline.domain.locations import OwnerIndex, Ownership
 from meltline.domain.storage import Stage, Use
 from meltline.ports import Holdings, UsedFile, Weighing
+from tests.unit.by_changes import Change, columns, told
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TABLES = ("a", "b", "c")
@@ -32,20 +42,57 @@ Held = dict[int, set[str]]
 Gone = dict[str, tuple[str, datetime, datetime]]
 
 
-def columns(rows: list[tuple[object, ...]], names: tuple[str, ...]) -> pa.Table:
-    kinds = {"path": pa.string()}
-    cells = list(zip(*rows, strict=True)) or [()] * len(names)
-    return pa.table(
-        [pa.array(c, kinds.get(n, pa.int64())) for c, n in zip(cells, names, strict=True)],
-        list(names),
-    )
+@dataclass
+class Lines:
+    """Tables whose snapshots are known by what they changed.
+
+    Attributes:
+        present: What each table's files are in each of its snapshots; these are recorded.
+        uses: Of those that refer to their files still.
+        changes: What the ledger says of all of them, and of some that were never recorded.
+    """
+
+    present: dict[str, dict[int, frozenset[str]]] = field(default_factory=dict)
+    uses: dict[str, list[tuple[int, Use]]] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+
+    def of(self, path: str) -> list[Use]:
+        """Who refers to a file, one snapshot after the other."""
+        return [
+            use
+            for uuid, line in self.uses.items()
+            for number, use in line
+            if path in self.present[uuid][number]
+        ]
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> Lines:
+    """Random lines: the snapshots' files first, and what the ledger would say of them then."""
+    drawn = Lines()
+    for uuid in draw(st.sets(st.sampled_from(TABLES))):
+        numbers = sorted(draw(st.sets(st.integers(1, 12), min_size=1)))
+        files = {n: draw(st.frozensets(st.sampled_from(PATHS))) for n in numbers}
+        drawn.present[uuid] = files
+        drawn.changes += told(uuid, files)
+        kept = draw(st.lists(st.sampled_from(numbers), unique=True))
+        uses = USES.map(lambda use, uuid=uuid: Use(uuid, use.stage, use.until, use.is_now))
+        drawn.uses[uuid] = [(number, draw(uses)) for number in kept]
+        # A run that died left rows of a snapshot that is on no line, and some rows twice.
+        other = draw(st.lists(st.tuples(st.sampled_from(PATHS), st.none() | st.integers(1, 12))))
+        drawn.changes += [(uuid, 99, path, None, 1, until) for path, until in other]
+    drawn.changes += draw(st.lists(st.sampled_from(drawn.changes))) if drawn.changes else []
+    return drawn
 
 
 def size(path: str) -> int:
     return 1 << PATHS.index(path)
 
 
-def weighed(weighing: Weighing, held: Held, gone: Gone, at_once: int) -> Holdings:
+def weighed(
+    weighing: Weighing, held: Held, gone: Gone, at_once: int, drawn: Lines | None = None
+) -> Holdings:
+    drawn = drawn or Lines()
     entries = columns(
         [(m, path, size(path), key_hash(path)) for m, paths in held.items() for path in paths],
         ENTRY_COLUMNS,
@@ -69,11 +116,23 @@ def weighed(weighing: Weighing, held: Held, gone: Gone, at_once: int) -> Holding
         columns([], MANIFEST_COLUMNS),
         pa.Table.from_pylist(departed, schema=DEPARTURES),
         at_once,
+        changes=columns(
+            [
+                (uuid, snapshot, path, key_hash(path), part, size(path), since, until)
+                for uuid, snapshot, path, part, since, until in drawn.changes
+            ],
+            CHANGE_COLUMNS,
+        ).to_batches(max_chunksize=5),
+        recorded=columns(
+            [(uuid, number) for uuid, files in drawn.present.items() for number in files],
+            RECORDED_COLUMNS,
+        ),
     )
 
 
-def counted(weighing: Weighing, held: Held, gone: Gone) -> Holdings:
+def counted(weighing: Weighing, held: Held, gone: Gone, drawn: Lines | None = None) -> Holdings:
     """The same, one file after the other."""
+    drawn = drawn or Lines()
     owned, foreign = Counter[tuple[str, Stage]](), Counter[str]()
     together, lent = set[tuple[str, str]](), set[tuple[str, str]]()
     known = set[str]()
@@ -81,6 +140,7 @@ def counted(weighing: Weighing, held: Held, gone: Gone) -> Holdings:
     for path in PATHS:
         uses = [u for m, paths in held.items() if path in paths for u in weighing.manifests[m]]
         uses += [other.use for other in weighing.others if other.path == path]
+        uses += drawn.of(path)
         uses = [use for use in uses if use.keeps(left.get(path))]
         owners = OWNERS.owners(path)
         if not uses:
@@ -103,22 +163,80 @@ def counted(weighing: Weighing, held: Held, gone: Gone) -> Holdings:
     return Holdings(owned, foreign, frozenset(together), frozenset(lent), frozenset(known))
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.integers(1, 6), st.sets(st.sampled_from(PATHS)), max_size=6),
     st.data(),
     st.dictionaries(st.sampled_from(PATHS), GONE),
     st.sampled_from([1, 2, 5, 1_000_000]),
+    lines(),
 )
 def test_columns_come_to_what_single_files_come_to(
-    held: Held, data: st.DataObject, gone: Gone, at_once: int
+    held: Held, data: st.DataObject, gone: Gone, at_once: int, drawn: Lines
 ) -> None:
     manifests = {m: data.draw(st.sets(USES, min_size=1, max_size=3)) for m in held}
     loose = data.draw(st.lists(st.tuples(st.sampled_from(PATHS), USES), max_size=3))
     others = [UsedFile(path, size(path), use) for path, use in loose]
-    weighing = Weighing(NOW, OWNERS, manifests, others, PATHS)
-    assert weighed(weighing, held, gone, at_once) == counted(weighing, held, gone)
+    weighing = Weighing(NOW, OWNERS, manifests, others, PATHS, drawn.uses)
+    found = weighed(weighing, held, gone, at_once, drawn)
+    assert found == counted(weighing, held, gone, drawn)
 
 
 def test_what_nobody_refers_to_weighs_nothing() -> None:
     weighing = Weighing(NOW, OWNERS, {}, [], ["file:///lake/a/0.parquet"])
     assert weighed(weighing, {1: {PATHS[0]}}, {}, 10) == Holdings()
+
+
+# --- snapshots that are known by what they changed -----------------------------------------------
+
+OLD, HEAD = Use("a", Stage.HISTORICAL, None, True), Use("a", Stage.ACTIVE, None, True)
+X, Y, Z = PATHS[:3]
+
+
+def owned(files: dict[int, frozenset[str]], uses: list[tuple[int, Use]], *more: Change) -> Counter:
+    """Bytes of table a by stage."""
+    drawn = Lines({"a": files}, {"a": uses}, [*told("a", files), *more])
+    found = weighed(Weighing(NOW, OWNERS, {}, [], (), drawn.uses), {}, {}, 10, drawn)
+    return Counter({stage: count for (_, stage), count in found.owned.items()})
+
+
+THREE = {1: frozenset({X}), 2: frozenset({X, Y}), 3: frozenset({Y, Z})}
+
+
+def test_a_file_is_as_active_as_the_youngest_snapshot_that_its_span_reaches() -> None:
+    found = owned(THREE, [(1, OLD), (2, OLD), (3, HEAD)])
+    assert found == {Stage.HISTORICAL: size(X), Stage.ACTIVE: size(Y) + size(Z)}
+
+
+def test_a_file_that_only_departed_snapshots_had_weighs_nothing() -> None:
+    assert owned(THREE, [(3, HEAD)]) == {Stage.ACTIVE: size(Y) + size(Z)}
+
+
+def test_what_a_snapshot_that_was_never_recorded_says_does_not_count() -> None:
+    left = ("a", 77, Y, None, 2, 3)
+    lost = ("a", 77, PATHS[3], None, 1, None)
+    found = owned(THREE, [(3, HEAD)], left, lost)
+    assert found == {Stage.ACTIVE: size(Y) + size(Z)}
+
+
+def test_a_puffin_file_is_there_while_one_of_its_parts_is_and_counts_once() -> None:
+    parts = [("a", 1, Z, part, 1, None) for part in (4, 50)]
+    found = owned({1: frozenset(), 2: frozenset()}, [(2, HEAD)], *parts, ("a", 2, Z, 4, 1, 2))
+    assert found == {Stage.ACTIVE: size(Z)}
+
+
+@pytest.mark.parametrize("longest", [1, 2, 20, 34, 39])
+def test_the_snapshot_that_ends_last_decides_wherever_it_stands_on_a_long_line(
+    longest: int,
+) -> None:
+    """Snapshots that others expired, each with its own end, and a file that all of them had."""
+    numbers = range(1, 40)
+    ends = [NOW - timedelta(hours=abs(longest - number)) for number in numbers]
+    uses = [(n, Use("a", Stage.HISTORICAL, end)) for n, end in zip(numbers, ends, strict=True)]
+    drawn = Lines({"a": dict.fromkeys(numbers, frozenset({X}))}, {"a": uses})
+    drawn.changes = told("a", drawn.present["a"])
+    weighing = Weighing(NOW, OWNERS, {}, [], (), drawn.uses)
+    for minutes, stage in ((1, Stage.HISTORICAL), (0, Stage.FAILSAFE)):
+        left = {X: ("failsafe", NOW - timedelta(minutes=minutes), NOW)}
+        found = weighed(weighing, {}, left, 10, drawn)
+        assert found.owned == {("a", stage): size(X)}

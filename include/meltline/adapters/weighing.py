@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 from meltline.adapters.hashing import key_hash
 from meltline.adapters.ledger_rows import newest_rows
+from meltline.adapters.line_uses import LineUses
+from meltline.adapters.spans import spans_of
 from meltline.domain.files import DepartureState
 from meltline.domain.locations import OwnerIndex
 from meltline.domain.storage import Stage, Use
@@ -24,6 +26,10 @@ from meltline.ports import Holdings, UsedFile, Weighing
 _TIME = pa.timestamp("us", tz="UTC")
 ENTRY_COLUMNS = ("manifest_id", "path", "bytes", "key_hash")
 MANIFEST_COLUMNS = ("manifest_id", "path", "bytes")
+CHANGE_COLUMNS = (
+    "table_uuid", "snapshot_id", "path", "key_hash", "part", "bytes", "since", "until",
+)  # fmt: skip
+RECORDED_COLUMNS = ("table_uuid", "snapshot_id")
 DEPARTURES = pa.schema(
     [
         ("key_hash", pa.int64()),
@@ -39,6 +45,7 @@ _STAGES = list(Stage)
 _AT_ONCE = 1_000_000  # rows; some hundreds of bytes each while they are grouped
 _SHIFT = 1 << 24  # more sets of owners than any lake has
 _FILES = pa.schema([("key", pa.int64()), ("bytes", pa.int64()), ("code", pa.int64())])
+_USED = ["key_hash", "bytes", "owners", "uses"]
 _USES = pa.schema(
     [
         ("code", pa.int64()),
@@ -56,6 +63,9 @@ def weigh(
     manifests: pa.Table,
     departed: pa.Table,
     at_once: int = _AT_ONCE,
+    *,
+    changes: Iterable[pa.RecordBatch] = (),
+    recorded: pa.Table | None = None,
 ) -> Holdings:
     """Weighs the index; see the port `LedgerReader`.
 
@@ -65,10 +75,14 @@ def weigh(
         manifests: The manifests themselves: `MANIFEST_COLUMNS`.
         departed: Every row of the departures: the columns of `DEPARTURES`.
         at_once: About so many rows are grouped at a time.
+        changes: What snapshots that are known by that have changed: `CHANGE_COLUMNS`.
+        recorded: All of those snapshots: `RECORDED_COLUMNS`.
     """
     codes = _Codes(weighing)
     themselves = manifests.append_column("key_hash", manifests["manifest_id"])
     parts = [codes.held(batch) for batch in chain(entries, themselves.to_batches())]
+    if recorded is not None and any(weighing.lines.values()):
+        parts.append(codes.on_lines(LineUses(weighing.lines), changes, recorded))
     files = pa.concat_tables([*parts, codes.others(weighing.others)])
     names, uses = codes.uses()
     gone = _departed(departed, weighing.at)
@@ -102,12 +116,39 @@ class _Codes:
         rows = rows.filter(pc.is_valid(rows["key_hash"]))
         at = pc.index_in(rows["manifest_id"], value_set=self._manifests)
         rows, at = rows.filter(pc.is_valid(at)), at.drop_null()
-        folders = pc.replace_substring_regex(rows["path"], "[^/]*$", "").dictionary_encode()
+        uses = self._of_manifests.take(at)
+        return self._coded(rows["key_hash"], rows["bytes"], self._owners_of(rows["path"]), uses)
+
+    def on_lines(
+        self, lines: LineUses, changes: Iterable[pa.RecordBatch], recorded: pa.Table
+    ) -> pa.Table:
+        """The files that snapshots refer to which are known by what they changed."""
+        parts = [pa.Table.from_batches([self._owned(lines.numbered(rows))]) for rows in changes]
+        if not parts:
+            return _FILES.empty_table()
+        spans = spans_of(pa.concat_tables(parts), lines.numbered(recorded))
+        at, sets = lines.of(spans)
+        numbers = [self._number(self._use_sets, uses) if uses else None for uses in sets]
+        uses = pa.array(numbers, pa.int64()).take(at)
+        used = pa.table([*spans.select(["key_hash", "bytes", "owners"]), uses], _USED)
+        used = used.filter(pc.is_valid(used["uses"]))
+        return self._coded(*used)
+
+    def _owned(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The same with the number of their owners for their paths: there are millions of them."""
+        rows = rows.filter(pc.is_valid(rows["key_hash"]))
+        owners = self._owners_of(rows["path"])
+        return rows.drop_columns(["path"]).append_column("owners", owners)
+
+    def _owners_of(self, paths: pa.Array) -> pa.Array:
+        folders = pc.replace_substring_regex(paths, "[^/]*$", "").dictionary_encode()
         owners = [self._owners_in(folder) for folder in folders.dictionary.to_pylist()]
-        owners_of = pa.array(owners, pa.int64()).take(folders.indices)
-        code = pc.add(pc.multiply(self._of_manifests.take(at), _SHIFT), owners_of)
+        return pa.array(owners, pa.int64()).take(folders.indices)
+
+    def _coded(self, key: pa.Array, size: pa.Array, owners: pa.Array, uses: pa.Array) -> pa.Table:
+        code = pc.add(pc.multiply(uses, _SHIFT), owners)
         self._codes.update(pc.unique(code).to_pylist())
-        return pa.table([rows["key_hash"], rows["bytes"], code], _FILES)
+        return pa.table([key, size, code], _FILES)
 
     def others(self, files: Iterable[UsedFile]) -> pa.Table:
         """Files that stand in no manifest."""

@@ -1,9 +1,10 @@
 """Ingest: unseen snapshots' manifest lists, unseen manifests, and whether they add up."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meltline.app.departures import take_back
+from meltline.app.line_changes import TableLine, as_far_as_told, lines_that_moved
 from meltline.app.metadata import at_once
 from meltline.app.services import Services
 from meltline.domain.completeness import Totals, check_totals
@@ -49,7 +50,22 @@ class _Listed:
             snapshot.manifest_list,
             self.bytes,
             self.manifests,
+            snapshot.sequence_number,
         )
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What came of reading the manifests of a look.
+
+    Attributes:
+        outcomes: Of each manifest that was read, by its path; read both ways, the worse one.
+        totals: Live files and bytes of the snapshots that are known by their changes now, by
+            table and snapshot id, along each line.
+    """
+
+    outcomes: Mapping[str, ManifestOutcome]
+    totals: Mapping[SnapshotKey, tuple[int, int]]
 
 
 def ingest_snapshots(
@@ -64,18 +80,35 @@ def ingest_snapshots(
     ]
     if not unseen:
         return Ingested(frozenset(), {}, ())
+    moved = {state.uuid for state, _ in unseen}
+    lines = lines_that_moved(states, moved, services.files.lines(), known)
     services.progress(f"observe: reading {len(unseen)} new manifest lists")
     refused: dict[TableName, MeltlineError] = {}
-    listed: list[_Listed] = []
-    for (state, _), answer in zip(
-        unseen, at_once(lambda one: _read_list(services, *one), unseen), strict=True
-    ):
+    listed = _read_lists(services, unseen, refused)
+    before = [(line.state, one) for line in lines.values() for one in line.seen_before(known)]
+    listed_before = _read_lists(services, before, {})  # they are known: only a line needs them
+    read = _read_manifests(services, listed, listed_before, lines, owners)
+    again = [found for found in listed_before if _key(found) in read.totals]
+    return _record(services, [*listed, *again], read, refused, owners)
+
+
+def _read_lists(
+    services: Services,
+    asked: Sequence[tuple[TableState, Snapshot]],
+    refused: dict[TableName, MeltlineError],
+) -> list[_Listed]:
+    listed = []
+    answers = at_once(lambda one: _read_list(services, *one), asked)
+    for (state, _), answer in zip(asked, answers, strict=True):
         if isinstance(answer, _Listed):
             listed.append(answer)
         else:
             refused.setdefault(state.name, answer)
-    outcomes = _ingest_manifests(services, listed, owners)
-    return _record(services, listed, outcomes, refused, owners)
+    return listed
+
+
+def _key(found: _Listed) -> SnapshotKey:
+    return SnapshotKey(found.state.uuid, found.snapshot.snapshot_id)
 
 
 def _read_list(
@@ -112,29 +145,70 @@ def _incomplete(state: TableState, snapshot: Snapshot, path: str, found: str) ->
     )
 
 
-def _ingest_manifests(
+def _read_manifests(
+    services: Services,
+    listed: Sequence[_Listed],
+    before: Sequence[_Listed],
+    lines: Mapping[str, TableLine],
+    owners: OwnerIndex,
+) -> _Read:
+    """Reads the changes along each line, and all other new manifests wholly."""
+    by_table: dict[str, dict[int, Sequence[ManifestRef]]] = {uuid: {} for uuid in lines}
+    for found in (*listed, *before):
+        if found.state.uuid in lines:
+            by_table[found.state.uuid][found.snapshot.snapshot_id] = found.manifests
+    steps = {uuid: line.steps(by_table[uuid], owners) for uuid, line in lines.items()}
+    changed = _ingest(
+        services,
+        [
+            IngestRequest(uuid, step.manifests, _homes(lines[uuid].state, owners), step)
+            for uuid, of_table in steps.items()
+            for step in of_table
+        ],
+    )
+    steps = {uuid: as_far_as_told(of_table, changed) for uuid, of_table in steps.items()}
+    on_lines = {
+        SnapshotKey(uuid, step.snapshot.snapshot_id)
+        for uuid, of_table in steps.items()
+        for step in of_table
+    }
+    wholly = _read_wholly(services, [one for one in listed if _key(one) not in on_lines], owners)
+    totals = {
+        SnapshotKey(uuid, snapshot_id): total
+        for uuid, of_table in steps.items()
+        for snapshot_id, total in lines[uuid].totals(of_table, changed).items()
+    }
+    return _Read(changed | wholly, totals)
+
+
+def _read_wholly(
     services: Services, listed: Sequence[_Listed], owners: OwnerIndex
 ) -> dict[str, ManifestOutcome]:
     wanted: dict[str, tuple[TableState, ManifestRef]] = {}
     for found in listed:
         for manifest in found.manifests:
             wanted.setdefault(manifest.path, (found.state, manifest))
-    unknown = services.files.unknown_manifests(list(wanted))
     states: dict[str, TableState] = {}
     requests: dict[str, list[ManifestRef]] = {}
-    for path in sorted(unknown):
+    for path in sorted(services.files.unknown_manifests(list(wanted))):
         state, manifest = wanted[path]
         states[state.uuid] = state
         requests.setdefault(state.uuid, []).append(manifest)
-    if unknown:
-        services.progress(f"observe: reading {len(unknown)} new manifests, once")
-    outcomes = services.files.ingest(
+    return _ingest(
+        services,
         [
             IngestRequest(uuid, tuple(manifests), _homes(states[uuid], owners))
             for uuid, manifests in requests.items()
         ],
-        services.control.ownerships(),
     )
+
+
+def _ingest(services: Services, requests: Sequence[IngestRequest]) -> dict[str, ManifestOutcome]:
+    count = sum(len(request.manifests) for request in requests)
+    if not count:
+        return {}
+    services.progress(f"observe: reading {count} new manifests, once")
+    outcomes = services.files.ingest(requests, services.control.ownerships())
     return {outcome.path: outcome for outcome in outcomes}
 
 
@@ -146,10 +220,11 @@ def _homes(state: TableState, owners: OwnerIndex) -> tuple[str, ...]:
 def _record(
     services: Services,
     listed: Sequence[_Listed],
-    outcomes: Mapping[str, ManifestOutcome],
+    read: _Read,
     refused: dict[TableName, MeltlineError],
     owners: OwnerIndex,
 ) -> Ingested:
+    outcomes = read.outcomes
     records: list[SnapshotRecord] = []
     unchecked: list[str] = []
     sharing: set[tuple[str, str]] = set()
@@ -161,8 +236,9 @@ def _record(
         (found.state.name, found.snapshot.snapshot_id): Totals.of(found.manifests, outcomes)
         for found in listed
     }
-    for found in listed:
-        snapshot = found.snapshot
+    broken: set[str] = set()  # lines with a snapshot that is not recorded: nothing goes on from it
+    for found in sorted(listed, key=lambda one: one.snapshot.sequence_number):
+        snapshot, live = found.snapshot, read.totals.get(_key(found))
         bad = next((o for m in found.manifests if (o := outcomes.get(m.path)) and o.error), None)
         problem = bad.error if bad else ""
         if not problem:
@@ -178,8 +254,14 @@ def _record(
         if problem:
             path = bad.path if bad else snapshot.manifest_list
             refused.setdefault(found.state.name, _incomplete(found.state, snapshot, path, problem))
-            continue
-        records.append(found.record)
+            broken |= {found.state.uuid} if live else set()
+        elif live is None:
+            records.append(found.record)
+        elif found.state.uuid not in broken:
+            files, size = live
+            records.append(
+                replace(found.record, by_changes=True, live_files=files, live_bytes=size)
+            )
     # Snapshots last: a kill before that makes the next run look for what is back once more.
     _take_back(services, records, outcomes.keys())
     services.files.record_snapshots(records)

@@ -88,15 +88,19 @@ class StorageHistory:
         """
         references = References(self._ledgers, self._look, as_of)
         manifests: dict[int, set[Use]] = {}
+        lines: dict[str, list[tuple[int, Use]]] = {}
         others: list[UsedFile] = []
         for snapshot, use in references.of_snapshots():
+            if snapshot.by_changes:
+                line = lines.setdefault(snapshot.key.table_uuid, [])
+                line.append((snapshot.sequence_number, use))
             for manifest in snapshot.manifests:
                 manifests.setdefault(manifest, set()).add(use)
             if snapshot.manifest_list:
                 size = snapshot.manifest_list_bytes
                 others.append(UsedFile(snapshot.manifest_list, size, use))
         others += [UsedFile(f.path, f.bytes, use) for f, use in references.of_side_files()]
-        weighing = Weighing(references.at, references.owners, manifests, others, asked)
+        weighing = Weighing(references.at, references.owners, manifests, others, asked, lines)
         holdings = self._ledgers.reader.weigh(weighing)
         cold, deep = _archived_bytes(self._ledgers, references.at)
         return Totals(references.at, holdings, self._look.names, cold, deep)

@@ -1,5 +1,6 @@
 """Standing: where single files stand, and which snapshots refer to them."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ from meltline.domain.files import Departure, DepartureState, FileKind
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.storage import Stage, Use
-from meltline.ports import IndexedFile, SnapshotKey
+from meltline.ports import IndexedFile, IndexedSnapshot, IndexedSpan, SnapshotKey
 
 
 @dataclass
@@ -52,8 +53,9 @@ def standing_now(ledgers: Ledgers, path: str | None = None) -> Standing:
     states, names = read_states(ledgers)
     look = Lookup(states, names, reader.snapshots(), reader.side_files(), departures)
     references = References(ledgers, look, None)
-    book = _Book(references)
-    book.take_snapshots(reader.files(path), departures)
+    book = _Book(references, departures)
+    lines = book.take_snapshots(reader.files(path))
+    book.take_lines(lines, reader.spans(path) if lines else ())
     for side_file, use in references.of_side_files():
         book.refer(side_file.path, side_file.kind, side_file.bytes, use, None)
     for departure in departures:
@@ -62,32 +64,59 @@ def standing_now(ledgers: Ledgers, path: str | None = None) -> Standing:
     return Standing(book.files, book.foreign, newest, names)
 
 
+_Lines = dict[str, list[tuple[IndexedSnapshot, Use]]]
+"""By table, the snapshots that are known by what they changed."""
+
+
 class _Book:
     """Derives stages; a file's rank only ever rises from active outwards, so the lowest wins."""
 
-    def __init__(self, references: References) -> None:
+    def __init__(self, references: References, departures: Iterable[Departure]) -> None:
         self._references = references
+        self._left = {
+            location_key(d.path): d.departed_at
+            for d in departures
+            if d.state is not DepartureState.CANCELLED and d.departed_at <= references.at
+        }
         self.files: dict[str, FileStanding] = {}
         self.foreign: dict[str, FileStanding] = {}
 
-    def take_snapshots(self, files: Iterable[IndexedFile], departures: Iterable[Departure]) -> None:
-        left = {
-            location_key(d.path): d.departed_at
-            for d in departures
-            if d.state is not DepartureState.CANCELLED and d.departed_at <= self._references.at
-        }
+    def take_snapshots(self, files: Iterable[IndexedFile]) -> _Lines:
+        """Takes what snapshots name; returns those of which the files are known by changes."""
         by_manifest: dict[int, list[IndexedFile]] = {}
         for file in files:
             by_manifest.setdefault(file.manifest_id, []).append(file)
+        lines: _Lines = {}
         for snapshot, use in self._references.of_snapshots():
             held = [file for m in snapshot.manifests for file in by_manifest.get(m, ())]
+            if snapshot.by_changes:
+                lines.setdefault(snapshot.key.table_uuid, []).append((snapshot, use))
+                held = [file for file in held if file.kind == FileKind.MANIFEST]
             named = [(file.path, file.kind, file.bytes) for file in held]
             if snapshot.manifest_list:
                 kind = str(FileKind.MANIFEST_LIST)
                 named.append((snapshot.manifest_list, kind, snapshot.manifest_list_bytes))
             for path, kind, size in named:
-                if use.keeps(left.get(location_key(path))):
-                    self.refer(path, kind, size, use, snapshot.key)
+                self._refer_unless_left(path, kind, size, use, snapshot.key)
+        return lines
+
+    def take_lines(self, lines: _Lines, spans: Iterable[IndexedSpan]) -> None:
+        """Takes the files of snapshots that are known by what they changed."""
+        for line in lines.values():
+            line.sort(key=_number)
+        for span in spans:
+            line = lines.get(span.table_uuid, [])
+            first = bisect_left(line, span.since, key=_number)
+            end = len(line) if span.until is None else bisect_left(line, span.until, key=_number)
+            for snapshot, use in line[first:end]:
+                self._refer_unless_left(span.path, span.kind, span.bytes, use, snapshot.key)
+
+    def _refer_unless_left(
+        self, path: str, kind: str, size: int, use: Use, key: SnapshotKey
+    ) -> None:
+        """A table keeps nothing that has departed since its metadata let go of it."""
+        if use.keeps(self._left.get(location_key(path))):
+            self.refer(path, kind, size, use, key)
 
     def refer(self, path: str, kind: str, size: int, use: Use, key: SnapshotKey | None) -> None:
         owners = self._references.owners.owners(path)
@@ -109,3 +138,7 @@ class _Book:
         stage = Stage.DELETED if deleted else Stage.FAILSAFE
         kind, size = str(departure.kind), departure.bytes
         self.files[at] = FileStanding(departure.path, kind, size, departure.owner, stage)
+
+
+def _number(one: tuple[IndexedSnapshot, Use]) -> int:
+    return one[0].sequence_number

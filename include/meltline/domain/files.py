@@ -42,7 +42,11 @@ class ManifestRef:
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """One row of a manifest. `snapshot_id` is None where it is inherited from the manifest."""
+    """One row of a manifest. What is None is inherited from the manifest, or was never written.
+
+    Attributes:
+        part: Where in the file a deletion vector begins: one file may hold several.
+    """
 
     path: str
     kind: FileKind
@@ -50,6 +54,8 @@ class ManifestEntry:
     status: EntryStatus
     snapshot_id: int | None = None
     sequence_number: int | None = None
+    file_sequence_number: int | None = None
+    part: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,10 @@ class ManifestOutcome:
         added: Rows with status ADDED; likewise `existing` and `deleted`.
         owners: UUIDs of the tables that own the files it names, by prefix.
         error: Why it cannot be trusted; empty when it was read and its counts agree.
+        bytes_added: Of a manifest that was read for its changes, the bytes of the files it adds;
+            `bytes_removed` of those it removes.
+        odd: Why its changes do not tell what its snapshot refers to, though nothing is wrong with
+            it: it has to be read wholly.
     """
 
     path: str
@@ -69,11 +79,21 @@ class ManifestOutcome:
     deleted: int = 0
     owners: tuple[str, ...] = ()
     error: str = ""
+    bytes_added: int = 0
+    bytes_removed: int = 0
+    odd: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """A snapshot as the file ledger keeps it: enough to tell, later, what it referenced."""
+    """A snapshot as the file ledger keeps it: enough to tell, later, what it referenced.
+
+    Attributes:
+        by_changes: Known by what it and those before it on its table's line changed (`lines`);
+            else its manifests were read wholly.
+        live_files: Of one known by changes, how many files are alive in it, by those changes;
+            `live_bytes` is their size.
+    """
 
     table_uuid: str
     snapshot_id: int
@@ -82,6 +102,10 @@ class SnapshotRecord:
     manifest_list: str
     manifest_list_bytes: int
     manifests: tuple[ManifestRef, ...]
+    sequence_number: int = 0
+    by_changes: bool = False
+    live_files: int = 0
+    live_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from meltline.domain.files import (
     SideFile,
     SnapshotRecord,
 )
+from meltline.domain.lines import LineStep, LineTip
 from meltline.domain.locations import Ownership
 from meltline.ports.storage import Holdings, Weighing
 
@@ -24,6 +25,8 @@ class IngestRequest:
     """Manifests of one table that no ledger row covers yet.
 
     Attributes:
+        changes_of: The snapshot on the table's line that these manifests are read for: only what
+            it changed is kept. None keeps every entry.
         homes: Folders of the table, each with a slash at its end and as Iceberg writes it, under
             which no other table owns anything: a file there is the table's own.
     """
@@ -31,6 +34,7 @@ class IngestRequest:
     table_uuid: str
     manifests: tuple[ManifestRef, ...]
     homes: tuple[str, ...] = ()
+    changes_of: LineStep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +88,22 @@ class FileLedger(Protocol):
         """Compacts and expires the ledger's own tables where it pays; says what was done."""
         ...
 
-    def unknown_manifests(self, paths: Sequence[str]) -> set[str]: ...
+    def unknown_manifests(self, paths: Sequence[str]) -> set[str]:
+        """Those of the manifests that have never been read wholly."""
+        ...
 
     def ingest(
         self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
     ) -> Sequence[ManifestOutcome]:
-        """Reads each manifest once, on executors, and appends the entries of those that agree."""
+        """Reads each manifest once, on executors, and appends the entries of those that agree.
+
+        Of a manifest that is read for its changes only those are appended. They count once their
+        snapshot is recorded.
+        """
+        ...
+
+    def lines(self) -> Mapping[str, LineTip]:
+        """The newest snapshot of each table that is known by its changes, by the table's UUID."""
         ...
 
     def known_snapshots(self) -> set[SnapshotKey]:
@@ -174,13 +188,20 @@ class FileLedger(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexedSnapshot:
-    """A snapshot as the ledger knows it, with the ids of its manifests."""
+    """A snapshot as the ledger knows it, with the ids of its manifests.
+
+    Attributes:
+        by_changes: Its files are those whose spans on its table's line reach over its sequence
+            number (`IndexedSpan`); else all that its manifests hold (`IndexedFile`).
+    """
 
     key: SnapshotKey
     committed_at: datetime
     manifest_list: str
     manifest_list_bytes: int
     manifests: tuple[int, ...]
+    sequence_number: int = 0
+    by_changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +212,21 @@ class IndexedFile:
     path: str
     kind: str
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSpan:
+    """A file that was alive on its table's line from one sequence number until before another.
+
+    `until` is None where no snapshot has removed it.
+    """
+
+    table_uuid: str
+    path: str
+    kind: str
+    bytes: int
+    since: int
+    until: int | None
 
 
 class LedgerReader(Protocol):
@@ -212,6 +248,10 @@ class LedgerReader(Protocol):
 
     def files(self, path: str | None = None) -> Iterator[IndexedFile]:
         """Every manifest and every live entry, or those that are this path."""
+        ...
+
+    def spans(self, path: str | None = None) -> Iterator[IndexedSpan]:
+        """Every file that snapshots known by their changes refer to, or those at this path."""
         ...
 
     def weigh(self, weighing: Weighing) -> Holdings:

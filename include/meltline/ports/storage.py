@@ -25,6 +25,8 @@ class Weighing:
         at: The instant: what had departed by then counts as departed.
         owners: Who owns what.
         manifests: Who refers to each manifest, and so to all that it holds, by manifest id.
+        lines: Who refers to the files of snapshots that are known by what they changed: by table,
+            the sequence numbers of those and their uses.
         others: Manifest lists, metadata files and statistics.
         asked: Paths of which is asked whether they are among what was weighed.
     """
@@ -34,6 +36,7 @@ class Weighing:
     manifests: Mapping[int, Collection[Use]]
     others: Sequence[UsedFile]
     asked: Collection[str] = ()
+    lines: Mapping[str, Sequence[tuple[int, Use]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, LessThan, Or
 from pyiceberg.expressions import Reference as Column
 from pyiceberg.expressions.literals import literal
-from pyiceberg.table import DataScan, StaticTable
+from pyiceberg.table import DataScan, StaticTable, Table
 
 from meltline.adapters.hashing import key_hash
 from meltline.adapters.iceberg.catalogs import open_catalog
@@ -21,14 +21,16 @@ from meltline.ports import (
     Holdings,
     IndexedFile,
     IndexedSnapshot,
+    IndexedSpan,
     ObjectStore,
     SnapshotKey,
     Weighing,
 )
 
 if TYPE_CHECKING:  # slow to import, and commands that only edit a table do without it
-    pass
+    import pyarrow as pa
 
+_SPAN = ("table_uuid", "path", "kind", "bytes", "since", "until")
 _LIVE = LessThan(term=Column("status"), value=literal(int(EntryStatus.DELETED)))
 
 
@@ -42,9 +44,9 @@ class IcebergLedgerReader:
 
     def snapshots(self) -> Sequence[IndexedSnapshot]:
         """Every snapshot ever recorded."""
-        rows = self._rows("snapshots")
-        unique = {(row["table_uuid"], row["snapshot_id"]): row for row in rows}
-        return [_snapshot(row) for row in unique.values()]
+        found = sorted(map(_snapshot, self._rows("snapshots")), key=lambda one: one.by_changes)
+        # Of one that was read wholly at first, and later by its changes, either tells the truth.
+        return list({snapshot.key: snapshot for snapshot in found}.values())
 
     def side_files(self) -> Sequence[SideFile]:
         """Every metadata file and statistics file ever recorded."""
@@ -76,6 +78,18 @@ class IcebergLedgerReader:
         for row in self._rows("entries", held, "manifest_id", "path", "kind", "bytes"):
             yield IndexedFile(row["manifest_id"], row["path"], row["kind"], row["bytes"])
 
+    def spans(self, path: str | None = None) -> Iterator[IndexedSpan]:
+        """Every file that snapshots known by changes refer to, or those that are this path."""
+        from meltline.adapters.spans import CHANGES, spans_of  # noqa: PLC0415 - starts slowly
+
+        recorded = self._recorded()
+        if recorded is None:
+            return
+        where = AlwaysTrue() if path is None else _is("key_hash", key_hash(path))
+        changes = self._changes(where, CHANGES).to_arrow()
+        for row in spans_of(changes, recorded).select(_SPAN).to_pylist():
+            yield IndexedSpan(**row)
+
     def weigh(self, weighing: Weighing) -> Holdings:
         """Bytes by owner and stage, of everything that manifests hold and that has departed."""
         places = {name: self._place(name) for name in ("entries", "manifests", "departures")}
@@ -85,6 +99,7 @@ class IcebergLedgerReader:
         if len(there) < len(places):
             raise self._incomplete(sorted(places.keys() - there.keys()))
         from meltline.adapters.weighing import (  # noqa: PLC0415 - starts slowly
+            CHANGE_COLUMNS,
             DEPARTURES,
             ENTRY_COLUMNS,
             MANIFEST_COLUMNS,
@@ -94,14 +109,41 @@ class IcebergLedgerReader:
         entries = self._open(there["entries"], _LIVE, ENTRY_COLUMNS)
         manifests = self._open(there["manifests"], AlwaysTrue(), MANIFEST_COLUMNS)
         gone = self._open(there["departures"], AlwaysTrue(), tuple(DEPARTURES.names))
+        recorded = self._recorded() if weighing.lines else None
+        changes = self._changes(AlwaysTrue(), CHANGE_COLUMNS) if recorded is not None else None
         return weigh(
-            weighing, entries.to_arrow_batch_reader(), manifests.to_arrow(), gone.to_arrow()
+            weighing,
+            entries.to_arrow_batch_reader(),
+            manifests.to_arrow(),
+            gone.to_arrow(),
+            changes=changes.to_arrow_batch_reader() if changes is not None else (),
+            recorded=recorded,
         )
 
     def items(self, plan_id: str) -> Sequence[PlannedFile]:
         """A plan's items, sorted by path."""
         found = self._scan("plan_items", _is("plan_id", plan_id))
         return sorted(planned_files(found.to_arrow()) if found else [], key=lambda file: file.path)
+
+    def _recorded(self) -> "pa.Table | None":
+        """The snapshots that are known by what they changed; None where there are none.
+
+        A ledger of an earlier release knows nothing of such.
+        """
+        location = self._place("snapshots")
+        table = None if location is None else self._table(location)
+        if table is None or "by_changes" not in table.schema().column_names:
+            return None
+        only = ("table_uuid", "snapshot_id")
+        found = table.scan(_is("by_changes", True), only).to_arrow()
+        return found if found.num_rows else None
+
+    def _changes(self, where: BooleanExpression, columns: tuple[str, ...]) -> DataScan:
+        """What snapshots have changed; there are some that are known by that alone."""
+        location = self._place("changes")
+        if location is None:
+            raise self._incomplete(["changes"])
+        return self._open(location, where, columns)
 
     def _rows(
         self, name: str, where: BooleanExpression | None = None, *columns: str
@@ -137,11 +179,13 @@ class IcebergLedgerReader:
         )
 
     def _open(self, location: str, where: BooleanExpression, columns: tuple[str, ...]) -> DataScan:
-        table = StaticTable.from_metadata(location, dict(self._hot.properties))
-        return table.scan(row_filter=where, selected_fields=columns)
+        return self._table(location).scan(row_filter=where, selected_fields=columns)
+
+    def _table(self, location: str) -> Table:
+        return StaticTable.from_metadata(location, dict(self._hot.properties))
 
 
-def _is(column: str, value: str | int) -> BooleanExpression:
+def _is(column: str, value: str | int | bool) -> BooleanExpression:
     return EqualTo(term=Column(column), value=literal(value))
 
 
@@ -152,4 +196,6 @@ def _snapshot(row: dict[str, Any]) -> IndexedSnapshot:
         row["manifest_list"] or "",
         row["manifest_list_bytes"],
         tuple(row["manifests"]),
+        row.get("sequence_number") or 0,  # a ledger of an earlier release has neither
+        bool(row.get("by_changes")),
     )

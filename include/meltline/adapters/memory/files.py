@@ -22,6 +22,7 @@ from meltline.ports import (
     Holdings,
     IndexedFile,
     IndexedSnapshot,
+    IndexedSpan,
     SnapshotKey,
     Weighing,
 )
@@ -156,6 +157,10 @@ class MemoryLedgerReader:
         for file in (*contents.manifests, *contents.entries):
             if at is None or location_key(file.path) == at:
                 yield file
+
+    def spans(self, path: str | None = None) -> Iterator[IndexedSpan]:
+        """None: every manifest is read wholly here."""
+        return iter(())
 
     def weigh(self, weighing: Weighing) -> Holdings:
         """Bytes by owner and stage, summed as the real ledger's are."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import RLock
 
@@ -20,6 +20,7 @@ from meltline.domain.files import (
     SideFile,
     SnapshotRecord,
 )
+from meltline.domain.lines import LineTip
 from meltline.domain.locations import OwnerIndex, Ownership, location_key
 from meltline.ports import (
     DepartingFile,
@@ -89,8 +90,10 @@ class MemoryIndex:
         """Reads each manifest once and keeps the entries of those that agree with their list."""
         owners = OwnerIndex(ownerships)
         outcomes = []
-        for manifest in (m for request in requests for m in request.manifests):
+        for request, manifest in ((r, m) for r in requests for m in r.manifests):
             entries, outcome = self._read(manifest, owners)
+            if request.changes_of is not None:
+                outcome = _changed(outcome, entries, is_first=request.changes_of.is_first)
             outcomes.append(outcome)
             if not outcome.error:
                 read = _Read(manifest.path, manifest.bytes, entries)
@@ -144,8 +147,21 @@ class MemoryIndex:
         with self._guard:
             for record in records:
                 key = SnapshotKey(record.table_uuid, record.snapshot_id)
-                self._snapshots.setdefault(key, record)
+                if record.by_changes:
+                    self._snapshots[key] = record
+                else:
+                    self._snapshots.setdefault(key, record)
             self.commits["snapshots"] += bool(records)
+
+    def lines(self) -> Mapping[str, LineTip]:
+        """The newest snapshot of each table that is known by its changes, by the table's UUID."""
+        with self._guard:
+            told = [record for record in self._snapshots.values() if record.by_changes]
+        told.sort(key=lambda record: record.sequence_number)
+        return {
+            r.table_uuid: LineTip(r.snapshot_id, r.sequence_number, r.live_files, r.live_bytes)
+            for r in told
+        }
 
     def forgotten_manifests(
         self, records: Sequence[SnapshotRecord], read: Collection[str]
@@ -313,3 +329,20 @@ class MemoryIndex:
             for read in self._manifests.values():
                 named.update(location_key(entry.path) for entry in read.entries)
         return {path for path in paths if location_key(path) not in named}
+
+
+def _changed(
+    outcome: ManifestOutcome, entries: Sequence[ManifestEntry], *, is_first: bool
+) -> ManifestOutcome:
+    """The outcome with the bytes that a snapshot's manifest adds and removes."""
+    added = (
+        [e for e in entries if e.status is not EntryStatus.DELETED]
+        if is_first
+        else [e for e in entries if e.status is EntryStatus.ADDED]
+    )
+    removed = [] if is_first else [e for e in entries if e.status is EntryStatus.DELETED]
+    return replace(
+        outcome,
+        bytes_added=sum(entry.bytes for entry in added),
+        bytes_removed=sum(entry.bytes for entry in removed),
+    )

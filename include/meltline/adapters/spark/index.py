@@ -1,5 +1,8 @@
 """The manifest index job: every manifest is read once, with an outcome per file.
 
+Of a manifest that is read for its changes (`lines`) only what its snapshot added and removed is
+kept.
+
 The object-store port reads them, on the driver or on executors, so that no Hadoop file system is
 needed for the store, and one unreadable manifest costs only its own table.
 """
@@ -10,11 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from meltline.adapters.hashing import key_hash
-from meltline.adapters.iceberg.manifests import checked_entries
-from meltline.adapters.spark.tables import ENTRIES
+from meltline.adapters.hashing import key_hash, part_hash
+from meltline.adapters.iceberg.manifests import changed_entries, checked_entries
+from meltline.adapters.spark.tables import CHANGES, ENTRIES
 from meltline.domain.errors import MetadataUnreadable, StoreRefused
 from meltline.domain.files import EntryStatus, ManifestEntry, ManifestOutcome, ManifestRef
 from meltline.domain.locations import OwnerIndex, Ownership
@@ -30,11 +34,22 @@ _REQUEST = pa.schema(
         ("deleted", pa.int32()),
         ("snapshot_id", pa.int64()),
         ("sequence_number", pa.int64()),
+        ("step_id", pa.int64()),
+        ("step_number", pa.int64()),
+        ("step_is_first", pa.bool_()),
+    ]
+)
+_ROWS = pa.schema(
+    [
+        *ENTRIES,
+        ("part", pa.int64()),
+        ("since", pa.int64()),
+        ("until", pa.int64()),
     ]
 )
 _RESULT = pa.schema(
     [
-        *ENTRIES,
+        *_ROWS,
         ("manifest", pa.string()),
         ("manifest_bytes", pa.int64()),
         ("added", pa.int32()),
@@ -42,33 +57,60 @@ _RESULT = pa.schema(
         ("deletes", pa.int32()),
         ("owners", pa.list_(pa.string())),
         ("error", pa.string()),
+        ("bytes_added", pa.int64()),
+        ("bytes_removed", pa.int64()),
+        ("odd", pa.string()),
     ]
 )
 _ROWS_PER_BATCH = 20_000
 _THREADS = 16
 OUTCOME = "manifest IS NOT NULL"  # marks a manifest's outcome row among entries
+CHANGE = "since IS NOT NULL"  # marks a row of `changes` among those of `entries`
 RESULT = (
     "table_uuid string, manifest_id bigint, path string, key_hash bigint, kind string, "
-    "bytes bigint, status int, snapshot_id bigint, sequence_number bigint, manifest string, "
+    "bytes bigint, status int, snapshot_id bigint, sequence_number bigint, part bigint, "
+    "since bigint, until bigint, manifest string, "
     "manifest_bytes bigint, added int, existing int, deletes int, owners array<string>, "
-    "error string"
+    "error string, bytes_added bigint, bytes_removed bigint, odd string"
 )
 
 
 @dataclass(frozen=True)
+class Step:
+    """A snapshot of a line, as far as reading its changes has to know it (see `LineStep`)."""
+
+    snapshot_id: int
+    number: int
+    is_first: bool
+
+
+@dataclass(frozen=True)
 class Asked:
-    """A manifest to read, for the table that named it first."""
+    """A manifest to read, for the table that named it first; wholly, or for a step's changes."""
 
     table_uuid: str
     manifest: ManifestRef
+    step: Step | None = None
 
 
 @dataclass(frozen=True)
 class Indexed:
-    """What reading manifests gave: rows of `entries`, and an outcome for each manifest."""
+    """What reading manifests gave: rows of both tables, and an outcome for each manifest."""
 
-    entries: pa.Table
+    rows: pa.Table
     outcomes: Sequence[ManifestOutcome]
+
+    @property
+    def entries(self) -> pa.Table:
+        """Rows of `entries`."""
+        wholly = self.rows.filter(pc.is_null(self.rows.column("since")))
+        return wholly.select(ENTRIES.names)
+
+    @property
+    def changes(self) -> pa.Table:
+        """Rows of `changes`."""
+        changed = self.rows.filter(pc.is_valid(self.rows.column("since")))
+        return changed.select(CHANGES.names)
 
 
 def index_here(
@@ -103,6 +145,9 @@ def index_spread(
             "deleted": one.manifest.deleted_files,
             "snapshot_id": one.manifest.added_snapshot_id,
             "sequence_number": one.manifest.sequence_number,
+            "step_id": one.step and one.step.snapshot_id,
+            "step_number": one.step and one.step.number,
+            "step_is_first": one.step and one.step.is_first,
         }
         for one in asked
     ]
@@ -120,6 +165,9 @@ def outcome_of(row: dict[str, object]) -> ManifestOutcome:
         deleted=int(row["deletes"]),  # type: ignore[call-overload]
         owners=tuple(row["owners"]),  # type: ignore[arg-type]
         error=str(row["error"]),
+        bytes_added=int(row["bytes_added"]),  # type: ignore[call-overload]
+        bytes_removed=int(row["bytes_removed"]),  # type: ignore[call-overload]
+        odd=str(row["odd"]),
     )
 
 
@@ -137,7 +185,10 @@ def _reader(
                     row["snapshot_id"], row["sequence_number"],
                 )  # fmt: skip
                 content = _content(store, manifest.path)
-                asked = Asked(row["table_uuid"], manifest)
+                step = None
+                if row["step_id"] is not None:
+                    step = Step(row["step_id"], row["step_number"], row["step_is_first"])
+                asked = Asked(row["table_uuid"], manifest, step)
                 outcomes.append(columns.read(content, owners, asked))
                 if len(columns) >= _ROWS_PER_BATCH:
                     yield from _widened(columns.taken())
@@ -156,6 +207,9 @@ def _outcome_rows(outcomes: Sequence[ManifestOutcome]) -> pa.RecordBatch:
             "deletes": outcome.deleted,
             "owners": list(outcome.owners),
             "error": outcome.error,
+            "bytes_added": outcome.bytes_added,
+            "bytes_removed": outcome.bytes_removed,
+            "odd": outcome.odd,
         }
         for outcome in outcomes
     ]
@@ -163,16 +217,16 @@ def _outcome_rows(outcomes: Sequence[ManifestOutcome]) -> pa.RecordBatch:
 
 
 def _widened(entries: pa.Table) -> Iterator[pa.RecordBatch]:
-    for field in list(_RESULT)[len(ENTRIES) :]:
+    for field in list(_RESULT)[len(_ROWS) :]:
         entries = entries.append_column(field, pa.nulls(entries.num_rows, field.type))
     yield from entries.to_batches(max_chunksize=_ROWS_PER_BATCH)
 
 
 class _Columns:
-    """Rows of `entries` as they are read, by column."""
+    """Rows of `entries` and of `changes` as they are read, by column."""
 
     def __init__(self) -> None:
-        self._lists: dict[str, list[object]] = {name: [] for name in ENTRIES.names}
+        self._lists: dict[str, list[object]] = {name: [] for name in _ROWS.names}
 
     def __len__(self) -> int:
         return len(self._lists["path"])
@@ -180,11 +234,28 @@ class _Columns:
     def read(
         self, content: bytes | ManifestOutcome, owners: OwnerIndex, asked: Asked
     ) -> ManifestOutcome:
-        manifest = asked.manifest
         if isinstance(content, ManifestOutcome):
             return content
-        entries, outcome = read_checked(content, manifest, owners)
-        lists, count = self._lists, len(entries)
+        if asked.step is not None:
+            return self._read_changes(content, owners, asked, asked.step)
+        entries, outcome = read_checked(content, asked.manifest, owners)
+        self._add(asked, entries)
+        self._add_spans([None] * len(entries), [None] * len(entries))
+        return outcome
+
+    def _read_changes(
+        self, content: bytes, owners: OwnerIndex, asked: Asked, step: Step
+    ) -> ManifestOutcome:
+        changed = read_changes(content, asked.manifest, owners, step)
+        if not changed.outcome.error and not changed.outcome.odd:
+            self._add(asked, changed.entries, step)
+            self._add_spans(changed.since, changed.until)
+        return changed.outcome
+
+    def _add(
+        self, asked: Asked, entries: Sequence[ManifestEntry], step: Step | None = None
+    ) -> None:
+        manifest, lists, count = asked.manifest, self._lists, len(entries)
         lists["table_uuid"] += [asked.table_uuid] * count
         lists["manifest_id"] += [key_hash(manifest.path)] * count
         lists["path"] += [entry.path for entry in entries]
@@ -192,17 +263,23 @@ class _Columns:
         lists["kind"] += [str(entry.kind) for entry in entries]
         lists["bytes"] += [entry.bytes for entry in entries]
         lists["status"] += [int(entry.status) for entry in entries]
-        lists["snapshot_id"] += [
-            manifest.added_snapshot_id if e.snapshot_id is None else e.snapshot_id for e in entries
-        ]
+        lists["snapshot_id"] += (
+            [_snapshot_of(entry, manifest) for entry in entries]
+            if step is None
+            else [step.snapshot_id] * count
+        )
         lists["sequence_number"] += [
             manifest.sequence_number if e.sequence_number is None else e.sequence_number
             for e in entries
         ]
-        return outcome
+        lists["part"] += [part_hash(entry.path, entry.part) for entry in entries]
+
+    def _add_spans(self, since: Sequence[int | None], until: Sequence[int | None]) -> None:
+        self._lists["since"] += since
+        self._lists["until"] += until
 
     def taken(self) -> pa.Table:
-        table = pa.table(self._lists, schema=ENTRIES)
+        table = pa.table(self._lists, schema=_ROWS)
         self.__init__()  # type: ignore[misc]
         return table
 
@@ -233,6 +310,72 @@ def read_checked(
         deleted=counts[EntryStatus.DELETED],
         owners=tuple(sorted(_owners(manifest, entries, owners))),
     )
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What a manifest tells of its step: files with the spans that they begin or end."""
+
+    outcome: ManifestOutcome
+    entries: Sequence[ManifestEntry] = ()
+    since: Sequence[int] = ()
+    until: Sequence[int | None] = ()
+
+
+def read_changes(content: bytes, manifest: ManifestRef, owners: OwnerIndex, step: Step) -> Changed:
+    """Decodes what a step's snapshot changed: all of a manifest, or nothing.
+
+    Of the first step all that is alive counts as added, each file since it really was.
+    """
+    try:
+        if step.is_first:
+            entries = checked_entries(manifest, content)
+        else:
+            entries = changed_entries(manifest, content)
+    except MetadataUnreadable as odd:
+        return Changed(ManifestOutcome(manifest.path, error=f"{odd.message}: {odd.found}"))
+    counts = Counter(entry.status for entry in entries)
+    live = [entry for entry in entries if entry.status != EntryStatus.DELETED]
+    gone = [] if step.is_first else [e for e in entries if e.status == EntryStatus.DELETED]
+    outcome = ManifestOutcome(
+        path=manifest.path,
+        added=counts[EntryStatus.ADDED],
+        existing=manifest.existing_files or 0,
+        deleted=counts[EntryStatus.DELETED],
+        owners=tuple(sorted(_owners(manifest, entries, owners))),
+        bytes_added=sum(entry.bytes for entry in live),
+        bytes_removed=sum(entry.bytes for entry in gone),
+        odd="" if step.is_first else _oddity(manifest, entries, step),
+    )
+    if outcome.odd:
+        return Changed(outcome)
+    since = [_numbered(entry, manifest) for entry in live]
+    since += [entry.file_sequence_number or 0 for entry in gone]
+    until: list[int | None] = [None] * len(live)
+    return Changed(outcome, [*live, *gone], since, until + [step.number] * len(gone))
+
+
+def _numbered(entry: ManifestEntry, manifest: ManifestRef) -> int:
+    """The sequence number at which a file was added; 0 where an old writer did not say."""
+    if entry.file_sequence_number is not None:
+        return entry.file_sequence_number
+    return manifest.sequence_number if entry.status == EntryStatus.ADDED else 0
+
+
+def _oddity(manifest: ManifestRef, entries: Sequence[ManifestEntry], step: Step) -> str:
+    """Why changes do not belong to their step, or do not say since when a file was there."""
+    for entry in entries:
+        if _snapshot_of(entry, manifest) != step.snapshot_id:
+            return f"{entry.path} was changed by another snapshot"
+        if entry.status == EntryStatus.ADDED and _numbered(entry, manifest) != step.number:
+            return f"{entry.path} was added under another sequence number"
+        if entry.status == EntryStatus.DELETED and entry.file_sequence_number is None:
+            return f"{entry.path} does not say when it was added"
+    return ""
+
+
+def _snapshot_of(entry: ManifestEntry, manifest: ManifestRef) -> int | None:
+    return manifest.added_snapshot_id if entry.snapshot_id is None else entry.snapshot_id
 
 
 def _owners(

@@ -7,15 +7,19 @@ Spark, each would be a job of its own.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from meltline.adapters.spans import Points
 from meltline.domain.files import FileKind
+from meltline.domain.lines import LineTip
 from meltline.ports import SnapshotKey
 
 COLUMNS = (
     "table_uuid", "snapshot_id", "manifest_list", "list_hash", "manifest_list_bytes", "manifests",
+    "sequence_number", "by_changes", "live_files", "live_bytes",
 )  # fmt: skip
 
 
@@ -26,12 +30,22 @@ class Split:
     Attributes:
         lists: Rows of manifest lists that only leaving snapshots have.
         gone: Manifests that only leaving snapshots name, with the tables of those.
-        kept: Ids of the manifests that the others name.
+        leaving: The snapshots that leave.
+        staying: The others.
     """
 
     lists: pa.Table
     gone: dict[int, set[str]]
-    kept: pa.Array
+    leaving: "KnownSnapshots"
+    staying: "KnownSnapshots"
+
+    def leaves_the_newer(self, tables: Collection[str]) -> bool:
+        """Whether all that stays of these tables is newer than all that leaves.
+
+        Else a file that came back may be kept by a snapshot from before it had left.
+        """
+        oldest, newest = self.staying.numbers("min"), self.leaving.numbers("max")
+        return all(newest.get(one, 0) < oldest.get(one, newest.get(one, 0) + 1) for one in tables)
 
 
 @dataclass(frozen=True)
@@ -42,7 +56,11 @@ class KnownSnapshots:
 
     @classmethod
     def of(cls, rows: pa.Table, departed_lists: Collection[int]) -> "KnownSnapshots":
-        """From the table's rows; a retried append may have written a snapshot twice."""
+        """From the table's rows; a retried append may have written a snapshot twice.
+
+        One that was read wholly at first, and is known by its changes since, is both: what either
+        tells of it is right.
+        """
         if departed_lists:
             departed = pa.array(departed_lists, pa.int64())
             rows = rows.filter(pc.invert(pc.is_in(rows.column("list_hash"), departed)))
@@ -50,15 +68,57 @@ class KnownSnapshots:
         if len(set(known.keys)) == rows.num_rows:
             return known
         first: dict[SnapshotKey, int] = {}
-        for number, key in enumerate(known.keys):
-            first.setdefault(key, number)
+        by_changes = known._by_changes.to_pylist()
+        for number, (key, changed) in enumerate(zip(known.keys, by_changes, strict=True)):
+            if changed:
+                first[key] = number
+            else:
+                first.setdefault(key, number)
         return cls(rows.take(list(first.values())))
+
+    @cached_property
+    def _by_changes(self) -> pa.ChunkedArray:
+        return pc.fill_null(self.rows.column("by_changes"), fill_value=False)
+
+    @cached_property
+    def on_lines(self) -> "KnownSnapshots":
+        """Those that are known by their changes."""
+        return KnownSnapshots(self.rows.filter(self._by_changes))
+
+    @cached_property
+    def read_wholly(self) -> "KnownSnapshots":
+        """Those whose files are what their manifests hold in `entries`."""
+        return KnownSnapshots(self.rows.filter(pc.invert(self._by_changes)))
+
+    @property
+    def points(self) -> Points:
+        """Where on their lines those stand that are known by their changes."""
+        rows = self.on_lines.rows.combine_chunks()
+        tables, numbers = (rows.column(name) for name in ("table_uuid", "sequence_number"))
+        return Points(tables.combine_chunks(), numbers.combine_chunks())
+
+    @property
+    def tips(self) -> dict[str, LineTip]:
+        """The newest of each line, by its table's UUID."""
+        facts = ["snapshot_id", "sequence_number", "live_files", "live_bytes"]
+        rows = self.rows.filter(self._by_changes).select(["table_uuid", *facts])
+        newest = rows.group_by("table_uuid").aggregate([("sequence_number", "max")])
+        of = ["table_uuid", "sequence_number"]
+        found = rows.join(newest.rename_columns(of), of, join_type="left semi").to_pylist()
+        return {row["table_uuid"]: LineTip(*(row[fact] for fact in facts)) for row in found}
 
     @cached_property
     def keys(self) -> list[SnapshotKey]:
         """Whose each row is, in their order."""
         columns = (self.rows.column(name).to_pylist() for name in ("table_uuid", "snapshot_id"))
         return [SnapshotKey(uuid, number) for uuid, number in zip(*columns, strict=True)]
+
+    def numbers(self, which: Literal["min", "max"]) -> dict[str, int]:
+        """The least or largest sequence number of each table; 0 where one is not known."""
+        numbers = pc.fill_null(self.rows.column("sequence_number"), 0)
+        rows = pa.table({"table": self.rows.column("table_uuid"), "number": numbers})
+        found = rows.group_by("table").aggregate([("number", which)])
+        return dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def of_tables(self, uuids: Collection[str]) -> "KnownSnapshots":
         """Those of some tables."""
@@ -107,7 +167,7 @@ class KnownSnapshots:
                     gone.setdefault(manifest, set()).add(key.table_uuid)
         hashes, others = leaving.rows.column("list_hash"), staying.rows.column("list_hash")
         own = pc.and_(hashes.is_valid(), pc.invert(pc.is_in(hashes, others.drop_null())))
-        return Split(_list_rows(leaving.rows.filter(own)), gone, staying.manifests)
+        return Split(_list_rows(leaving.rows.filter(own)), gone, leaving, staying)
 
 
 def _list_rows(lists: pa.Table) -> pa.Table:

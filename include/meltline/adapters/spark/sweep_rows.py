@@ -37,22 +37,23 @@ class SweepRows(LedgerTables):
         self._folders = store
 
     def prepare(self) -> None:
-        """Creates the table of sightings where it is missing: a ledger may be older than it."""
-        if not self._spark.catalog.tableExists(f"{self._namespace}.{_STRAYS}"):
+        """Creates the tables that a sweep needs where they are missing: a ledger may be older."""
+        exists = self._spark.catalog.tableExists
+        if not all(exists(f"{self._namespace}.{table}") for table in (_STRAYS, "changes")):
             super().prepare()
 
     def kept(self, among: DataFrame | None = None) -> DataFrame:
         """Hashes of all locations that something keeps, or of those among some; not each once.
 
-        Live entries, manifests, manifest lists and side files of whatever snapshot; but not what
-        was deleted since, and might be there again. And what waits in failsafe.
+        Live entries, manifests, manifest lists and side files of whatever snapshot, and whatever
+        one has added, whoever removed it since; but not what was deleted since, and might be there
+        again. And what waits in failsafe.
         """
         newest = self._departed(among)
         deleted = newest.where(F.col("state") == DepartureState.DELETED).select("key_hash")
         waiting = newest.where(F.col("state") == DepartureState.FAILSAFE).select("key_hash")
-        entries = self._read("entries").where(F.col("status") < int(EntryStatus.DELETED))
         named = [
-            entries.select("key_hash"),
+            *(files.select("key_hash") for files in self._alive_once()),
             self._read("manifests").select(F.col("manifest_id").alias("key_hash")),
             self._read("snapshots").select(F.col("list_hash").alias("key_hash")),
             self._read("side_files").select("key_hash"),
@@ -63,6 +64,13 @@ class SweepRows(LedgerTables):
         if among is not None:
             rows = rows.join(F.broadcast(among), "key_hash", "leftsemi")
         return rows.join(deleted, "key_hash", "leftanti").unionByName(waiting)
+
+    def _alive_once(self) -> tuple[DataFrame, DataFrame]:
+        """Rows that say that some snapshot, recorded or not, has or had a file."""
+        return (
+            self._read("entries").where(F.col("status") < int(EntryStatus.DELETED)),
+            self._read("changes").where(F.col("until").isNull()),
+        )
 
     def _departed(self, among: DataFrame | None) -> DataFrame:
         """The newest state of each departed location, and when it was recorded."""
@@ -77,7 +85,7 @@ class SweepRows(LedgerTables):
     def kept_in_parts(self) -> DataFrame:
         """All of it, cut by hash and held ready for the listings that are to be held against it."""
         parts = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        rows = self._read("entries").count()
+        rows = sum(self._read(table).count() for table in ("entries", "changes"))
         parts = max(parts, rows // _ROWS_PER_PARTITION)
         return self.kept().repartition(parts, "key_hash").persist()
 
@@ -135,9 +143,10 @@ class SweepRows(LedgerTables):
             return {}
         names = pa.table({"name": sorted({_name(path) for path in paths})})
         asked = F.broadcast(self._spark.createDataFrame(names))
-        entries = self._read("entries").where(F.col("status") < int(EntryStatus.DELETED))
+        entries, changes = self._alive_once()
         known = (
             entries.select("path")
+            .unionByName(changes.select("path"))
             .unionByName(self._read("manifests").select("path"))
             .unionByName(self._read("snapshots").select(F.col("manifest_list").alias("path")))
             .unionByName(self._read("side_files").select("path"))

@@ -29,6 +29,21 @@ MANIFESTS = pa.schema(
         ("added", pa.int32()),
         ("existing", pa.int32()),
         ("deleted", pa.int32()),
+        ("whole", pa.bool_()),
+    ]
+)
+CHANGES = pa.schema(
+    [
+        ("table_uuid", pa.string()),
+        ("snapshot_id", pa.int64()),
+        ("manifest_id", pa.int64()),
+        ("path", pa.string()),
+        ("key_hash", pa.int64()),
+        ("part", pa.int64()),
+        ("kind", pa.string()),
+        ("bytes", pa.int64()),
+        ("since", pa.int64()),
+        ("until", pa.int64()),
     ]
 )
 SNAPSHOTS = pa.schema(
@@ -41,6 +56,10 @@ SNAPSHOTS = pa.schema(
         ("list_hash", pa.int64()),
         ("manifest_list_bytes", pa.int64()),
         ("manifests", pa.list_(pa.int64())),
+        ("sequence_number", pa.int64()),
+        ("by_changes", pa.bool_()),
+        ("live_files", pa.int64()),
+        ("live_bytes", pa.int64()),
     ]
 )
 SIDE_FILES = pa.schema(
@@ -99,6 +118,7 @@ PROOFS = pa.schema(
         ("live_files", pa.int64()),
         ("live_bytes", pa.int64()),
         ("fingerprint", pa.int64()),
+        ("hashes", pa.binary()),
         ("manifests", pa.list_(pa.int64())),
         ("proved_at", _TIME),
     ]
@@ -107,6 +127,7 @@ PROOFS = pa.schema(
 TABLES = {
     "entries": ENTRIES,
     "manifests": MANIFESTS,
+    "changes": CHANGES,
     "snapshots": SNAPSHOTS,
     "side_files": SIDE_FILES,
     "plan_items": PLAN_ITEMS,

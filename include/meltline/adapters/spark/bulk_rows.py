@@ -1,0 +1,189 @@
+"""Rows of the ledger made from what Spark's own decoder gives, and whether they add up."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from meltline.adapters.hashing import key_hash
+from meltline.adapters.spark.bulk_manifests import BulkManifest, bulk_entries
+from meltline.adapters.spark.index import Asked
+from meltline.adapters.spark.tables import CHANGES, ENTRIES
+from meltline.domain.files import EntryStatus, ManifestOutcome, ManifestRef
+from meltline.ports import ObjectStore
+
+Homes = Mapping[str, Sequence[str]]
+"""Folders, by the table's UUID, in which nobody else owns anything; at most two."""
+Outcomes = dict[str, ManifestOutcome]
+
+_EXISTING, _ADDED, _DELETED = map(int, EntryStatus)
+_STATUS = {"entries": "status", "changes": f"if(until IS NULL, {_ADDED}, {_DELETED})"}
+Counted = dict[int, dict[int, tuple[int, int]]]
+"""Rows of each manifest by status, and their bytes; a row that is odd is none."""
+
+
+def counted_there(table: str, rows: DataFrame) -> Counted:
+    """Rows of a table of the ledger, counted by Spark."""
+    grouped = rows.groupBy("manifest_id", F.expr(_STATUS[table]).alias("status"))
+    return _counted(grouped.agg(F.count("bytes"), F.sum("bytes")).collect())
+
+
+def in_time(table: str, rows: pa.Table) -> pa.Table:
+    """Rows of `changes` in the order of their times: a look passes over what is older."""
+    if table != "changes":
+        return rows
+    times = pa.table([pc.fill_null(rows["until"], 0), rows["since"]], ["until", "since"])
+    order = [("until", "ascending"), ("since", "ascending")]
+    return rows.take(pc.sort_indices(times, sort_keys=order))
+
+
+def counted_here(table: str, rows: pa.Table) -> Counted:
+    """Rows for a table of the ledger, counted in this process."""
+    if table == "changes":
+        status = pc.if_else(pc.is_null(rows.column("until")), _ADDED, _DELETED)
+        rows = rows.append_column("status", status)
+    grouped = rows.select(["manifest_id", "status", "bytes"]).group_by(["manifest_id", "status"])
+    found = grouped.aggregate([("bytes", "count"), ("bytes", "sum")])
+    return _counted(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+
+def _counted(rows: Iterable[Sequence[int]]) -> Counted:
+    found: Counted = {}
+    for manifest, status, files, size in rows:
+        found.setdefault(manifest, {})[status] = (files, size or 0)
+    return found
+
+
+def entries_of(manifest: ManifestRef) -> int:
+    """How many entries a manifest has, as far as its list counts them."""
+    counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
+    return sum(count or 0 for count in counts)
+
+
+def decoded(asked: Asked) -> int:
+    """About how many entries reading a manifest decodes; of changes those at its beginning."""
+    if asked.step is None or asked.step.is_first:
+        return entries_of(asked.manifest)
+    changed = (asked.manifest.added_files or 0) + (asked.manifest.deleted_files or 0)
+    return min(2 * changed, entries_of(asked.manifest))
+
+
+def spellings(homes: Sequence[str]) -> Sequence[str]:
+    """A table's folders as its files' paths may begin; at most two.
+
+    Hadoop writes a local folder with one slash where the catalog has three.
+    """
+    local = [f"file:/{home.removeprefix('file:///')}" for home in homes if home[:8] == "file:///"]
+    return [*homes[:1], *local[:1], *homes[1:]][:2]
+
+
+def is_large(asked: Asked, homes: Homes, entries: int) -> bool:
+    """Whether Spark's own decoder is worth its start: counted, and of so many entries at least.
+
+    A manifest of delete files is read for its changes by the other way, which knows where in a file
+    each deletion vector lies.
+    """
+    folders, manifest = homes.get(asked.table_uuid, ()), asked.manifest
+    counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
+    if None in counts or not folders or not all(folder.endswith("/") for folder in folders):
+        return False
+    return decoded(asked) >= entries and not (asked.step is not None and manifest.is_deletes)
+
+
+def bulk_rows(
+    spark: SparkSession, store: ObjectStore, asked: Sequence[Asked], homes: Homes, *, fronts: bool
+) -> DataFrame:
+    """Rows of `entries`, or of `changes` where the manifests are read for steps.
+
+    Args:
+        spark: The session.
+        store: Where the manifests lie.
+        asked: Manifests that are all read wholly, or all for their steps.
+        homes: Where their tables' files are expected.
+        fronts: Decodes only the beginning of what is read for changes.
+    """
+    bulk = [BulkManifest(a.table_uuid, a.manifest, tuple(homes[a.table_uuid])) for a in asked]
+    if asked[0].step is None:
+        return _entry_rows(bulk_entries(spark, store, bulk))
+    steps = F.broadcast(spark.createDataFrame(_steps(asked)))
+    first = [one for one, a in zip(bulk, asked, strict=True) if a.step and a.step.is_first]
+    later = [one for one, a in zip(bulk, asked, strict=True) if a.step and not a.step.is_first]
+    frames = []
+    if first and not fronts:
+        frames.append(bulk_entries(spark, store, first).where(F.col("status") != _DELETED))
+    if later:
+        frames.append(bulk_entries(spark, store, later, changes_only=True, fronts=fronts))
+    if not frames:
+        return spark.createDataFrame(CHANGES.empty_table())
+    rows = frames[0].unionByName(frames[1]) if len(frames) > 1 else frames[0]
+    return _change_rows(rows.join(steps, "manifest_id"))
+
+
+def _steps(asked: Sequence[Asked]) -> pa.Table:
+    steps = [(a.manifest.path, a.step) for a in asked if a.step is not None]
+    columns = {
+        "manifest_id": [key_hash(path) for path, _ in steps],
+        "step_id": [step.snapshot_id for _, step in steps],
+        "step_number": [step.number for _, step in steps],
+        "step_is_first": [step.is_first for _, step in steps],
+    }
+    types = {"step_is_first": pa.bool_()}
+    return pa.table({n: pa.array(of, types.get(n, pa.int64())) for n, of in columns.items()})
+
+
+def _entry_rows(entries: DataFrame) -> DataFrame:
+    return entries.withColumns(
+        {
+            "snapshot_id": F.coalesce("snapshot_id", "added_snapshot_id"),
+            "sequence_number": F.coalesce("sequence_number", "list_sequence_number"),
+        }
+    ).select(*ENTRIES.names)
+
+
+def _change_rows(entries: DataFrame) -> DataFrame:
+    """What `index` would call an odd change gives no row: its manifest does not add up then."""
+    is_added, first = F.col("status") == _ADDED, F.col("step_is_first")
+    own = F.coalesce("snapshot_id", "added_snapshot_id") == F.col("step_id")
+    inherited = F.coalesce(
+        "file_sequence_number", F.when(is_added, F.col("list_sequence_number")).otherwise(F.lit(0))
+    )
+    since = (
+        F.when(first, inherited)
+        .when(own & is_added & (inherited == F.col("step_number")), inherited)
+        .when(own & ~is_added, F.col("file_sequence_number"))
+    )
+    until = F.when(~first & ~is_added, F.col("step_number"))
+    return (
+        entries.withColumns(
+            {
+                "snapshot_id": F.col("step_id"),
+                # As `part_hash` has it: these are no deletion vectors.
+                "part": F.when(F.xxhash64("path") != F.col("key_hash"), F.xxhash64("path")),
+                "since": since,
+                "until": until,
+            }
+        )
+        .where("since IS NOT NULL")
+        .select(*CHANGES.names)
+    )
+
+
+def agreed(asked: Asked, rows: Mapping[int, tuple[int, int]]) -> ManifestOutcome | None:
+    """A manifest's outcome from its counted rows; None where they are not what its list says."""
+    manifest, step = asked.manifest, asked.step
+    added, existing = manifest.added_files or 0, manifest.existing_files or 0
+    deleted = manifest.deleted_files or 0
+    expected = {_ADDED: added, _EXISTING: existing, _DELETED: deleted}
+    if step is not None:
+        live = added + existing if step.is_first else added
+        expected = {_ADDED: live, _DELETED: 0 if step.is_first else deleted}
+    found = {status: files for status, (files, _) in rows.items()}
+    if found != {status: files for status, files in expected.items() if files}:
+        return None
+    return ManifestOutcome(
+        manifest.path, added, existing, deleted, owners=(asked.table_uuid,),
+        bytes_added=rows.get(_ADDED, (0, 0))[1] if step else 0,
+        bytes_removed=rows.get(_DELETED, (0, 0))[1] if step else 0,
+    )  # fmt: skip
