@@ -364,12 +364,8 @@ MUTATIONS = (
         "pc.add(pc.multiply(codes, _NUMBERS), numbers)", "numbers", (LINES,),
     ),
     Mutation(
-        "a line is taken up again after a rollback", "app/line_changes.py",
-        "if tip.snapshot_id in ids else ()", "if tip.snapshot_id in ids else line[-2:]", (ON_SPARK,),
-    ),
-    Mutation(
         "what stays on a line keeps nothing", "adapters/spark/file_ledger.py",
-        "        kept = self._on_lines(hashes, staying, floor)\n", "        kept = set[int]()\n", (ON_SPARK,),
+        "        kept = self._on_lines(hashes, split.staying, floor)\n", "        kept = set[int]()\n", (ON_SPARK,),
     ),
     Mutation(
         "what is known by changes is not asked what it refers to", "adapters/spark/file_ledger.py",

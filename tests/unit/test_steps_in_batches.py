@@ -4,7 +4,7 @@ However the batches interleave, are retried or die, the night ends as one app wo
 The lake's deleter holds every delete against a walk of all metadata at that very moment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from meltline.adapters.memory.sweeper import MemorySweeper
+from meltline.app.observe import observe
 from meltline.app.services import Services
 from meltline.app.steps import StepRequest, run_step
 from meltline.app.summary import Summary
@@ -151,6 +152,25 @@ def test_batches_side_by_side_never_wait_for_each_other() -> None:
     assert {plan.state for plan in night.plans(EXPIRE)} == {PlanState.APPLIED}
     Night(lake.on(PURGE_DAY), "two").go(PURGE)
     assert end_of(lake) == in_one_app()
+
+
+def test_what_another_batch_expires_during_a_look_has_not_come_back() -> None:
+    """Its metadata was listed before the commit; its departures were recorded after that."""
+    lake = a_lake()
+    night = Night(lake.on(EXPIRE_DAY), "one")
+    first = night.plan(EXPIRE)[0]
+    night.gate(EXPIRE, first)
+    waited: list[Mapping[str, Any]] = []
+
+    def meanwhile(line: str) -> None:
+        if line.startswith("observe: loading") and not waited:
+            waited.append({})  # the other batch looks as well
+            assert night.apply(EXPIRE, first).exit_code == 0
+            waited.append(dict(lake.waiting()))
+
+    observe(night.services(progress=meanwhile))
+    assert len(waited) == 2 and waited[1]
+    assert lake.waiting() == waited[1]
 
 
 def test_tables_that_share_files_are_one_batch_and_an_app_leaves_the_others_alone() -> None:

@@ -83,6 +83,9 @@ def observe(services: Services) -> Observation:
     """Looks at everything once. Safe to repeat; a second look right away records nothing."""
     services.progress("observe: listing catalogs")
     now = services.clock.now()
+    # Before any metadata is read: else a snapshot that another run expires meanwhile would look as
+    # if it had come back, and its files would be taken back.
+    known = services.files.known_snapshots()
     listings, unlisted = _list_catalogs(services)
     entries = [entry for listing in listings.values() for entry in listing.entries]
     services.progress(f"observe: loading the metadata of {len(entries)} tables")
@@ -94,7 +97,6 @@ def observe(services: Services) -> Observation:
     owners = OwnerIndex(services.control.ownerships())
 
     watched = [state for state in states if state.uuid not in ledger]
-    known = services.files.known_snapshots()
     ingested = ingest_snapshots(services, watched, known, owners)
     skipped.update(ingested.refused)
     known |= ingested.recorded
