@@ -53,7 +53,7 @@ class ReadingLimits:
             executors, and counted as they stand in the ledger.
     """
 
-    here_manifests: int = 5_000
+    here_manifests: int = 20_000
     here_entries: int = 100_000
     bulk_entries: int = 20_000
     bulk_manifest: int = 50
