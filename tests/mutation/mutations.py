@@ -23,6 +23,7 @@ PROOFS = "tests/contract/test_proofs.py"
 PROOF_HASHES = "tests/unit/test_proof_hashes.py"
 EVIDENCE = "tests/unit/test_evidence_reader.py"
 LINES = "tests/unit/test_lines.py"
+CHANGES = "tests/unit/test_reading_changes.py"
 ON_SPARK = "tests/spark/test_lines.py"
 
 
@@ -344,6 +345,10 @@ MUTATIONS = (
         "a line begins with files that nobody has counted", "domain/lines.py",
         "if first is None or not all(_is_counted(manifest) for manifest in first):",
         "if first is None:", (LINES,),
+    ),
+    Mutation(
+        "changes that could not be read count as read", "app/ingest.py",
+        "changed | wholly | failed", "changed | wholly", (CHANGES,),
     ),
     Mutation(
         "what a run that died left behind counts", "adapters/spans.py",

@@ -7,7 +7,7 @@ from meltline.app.departures import take_back
 from meltline.app.line_changes import TableLine, as_far_as_told, lines_that_moved
 from meltline.app.metadata import at_once
 from meltline.app.services import Services
-from meltline.domain.completeness import Totals, check_totals
+from meltline.domain.completeness import Totals, Verdict, check_totals
 from meltline.domain.errors import MeltlineError, MetadataUnreadable
 from meltline.domain.files import DepartureState, ManifestOutcome, ManifestRef, SnapshotRecord
 from meltline.domain.locations import OwnerIndex
@@ -59,7 +59,8 @@ class _Read:
     """What came of reading the manifests of a look.
 
     Attributes:
-        outcomes: Of each manifest that was read, by its path; read both ways, the worse one.
+        outcomes: Of each manifest that was read, by its path. Where its changes could not be read,
+            that counts, also if it could be read wholly for another snapshot a moment later.
         totals: Live files and bytes of the snapshots that are known by their changes now, by
             table and snapshot id, along each line.
     """
@@ -178,7 +179,8 @@ def _read_manifests(
         for uuid, of_table in steps.items()
         for snapshot_id, total in lines[uuid].totals(of_table, changed).items()
     }
-    return _Read(changed | wholly, totals)
+    failed = {path: outcome for path, outcome in changed.items() if outcome.error}
+    return _Read(changed | wholly | failed, totals)
 
 
 def _read_wholly(
@@ -238,22 +240,13 @@ def _record(
     }
     broken: set[str] = set()  # lines with a snapshot that is not recorded: nothing goes on from it
     for found in sorted(listed, key=lambda one: one.snapshot.sequence_number):
-        snapshot, live = found.snapshot, read.totals.get(_key(found))
-        bad = next((o for m in found.manifests if (o := outcomes.get(m.path)) and o.error), None)
-        problem = bad.error if bad else ""
-        if not problem:
-            verdict = check_totals(
-                snapshot,
-                totals[found.state.name, snapshot.snapshot_id],
-                totals.get((found.state.name, snapshot.parent_id or -1)),
-            )
-            problem = verdict.problem
-            if not verdict.checked:
-                unchecked.append(f"{found.state.name}@{snapshot.snapshot_id}")
+        live = read.totals.get(_key(found))
+        verdict = _verdict(found, outcomes, totals)
+        if not verdict.checked:
+            unchecked.append(f"{found.state.name}@{found.snapshot.snapshot_id}")
         sharing |= _shared_with(found, owners_of, owners)
-        if problem:
-            path = bad.path if bad else snapshot.manifest_list
-            refused.setdefault(found.state.name, _incomplete(found.state, snapshot, path, problem))
+        if verdict.problem:
+            refused.setdefault(found.state.name, _told(found, outcomes, verdict.problem))
             broken |= {found.state.uuid} if live else set()
         elif live is None:
             records.append(found.record)
@@ -270,6 +263,33 @@ def _record(
         services.control.add_sharing(sorted(new))
     recorded = frozenset(SnapshotKey(r.table_uuid, r.snapshot_id) for r in records)
     return Ingested(recorded, refused, tuple(unchecked))
+
+
+def _verdict(
+    found: _Listed,
+    outcomes: Mapping[str, ManifestOutcome],
+    totals: Mapping[tuple[TableName, int], Totals],
+) -> Verdict:
+    """Whether a snapshot was read completely, as far as anything tells."""
+    if bad := _unread(found, outcomes):
+        return Verdict(checked=True, problem=bad.error)
+    name, snapshot = found.state.name, found.snapshot
+    parent = totals.get((name, snapshot.parent_id or -1))
+    return check_totals(snapshot, totals[name, snapshot.snapshot_id], parent)
+
+
+def _unread(found: _Listed, outcomes: Mapping[str, ManifestOutcome]) -> ManifestOutcome | None:
+    """The first of a snapshot's manifests that could not be read."""
+    read = (outcomes.get(manifest.path) for manifest in found.manifests)
+    return next((outcome for outcome in read if outcome and outcome.error), None)
+
+
+def _told(
+    found: _Listed, outcomes: Mapping[str, ManifestOutcome], problem: str
+) -> MetadataUnreadable:
+    bad = _unread(found, outcomes)
+    path = bad.path if bad else found.snapshot.manifest_list
+    return _incomplete(found.state, found.snapshot, path, problem)
 
 
 def _take_back(

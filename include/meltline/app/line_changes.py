@@ -58,8 +58,8 @@ class TableLine:
         for step in steps:
             for manifest in step.manifests:
                 outcome = outcomes[manifest.path]
-                files += outcome.added - outcome.deleted
-                files += outcome.existing + outcome.deleted if step.is_first else 0
+                files += outcome.added
+                files += outcome.existing if step.is_first else -outcome.deleted
                 size += outcome.bytes_added - outcome.bytes_removed
             found[step.snapshot.snapshot_id] = (files, size)
         return found

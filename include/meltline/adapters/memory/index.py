@@ -335,14 +335,9 @@ def _changed(
     outcome: ManifestOutcome, entries: Sequence[ManifestEntry], *, is_first: bool
 ) -> ManifestOutcome:
     """The outcome with the bytes that a snapshot's manifest adds and removes."""
-    added = (
-        [e for e in entries if e.status is not EntryStatus.DELETED]
-        if is_first
-        else [e for e in entries if e.status is EntryStatus.ADDED]
-    )
-    removed = [] if is_first else [e for e in entries if e.status is EntryStatus.DELETED]
-    return replace(
-        outcome,
-        bytes_added=sum(entry.bytes for entry in added),
-        bytes_removed=sum(entry.bytes for entry in removed),
-    )
+    bytes_of = Counter[EntryStatus]()
+    for entry in entries:
+        bytes_of[entry.status] += entry.bytes
+    live = bytes_of[EntryStatus.ADDED] + (bytes_of[EntryStatus.EXISTING] if is_first else 0)
+    removed = 0 if is_first else bytes_of[EntryStatus.DELETED]
+    return replace(outcome, bytes_added=live, bytes_removed=removed)

@@ -1,6 +1,7 @@
 """Rows of the ledger made from what Spark's own decoder gives, and whether they add up."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,7 +57,7 @@ def _counted(rows: Iterable[Sequence[int]]) -> Counted:
     return found
 
 
-def entries_of(manifest: ManifestRef) -> int:
+def _entries_of(manifest: ManifestRef) -> int:
     """How many entries a manifest has, as far as its list counts them."""
     counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
     return sum(count or 0 for count in counts)
@@ -65,9 +66,9 @@ def entries_of(manifest: ManifestRef) -> int:
 def decoded(asked: Asked) -> int:
     """About how many entries reading a manifest decodes; of changes those at its beginning."""
     if asked.step is None or asked.step.is_first:
-        return entries_of(asked.manifest)
+        return _entries_of(asked.manifest)
     changed = (asked.manifest.added_files or 0) + (asked.manifest.deleted_files or 0)
-    return min(2 * changed, entries_of(asked.manifest))
+    return min(2 * changed, _entries_of(asked.manifest))
 
 
 def spellings(homes: Sequence[str]) -> Sequence[str]:
@@ -102,7 +103,7 @@ def bulk_rows(
         store: Where the manifests lie.
         asked: Manifests that are all read wholly, or all for their steps.
         homes: Where their tables' files are expected.
-        fronts: Decodes only the beginning of what is read for changes.
+        fronts: Decodes only the beginning of what is read for changes; a line's first step whole.
     """
     bulk = [BulkManifest(a.table_uuid, a.manifest, tuple(homes[a.table_uuid])) for a in asked]
     if asked[0].step is None:
@@ -111,13 +112,11 @@ def bulk_rows(
     first = [one for one, a in zip(bulk, asked, strict=True) if a.step and a.step.is_first]
     later = [one for one, a in zip(bulk, asked, strict=True) if a.step and not a.step.is_first]
     frames = []
-    if first and not fronts:
+    if first:
         frames.append(bulk_entries(spark, store, first).where(F.col("status") != _DELETED))
     if later:
         frames.append(bulk_entries(spark, store, later, changes_only=True, fronts=fronts))
-    if not frames:
-        return spark.createDataFrame(CHANGES.empty_table())
-    rows = frames[0].unionByName(frames[1]) if len(frames) > 1 else frames[0]
+    rows = reduce(DataFrame.unionByName, frames)
     return _change_rows(rows.join(steps, "manifest_id"))
 
 

@@ -94,7 +94,7 @@ class SparkFileLedger(IndexRows):
         Where the newest of a line stays, only files that were removed can be such.
         """
         leaving, staying = split.leaving.on_lines, split.staying.on_lines
-        if not leaving.keys:
+        if not leaving.rows.num_rows:
             return []
         tips, stay = leaving.tips, staying.tips
         ending = {
@@ -138,7 +138,7 @@ class SparkFileLedger(IndexRows):
             of: The snapshots.
             floor: Nothing that was added under a smaller sequence number is looked for.
         """
-        if not hashes or not of.on_lines.keys:
+        if not hashes or not of.on_lines.rows.num_rows:
             return set()
         since: list[Condition] = [("since", ">=", floor)] if floor else []
         changes = self._look("changes", REACH, since, among=("key_hash", hashes))
@@ -164,7 +164,8 @@ class SparkFileLedger(IndexRows):
         gone = self._ids("manifest_id", wholly).withColumn("kept", F.lit(0))
         stay = self._ids("manifest_id", split.staying.manifests).withColumn("kept", F.lit(1))
         floors = self._live_in(wholly).groupBy("table_uuid").agg(F.min("sequence_number"))
-        near = self._near({row[0]: row[1] for row in floors.collect()}, within)
+        first = {row[0]: row[1] for row in floors.collect()}
+        near = self._near(first, within if split.leaves_the_newer(first) else None)
         alone = (
             near.join(F.broadcast(gone.unionByName(stay)), "manifest_id")
             .groupBy("key_hash")

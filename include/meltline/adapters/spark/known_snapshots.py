@@ -90,7 +90,7 @@ class KnownSnapshots:
         """Those whose files are what their manifests hold in `entries`."""
         return KnownSnapshots(self.rows.filter(pc.invert(self._by_changes)))
 
-    @property
+    @cached_property
     def points(self) -> Points:
         """Where on their lines those stand that are known by their changes."""
         rows = self.on_lines.rows.combine_chunks()
