@@ -151,11 +151,12 @@ class ObjectStores:
 
         An object that is gone already counts as done.
         """
-        errors: dict[str, str] = {}
+        each = list(dict.fromkeys(paths))
+        local = self._local.delete([path for path in each if _is_local(path)])
+        errors = {outcome.path: outcome.error for outcome in local}
         batches: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        for path in dict.fromkeys(paths):
-            if _is_local(path):
-                errors[path] = self._local.delete([path])[0].error
+        for path in each:
+            if path in errors:
                 continue
             try:
                 _, key = self._find(path)
