@@ -70,6 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("name", choices=[*BENCHMARKS, "all"])
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full size")
     parser.add_argument("--days", type=int, default=2, help="how many next days to run")
+    parser.add_argument(
+        "--columns", type=int, default=12, help="of the tables; 1 for files without statistics"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the ratios, as SVG")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="build below DIR")
@@ -110,7 +113,7 @@ def _run(asked: argparse.Namespace) -> Report:
     try:
         spark = start_session(folder, memory, options)
         bench = Bench(
-            folder, spark, Committer(spark), asked.scale, asked.days,
+            folder, spark, Committer(spark), asked.scale, asked.days, asked.columns,
             verbose=asked.verbose, keep=asked.keep is not None,
         )  # fmt: skip
         if benchmark.warm:
@@ -123,7 +126,10 @@ def _run(asked: argparse.Namespace) -> Report:
             print(f"left in {folder}", file=sys.stderr)
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    return report_of(outcomes, {**SETTINGS, "memory": memory, "java options": options})
+    return report_of(
+        outcomes,
+        {**SETTINGS, "memory": memory, "java options": options, "columns": str(asked.columns)},
+    )
 
 
 def _each_alone(arguments: Sequence[str]) -> Report:

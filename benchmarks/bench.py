@@ -31,6 +31,7 @@ class Bench:
     Attributes:
         scale: 1 for the size that the goals are about.
         days: How many next days are run.
+        columns: Of the tables; with more than one, each file has statistics of all of them.
         verbose: Whether details are told.
         keep: Whether what was built stays.
     """
@@ -40,6 +41,7 @@ class Bench:
     committer: Committer
     scale: float
     days: int
+    columns: int
     verbose: bool
     keep: bool
     started: float = field(default_factory=time.monotonic)

@@ -1,16 +1,24 @@
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
+import org.apache.iceberg.Metrics;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.Transaction;
+import org.apache.iceberg.types.Conversions;
+import org.apache.iceberg.types.Type;
+import org.apache.iceberg.types.Types.NestedField;
 
 /** Many commits through Iceberg's own API, in one transaction: one metadata file for all of them. */
 public class Commits {
@@ -81,8 +89,54 @@ public class Commits {
         .withPath(path(data, folders, number))
         .withFormat("parquet")
         .withFileSizeInBytes(bytes)
-        .withRecordCount(1L)
+        .withMetrics(metrics(table.schema().columns(), number))
         .build();
+  }
+
+  /**
+   * What engines note of each column by default: sizes, counts and bounds. Those of a file are
+   * always the same, so that a twin's commit writes what the other's does.
+   */
+  private Metrics metrics(List columns, long number) {
+    if (columns.size() == 1) {
+      return new Metrics(Long.valueOf(1L), null, null, null, null);
+    }
+    Random random = new Random(number);
+    Long rows = Long.valueOf(1000000L + random.nextInt(1000000));
+    Map sizes = new HashMap();
+    Map values = new HashMap();
+    Map nulls = new HashMap();
+    Map nans = new HashMap();
+    Map low = new HashMap();
+    Map high = new HashMap();
+    for (Iterator each = columns.iterator(); each.hasNext();) {
+      NestedField column = (NestedField) each.next();
+      Integer id = Integer.valueOf(column.fieldId());
+      sizes.put(id, Long.valueOf(1000000L + random.nextInt(9000000)));
+      values.put(id, rows);
+      nulls.put(id, Long.valueOf(column.fieldId() % 4 == 0 ? random.nextInt(1000) : 0L));
+      if (column.type().typeId() == Type.TypeID.DOUBLE) {
+        nans.put(id, Long.valueOf(0L));
+      }
+      low.put(id, bound(column.type(), number, random, 0L));
+      high.put(id, bound(column.type(), number, random, 3600000000L));
+    }
+    return new Metrics(rows, sizes, values, nulls, nans, low, high);
+  }
+
+  private ByteBuffer bound(Type type, long number, Random random, long more) {
+    Object value;
+    if (type.typeId() == Type.TypeID.LONG) {
+      value = Long.valueOf(number * 1000000L + more + random.nextInt(1000000));
+    } else if (type.typeId() == Type.TypeID.TIMESTAMP) {
+      value = Long.valueOf(1700000000000000L + number * 3600000000L + more + random.nextInt());
+    } else if (type.typeId() == Type.TypeID.DOUBLE) {
+      value = Double.valueOf(random.nextDouble() + more);
+    } else {
+      // As long as the text that engines keep of a bound.
+      value = Long.toString(1000000000000000L + (random.nextLong() >>> 12)).substring(0, 16);
+    }
+    return Conversions.toByteBuffer(type, value);
   }
 
   private String path(String data, int folders, long number) {

@@ -44,7 +44,7 @@ class Story:
         bench.say(f"{self.name}: building {past.count:,} snapshots, {files:,} files")
         lake = bench.new_lake(bench.place(self.name))
         with lake.in_place():
-            create_table(lake)
+            create_table(lake, columns=bench.columns)
             for commits in past.commits:
                 bench.committer.commit(lake.table(TABLE), f"file://{lake.data(TABLE)}", commits)
             lake.stage(TABLE, past.when)

@@ -93,7 +93,7 @@ def _build(bench: Bench, fleet: Fleet) -> dict[str, Lake]:
     lake = bench.new_lake(bench.place("fleet"))
     with lake.in_place():
         with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(lambda table: create_table(lake, table), fleet.tables))
+            list(pool.map(lambda table: create_table(lake, table, bench.columns), fleet.tables))
         _commit(bench, lake, fleet, fleet.tables, _HISTORY)
         bench.say("  reading it with stock Iceberg")
         for table in fleet.tables:

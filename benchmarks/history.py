@@ -83,10 +83,12 @@ def next_day_size(keep: int) -> DaySize:
     return DaySize(half, half, max(1, half * 98 // 100))
 
 
-def create_table(lake: Lake, table: str = TABLE) -> None:
-    """An empty table."""
+def create_table(lake: Lake, table: str = TABLE, columns: int = 1) -> None:
+    """An empty table. With more than one column, files that are named in it get statistics."""
+    kinds = ("BIGINT", "TIMESTAMP", "DOUBLE", "STRING")
+    others = (f"c{number} {kinds[number % len(kinds)]}" for number in range(1, columns))
     lake.spark.sql(
-        f"CREATE TABLE {lake.table(table)} (id BIGINT) USING iceberg"
+        f"CREATE TABLE {lake.table(table)} ({', '.join(['id BIGINT', *others])}) USING iceberg"
         " TBLPROPERTIES ('format-version'='2')"
     )
 
