@@ -1,3 +1,4 @@
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -11,6 +12,9 @@ import java.util.Set;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.ManifestFiles;
+import org.apache.iceberg.ManifestReader;
 import org.apache.iceberg.Metrics;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.Snapshot;
@@ -32,7 +36,7 @@ public class Commits {
    */
   public int write(
       Table table, String data, int folders, long before, long first,
-      int commits, int added, int removed, long bytes) {
+      int commits, int added, int removed, long bytes) throws IOException {
     Transaction transaction = table.newTransaction();
     long previous = before;
     long next = first;
@@ -65,17 +69,26 @@ public class Commits {
   }
 
   /** Read from their manifest, as an engine has them: Iceberg then knows where to look for them. */
-  private List namedAmong(Table table, String data, int folders, long first, int count) {
+  private List namedAmong(Table table, String data, int folders, long first, int count)
+      throws IOException {
     Set names = new HashSet();
     for (long number = first; number < first + count; number += 1) {
       names.add(path(data, folders, number));
     }
     List found = new ArrayList();
     Snapshot newest = table.currentSnapshot();
-    for (Iterator files = newest.addedDataFiles(table.io()).iterator(); files.hasNext();) {
-      DataFile file = (DataFile) files.next();
-      if (names.contains(file.location())) {
-        found.add(file.copy());
+    // Not by the snapshot's own list of added files: it would keep those of each commit in memory.
+    for (Iterator each = newest.dataManifests(table.io()).iterator(); each.hasNext();) {
+      ManifestFile manifest = (ManifestFile) each.next();
+      if (manifest.snapshotId().longValue() == newest.snapshotId()) {
+        ManifestReader files = ManifestFiles.read(manifest, table.io(), table.specs());
+        for (Iterator file = files.iterator(); file.hasNext();) {
+          DataFile one = (DataFile) file.next();
+          if (names.contains(one.location())) {
+            found.add(one.copy());
+          }
+        }
+        files.close();
       }
     }
     if (found.size() != names.size()) {
