@@ -24,8 +24,11 @@ import org.apache.iceberg.types.Conversions;
 import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.Types.NestedField;
 
-/** Many commits through Iceberg's own API, in one transaction: one metadata file for all of them. */
+/** Many commits through Iceberg's own API, many in a transaction: few metadata files for them. */
 public class Commits {
+
+  /** A transaction keeps in memory what all of its commits add. */
+  private static final int IN_A_TRANSACTION = 200;
 
   /**
    * Each commit adds `added` files, and removes the first `removed` of those the one before added.
@@ -41,6 +44,10 @@ public class Commits {
     long previous = before;
     long next = first;
     for (int commit = 0; commit < commits; commit += 1) {
+      if (commit > 0 && commit % IN_A_TRANSACTION == 0) {
+        transaction.commitTransaction();
+        transaction = table.newTransaction();
+      }
       List gone = new ArrayList();
       if (previous >= 0 && removed > 0) {
         gone = namedAmong(transaction.table(), data, folders, previous, removed);
