@@ -1,5 +1,6 @@
 """The one place that builds adapters and hands them to the steps."""
 
+import gc
 import getpass
 import os
 import sys
@@ -33,6 +34,9 @@ from meltline.domain.quantities import parse_instant
 from meltline.ports import ObjectStore, RunRecord, SessionEngine, SnapshotReader, SqlEngine
 
 SANDBOX_MARK = ".meltline-sandbox"
+_COLLECT_SELDOM = (50_000, 20, 100)
+"""A run makes facts by the million, which live to its end, and hardly a cycle: to look for cycles
+among them as often as Python does took a tenth of a run."""
 
 
 def to_stderr(line: str) -> None:
@@ -126,6 +130,7 @@ class Wiring:
 
         ledgers = self.ledgers()
         self._progress("starting Spark")
+        gc.set_threshold(*_COLLECT_SELDOM)
         spark = open_session(self.config, app, self._environ)
         hot = self.config.catalogs[self.config.hot]
         ledger = (spark, self.store, spark_catalog(hot), self.config.ledger_namespace)

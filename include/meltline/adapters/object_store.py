@@ -21,7 +21,7 @@ from meltline.adapters.cloud_stores import CloudStore, open_cloud_store
 from meltline.adapters.local_files import LocalFiles
 from meltline.domain.errors import StoreRefused
 from meltline.domain.locations import Location, split_location
-from meltline.ports import DeleteOutcome, StoredObject
+from meltline.ports import DeleteOutcome, Front, StoredObject
 
 _BULK = 250  # keys of one request: each counts as a write, and large requests throttle themselves
 _REQUESTS = 4  # requests that one process sends at a time
@@ -61,6 +61,15 @@ class ObjectStores:
         store, key = self._find(path)
         with _refusing("read", path):
             return bytes(obstore.get(store, key).bytes())
+
+    def read_front(self, path: str, length: int) -> Front:
+        """The first bytes of an object, and its size. Raises as `read` does."""
+        if _is_local(path):
+            return self._local.read_front(path, length)
+        store, key = self._find(path)
+        with _refusing("read", path):
+            found = obstore.get(store, key, options={"range": (0, length)})
+            return Front(bytes(found.bytes()), found.meta["size"])
 
     def size(self, path: str) -> int | None:
         """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""

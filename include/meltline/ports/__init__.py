@@ -62,7 +62,7 @@ from meltline.ports.readers import (
     SqlEngine,
 )
 from meltline.ports.storage import Holdings, UsedFile, Weighing
-from meltline.ports.stores import DeleteOutcome, Deleter, ObjectStore, StoredObject
+from meltline.ports.stores import DeleteOutcome, Deleter, Front, ObjectStore, StoredObject
 from meltline.ports.sweep import Inventory, Listing, Sweeper
 
 __all__ = [
@@ -83,6 +83,7 @@ __all__ = [
     "Deleter",
     "DepartingFile",
     "FileLedger",
+    "Front",
     "GateEngine",
     "HandedOver",
     "HandoffRequest",

@@ -23,6 +23,24 @@ class DeleteOutcome:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Front:
+    """The beginning of an object.
+
+    Attributes:
+        content: As many bytes as were asked for; all where it has no more.
+        bytes: How many the object has.
+    """
+
+    content: bytes
+    bytes: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether that is all of it."""
+        return len(self.content) == self.bytes
+
+
 class ObjectStore(Protocol):
     """Object storage. Must be picklable: executors use it too."""
 
@@ -33,6 +51,10 @@ class ObjectStore(Protocol):
             FileNotFoundError: It is not there.
             StoreRefused: Any other reason.
         """
+        ...
+
+    def read_front(self, path: str, length: int) -> Front:
+        """The first bytes of an object, and its size, in one request. Raises as `read` does."""
         ...
 
     def size(self, path: str) -> int | None:

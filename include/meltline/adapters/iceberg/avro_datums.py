@@ -7,7 +7,7 @@ decodes arrays fast decodes the entries.
 
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -114,24 +114,23 @@ def _renamed(schema: Any, wanted: frozenset[str], names: dict[str, str]) -> Any:
     return {"type": kind, "name": name, "fields": fields}
 
 
-def blocks(file: AvroFile) -> Sequence[Block]:
-    """A file's blocks, their frame checked.
+def blocks(file: AvroFile) -> Iterator[Block]:
+    """A file's blocks in their order, the frame of each checked when it is asked for.
 
     Raises:
-        ValueError: The frame is damaged.
+        ValueError: The frame is damaged, or the file ends in a block.
     """
-    body, found, at = file.body, [], 0
+    body, at = file.body, 0
     while at < len(body):
         records, start = _number(body, at)
         length, start = _number(body, start)
         at = start + length + _SYNC
         if records < 0 or length < 0 or body[start + length : at] != file.sync:
             raise ValueError("a block does not end where it says")
-        found.append(Block(records, body[start : start + length]))
-    return found
+        yield Block(records, body[start : start + length])
 
 
-def datums(codec: str, packed: Sequence[Block]) -> Iterator[Datum]:
+def datums(codec: str, packed: Iterable[Block]) -> Iterator[Datum]:
     """The records of blocks, in data of about a mebibyte.
 
     Raises:

@@ -18,10 +18,10 @@ from meltline.adapters.iceberg.avro_container import AvroFile
 from meltline.adapters.iceberg.avro_datums import blocks, datums
 from meltline.domain.errors import MetadataUnreadable
 from meltline.domain.files import EntryStatus, FileKind, ManifestEntry, ManifestRef
+from meltline.ports import Front
 
 _ENTRY_FIELDS = {"status", "snapshot_id", "sequence_number", "file_sequence_number", "data_file"}
 _FILE_FIELDS = {"content", "file_path", "file_format", "file_size_in_bytes", "content_offset"}
-
 Projected = Callable[[Any], Any]
 """Of a schema the part that is decoded."""
 
@@ -126,16 +126,17 @@ def checked_entries(manifest: ManifestRef, content: bytes) -> Sequence[ManifestE
     return entries
 
 
-def changed_entries(manifest: ManifestRef, content: bytes) -> Sequence[ManifestEntry]:
+def changed_entries(manifest: ManifestRef, front: Front) -> Sequence[ManifestEntry]:
     """The entries with status ADDED and DELETED, all that its list entry counts.
 
     The rest is not decoded: a merged manifest has its new entries before thousands of others.
 
     Raises:
-        MetadataUnreadable: It does not follow the spec, or has fewer than its list says.
+        MetadataUnreadable: It does not follow the spec, or has fewer than its list says; or these
+            do not all stand in what was read of it.
     """
-    if manifest.bytes and len(content) != manifest.bytes:
-        raise _mismatch(manifest, f"{manifest.bytes} bytes", f"{len(content)} bytes")
+    if manifest.bytes and front.bytes != manifest.bytes:
+        raise _mismatch(manifest, f"{manifest.bytes} bytes", f"{front.bytes} bytes")
     missing = Counter(
         {
             EntryStatus.ADDED: manifest.added_files or 0,
@@ -143,7 +144,7 @@ def changed_entries(manifest: ManifestRef, content: bytes) -> Sequence[ManifestE
         }
     )
     entries: list[ManifestEntry] = []
-    for entry in read_manifest(manifest.path, content) if missing.total() else ():
+    for entry in read_manifest(manifest.path, front.content) if missing.total() else ():
         if entry.status != EntryStatus.EXISTING:
             entries.append(entry)
             missing[entry.status] -= 1

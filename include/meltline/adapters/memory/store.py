@@ -6,7 +6,7 @@ from datetime import datetime
 from meltline.domain.clock import Clock, WallClock
 from meltline.domain.errors import StoreRefused
 from meltline.domain.locations import Location, split_location
-from meltline.ports import DeleteOutcome, StoredObject
+from meltline.ports import DeleteOutcome, Front, StoredObject
 
 _PART = 1024
 
@@ -38,6 +38,11 @@ class MemoryStore:
         if place not in self._objects:
             raise FileNotFoundError(path)
         return self._objects[place][0]
+
+    def read_front(self, path: str, length: int) -> Front:
+        """The first bytes of an object, and its size. Raises as `read` does."""
+        whole = self.read(path)
+        return Front(whole[:length], len(whole))
 
     def size(self, path: str) -> int | None:
         """Its length in bytes, None when it is not there."""

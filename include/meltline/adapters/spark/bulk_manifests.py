@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
-from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -32,13 +31,16 @@ from meltline.adapters.iceberg.avro_datums import (
     datums,
     entries_schema,
 )
+from meltline.adapters.iceberg.manifest_fronts import front_length
+from meltline.adapters.spark.index import Step
+from meltline.adapters.spark.spreading import spread
 from meltline.domain.files import EntryStatus, FileKind, ManifestRef
 from meltline.domain.locations import location_key
 from meltline.ports import ObjectStore
 
-_SLICES = 4  # for each core, so that one with many entries holds up no other
 _SMALLEST_SLICE = 1024 * 1024  # bytes of manifests
 _BATCH = 4 * 1024 * 1024  # bytes of data handed to the JVM at once
+_HEADER = 1024 * 1024  # bytes of a manifest in which its header ends, with the table's schema
 _SAMPLES = 8  # manifests of a table whose schema is looked at
 _SCHEMAS = 32  # the most common ones; each is an expression of its own
 _THREADS = 16
@@ -54,15 +56,19 @@ _UNIT = pa.struct(
         ("home_key", pa.string()),
         ("other_home", pa.string()),
         ("other_home_key", pa.string()),
+        ("step_id", pa.int64()),
+        ("step_number", pa.int64()),
+        ("step_is_first", pa.bool_()),
         ("manifest", pa.string()),
         ("manifest_bytes", pa.int64()),
         ("records", pa.int64()),
         ("wanted", pa.int64()),
+        ("front", pa.int64()),
         ("part", pa.int32()),
         ("parts", pa.int32()),
     ]
 )
-_CARRIED = [_UNIT.field(number) for number in range(8)]
+_CARRIED = [_UNIT.field(number) for number in range(11)]
 _DATUM = pa.schema(
     [
         *_CARRIED,
@@ -74,8 +80,9 @@ _DATUM = pa.schema(
 )
 _DATUM_SQL = (
     "table_uuid string, manifest_id bigint, added_snapshot_id bigint, list_sequence_number bigint, "
-    "home string, home_key string, other_home string, other_home_key string, schema int, "
-    "unescaped boolean, single boolean, datum binary"
+    "home string, home_key string, other_home string, other_home_key string, step_id bigint, "
+    "step_number bigint, step_is_first boolean, schema int, unescaped boolean, single boolean, "
+    "datum binary"
 )
 
 _Unit = dict[str, Any]
@@ -83,11 +90,16 @@ _Unit = dict[str, Any]
 
 @dataclass(frozen=True)
 class BulkManifest:
-    """A manifest worth Spark's own decoder, and the folders its files are expected in."""
+    """A manifest worth Spark's own decoder, and the folders its files are expected in.
+
+    Attributes:
+        step: The step whose changes are wanted; None where it is read wholly.
+    """
 
     table_uuid: str
     manifest: ManifestRef
     homes: tuple[str, ...]
+    step: Step | None = None
 
     @property
     def id(self) -> int:
@@ -113,8 +125,8 @@ def bulk_entries(
 
     A manifest that cannot be read, is not as long as its list says or announces another number of
     records gives no rows, or too few; so does one with odd paths. So rows are to be counted before
-    they are believed. For inheritance each row carries `table_uuid`, and `added_snapshot_id` and
-    `list_sequence_number` by its manifest's list.
+    they are believed. For inheritance each row carries `table_uuid`, `added_snapshot_id` and
+    `list_sequence_number` by its manifest's list, and what is to be known of its step.
 
     Args:
         spark: The session.
@@ -128,8 +140,8 @@ def bulk_entries(
     schemas = _schemas(store, manifests)
     slices = _slices(manifests, spark.sparkContext.defaultParallelism, fronts)
     table = pa.table({"units": slices}, schema=pa.schema([("units", pa.list_(_UNIT))]))
-    spread = spark.createDataFrame(table).coalesce(1).repartition(max(1, len(slices)))
-    found = spread.mapInArrow(_reader(store, schemas), _DATUM_SQL)
+    parts = spread(spark, table, [1] * len(slices))
+    found = parts.mapInArrow(_reader(store, schemas), _DATUM_SQL)
     carried = [name for name in _DATUM.names if name not in ("schema", "datum")]
     entries = found.select(*carried, F.inline(_decoded(schemas)))
     if changes_only:
@@ -149,6 +161,9 @@ def bulk_entries(
         "file_sequence_number",
         "added_snapshot_id",
         "list_sequence_number",
+        "step_id",
+        "step_number",
+        "step_is_first",
     )
 
 
@@ -172,8 +187,8 @@ def _schemas(store: ObjectStore, manifests: Sequence[BulkManifest]) -> dict[str,
 def _schema_of(store: ObjectStore, path: str) -> str:
     """The schema of a manifest's data; empty where it cannot be told."""
     try:
-        start = next(iter(store.stream(path)), b"")  # a part has mebibytes, a header kilobytes
-        return entries_schema(AvroFile.read(start).header["avro.schema"])
+        front = store.read_front(path, _HEADER)
+        return entries_schema(AvroFile.read(front.content).header["avro.schema"])
     except Exception:  # noise raises anything; whoever reads it whole says what is wrong
         return ""
 
@@ -182,9 +197,9 @@ def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list
     """Manifests, and parts of very large ones, dealt out to slices of about the same weight."""
     weights = {one: _weight(one, fronts) for one in manifests}
     total = sum(weights.values())
-    count = max(1, min(cores * _SLICES, total // _SMALLEST_SLICE))
+    count = max(1, min(cores, total // _SMALLEST_SLICE))
     units = [
-        (weight // parts, _unit(one, fronts, part, parts))
+        (weight // parts, _unit(one, part, parts, fronts=fronts))
         for one, weight in weights.items()
         for parts in [1 if fronts else max(1, round(weight * count / max(total, 1)))]
         for part in range(parts)
@@ -204,7 +219,7 @@ def _weight(one: BulkManifest, fronts: bool) -> int:
     return 1 + int(one.manifest.bytes * share)
 
 
-def _unit(one: BulkManifest, fronts: bool, part: int, parts: int) -> _Unit:
+def _unit(one: BulkManifest, part: int, parts: int, *, fronts: bool) -> _Unit:
     added, existing, deleted = one.counts
     homes = (*one.homes, None, None)
     return {
@@ -216,10 +231,14 @@ def _unit(one: BulkManifest, fronts: bool, part: int, parts: int) -> _Unit:
         "home_key": _folder_key(homes[0]),
         "other_home": homes[1],
         "other_home_key": _folder_key(homes[1]),
+        "step_id": one.step and one.step.snapshot_id,
+        "step_number": one.step and one.step.number,
+        "step_is_first": one.step and one.step.is_first,
         "manifest": one.manifest.path,
         "manifest_bytes": one.manifest.bytes,
         "records": added + existing + deleted,
         "wanted": added + deleted if fronts else added + existing + deleted,
+        "front": front_length(one.manifest) if fronts else None,
         "part": part,
         "parts": parts,
     }
@@ -271,15 +290,28 @@ def _rows(
 
 def _checked(store: ObjectStore, unit: _Unit) -> tuple[AvroFile, Sequence[Block]]:
     """A manifest that is what its list says by its frame, and the blocks to decode."""
+    if unit["front"]:
+        front = store.read_front(unit["manifest"], unit["front"])
+        if front.bytes != unit["manifest_bytes"]:
+            raise ValueError("it is not as long as its list says")
+        file = AvroFile.read(front.content)
+        return file, list(_first(blocks(file), unit["wanted"]))
     content = store.read(unit["manifest"])
     file = AvroFile.read(content)
-    found = blocks(file)
+    found = list(blocks(file))
     records = sum(block.records for block in found)
     if (len(content), records) != (unit["manifest_bytes"], unit["records"]):
         raise ValueError("it is not what its list says")
-    before = accumulate((block.records for block in found), initial=0)
-    front = sum(records < unit["wanted"] for records in before)
-    return file, found[:front][unit["part"] :: unit["parts"]]
+    return file, list(_first(found, unit["wanted"]))[unit["part"] :: unit["parts"]]
+
+
+def _first(found: Iterable[Block], records: int) -> Iterator[Block]:
+    """Blocks from the front that hold so many records."""
+    for block in found:
+        if records <= 0:
+            return
+        yield block
+        records -= block.records
 
 
 def _looks(content: bytes) -> dict[str, bool]:

@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from meltline.adapters.hashing import key_hash
 from meltline.adapters.spark.bulk_manifests import BulkManifest, bulk_entries
 from meltline.adapters.spark.index import Asked
 from meltline.adapters.spark.tables import CHANGES, ENTRIES
@@ -105,31 +104,19 @@ def bulk_rows(
         homes: Where their tables' files are expected.
         fronts: Decodes only the beginning of what is read for changes; a line's first step whole.
     """
-    bulk = [BulkManifest(a.table_uuid, a.manifest, tuple(homes[a.table_uuid])) for a in asked]
+    bulk = [
+        BulkManifest(a.table_uuid, a.manifest, tuple(homes[a.table_uuid]), a.step) for a in asked
+    ]
     if asked[0].step is None:
         return _entry_rows(bulk_entries(spark, store, bulk))
-    steps = F.broadcast(spark.createDataFrame(_steps(asked)))
-    first = [one for one, a in zip(bulk, asked, strict=True) if a.step and a.step.is_first]
-    later = [one for one, a in zip(bulk, asked, strict=True) if a.step and not a.step.is_first]
+    first = [one for one in bulk if one.step and one.step.is_first]
+    later = [one for one in bulk if one.step and not one.step.is_first]
     frames = []
     if first:
         frames.append(bulk_entries(spark, store, first).where(F.col("status") != _DELETED))
     if later:
         frames.append(bulk_entries(spark, store, later, changes_only=True, fronts=fronts))
-    rows = reduce(DataFrame.unionByName, frames)
-    return _change_rows(rows.join(steps, "manifest_id"))
-
-
-def _steps(asked: Sequence[Asked]) -> pa.Table:
-    steps = [(a.manifest.path, a.step) for a in asked if a.step is not None]
-    columns = {
-        "manifest_id": [key_hash(path) for path, _ in steps],
-        "step_id": [step.snapshot_id for _, step in steps],
-        "step_number": [step.number for _, step in steps],
-        "step_is_first": [step.is_first for _, step in steps],
-    }
-    types = {"step_is_first": pa.bool_()}
-    return pa.table({n: pa.array(of, types.get(n, pa.int64())) for n, of in columns.items()})
+    return _change_rows(reduce(DataFrame.unionByName, frames))
 
 
 def _entry_rows(entries: DataFrame) -> DataFrame:

@@ -5,6 +5,8 @@ log; the Java builder does neither (design section 5).
 """
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from struct import pack
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -23,6 +25,7 @@ class JvmCommitter:
     def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
         self._spark = spark
         self._catalogs = catalogs
+        self._classes: dict[str, Any] = {}
 
     def expire(
         self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
@@ -33,16 +36,15 @@ class JvmCommitter:
             MeltlineError: The commit's fate is unknown, or it failed for another reason than a
                 conflict. The catalog decides what became of it, on the next run.
         """
-        jvm: Any = self._spark._jvm
         try:
-            loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            loaded = self._class("org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
                 self._spark._jsparkSession, spark_identifier(self._catalogs, table)
             )
             operations = loaded.operations()
             base = operations.current()
             if base.metadataFileLocation() != base_location:
                 return None
-            builder = jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
+            builder = self._class("org.apache.iceberg.TableMetadata").buildFrom(base)
             for ref in refs:
                 builder = builder.removeRef(ref)
             if snapshots:
@@ -63,10 +65,17 @@ class JvmCommitter:
 
     def _boxed(self, snapshots: Sequence[int]) -> Any:
         # A set of java.lang.Long: py4j would send small ids as Integer, and a list would fit the
-        # overload that takes snapshots instead of ids.
+        # overload that takes snapshots instead of ids. As bytes they all go at once.
         context = self._spark.sparkContext
         array = context._gateway.new_array(context._jvm.long, len(snapshots))  # type: ignore[union-attr]
-        for position, snapshot in enumerate(snapshots):
-            array[position] = snapshot
-        stream: Any = context._jvm.java.util.stream  # type: ignore[union-attr]
-        return stream.LongStream.of(array).boxed().collect(stream.Collectors.toSet())
+        ids = self._class("java.nio.ByteBuffer").wrap(pack(f">{len(snapshots)}q", *snapshots))
+        ids.asLongBuffer().get(array)
+        longs = self._class("java.util.stream.LongStream").of(array).boxed()
+        return longs.collect(self._class("java.util.stream.Collectors").toSet())
+
+    def _class(self, name: str) -> Any:
+        """A class of the JVM. To find one takes a round trip for each part of its name."""
+        if name not in self._classes:
+            jvm: Any = self._spark._jvm
+            self._classes[name] = reduce(getattr, name.split("."), jvm)
+        return self._classes[name]

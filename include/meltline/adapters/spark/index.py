@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from meltline.adapters.hashing import key_hash, part_hash
+from meltline.adapters.iceberg.manifest_fronts import read_front, read_whole
 from meltline.adapters.iceberg.manifests import changed_entries, checked_entries
+from meltline.adapters.spark.spreading import spread
 from meltline.adapters.spark.tables import CHANGES, ENTRIES
 from meltline.domain.errors import MetadataUnreadable, StoreRefused
 from meltline.domain.files import EntryStatus, ManifestEntry, ManifestOutcome, ManifestRef
 from meltline.domain.locations import OwnerIndex, Ownership
-from meltline.ports import ObjectStore
+from meltline.ports import Front, ObjectStore
 
 _REQUEST = pa.schema(
     [
@@ -117,13 +119,10 @@ def index_here(
     store: ObjectStore, asked: Sequence[Asked], ownerships: Sequence[Ownership]
 ) -> Indexed:
     """Reads a few manifests in this process: a Spark job would take longer to start."""
-    owners = OwnerIndex(ownerships)
-    columns = _Columns()
+    columns = _Columns(store, OwnerIndex(ownerships))
     with ThreadPoolExecutor(_THREADS) as pool:  # stores answer late, and many at a time
-        contents = pool.map(lambda one: _content(store, one.manifest.path), asked)
-        outcomes = [
-            columns.read(content, owners, one) for content, one in zip(contents, asked, strict=True)
-        ]
+        fronts = pool.map(lambda one: _front(store, one), asked)
+        outcomes = [columns.read(one, front) for one, front in zip(asked, fronts, strict=True)]
     return Indexed(columns.taken(), outcomes)
 
 
@@ -132,7 +131,6 @@ def index_spread(
     store: ObjectStore,
     asked: Sequence[Asked],
     ownerships: Sequence[Ownership],
-    slices: int,
 ) -> DataFrame:
     """One job over manifests of all tables: rows of entries, and one outcome row per manifest."""
     rows = [
@@ -152,8 +150,8 @@ def index_spread(
         for one in asked
     ]
     wanted = pa.Table.from_pylist(rows, schema=_REQUEST)
-    spread = spark.createDataFrame(wanted).repartition(min(slices, wanted.num_rows))
-    return spread.mapInArrow(_reader(store, tuple(ownerships)), RESULT)
+    parts = spread(spark, wanted, [one.manifest.bytes for one in asked])
+    return parts.mapInArrow(_reader(store, tuple(ownerships)), RESULT)
 
 
 def outcome_of(row: dict[str, object]) -> ManifestOutcome:
@@ -175,8 +173,7 @@ def _reader(
     store: ObjectStore, ownerships: tuple[Ownership, ...]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        owners = OwnerIndex(ownerships)
-        columns = _Columns()
+        columns = _Columns(store, OwnerIndex(ownerships))
         outcomes: list[ManifestOutcome] = []
         for batch in batches:
             for row in batch.to_pylist():
@@ -184,12 +181,11 @@ def _reader(
                     row["path"], row["bytes"], row["added"], row["existing"], row["deleted"],
                     row["snapshot_id"], row["sequence_number"],
                 )  # fmt: skip
-                content = _content(store, manifest.path)
                 step = None
                 if row["step_id"] is not None:
                     step = Step(row["step_id"], row["step_number"], row["step_is_first"])
                 asked = Asked(row["table_uuid"], manifest, step)
-                outcomes.append(columns.read(content, owners, asked))
+                outcomes.append(columns.read(asked, _front(store, asked)))
                 if len(columns) >= _ROWS_PER_BATCH:
                     yield from _widened(columns.taken())
         yield from _widened(columns.taken())
@@ -225,28 +221,31 @@ def _widened(entries: pa.Table) -> Iterator[pa.RecordBatch]:
 class _Columns:
     """Rows of `entries` and of `changes` as they are read, by column."""
 
-    def __init__(self) -> None:
-        self._lists: dict[str, list[object]] = {name: [] for name in _ROWS.names}
+    def __init__(self, store: ObjectStore, owners: OwnerIndex) -> None:
+        self._store = store
+        self._owners = owners
+        self._lists: dict[str, list[object]] = _no_rows()
 
     def __len__(self) -> int:
         return len(self._lists["path"])
 
-    def read(
-        self, content: bytes | ManifestOutcome, owners: OwnerIndex, asked: Asked
-    ) -> ManifestOutcome:
-        if isinstance(content, ManifestOutcome):
-            return content
+    def read(self, asked: Asked, front: Front | ManifestOutcome) -> ManifestOutcome:
+        if isinstance(front, ManifestOutcome):
+            return front
         if asked.step is not None:
-            return self._read_changes(content, owners, asked, asked.step)
-        entries, outcome = read_checked(content, asked.manifest, owners)
+            return self._read_changes(front, asked, asked.step)
+        entries, outcome = read_checked(front.content, asked.manifest, self._owners)
         self._add(asked, entries)
         self._add_spans([None] * len(entries), [None] * len(entries))
         return outcome
 
-    def _read_changes(
-        self, content: bytes, owners: OwnerIndex, asked: Asked, step: Step
-    ) -> ManifestOutcome:
-        changed = read_changes(content, asked.manifest, owners, step)
+    def _read_changes(self, front: Front, asked: Asked, step: Step) -> ManifestOutcome:
+        changed = read_changes(front, asked.manifest, self._owners, step)
+        if changed.outcome.error and not front.is_whole:
+            whole = _read(self._store, asked, read_whole)
+            if isinstance(whole, ManifestOutcome):
+                return whole
+            changed = read_changes(whole, asked.manifest, self._owners, step)
         if not changed.outcome.error and not changed.outcome.odd:
             self._add(asked, changed.entries, step)
             self._add_spans(changed.since, changed.until)
@@ -280,14 +279,26 @@ class _Columns:
 
     def taken(self) -> pa.Table:
         table = pa.table(self._lists, schema=_ROWS)
-        self.__init__()  # type: ignore[misc]
+        self._lists = _no_rows()
         return table
 
 
-def _content(store: ObjectStore, path: str) -> bytes | ManifestOutcome:
-    """A manifest's bytes, or why they cannot be had."""
+def _no_rows() -> dict[str, list[object]]:
+    return {name: [] for name in _ROWS.names}
+
+
+def _front(store: ObjectStore, asked: Asked) -> Front | ManifestOutcome:
+    """As much of a manifest as has to be read, or why it cannot be had."""
+    whole = asked.step is None or asked.step.is_first
+    return _read(store, asked, read_whole if whole else read_front)
+
+
+def _read(
+    store: ObjectStore, asked: Asked, read: Callable[[ObjectStore, ManifestRef], Front]
+) -> Front | ManifestOutcome:
+    path = asked.manifest.path
     try:
-        return store.read(path)
+        return read(store, asked.manifest)
     except FileNotFoundError:
         return ManifestOutcome(path, error=f"{path} is missing")
     except StoreRefused as odd:
@@ -322,16 +333,16 @@ class Changed:
     until: Sequence[int | None] = ()
 
 
-def read_changes(content: bytes, manifest: ManifestRef, owners: OwnerIndex, step: Step) -> Changed:
+def read_changes(front: Front, manifest: ManifestRef, owners: OwnerIndex, step: Step) -> Changed:
     """Decodes what a step's snapshot changed: all of a manifest, or nothing.
 
     Of the first step all that is alive counts as added, each file since it really was.
     """
     try:
         if step.is_first:
-            entries = checked_entries(manifest, content)
+            entries = checked_entries(manifest, front.content)
         else:
-            entries = changed_entries(manifest, content)
+            entries = changed_entries(manifest, front)
     except MetadataUnreadable as odd:
         return Changed(ManifestOutcome(manifest.path, error=f"{odd.message}: {odd.found}"))
     counts = Counter(entry.status for entry in entries)

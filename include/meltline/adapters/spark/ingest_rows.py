@@ -109,8 +109,7 @@ class IngestRows(DepartureRows):
                 if read.num_rows:
                     self._append_arrow(table, read, marker)
             return indexed.outcomes
-        slices = self._spark.sparkContext.defaultParallelism * 2
-        rows = index_spread(self._spark, self._store, asked, ownerships, slices).persist()
+        rows = index_spread(self._spark, self._store, asked, ownerships).persist()
         try:
             said = rows.where(OUTCOME).toArrow().to_pylist()
             read = rows.where(f"NOT ({OUTCOME})")

@@ -28,6 +28,7 @@ from meltline.adapters.spark.proof_rows import (
     prove_manifest,
     read_list,
 )
+from meltline.adapters.spark.spreading import spread
 from meltline.ports import ObjectStore, ProofResult, ProofSnapshot, SnapshotKey
 
 _FEW = 5_000  # files: below, a Spark job takes longer to start than reading them here
@@ -188,7 +189,8 @@ class SparkProofReader:
                 ("inline", pa.list_(pa.string())),
             ]
         )
-        frame = self._spread(pa.Table.from_pylist(rows, schema=schema))
+        asked = pa.Table.from_pylist(rows, schema=schema)
+        frame = spread(self._spark, asked, [1] * len(rows))
         answer: list[list[dict[str, Any]]] = [[] for _ in rows]
         for row in frame.mapInArrow(_list_reader(self._store), _ddl(LISTED)).toArrow().to_pylist():
             answer[row["number"]].append(row)
@@ -220,14 +222,9 @@ class SparkProofReader:
         return len(asked) > _FEW or entries > self.job_start + max(largest, entries / cores)
 
     def _asked(self, manifests: Sequence[ListedManifest]) -> DataFrame:
-        # The large ones first and dealt out in turn, so that no executor is left with all of them.
-        largest = sorted(manifests, key=lambda manifest: -(manifest.rows or manifest.bytes))
-        rows = [{"path": m.path, "bytes": m.bytes, "rows": m.rows} for m in largest]
-        return self._spread(pa.Table.from_pylist(rows, schema=_ASKED))
-
-    def _spread(self, rows: pa.Table) -> DataFrame:
-        slices = self._spark.sparkContext.defaultParallelism * 4
-        return self._spark.createDataFrame(rows).repartition(max(1, min(slices, rows.num_rows)))
+        rows = [{"path": m.path, "bytes": m.bytes, "rows": m.rows} for m in manifests]
+        weights = [m.rows or m.bytes for m in manifests]
+        return spread(self._spark, pa.Table.from_pylist(rows, schema=_ASKED), weights)
 
 
 def _recall(
