@@ -16,7 +16,7 @@ import pytest
 from meltline.adapters.memory.store import MemoryStore
 from meltline.adapters.object_store import ObjectStores
 from meltline.domain.errors import StoreRefused
-from meltline.ports import ObjectStore
+from meltline.ports import Front, ObjectStore
 from tests.contract.s3proxy import S3Server, find_jar, running_s3proxy
 
 ODD_NAMES = (
@@ -163,6 +163,17 @@ def test_a_path_that_is_given_twice_has_two_outcomes_and_no_paths_have_none(plac
     assert [outcome.error for outcome in place.store.delete([path, path])] == ["", ""]
     assert place.store.size(path) is None
     assert list(place.store.delete([])) == []
+
+
+def test_the_front_of_an_object_comes_with_its_size(place: Place) -> None:
+    path = f"{place.root}/x"
+    place.store.write(path, b"0123456789")
+    assert place.store.read_front(path, 4) == Front(b"0123", 10)
+    for length in (10, 11, 10_000):
+        assert place.store.read_front(path, length) == Front(b"0123456789", 10)
+    assert [place.store.read_front(path, n).is_whole for n in (9, 10)] == [False, True]
+    with pytest.raises(FileNotFoundError):
+        place.store.read_front(f"{place.root}/none", 4)
 
 
 def test_a_stream_gives_the_same_bytes_in_parts_and_none_of_a_missing_object(place: Place) -> None:
