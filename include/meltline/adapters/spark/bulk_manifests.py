@@ -132,10 +132,11 @@ def bulk_entries(
         spark: The session.
         store: Where the manifests lie.
         manifests: What to read.
-        changes_only: Leaves EXISTING entries out.
+        changes_only: Leaves EXISTING entries out, but for a line's first step.
         fronts: Decodes only as many blocks from the front as could hold all ADDED and DELETED
             entries: writers that merge manifests put the new entries first. Where fewer are found
-            than the list counts, the manifest is to be read again whole.
+            than the list counts, the manifest is to be read again whole. Those of a line's first
+            step are.
     """
     schemas = _schemas(store, manifests)
     slices = _slices(manifests, spark.sparkContext.defaultParallelism, fronts)
@@ -145,16 +146,14 @@ def bulk_entries(
     carried = [name for name in _DATUM.names if name not in ("schema", "datum")]
     entries = found.select(*carried, F.inline(_decoded(schemas)))
     if changes_only:
-        entries = entries.where(F.col("status") != int(EntryStatus.EXISTING))
-    path = F.col("data_file.file_path")
-    rows = entries.where(_is_plain(path) & _kind().isNotNull())
-    return rows.select(
+        entries = entries.where(f"step_is_first OR status != {int(EntryStatus.EXISTING)}")
+    return entries.where(f"{_IS_PLAIN} AND {_KIND} IS NOT NULL").selectExpr(
         "table_uuid",
         "manifest_id",
-        path.alias("path"),
-        _hash(path).alias("key_hash"),
-        _kind().alias("kind"),
-        F.col("data_file.file_size_in_bytes").alias("bytes"),
+        f"{_PATH} AS path",
+        f"{_KEY_HASH} AS key_hash",
+        f"{_KIND} AS kind",
+        "data_file.file_size_in_bytes AS bytes",
         "status",
         "snapshot_id",
         "sequence_number",
@@ -195,13 +194,14 @@ def _schema_of(store: ObjectStore, path: str) -> str:
 
 def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list[list[_Unit]]:
     """Manifests, and parts of very large ones, dealt out to slices of about the same weight."""
-    weights = {one: _weight(one, fronts) for one in manifests}
+    fronted = {one: fronts and not (one.step and one.step.is_first) for one in manifests}
+    weights = {one: _weight(one, front=fronted[one]) for one in manifests}
     total = sum(weights.values())
     count = max(1, min(cores, total // _SMALLEST_SLICE))
     units = [
-        (weight // parts, _unit(one, part, parts, fronts=fronts))
+        (weight // parts, _unit(one, part, parts, front=fronted[one]))
         for one, weight in weights.items()
-        for parts in [1 if fronts else max(1, round(weight * count / max(total, 1)))]
+        for parts in [1 if fronted[one] else max(1, round(weight * count / max(total, 1)))]
         for part in range(parts)
     ]
     slices: list[list[_Unit]] = [[] for _ in range(count)]
@@ -213,13 +213,13 @@ def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list
     return [units for units in slices if units]
 
 
-def _weight(one: BulkManifest, fronts: bool) -> int:
+def _weight(one: BulkManifest, *, front: bool) -> int:
     added, existing, deleted = one.counts
-    share = (added + deleted) / max(1, added + existing + deleted) if fronts else 1
+    share = (added + deleted) / max(1, added + existing + deleted) if front else 1
     return 1 + int(one.manifest.bytes * share)
 
 
-def _unit(one: BulkManifest, part: int, parts: int, *, fronts: bool) -> _Unit:
+def _unit(one: BulkManifest, part: int, parts: int, *, front: bool) -> _Unit:
     added, existing, deleted = one.counts
     homes = (*one.homes, None, None)
     return {
@@ -237,8 +237,8 @@ def _unit(one: BulkManifest, part: int, parts: int, *, fronts: bool) -> _Unit:
         "manifest": one.manifest.path,
         "manifest_bytes": one.manifest.bytes,
         "records": added + existing + deleted,
-        "wanted": added + deleted if fronts else added + existing + deleted,
-        "front": front_length(one.manifest) if fronts else None,
+        "wanted": added + deleted if front else added + existing + deleted,
+        "front": front_length(one.manifest) if front else None,
         "part": part,
         "parts": parts,
     }
@@ -338,35 +338,35 @@ def _decoded(schemas: Mapping[str, int]) -> Column:
     return reduce(lambda made, case: made.when(F.col("schema") == case[0], case[1]), others, chosen)
 
 
-def _is_plain(path: Column) -> Column:
-    """Whether no letter of a path may be spelled otherwise, and it is in a folder of its table."""
-    odd = F.contains(path, F.lit("%")) | F.contains(path, F.lit("/."))
-    plain = (F.col("unescaped") | ~odd) & ~F.endswith(path, F.lit("/")) & F.is_valid_utf8(path)
-    return plain & (_is_under(path, "home") | _is_under(path, "other_home"))
+# SQL as text: each part of an expression that is built from here is a call into the JVM, and these
+# would be a thousand of them, which take longer than to decode ten thousand entries.
 
 
-def _hash(path: Column) -> Column:
-    """What `key_hash` gives for a plain path."""
-    return F.when(_is_under(path, "home"), _hash_under(path, "home")).otherwise(
-        _hash_under(path, "other_home")
-    )
+def _is_under(home: str) -> str:
+    """Whether a path is in a folder of its table."""
+    single = f"(single OR locate('//', {_PATH}, length({home})) = 0)"
+    return f"(startswith({_PATH}, {home}) AND {single})"
 
 
-def _is_under(path: Column, home: str) -> Column:
-    slashes = F.expr(f"locate('//', data_file.file_path, length({home})) = 0")
-    return F.startswith(path, F.col(home)) & (F.col("single") | slashes)
+def _hash_under(home: str) -> str:
+    key = f"concat({home}_key, substr({_PATH}, length({home}) + 1))"
+    return f"xxhash64(if({home} = {home}_key, {_PATH}, {key}))"
 
 
-def _hash_under(path: Column, home: str) -> Column:
-    key = F.concat(F.col(f"{home}_key"), F.substr(path, F.length(home) + 1))
-    return F.xxhash64(F.when(F.col(home) == F.col(f"{home}_key"), path).otherwise(key))
-
-
-def _kind() -> Column:
-    content, puffin = F.col("data_file.content"), F.upper("data_file.file_format") == "PUFFIN"
-    vector, position = F.lit(str(FileKind.DELETION_VECTOR)), F.lit(str(FileKind.POSITION_DELETE))
-    return (
-        F.when(content == 0, F.lit(str(FileKind.DATA)))
-        .when(content == 1, F.when(puffin, vector).otherwise(position))
-        .when(content == 2, F.lit(str(FileKind.EQUALITY_DELETE)))
-    )
+_PATH = "data_file.file_path"
+_IS_PLAIN = (
+    f"(unescaped OR NOT (contains({_PATH}, '%') OR contains({_PATH}, '/.')))"
+    f" AND NOT endswith({_PATH}, '/') AND is_valid_utf8({_PATH})"
+    f" AND ({_is_under('home')} OR {_is_under('other_home')})"
+)
+"""Whether no letter of a path may be spelled otherwise, and it is in a folder of its table."""
+_KEY_HASH = (
+    f"CASE WHEN {_is_under('home')} THEN {_hash_under('home')} ELSE {_hash_under('other_home')} END"
+)
+"""What `key_hash` gives for a plain path."""
+_KIND = (
+    f"CASE data_file.content WHEN 0 THEN '{FileKind.DATA}'"
+    f" WHEN 1 THEN if(upper(data_file.file_format) = 'PUFFIN',"
+    f" '{FileKind.DELETION_VECTOR}', '{FileKind.POSITION_DELETE}')"
+    f" WHEN 2 THEN '{FileKind.EQUALITY_DELETE}' END"
+)

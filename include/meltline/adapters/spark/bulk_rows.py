@@ -1,7 +1,6 @@
 """Rows of the ledger made from what Spark's own decoder gives, and whether they add up."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -108,52 +107,39 @@ def bulk_rows(
         BulkManifest(a.table_uuid, a.manifest, tuple(homes[a.table_uuid]), a.step) for a in asked
     ]
     if asked[0].step is None:
-        return _entry_rows(bulk_entries(spark, store, bulk))
-    first = [one for one in bulk if one.step and one.step.is_first]
-    later = [one for one in bulk if one.step and not one.step.is_first]
-    frames = []
-    if first:
-        frames.append(bulk_entries(spark, store, first).where(F.col("status") != _DELETED))
-    if later:
-        frames.append(bulk_entries(spark, store, later, changes_only=True, fronts=fronts))
-    return _change_rows(reduce(DataFrame.unionByName, frames))
+        return bulk_entries(spark, store, bulk).selectExpr(*_ENTRY_ROWS)
+    rows = bulk_entries(spark, store, bulk, changes_only=True, fronts=fronts)
+    return rows.selectExpr(*_CHANGE_ROWS).where("since IS NOT NULL")
 
 
-def _entry_rows(entries: DataFrame) -> DataFrame:
-    return entries.withColumns(
-        {
-            "snapshot_id": F.coalesce("snapshot_id", "added_snapshot_id"),
-            "sequence_number": F.coalesce("sequence_number", "list_sequence_number"),
-        }
-    ).select(*ENTRIES.names)
+def _columns(schema: pa.Schema, made: Mapping[str, str]) -> list[str]:
+    return [f"{made[name]} AS {name}" if name in made else name for name in schema.names]
 
 
-def _change_rows(entries: DataFrame) -> DataFrame:
-    """What `index` would call an odd change gives no row: its manifest does not add up then."""
-    is_added, first = F.col("status") == _ADDED, F.col("step_is_first")
-    own = F.coalesce("snapshot_id", "added_snapshot_id") == F.col("step_id")
-    inherited = F.coalesce(
-        "file_sequence_number", F.when(is_added, F.col("list_sequence_number")).otherwise(F.lit(0))
-    )
-    since = (
-        F.when(first, inherited)
-        .when(own & is_added & (inherited == F.col("step_number")), inherited)
-        .when(own & ~is_added, F.col("file_sequence_number"))
-    )
-    until = F.when(~first & ~is_added, F.col("step_number"))
-    return (
-        entries.withColumns(
-            {
-                "snapshot_id": F.col("step_id"),
-                # As `part_hash` has it: these are no deletion vectors.
-                "part": F.when(F.xxhash64("path") != F.col("key_hash"), F.xxhash64("path")),
-                "since": since,
-                "until": until,
-            }
-        )
-        .where("since IS NOT NULL")
-        .select(*CHANGES.names)
-    )
+_ENTRY_ROWS = _columns(
+    ENTRIES,
+    {
+        "snapshot_id": "coalesce(snapshot_id, added_snapshot_id)",
+        "sequence_number": "coalesce(sequence_number, list_sequence_number)",
+    },
+)
+_OWN = "coalesce(snapshot_id, added_snapshot_id) = step_id"
+_SINCE = (
+    f"coalesce(file_sequence_number, if(status = {_ADDED}, list_sequence_number, 0))"  # inherited
+)
+_CHANGE_ROWS = _columns(
+    CHANGES,
+    {
+        "snapshot_id": "step_id",
+        # As `part_hash` has it: these are no deletion vectors.
+        "part": "if(xxhash64(path) != key_hash, xxhash64(path), NULL)",
+        # What `index` would call an odd change has none: its manifest does not add up then.
+        "since": f"CASE WHEN step_is_first THEN if(status = {_DELETED}, NULL, {_SINCE})"
+        f" WHEN {_OWN} AND status = {_ADDED} AND {_SINCE} = step_number THEN step_number"
+        f" WHEN {_OWN} AND status = {_DELETED} THEN file_sequence_number END",
+        "until": f"if(NOT step_is_first AND status = {_DELETED}, step_number, NULL)",
+    },
+)
 
 
 def agreed(asked: Asked, rows: Mapping[int, tuple[int, int]]) -> ManifestOutcome | None:
