@@ -27,8 +27,8 @@ import org.apache.iceberg.types.Types.NestedField;
 /** Many commits through Iceberg's own API, many in a transaction: few metadata files for them. */
 public class Commits {
 
-  /** A transaction keeps in memory what all of its commits add. */
-  private static final int IN_A_TRANSACTION = 200;
+  /** Files that a transaction adds: it keeps them in memory, with their statistics. */
+  private static final int IN_A_TRANSACTION = 100_000;
 
   /**
    * Each commit adds `added` files, and removes the first `removed` of those the one before added.
@@ -43,11 +43,14 @@ public class Commits {
     Transaction transaction = table.newTransaction();
     long previous = before;
     long next = first;
+    int inside = 0;
     for (int commit = 0; commit < commits; commit += 1) {
-      if (commit > 0 && commit % IN_A_TRANSACTION == 0) {
+      if (inside >= IN_A_TRANSACTION) {
         transaction.commitTransaction();
         transaction = table.newTransaction();
+        inside = 0;
       }
+      inside += added;
       List gone = new ArrayList();
       if (previous >= 0 && removed > 0) {
         gone = namedAmong(transaction.table(), data, folders, previous, removed);
