@@ -24,7 +24,7 @@ from meltline.ports import DeleteOutcome, Front, StoredObject
 
 _log = logging.getLogger(__name__)
 _PART = 4 * 1024 * 1024
-_THREADS = 16
+_THREADS = 8
 _FEW = 200  # files that one thread deletes before others have started
 
 
@@ -195,9 +195,7 @@ def _delete(path: str) -> str:
         file = _changeable_name(path)
         folder, _, name = file.rpartition("/")
         _unlink(file)
-        checksums = f"{folder}/.{name}.crc"
-        if os.path.lexists(checksums):  # to ask keeps no other thread out of the folder
-            _unlink(checksums)
+        _unlink(f"{folder}/.{name}.crc")
     except (OSError, ValueError, StoreRefused) as error:
         return str(error)
     return ""

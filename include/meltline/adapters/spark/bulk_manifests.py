@@ -9,7 +9,6 @@ reads that manifest once more; it knows all the odd cases and says what is wrong
 """
 
 import heapq
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +43,6 @@ _HEADER = 1024 * 1024  # bytes of a manifest in which its header ends, with the 
 _SAMPLES = 8  # manifests of a table whose schema is looked at
 _SCHEMAS = 32  # the most common ones; each is an expression of its own
 _THREADS = 16
-_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
 
 _UNIT = pa.struct(
     [
@@ -73,16 +71,13 @@ _DATUM = pa.schema(
     [
         *_CARRIED,
         ("schema", pa.int32()),
-        ("unescaped", pa.bool_()),
-        ("single", pa.bool_()),
         ("datum", pa.binary()),
     ]
 )
 _DATUM_SQL = (
     "table_uuid string, manifest_id bigint, added_snapshot_id bigint, list_sequence_number bigint, "
     "home string, home_key string, other_home string, other_home_key string, step_id bigint, "
-    "step_number bigint, step_is_first boolean, schema int, unescaped boolean, single boolean, "
-    "datum binary"
+    "step_number bigint, step_is_first boolean, schema int, datum binary"
 )
 
 _Unit = dict[str, Any]
@@ -282,8 +277,7 @@ def _rows(
             return
         carried = {field.name: unit[field.name] for field in _CARRIED} | {"schema": schema}
         for datum in datums(file.codec, wanted):
-            row = {**carried, **_looks(datum.content), "datum": datum.content}
-            yield row, len(datum.content)
+            yield {**carried, "datum": datum.content}, len(datum.content)
     except Exception:  # noise raises anything; whoever reads it next says what is wrong
         return
 
@@ -314,16 +308,6 @@ def _first(found: Iterable[Block], records: int) -> Iterator[Block]:
         records -= block.records
 
 
-def _looks(content: bytes) -> dict[str, bool]:
-    """What no path in a datum holds, by a look at all bytes at once.
-
-    That costs a hundredth of a look at each path. Numbers and bounds lie between the paths and may
-    look like something odd; then each path is looked at.
-    """
-    escaped = b"/." in content or _ESCAPE.search(content) is not None
-    return {"unescaped": not escaped, "single": b"//" not in content}
-
-
 # --- in the JVM -----------------------------------------------------------------------------------
 
 
@@ -344,8 +328,7 @@ def _decoded(schemas: Mapping[str, int]) -> Column:
 
 def _is_under(home: str) -> str:
     """Whether a path is in a folder of its table."""
-    single = f"(single OR locate('//', {_PATH}, length({home})) = 0)"
-    return f"(startswith({_PATH}, {home}) AND {single})"
+    return f"(startswith({_PATH}, {home}) AND locate('//', {_PATH}, length({home})) = 0)"
 
 
 def _hash_under(home: str) -> str:
@@ -355,7 +338,7 @@ def _hash_under(home: str) -> str:
 
 _PATH = "data_file.file_path"
 _IS_PLAIN = (
-    f"(unescaped OR NOT (contains({_PATH}, '%') OR contains({_PATH}, '/.')))"
+    f"NOT (contains({_PATH}, '%') OR contains({_PATH}, '/.'))"
     f" AND NOT endswith({_PATH}, '/') AND is_valid_utf8({_PATH})"
     f" AND ({_is_under('home')} OR {_is_under('other_home')})"
 )
