@@ -24,6 +24,7 @@ PROOF_HASHES = "tests/unit/test_proof_hashes.py"
 EVIDENCE = "tests/unit/test_evidence_reader.py"
 LINES = "tests/unit/test_lines.py"
 CHANGES = "tests/unit/test_reading_changes.py"
+FRONTS = "tests/unit/test_manifest_fronts.py"
 ON_SPARK = "tests/spark/test_lines.py"
 
 
@@ -181,6 +182,18 @@ MUTATIONS = (
         (
             "tests/contract/test_file_ledger.py::test_one_bad_manifest_among_good_ones_has_its_own_outcome_and_leaves_no_row[memory]",
         ),
+    ),
+    Mutation(
+        "a front is believed whatever the length of its manifest", "adapters/iceberg/manifests.py",
+        "    if manifest.bytes and front.bytes != manifest.bytes:", "    if False:", (FRONTS,),
+    ),
+    Mutation(
+        "changes that a front lacks are missed", "adapters/iceberg/manifests.py",
+        """    for status, count in missing.items():
+        if count:""",
+        """    for status, count in missing.items():
+        if False:""",
+        (FRONTS,),
     ),
     Mutation(
         "a snapshot's totals are not checked", "domain/completeness.py",
