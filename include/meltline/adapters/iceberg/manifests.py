@@ -22,6 +22,7 @@ from meltline.ports import Front
 
 _ENTRY_FIELDS = {"status", "snapshot_id", "sequence_number", "file_sequence_number", "data_file"}
 _FILE_FIELDS = {"content", "file_path", "file_format", "file_size_in_bytes", "content_offset"}
+
 Projected = Callable[[Any], Any]
 """Of a schema the part that is decoded."""
 

@@ -142,23 +142,7 @@ def bulk_entries(
     entries = found.select(*carried, F.inline(_decoded(schemas)))
     if changes_only:
         entries = entries.where(f"step_is_first OR status != {int(EntryStatus.EXISTING)}")
-    return entries.where(f"{_IS_PLAIN} AND {_KIND} IS NOT NULL").selectExpr(
-        "table_uuid",
-        "manifest_id",
-        f"{_PATH} AS path",
-        f"{_KEY_HASH} AS key_hash",
-        f"{_KIND} AS kind",
-        "data_file.file_size_in_bytes AS bytes",
-        "status",
-        "snapshot_id",
-        "sequence_number",
-        "file_sequence_number",
-        "added_snapshot_id",
-        "list_sequence_number",
-        "step_id",
-        "step_number",
-        "step_is_first",
-    )
+    return entries.where(f"{_IS_PLAIN} AND {_KIND} IS NOT NULL").selectExpr(*_ENTRY)
 
 
 # --- what is asked --------------------------------------------------------------------------------
@@ -352,4 +336,21 @@ _KIND = (
     f" WHEN 1 THEN if(upper(data_file.file_format) = 'PUFFIN',"
     f" '{FileKind.DELETION_VECTOR}', '{FileKind.POSITION_DELETE}')"
     f" WHEN 2 THEN '{FileKind.EQUALITY_DELETE}' END"
+)
+_ENTRY = (
+    "table_uuid",
+    "manifest_id",
+    f"{_PATH} AS path",
+    f"{_KEY_HASH} AS key_hash",
+    f"{_KIND} AS kind",
+    "data_file.file_size_in_bytes AS bytes",
+    "status",
+    "snapshot_id",
+    "sequence_number",
+    "file_sequence_number",
+    "added_snapshot_id",
+    "list_sequence_number",
+    "step_id",
+    "step_number",
+    "step_is_first",
 )

@@ -5,13 +5,13 @@ log; the Java builder does neither (design section 5).
 """
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from struct import pack
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from meltline.adapters.spark.java_classes import JavaClasses
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config import CatalogConfig
 from meltline.domain.errors import MeltlineError
@@ -25,7 +25,7 @@ class JvmCommitter:
     def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
         self._spark = spark
         self._catalogs = catalogs
-        self._classes: dict[str, Any] = {}
+        self._java = JavaClasses(spark)
 
     def expire(
         self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
@@ -37,14 +37,14 @@ class JvmCommitter:
                 conflict. The catalog decides what became of it, on the next run.
         """
         try:
-            loaded = self._class("org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
+            loaded = self._java("org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
                 self._spark._jsparkSession, spark_identifier(self._catalogs, table)
             )
             operations = loaded.operations()
             base = operations.current()
             if base.metadataFileLocation() != base_location:
                 return None
-            builder = self._class("org.apache.iceberg.TableMetadata").buildFrom(base)
+            builder = self._java("org.apache.iceberg.TableMetadata").buildFrom(base)
             for ref in refs:
                 builder = builder.removeRef(ref)
             if snapshots:
@@ -68,14 +68,7 @@ class JvmCommitter:
         # overload that takes snapshots instead of ids. As bytes they all go at once.
         context = self._spark.sparkContext
         array = context._gateway.new_array(context._jvm.long, len(snapshots))  # type: ignore[union-attr]
-        ids = self._class("java.nio.ByteBuffer").wrap(pack(f">{len(snapshots)}q", *snapshots))
+        ids = self._java("java.nio.ByteBuffer").wrap(pack(f">{len(snapshots)}q", *snapshots))
         ids.asLongBuffer().get(array)
-        longs = self._class("java.util.stream.LongStream").of(array).boxed()
-        return longs.collect(self._class("java.util.stream.Collectors").toSet())
-
-    def _class(self, name: str) -> Any:
-        """A class of the JVM. To find one takes a round trip for each part of its name."""
-        if name not in self._classes:
-            jvm: Any = self._spark._jvm
-            self._classes[name] = reduce(getattr, name.split("."), jvm)
-        return self._classes[name]
+        longs = self._java("java.util.stream.LongStream").of(array).boxed()
+        return longs.collect(self._java("java.util.stream.Collectors").toSet())

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
@@ -15,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
 from meltline.adapters.hashing import key_hash
+from meltline.adapters.spark.java_classes import JavaClasses
 from meltline.adapters.spark.ledger_files import LedgerFiles, NotPlain, TableNow
 from meltline.adapters.spark.ledger_scan import Condition, Question
 from meltline.adapters.spark.tables import TABLES
@@ -47,7 +47,7 @@ class LedgerTables:
         self._namespace = f"{quote_part(catalog)}.{quote_part(namespace)}"
         self._kept: dict[str, tuple[tuple[int | None, ...], Any]] = {}
         self._files = LedgerFiles(store)
-        self._classes: dict[str, Any] = {}
+        self._classes = JavaClasses(spark)
 
     def prepare(self) -> None:
         """Creates the namespace, the tables and columns where they are missing."""
@@ -255,12 +255,8 @@ class LedgerTables:
             raise self._missing(table, missing) from missing
 
     def _java(self, name: str) -> Any:
-        """A class of Iceberg's. To find one takes a round trip for each part of its name."""
-        if name not in self._classes:
-            jvm: Any = self._spark._jvm
-            parts = name.split(".")
-            self._classes[name] = reduce(getattr, parts, jvm.org.apache.iceberg)
-        return self._classes[name]
+        """A class of Iceberg's."""
+        return self._classes(f"org.apache.iceberg.{name}")
 
     def _values(self, table: str, column: str, wanted: Sequence[str]) -> set[str]:
         if not wanted:
