@@ -22,9 +22,11 @@ from meltline.app.observe import observe
 from meltline.app.plan_expiration import plan_expiration
 from meltline.app.services import Services
 from meltline.app.summary import Summary
+from meltline.domain.errors import MeltlineError
 from meltline.domain.gate import GateResult
 from meltline.domain.plan import Plan, PlanKind, PlanState
 from meltline.domain.quantities import format_instant
+from meltline.ports import PlanMove
 
 PROCEDURE = "procedure"
 BARE = "meltline"
@@ -158,11 +160,13 @@ def judge_of(gates: bool) -> Judge:
 def _pass(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list[Plan]:
     now = services.clock.now()
     until = now + services.config.gates.ttl
+    assert all(plan.kind is kind for plan in plans)
+    services.control.save_gate_results(
+        [GateResult(plan.id, plan.digest, "none", 1, (), now, until) for plan in plans]
+    )
     passed = []
-    for plan in plans:
-        assert plan.kind is kind
-        services.control.save_gate_result(
-            GateResult(plan.id, plan.digest, "none", 1, (), now, until)
-        )
-        passed.append(services.control.move_plan(plan, PlanState.PASSED))
+    for answer in services.control.move_plans([PlanMove(plan, PlanState.PASSED) for plan in plans]):
+        if isinstance(answer, MeltlineError):
+            raise answer
+        passed.append(answer)
     return passed

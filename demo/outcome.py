@@ -66,8 +66,9 @@ def _print_storage(title: str, rows: Sequence[StorageRow]) -> None:
 def _print_runs(ledgers: Ledgers) -> None:
     lines = []
     for run, plans in _runs(ledgers):
+        verdicts = ledgers.control.gate_results([plan.id for plan in plans])
         for plan in plans:
-            result = ledgers.control.gate_result(plan.id)
+            result = verdicts.get(plan.id)
             gate = "no gate" if result is None else "passed" if result.passed else "refused"
             checks = f"{gate} ({result.evaluated} checks)" if result else gate
             lines.append(
@@ -104,7 +105,7 @@ def run_facts(ledgers: Ledgers) -> list[RunFacts]:
         done = [plan for plan in plans if plan.state is PlanState.APPLIED]
         expired = [plan for plan in done if plan.kind is PlanKind.EXPIRE]
         purged = [plan for plan in done if plan.kind is PlanKind.PURGE]
-        verdicts = [ledgers.control.gate_result(plan.id) for plan in plans]
+        verdicts = ledgers.control.gate_results([plan.id for plan in plans]).values()
         facts.append(
             RunFacts(
                 as_of=as_of,
@@ -112,7 +113,7 @@ def run_facts(ledgers: Ledgers) -> list[RunFacts]:
                 files_departed=sum(plan.files for plan in expired),
                 files_purged=sum(plan.files for plan in purged),
                 bytes_purged=sum(plan.bytes for plan in purged),
-                gates_passed=sum(1 for verdict in verdicts if verdict and verdict.passed),
+                gates_passed=sum(1 for verdict in verdicts if verdict.passed),
                 gates_refused=sum(1 for verdict in verdicts if verdict and not verdict.passed),
             )
         )

@@ -1,7 +1,7 @@
 """One suite for every control ledger: in memory, on an SQLite file, on a real Postgres."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
@@ -27,6 +27,7 @@ from meltline.domain.errors import (
     ConfigInvalid,
     LockHeld,
     LockLost,
+    MeltlineError,
     PlanNotFound,
     PlanStale,
     SetupMissing,
@@ -41,10 +42,12 @@ from meltline.domain.storage import StorageRow
 from meltline.ports import (
     Approval,
     AuditEntry,
+    Claim,
     ControlLedger,
     KnownTable,
     Lease,
     Lock,
+    PlanMove,
     RunRecord,
     StatementRecord,
     StatementState,
@@ -57,6 +60,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, 123000, tzinfo=UTC)
 SOON = timedelta(0)
 LEASE = timedelta(minutes=5)
 HUGE = 9_223_372_036_854_775_807
+MANY = 2500  # more than one statement of a database may name
 ODD_NAMES = ("lake.air.`t[1]`", "lake.air.`it's`", "lake.`a.b`.c.`d``e`", "lake.air.`ж %s`")
 
 Ledger = MemoryControlLedger | SqlControlLedger
@@ -182,7 +186,7 @@ def a_plan(**changes: object) -> Plan:
 
 
 def a_passed_plan(ledger: ControlLedger) -> Plan:
-    return ledger.move_plan(ledger.add_plan(a_plan()), PlanState.PASSED)
+    return ledger.move_plan(add_plan(ledger, a_plan()), PlanState.PASSED)
 
 
 def a_table(uuid: str = "u-1", name: str = "lake.air.flights") -> KnownTable:
@@ -202,6 +206,34 @@ def a_lock(
     ledger: ControlLedger, stack: ExitStack, key: str = "group-1", who: str = "run-1"
 ) -> Lock:
     return stack.enter_context(ledger.lock(key, who, wait=SOON, lease=LEASE))
+
+
+def add_plan(ledger: ControlLedger, plan: Plan) -> Plan:
+    (stored,) = ledger.add_plans([plan])
+    return stored
+
+
+def gate_result(ledger: ControlLedger, plan_id: str) -> GateResult | None:
+    return ledger.gate_results([plan_id]).get(plan_id)
+
+
+def claim(
+    ledger: ControlLedger, plan_id: str, number: int, paths: Sequence[str], lock: Lock
+) -> bool:
+    (answer,) = ledger.claim_batches([Claim(plan_id, number, lock, paths)])
+    if isinstance(answer, MeltlineError):
+        raise answer
+    return answer
+
+
+def finish(ledger: ControlLedger, plan_id: str, number: int, lock: Lock) -> None:
+    (refused,) = ledger.finish_batches([Claim(plan_id, number, lock)])
+    if refused is not None:
+        raise refused
+
+
+def drop(ledger: ControlLedger, plan_id: str, number: int, lock: Lock) -> None:
+    ledger.drop_claims([Claim(plan_id, number, lock)])
 
 
 # --- readiness, generation, time -------------------------------------------------------------
@@ -225,10 +257,11 @@ def test_a_ledger_is_prepared_once_and_the_second_time_changes_nothing(shop: Sho
         lambda ledger: ledger.tables(),
         lambda ledger: ledger.newest_time(),
         lambda ledger: ledger.database_now(),
-        lambda ledger: ledger.add_plan(a_plan()),
+        lambda ledger: add_plan(ledger, a_plan()),
         lambda ledger: ledger.plan("last"),
         lambda ledger: ledger.stopped(),
         lambda ledger: ledger.lock("k", "me", wait=SOON, lease=LEASE).__enter__(),
+        lambda ledger: ledger.locks({"k": "me"}, wait=SOON, lease=LEASE).__enter__(),
     ],
 )
 def test_a_ledger_that_was_never_prepared_says_what_to_run(
@@ -260,7 +293,7 @@ def test_the_newest_time_is_that_of_the_newest_write_and_never_goes_back(
 
 def test_times_that_have_not_come_yet_are_not_the_newest_time(ledger: Ledger) -> None:
     assert ledger.newest_time() is None
-    ledger.save_gate_result(a_result(ran_at=NOW))
+    ledger.save_gate_results([a_result(ran_at=NOW)])
     ledger.save_lease(Lease("l-1", "u-1", 1, NOW + timedelta(days=9)))
     with ledger.lock("group-1", "run-1", wait=SOON, lease=LEASE):
         pass
@@ -488,19 +521,19 @@ def test_a_plan_comes_back_as_it_was_stored(ledger: Ledger, name: str) -> None:
         note="why",
         batch=3,
     )
-    assert ledger.add_plan(plan) == plan
+    assert add_plan(ledger, plan) == plan
     assert ledger.plan(plan.id) == plan
 
 
 def test_a_plan_stored_twice_keeps_the_first(ledger: Ledger) -> None:
     first = a_plan(bytes=1)
-    ledger.add_plan(first)
-    assert ledger.add_plan(replace(first, bytes=2, state=PlanState.PASSED)) == first
+    add_plan(ledger, first)
+    assert add_plan(ledger, replace(first, bytes=2, state=PlanState.PASSED)) == first
     assert list(ledger.plans()) == [first]
 
 
 def test_a_plan_is_found_by_a_prefix_that_no_other_plan_shares(ledger: Ledger) -> None:
-    one, other = ledger.add_plan(a_plan(id="ab12")), ledger.add_plan(a_plan(id="ab34"))
+    one, other = add_plan(ledger, a_plan(id="ab12")), add_plan(ledger, a_plan(id="ab34"))
     assert ledger.plan("ab1") == one
     assert ledger.plan("ab34") == other
     with pytest.raises(PlanNotFound, match="start of several") as refused:
@@ -509,15 +542,15 @@ def test_a_plan_is_found_by_a_prefix_that_no_other_plan_shares(ledger: Ledger) -
 
 
 def test_a_whole_id_is_found_even_where_it_begins_another(ledger: Ledger) -> None:
-    short = ledger.add_plan(a_plan(id="ab"))
-    ledger.add_plan(a_plan(id="ab34"))
+    short = add_plan(ledger, a_plan(id="ab"))
+    add_plan(ledger, a_plan(id="ab34"))
     assert ledger.plan("ab") == short
 
 
 @pytest.mark.parametrize("asked", ["last", "", "%", "_", "AB", "ab12x"])
 def test_a_plan_that_is_not_there_is_named(ledger: Ledger, asked: str) -> None:
     if asked != "last":
-        ledger.add_plan(a_plan(id="ab12"))
+        add_plan(ledger, a_plan(id="ab12"))
     with pytest.raises(PlanNotFound) as refused:
         ledger.plan(asked)
     assert refused.value.object == asked
@@ -526,18 +559,18 @@ def test_a_plan_that_is_not_there_is_named(ledger: Ledger, asked: str) -> None:
 def test_the_last_plan_is_the_newest_and_among_equals_the_one_stored_later(
     ledger: Ledger,
 ) -> None:
-    ledger.add_plan(a_plan(id="late", created_at=NOW))
-    ledger.add_plan(a_plan(id="early", created_at=NOW - timedelta(days=1)))
+    add_plan(ledger, a_plan(id="late", created_at=NOW))
+    add_plan(ledger, a_plan(id="early", created_at=NOW - timedelta(days=1)))
     assert ledger.plan("last").id == "late"
-    ledger.add_plan(a_plan(id="later", created_at=NOW))
+    add_plan(ledger, a_plan(id="later", created_at=NOW))
     assert ledger.plan("last").id == "later"
     assert [plan.id for plan in ledger.plans()] == ["later", "late", "early"]
 
 
 def test_plans_are_filtered_by_run_state_and_table(ledger: Ledger) -> None:
-    ledger.add_plan(a_plan(id="a", run_id="r1"))
-    ledger.add_plan(a_plan(id="b", run_id="r2", table_uuid="u-2"))
-    ledger.add_plan(a_plan(id="c", run_id="r2"))
+    add_plan(ledger, a_plan(id="a", run_id="r1"))
+    add_plan(ledger, a_plan(id="b", run_id="r2", table_uuid="u-2"))
+    add_plan(ledger, a_plan(id="c", run_id="r2"))
     ledger.move_plan(ledger.plan("c"), PlanState.REFUSED)
     found = {
         "run": ledger.plans(run_id="r2"),
@@ -585,7 +618,7 @@ def test_no_ledger_makes_a_move_that_does_not_exist(
 
 
 def _refuses_move(ledger: ControlLedger, start: PlanState, to: PlanState) -> None:
-    plan = ledger.add_plan(a_plan(state=start))
+    plan = add_plan(ledger, a_plan(state=start))
     with pytest.raises(PlanStale):
         ledger.move_plan(plan, to)
     assert ledger.plan(plan.id).state is start
@@ -609,12 +642,12 @@ def test_the_gate_result_stored_last_is_the_one_that_counts(ledger: Ledger) -> N
     failed = a_result(
         failed=(FailedExpectation("no head in plan", "it's", "ж 3"),), error="x", docs="d"
     )
-    assert ledger.gate_result("e1") is None
-    ledger.save_gate_result(a_result())
-    ledger.save_gate_result(a_result("e2"))
-    ledger.save_gate_result(failed)
-    assert ledger.gate_result("e1") == failed
-    assert ledger.gate_result("e2") == a_result("e2")
+    assert gate_result(ledger, "e1") is None
+    ledger.save_gate_results([a_result()])
+    ledger.save_gate_results([a_result("e2")])
+    ledger.save_gate_results([failed])
+    assert gate_result(ledger, "e1") == failed
+    assert gate_result(ledger, "e2") == a_result("e2")
 
 
 def test_an_approval_holds_for_one_digest(ledger: Ledger) -> None:
@@ -719,15 +752,15 @@ def test_a_lock_that_was_taken_over_refuses_writes(shop: Shop, ledger: Ledger) -
     plan = a_passed_plan(ledger)
     with ExitStack() as stack:
         dead = a_lock(ledger, stack)
-        ledger.claim_batch(plan.id, 1, ["file:/a"], dead)
+        claim(ledger, plan.id, 1, ["file:/a"], dead)
         shop.let_leases_end()
         a_lock(shop.handle(), stack, who="run-2")
         with pytest.raises(LockLost):
             ledger.move_plan(plan, PlanState.APPLYING, lock=dead)
         with pytest.raises(LockLost):
-            ledger.claim_batch(plan.id, 2, ["file:/b"], dead)
+            claim(ledger, plan.id, 2, ["file:/b"], dead)
         with pytest.raises(LockLost):
-            ledger.finish_batch(plan.id, 1, dead)
+            finish(ledger, plan.id, 1, dead)
     assert ledger.plan(plan.id) == plan
     assert ledger.claimed_paths() == {"file:/a": plan.id}
 
@@ -748,7 +781,7 @@ def test_of_many_threads_one_takes_the_lock_and_one_moves_the_plan(
 
     def race(handle: Ledger, who: str) -> tuple[bool, bool]:
         start.wait()
-        locked = handle.take("group-1", who, LEASE) is not None
+        locked = len(handle.take({"group-1": who}, LEASE)) == 1
         start.wait()
         return locked, _moves(handle, plan)
 
@@ -803,60 +836,449 @@ def test_of_two_processes_one_moves_the_plan_and_both_get_the_lock_in_turn(
 def test_claimed_paths_are_known_until_the_batch_is_finished(ledger: Ledger) -> None:
     with ExitStack() as stack:
         lock = a_lock(ledger, stack)
-        assert ledger.claim_batch("e1", 1, ["file:/a", "file:/it's", "file:/a"], lock)
-        assert ledger.claim_batch("e1", 2, ["file:/b"], lock)
-        ledger.finish_batch("e1", 1, lock)
+        assert claim(ledger, "e1", 1, ["file:/a", "file:/it's", "file:/a"], lock)
+        assert claim(ledger, "e1", 2, ["file:/b"], lock)
+        finish(ledger, "e1", 1, lock)
         assert ledger.claimed_paths() == {"file:/b": "e1"}
-        ledger.finish_batch("e1", 1, lock)
-        assert not ledger.claim_batch("e1", 1, ["file:/a"], lock)
+        finish(ledger, "e1", 1, lock)
+        assert not claim(ledger, "e1", 1, ["file:/a"], lock)
         assert ledger.claimed_paths() == {"file:/b": "e1"}
 
 
 def test_a_dropped_claim_can_be_made_again(ledger: Ledger) -> None:
     with ExitStack() as stack:
         lock = a_lock(ledger, stack)
-        ledger.claim_batch("e1", 1, ["file:/a"], lock)
-        ledger.drop_claim("e1", 1, lock)
+        claim(ledger, "e1", 1, ["file:/a"], lock)
+        drop(ledger, "e1", 1, lock)
         assert not ledger.claimed_paths()
         with pytest.raises(LockLost):
-            ledger.finish_batch("e1", 1, lock)
-        assert ledger.claim_batch("e1", 1, ["file:/a"], lock)
+            finish(ledger, "e1", 1, lock)
+        assert claim(ledger, "e1", 1, ["file:/a"], lock)
 
 
 def test_a_claim_of_a_finished_batch_cannot_be_dropped(ledger: Ledger) -> None:
     with ExitStack() as stack:
         lock = a_lock(ledger, stack)
-        ledger.claim_batch("e1", 1, ["file:/a"], lock)
-        ledger.finish_batch("e1", 1, lock)
-        ledger.drop_claim("e1", 1, lock)
-        ledger.drop_claim("e1", 99, lock)
-        assert not ledger.claim_batch("e1", 1, ["file:/a"], lock)
+        claim(ledger, "e1", 1, ["file:/a"], lock)
+        finish(ledger, "e1", 1, lock)
+        drop(ledger, "e1", 1, lock)
+        drop(ledger, "e1", 99, lock)
+        assert not claim(ledger, "e1", 1, ["file:/a"], lock)
 
 
 def test_a_batch_of_a_dead_holder_is_claimed_again_with_a_newer_token(
     shop: Shop, ledger: Ledger
 ) -> None:
     with ExitStack() as stack:
-        ledger.claim_batch("e1", 1, ["file:/a", "file:/b"], a_lock(ledger, stack))
+        claim(ledger, "e1", 1, ["file:/a", "file:/b"], a_lock(ledger, stack))
         shop.let_leases_end()
         alive = a_lock(ledger, stack, who="run-2")
         with pytest.raises(LockLost):
-            ledger.finish_batch("e1", 1, alive)
-        assert ledger.claim_batch("e1", 1, ["file:/b"], alive)
+            finish(ledger, "e1", 1, alive)
+        assert claim(ledger, "e1", 1, ["file:/b"], alive)
         assert set(ledger.claimed_paths()) == {"file:/a", "file:/b"}
-        ledger.finish_batch("e1", 1, alive)
+        finish(ledger, "e1", 1, alive)
         assert not ledger.claimed_paths()
 
 
 def test_a_batch_under_another_living_lock_is_left_alone(shop: Shop, ledger: Ledger) -> None:
     with ExitStack() as stack:
-        ledger.claim_batch("e1", 1, ["file:/a"], a_lock(ledger, stack, "group-1", "run-1"))
+        claim(ledger, "e1", 1, ["file:/a"], a_lock(ledger, stack, "group-1", "run-1"))
         other = a_lock(ledger, stack, "group-2", "run-2")
         with pytest.raises(LockHeld, match="run-1"):
-            ledger.claim_batch("e1", 1, ["file:/a"], other)
+            claim(ledger, "e1", 1, ["file:/a"], other)
         shop.let_leases_end()
         heir = a_lock(ledger, stack, "group-3", "run-3")
-        assert ledger.claim_batch("e1", 1, ["file:/a"], heir)
+        assert claim(ledger, "e1", 1, ["file:/a"], heir)
+
+
+# --- many at once ----------------------------------------------------------------------------
+
+
+def kinds(answers: Iterable[object]) -> list[type]:
+    return [type(answer) for answer in answers]
+
+
+def a_lost_lock(ledger: ControlLedger, key: str, who: str = "run-0") -> Lock:
+    with ledger.lock(key, who, wait=SOON, lease=LEASE) as lock:
+        return lock
+
+
+def of_nobody(ledger: Ledger, *keys: str) -> bool:
+    """Whether each of these locks is free."""
+    return all(ledger.holding(key) is None for key in keys)
+
+
+def test_of_several_moves_those_that_may_are_made_and_each_other_has_its_own_error(
+    ledger: Ledger,
+) -> None:
+    free, late, unheld, wild, held = plans = ledger.add_plans([a_plan() for _ in range(5)])
+    never, lost = a_plan(), a_lost_lock(ledger, "group-1")
+    ledger.move_plan(late, PlanState.STALE, note="head moved")
+    with ExitStack() as stack:
+        alive = a_lock(ledger, stack, "group-2")
+        answers = ledger.move_plans(
+            [
+                PlanMove(free, PlanState.PASSED),
+                PlanMove(late, PlanState.PASSED),
+                PlanMove(never, PlanState.PASSED),
+                PlanMove(unheld, PlanState.PASSED, lost),
+                PlanMove(wild, PlanState.APPLIED, alive),
+                PlanMove(held, PlanState.PASSED, alive),
+            ]
+        )
+    assert kinds(answers) == [Plan, PlanStale, PlanNotFound, LockLost, PlanStale, Plan]
+    assert [one.object for one in answers if isinstance(one, MeltlineError)] == [
+        late.id, never.id, "group-1", wild.id
+    ]  # fmt: skip
+    passed = [replace(plan, state=PlanState.PASSED) for plan in (free, held)]
+    assert [answers[0], answers[-1]] == passed
+    now = ledger.plans_now([plan.id for plan in plans])
+    assert [now[plan.id] for plan in plans] == [
+        passed[0], replace(late, state=PlanState.STALE, note="head moved"), unheld, wild, passed[1]
+    ]  # fmt: skip
+
+
+def test_one_that_moves_many_plans_is_refused_each_that_another_run_moved(
+    shop: Shop, ledger: Ledger
+) -> None:
+    mine, theirs = (a_passed_plan(ledger) for _ in range(2))
+    assert kinds(shop.handle().move_plans([PlanMove(theirs, PlanState.APPLYING)])) == [Plan]
+    moves = [PlanMove(plan, PlanState.APPLYING) for plan in (theirs, mine)]
+    refused, moved = ledger.move_plans(moves)
+    assert isinstance(refused, PlanStale) and refused.found == "applying"
+    assert moved == replace(mine, state=PlanState.APPLYING)
+
+
+def test_each_move_has_a_note_and_a_base_of_its_own(ledger: Ledger) -> None:
+    one, other, third = (a_passed_plan(ledger) for _ in range(3))
+    begun = ledger.move_plans(
+        [
+            PlanMove(one, PlanState.APPLYING, note="it's", committed_base="v7"),
+            PlanMove(other, PlanState.APPLYING, committed_base="v8"),
+            PlanMove(third, PlanState.STALE, note="ж"),
+        ]
+    )
+    assert list(begun) == [
+        replace(one, state=PlanState.APPLYING, note="it's", committed_base="v7"),
+        replace(other, state=PlanState.APPLYING, committed_base="v8"),
+        replace(third, state=PlanState.STALE, note="ж"),
+    ]
+    one, other = (ledger.plan(plan.id) for plan in (one, other))
+    ended = ledger.move_plans(
+        [
+            PlanMove(one, PlanState.APPLIED),
+            PlanMove(other, PlanState.FAILED, note="two", committed_base="v9"),
+        ]
+    )
+    assert list(ended) == [
+        replace(one, state=PlanState.APPLIED, note="", committed_base="v7"),
+        replace(other, state=PlanState.FAILED, note="two", committed_base="v9"),
+    ]
+    now = ledger.plans_now([one.id, other.id, third.id])
+    assert [now[plan.id] for plan in (one, other, third)] == [*ended, begun[2]]
+
+
+def test_answers_about_nothing_are_nothing(ledger: Ledger) -> None:
+    add_plan(ledger, a_plan())
+    ledger.save_gate_results([a_result()])
+    ledger.save_gate_results([])
+    ledger.drop_claims([])
+    for answers in (
+        ledger.add_plans([]),
+        ledger.move_plans([]),
+        ledger.claim_batches([]),
+        ledger.finish_batches([]),
+    ):
+        assert list(answers) == []
+    assert ledger.plans_now([]) == {} and ledger.gate_results([]) == {}
+    assert ledger.lost_locks([]) == {}
+    with ledger.locks({}, wait=SOON, lease=LEASE) as held:
+        assert held == {}
+
+
+def test_of_several_plans_those_that_are_there_already_stay_as_they_were(ledger: Ledger) -> None:
+    first = add_plan(ledger, a_plan(bytes=1))
+    new, other = a_plan(), a_plan()
+    again = replace(first, bytes=2, state=PlanState.PASSED)
+    assert list(ledger.add_plans([new, again, other])) == [new, first, other]
+    assert list(ledger.plans()) == [other, new, first]
+    assert ledger.plans_now([first.id, "e", new.id]) == {first.id: first, new.id: new}
+
+
+def test_many_plans_are_added_judged_moved_claimed_and_finished_in_single_calls(
+    ledger: Ledger,
+) -> None:
+    plans = [a_plan() for _ in range(MANY)]
+    ids = [plan.id for plan in plans]
+    assert list(ledger.add_plans(plans)) == plans
+    assert ledger.plans_now([*ids, "never"]) == dict(zip(ids, plans, strict=True))
+    results = {id: a_result(id) for id in ids}
+    ledger.save_gate_results(list(results.values()))
+    assert ledger.gate_results([*ids, "never"]) == results
+    moved = ledger.move_plans([PlanMove(plan, PlanState.PASSED) for plan in plans])
+    assert list(moved) == [replace(plan, state=PlanState.PASSED) for plan in plans]
+    paths = {path: id for id in ids for path in (f"file:/{id}/a", f"file:/{id}/it's")}
+    with ExitStack() as stack:
+        lock = a_lock(ledger, stack)
+        claims = [Claim(id, 1, lock, [f"file:/{id}/a", f"file:/{id}/it's"]) for id in ids]
+        assert list(ledger.claim_batches(claims)) == [True] * MANY
+        assert ledger.claimed_paths() == paths
+        ledger.drop_claims(claims)
+        assert not ledger.claimed_paths()
+        assert list(ledger.claim_batches(claims)) == [True] * MANY
+        assert ledger.claimed_paths() == paths
+        assert list(ledger.finish_batches(claims)) == [None] * MANY
+        assert not ledger.claimed_paths()
+        assert list(ledger.claim_batches(claims)) == [False] * MANY
+
+
+def test_of_several_claims_each_has_its_own_answer_and_the_rest_are_made(
+    shop: Shop, ledger: Ledger
+) -> None:
+    with ExitStack() as stack:
+        dead = a_lock(ledger, stack, "group-3", "run-3")
+        claim(ledger, "e5", 1, ["file:/5a"], dead)
+        shop.let_leases_end()
+        mine, other = (a_lock(ledger, stack, f"group-{n}", f"run-{n}") for n in (1, 2))
+        claim(ledger, "e1", 1, ["file:/1"], mine)
+        finish(ledger, "e1", 1, mine)
+        claim(ledger, "e2", 1, ["file:/2"], other)
+        answers = ledger.claim_batches(
+            [
+                Claim("e1", 1, mine, ["file:/1"]),
+                Claim("e2", 1, mine, ["file:/2", "file:/2b"]),
+                Claim("e3", 1, dead, ["file:/3"]),
+                Claim("e4", 1, mine, ["file:/4"]),
+                Claim("e4", 2, other, ["file:/4b"]),
+                Claim("e5", 1, mine, ["file:/5b"]),
+            ]
+        )
+        assert answers[0] is False
+        held, lost = answers[1:3]
+        assert isinstance(held, LockHeld) and held.found == "run-2 holds the lock group-2"
+        assert isinstance(lost, LockLost) and lost.object == "group-3"
+        assert list(answers[3:]) == [True, True, True]
+        assert ledger.claimed_paths() == {
+            "file:/2": "e2",
+            "file:/4": "e4",
+            "file:/4b": "e4",
+            "file:/5a": "e5",
+            "file:/5b": "e5",
+        }
+        # Each is claimed under the lock that asked for it.
+        ours = [Claim("e4", 1, mine), Claim("e4", 2, other), Claim("e5", 1, mine)]
+        assert list(ledger.finish_batches(ours)) == [None] * 3
+        assert ledger.claimed_paths() == {"file:/2": "e2"}
+
+
+def test_a_batch_that_is_not_ours_is_named_and_the_others_are_finished(ledger: Ledger) -> None:
+    lost = a_lost_lock(ledger, "group-3")
+    with ExitStack() as stack:
+        mine, other = (a_lock(ledger, stack, f"group-{n}", f"run-{n}") for n in (1, 2))
+        claims = [Claim(f"e{n}", 1, lock, [f"file:/{n}"]) for n, lock in enumerate([mine] * 3)]
+        ledger.claim_batches([*claims, Claim("e9", 1, other, ["file:/9"])])
+        finish(ledger, "e2", 1, mine)
+        answers = ledger.finish_batches(
+            [claims[0], Claim("e9", 1, mine), Claim("e7", 1, mine), Claim("e1", 1, lost), *claims]
+        )
+        assert kinds(answers) == [type(None), LockLost, LockLost, LockLost, *[type(None)] * 3]
+        refused = [one.object for one in answers if one is not None]
+        assert refused == ["e9/1", "e7/1", "group-3"]
+        assert ledger.claimed_paths() == {"file:/9": "e9"}
+        assert list(ledger.claim_batches(claims)) == [False] * 3
+        assert claim(ledger, "e9", 1, [], other)
+
+
+def test_of_several_claims_one_that_a_later_lock_took_over_is_not_dropped(
+    shop: Shop, ledger: Ledger
+) -> None:
+    with ExitStack() as stack:
+        dead = a_lock(ledger, stack)
+        claims = [Claim(id, 1, dead, [f"file:/{id}"]) for id in ("e1", "e2", "e3")]
+        assert list(ledger.claim_batches(claims)) == [True] * 3
+        shop.let_leases_end()
+        alive = a_lock(ledger, stack, who="run-2")
+        assert claim(ledger, "e2", 1, ["file:/e2"], alive)
+        ledger.drop_claims([*claims, Claim("never", 1, dead)])
+        assert ledger.claimed_paths() == {"file:/e2": "e2"}
+        finish(ledger, "e2", 1, alive)
+
+
+def test_the_newest_gate_result_of_each_plan_is_told_and_nothing_of_others(ledger: Ledger) -> None:
+    first, second = a_result("e1"), a_result("e1", suite="second")
+    third = a_result("e2", suite="third", failed=(FailedExpectation("one", "it's", "ж 3"),))
+    ledger.save_gate_results([first, a_result("e3"), a_result("e2")])
+    ledger.save_gate_results([third, first, second])
+    assert ledger.gate_results(["e2", "e1", "e9"]) == {"e1": second, "e2": third}
+
+
+def test_of_two_runs_with_the_same_plans_in_other_orders_one_gets_each(
+    shop: Shop, ledger: Ledger
+) -> None:
+    plans = list(ledger.add_plans([a_plan(state=PlanState.PASSED) for _ in range(300)]))
+    start = Barrier(2, timeout=60)
+
+    def race(handle: Ledger, order: Sequence[Plan], lock: Lock) -> tuple[set[str], set[str]]:
+        start.wait()
+        moved = handle.move_plans([PlanMove(plan, PlanState.APPLYING, lock) for plan in order])
+        start.wait()
+        claims = [Claim(plan.id, 1, lock, [f"file:/{plan.id}"]) for plan in order]
+        claimed = handle.claim_batches(claims)
+        assert set(kinds(moved)) <= {Plan, PlanStale} and set(kinds(claimed)) <= {bool, LockHeld}
+        return (
+            {plan.id for plan, answer in zip(order, moved, strict=True) if type(answer) is Plan},
+            {plan.id for plan, answer in zip(order, claimed, strict=True) if answer is True},
+        )
+
+    with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        locks = [a_lock(ledger, stack, f"group-{n}", f"run-{n}") for n in range(2)]
+        runs = [
+            pool.submit(race, shop.handle(), order, lock)
+            for order, lock in zip([plans, plans[::-1]], locks, strict=True)
+        ]
+        (moved, claimed), (moved_too, claimed_too) = (run.result(timeout=60) for run in runs)
+    everything = {plan.id for plan in plans}
+    assert moved | moved_too == everything and not moved & moved_too
+    assert claimed | claimed_too == everything and not claimed & claimed_too
+    assert ledger.claimed_paths() == {f"file:/{id}": id for id in everything}
+
+
+# --- many locks ------------------------------------------------------------------------------
+
+
+def test_of_several_locks_all_that_are_free_are_taken_and_freed_also_after_a_failure(
+    shop: Shop, ledger: Ledger
+) -> None:
+    wanted = {f"group-{n}": f"run-1 plan {n}" for n in (3, 1, 2)}
+    with ledger.lock("group-2", "run-2 on host-a", wait=SOON, lease=LEASE) as theirs:
+        with (
+            pytest.raises(RuntimeError),
+            shop.handle().locks(wanted, wait=SOON, lease=LEASE) as held,
+        ):
+            first, refused, last = (held[key] for key in sorted(wanted))
+            assert isinstance(refused, LockHeld) and "run-2 on host-a" in refused.found
+            assert refused.object == "group-2" and len(held) == 3
+            assert isinstance(first, Lock) and isinstance(last, Lock)
+            assert [first.holder, last.holder] == ["run-1 plan 1", "run-1 plan 3"]
+            known = [first, theirs, last]
+            assert ledger.lost_locks(known) == {}
+            raise RuntimeError
+        assert set(ledger.lost_locks(known)) == {known[0], known[2]}
+        assert of_nobody(ledger, "group-1", "group-3")
+    with ledger.locks(wanted, wait=SOON, lease=LEASE) as again:
+        assert kinds(again.values()) == [Lock] * 3
+    assert of_nobody(ledger, *wanted)
+
+
+def test_locks_are_taken_in_the_order_of_their_keys_up_to_the_first_that_is_not_free(
+    ledger: Ledger,
+) -> None:
+    wanted = {f"group-{n}": f"run-{n}" for n in (3, 2, 1)}
+    with ledger.lock("group-2", "run-9", wait=SOON, lease=LEASE):
+        assert list(ledger.take(wanted, LEASE)) == [Lock("group-1", "run-1", 1)]
+        assert of_nobody(ledger, "group-3") and not ledger.take(wanted, LEASE)
+
+
+def test_many_locks_are_taken_used_and_freed_together(shop: Shop, ledger: Ledger) -> None:
+    wanted = {f"group-{n:04}": f"run-1 plan {n}" for n in reversed(range(1200))}
+    with ledger.locks(wanted, wait=SOON, lease=LEASE) as held:
+        locks = [one for one in held.values() if isinstance(one, Lock)]
+        assert {lock.key: lock.holder for lock in locks} == wanted
+        assert ledger.lost_locks(locks) == {}
+        claims = [Claim(lock.key, 1, lock, [f"file:/{lock.key}"]) for lock in locks]
+        assert list(ledger.claim_batches(claims)) == [True] * 1200
+        assert list(ledger.finish_batches(claims)) == [None] * 1200
+        shop.let_leases_end()
+        assert set(ledger.lost_locks(locks)) == set(locks)
+        assert kinds(ledger.finish_batches(claims)) == [LockLost] * 1200
+    with shop.handle().locks(wanted, wait=SOON, lease=LEASE) as held:
+        assert [one.token for one in held.values() if isinstance(one, Lock)] == [2] * 1200
+
+
+def test_all_locks_that_are_held_together_outlive_their_lease(shop: Shop, ledger: Ledger) -> None:
+    short = timedelta(seconds=1.5)
+    wanted = {f"group-{n}": "run-1" for n in range(3)}
+    with ledger.locks(wanted, wait=SOON, lease=short) as held:
+        time.sleep(1.5 * short.total_seconds())
+        locks = [one for one in held.values() if isinstance(one, Lock)]
+        assert len(locks) == 3 and shop.handle().lost_locks(locks) == {}
+    assert of_nobody(ledger, *wanted)
+
+
+def test_a_lock_in_the_middle_is_waited_for_and_no_later_one_is_held_meanwhile(
+    shop: Shop, ledger: Ledger
+) -> None:
+    keys = [f"group-{n}" for n in (1, 2, 3)]
+    with ThreadPoolExecutor(1) as pool:
+        with ledger.lock("group-2", "run-2", wait=SOON, lease=LEASE) as theirs:
+            wait = timedelta(seconds=20)
+            waiting = pool.submit(_hold_all_once, shop.handle(), keys[::-1], "run-1", wait)
+            _wait_until(lambda: ledger.holding("group-1") is not None)
+            time.sleep(0.6)  # for some tries
+            assert not waiting.done() and of_nobody(ledger, "group-3")
+            with ledger.lock("group-3", "run-3", wait=SOON, lease=LEASE) as later:
+                pass
+            assert not waiting.done()
+        first, second, third = waiting.result(timeout=30)
+    assert [lock.key for lock in (first, second, third)] == keys
+    assert second.token > theirs.token and third.token > later.token
+    assert of_nobody(ledger, *keys)
+
+
+def test_runs_that_want_the_same_locks_do_not_wait_for_each_other_in_a_ring(
+    shop: Shop, ledger: Ledger
+) -> None:
+    keys = [f"group-{n:02}" for n in range(20)]
+    start = Barrier(2, timeout=60)
+
+    def race(handle: Ledger, order: Sequence[str], who: str) -> list[Lock]:
+        start.wait()
+        return _hold_all_once(handle, order, who, timedelta(seconds=5))
+
+    with ThreadPoolExecutor(2) as pool:
+        runs = [
+            pool.submit(race, shop.handle(), order, f"run-{n}")
+            for n, order in enumerate([keys, keys[::-1]])
+        ]
+        one, other = (run.result(timeout=60) for run in runs)
+    assert [lock.key for lock in one] == [lock.key for lock in other] == keys
+    tokens = ([lock.token for lock in locks] for locks in (one, other))
+    assert sorted(tokens) == [[1] * len(keys), [2] * len(keys)]
+
+
+def _hold_all_once(
+    ledger: ControlLedger, keys: Sequence[str], holder: str, wait: timedelta
+) -> list[Lock]:
+    with ledger.locks(dict.fromkeys(keys, holder), wait=wait, lease=LEASE) as held:
+        locks = [one for one in held.values() if isinstance(one, Lock)]
+        assert ledger.lost_locks(locks) == {}
+        return sorted(locks, key=lambda lock: lock.key)
+
+
+def _wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_only_locks_that_are_lost_are_named_and_each_says_why(shop: Shop, ledger: Ledger) -> None:
+    ended = a_lost_lock(ledger, "group-1")
+    with ExitStack() as stack:
+        dead, over = (a_lock(ledger, stack, f"group-{n}") for n in (2, 3))
+        shop.let_leases_end()
+        alive = a_lock(ledger, stack, "group-2", "run-2")
+        never = Lock("group-9", "run-1", 1)
+        lost = shop.handle().lost_locks([alive, ended, dead, over, never])
+        assert lost.keys() == {ended, dead, over, never}
+        assert kinds(lost.values()) == [LockLost] * 4
+        for lock, error in lost.items():
+            with pytest.raises(LockLost) as refused:
+                ledger.check_lock(lock)
+            assert (refused.value.object, refused.value.found) == (error.object, error.found)
+        assert lost[ended].found == lost[never].found == "free"
+        assert "run-2" in lost[dead].found
 
 
 # --- runs, switch, audit, storage ------------------------------------------------------------
@@ -960,7 +1382,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     ledger = open_sql(url)
     ledger.prepare()
     ledger.add_sharing([("a", "b")])
-    plan = ledger.add_plan(a_plan())
+    plan = add_plan(ledger, a_plan())
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
         for table in ("policies", "wanted_back", "metadata_documents", "statements", "archived"):

@@ -135,22 +135,34 @@ MUTATIONS = (
         (GUARDS, CHAIN, HOLDS),
     ),
     Mutation(
-        "the plan's ids are not checked again before the commit", "app/expire.py",
-        "        _require_valid(services, plan, state, listing)\n", "        pass\n", (RACES,),
+        "the plan's ids are not checked again before the commit", "app/expire_commits.py",
+        "        for refuse in (self._invalid, self._without_gate):\n",
+        "        for refuse in (self._without_gate,):\n", (RACES,),
     ),
     Mutation(
-        "an expiration needs no gate", "app/expire.py",
-        "        _require_gate(services, plan)\n", "        pass\n", (RACES,),
+        "an expiration needs no gate", "app/expire_commits.py",
+        "        for refuse in (self._invalid, self._without_gate):\n",
+        "        for refuse in (self._invalid,):\n", (RACES,),
     ),
     Mutation(
         "a purge needs no gate", "app/purge.py",
-        "        require_unaltered(plan, files)\n        require_passed(services, plan)\n",
-        "        require_unaltered(plan, files)\n", (GUARDS, RACES),
+        "        refused = altered(plan, one.files) or not_passed(plan, verdict, self.services.clock.now())\n",
+        "        refused = altered(plan, one.files)\n", (GUARDS, RACES),
     ),
     Mutation(
         "altered plan items are carried out", "app/purge.py",
-        "        require_unaltered(plan, files)\n        require_passed(services, plan)\n",
-        "        require_passed(services, plan)\n", (GUARDS, RACES),
+        "        refused = altered(plan, one.files) or not_passed(plan, verdict, self.services.clock.now())\n",
+        "        refused = not_passed(plan, verdict, self.services.clock.now())\n", (GUARDS, RACES),
+    ),
+    Mutation(
+        "a purge goes on when its gate has ended", "app/purge.py",
+        "            if refused := not_passed(plan, verdicts.get(plan.id), self.services.clock.now()):\n"
+        "                raise refused\n", "", (GUARDS, RACES),
+    ),
+    Mutation(
+        "a purge goes on under a lock that was lost", "app/purge_batches.py",
+        "                if one.lock is not None and one.lock in lost:\n"
+        "                    raise lost[one.lock]\n", "", (GUARDS, RACES),
     ),
     Mutation(
         "the second proof is forgotten", "app/purge_batches.py",
@@ -210,9 +222,9 @@ MUTATIONS = (
         "        elif False:", (RECHECK,),
     ),
     Mutation(
-        "a stop does not hold back commits", "app/expire.py",
-        "        plan = _intend(services, plan, lock, state.metadata_location)\n        require_go(services)\n",
-        "        plan = _intend(services, plan, lock, state.metadata_location)\n", (GUARDS, RACES),
+        "a stop does not hold back commits", "app/expire_commits.py",
+        "            require_go(self.services)\n            self.services.control.check_lock(",
+        "            self.services.control.check_lock(", (GUARDS, RACES),
     ),
     Mutation(
         "a dropped table goes before its time", "app/tables.py",

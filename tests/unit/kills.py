@@ -1,7 +1,7 @@
 """Kills a process at any call of any port: after that it does nothing any more, as if by -9."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from threading import RLock
@@ -9,7 +9,7 @@ from typing import Any
 
 from meltline.adapters.memory.archive import MemoryArchive
 from meltline.app.services import ColdTier, Services
-from meltline.domain.errors import LockHeld
+from meltline.domain.errors import LockHeld, MeltlineError
 from meltline.ports import Lock
 
 PORTS = (
@@ -82,19 +82,34 @@ class _Port:
 
 
 class _Control(_Port):
-    def lock(
-        self, key: str, holder: str, *, wait: timedelta, lease: timedelta
-    ) -> AbstractContextManager[Lock]:
-        """A lock whose holder, once dead, neither renews nor frees it."""
+    """Locks whose holder, once dead, neither renews nor frees them."""
 
-        @contextmanager
-        def held() -> Iterator[Lock]:
-            lock = self._process.call("control.take", lambda: self._target.take(key, holder, lease))
-            if lock is None:
-                raise LockHeld(f"{key} is held", object=key)
-            try:
-                yield lock
-            finally:
-                self._process.call("control.release", lambda: self._target.release(lock))
+    @contextmanager
+    def lock(self, key: str, holder: str, *, wait: timedelta, lease: timedelta) -> Iterator[Lock]:
+        with self.locks({key: holder}, wait=wait, lease=lease) as held:
+            lock = held[key]
+            if not isinstance(lock, Lock):
+                raise lock
+            yield lock
 
-        return held()
+    @contextmanager
+    def locks(
+        self, holders: Mapping[str, str], *, wait: timedelta, lease: timedelta
+    ) -> Iterator[Mapping[str, Lock | MeltlineError]]:
+        held: dict[str, Lock | MeltlineError] = {}
+        left = dict(sorted(holders.items()))
+        while left:
+            taken = self._call("take", left, lease)
+            held |= {lock.key: lock for lock in taken}
+            left = {key: holder for key, holder in left.items() if key not in held}
+            if left:
+                key = next(iter(left))
+                held[key] = LockHeld(f"{key} is held", object=key)
+                del left[key]
+        try:
+            yield held
+        finally:
+            self._call("release", [lock for lock in held.values() if isinstance(lock, Lock)])
+
+    def _call(self, name: str, *args: Any) -> Any:
+        return self._process.call(f"control.{name}", lambda: getattr(self._target, name)(*args))

@@ -48,7 +48,7 @@ from meltline.domain.timetravel import (
     TagPoint,
     TravelPoint,
 )
-from meltline.ports import StatementRecord, StatementState
+from meltline.ports import Claim, StatementRecord, StatementState
 from tests.unit.lake import DAY, MINUTE, T0, Lake, Table
 
 NAME, COPY = "lake.air.t", "lake.air.copy"
@@ -483,7 +483,7 @@ def test_what_a_purge_has_begun_to_delete_is_refused_by_name_and_nothing_is_left
     plan = lake.control.plans()[-1]
     before, document = lake.paths(), table.document
     with lake.control.lock("a purge", "somebody", wait=timedelta(0), lease=MINUTE) as lock:
-        lake.control.claim_batch(plan.id, 9, [table.data("f3")], lock)
+        lake.control.claim_batches([Claim(plan.id, 9, lock, [table.data("f3")])])
         with pytest.raises(FilesClaimed) as refused:
             copied(lake)
     assert table.data("f3") in refused.value.object

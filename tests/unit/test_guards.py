@@ -17,12 +17,14 @@ from meltline.domain.errors import (
     CatalogUnlistable,
     GateNotPassed,
     HoldInForce,
+    LockLost,
+    MeltlineError,
     PlanAltered,
     Stopped,
 )
 from meltline.domain.limits import Limits
 from meltline.domain.plan import Plan, PlanState
-from meltline.ports import DeleteOutcome, StopSwitch
+from meltline.ports import Claim, DeleteOutcome, Lock, PlanMove, StopSwitch
 from tests.unit.lake import ROOMY, Lake, Table
 
 FOREIGN = "file:///elsewhere/f.parquet"
@@ -147,16 +149,22 @@ def test_what_is_needed_again_while_a_purge_runs_is_not_in_its_next_batch() -> N
 
 
 class Claiming:
-    """A control ledger: something happens when the last of some claims is made."""
+    """A control ledger: something happens just before the last of some claims is made, or after."""
 
-    def __init__(self, lake: Lake, claims: int, happens: Callable[[], object]) -> None:
-        self._lake, self._left, self._happens = lake, claims, happens
+    def __init__(
+        self, lake: Lake, claims: int, happens: Callable[..., object], *, after: bool = False
+    ) -> None:
+        self._lake, self._left, self._happens, self._after = lake, claims, happens, after
 
-    def claim_batch(self, *claim: Any) -> bool:
-        self._left -= 1
-        if self._left == 0:
+    def claim_batches(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:
+        before, self._left = self._left, self._left - len(claims)
+        is_time = self._left <= 0 < before
+        if is_time and not self._after:
             self._happens()
-        return self._lake.control.claim_batch(*claim)
+        answers = self._lake.control.claim_batches(claims)
+        if is_time and self._after:
+            self._happens([claim.lock for claim in claims])
+        return answers
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._lake.control, name)
@@ -183,6 +191,32 @@ def test_what_stops_one_table_of_a_wave_leaves_the_others_and_drops_its_claim() 
     assert isinstance(outcome[two.name].error, HoldInForce)
     assert all("/one/" in path for path in lake.deleter.deleted)
     assert lake.control.claimed_paths() == {}
+
+
+def test_a_lock_that_is_lost_after_the_claim_spares_its_tables_files_and_no_others() -> None:
+    lake, (one, two), plans = two_tables_in_failsafe()
+
+    def lose(held: Sequence[Lock]) -> None:
+        lake.control.release([lock for lock in held if lock.key == two.uuid])
+
+    control = Claiming(lake, 2, lose, after=True)
+    outcome = {d.plan.table: d for d in apply_purges(lake.services(control=control), plans)}
+    assert outcome[one.name].plan.state is PlanState.APPLIED
+    assert isinstance(outcome[two.name].error, LockLost)
+    assert lake.deleter.deleted and all("/one/" in path for path in lake.deleter.deleted)
+
+
+def test_a_gate_that_is_run_again_and_refuses_holds_a_purge_that_has_begun() -> None:
+    lake, _, plans = two_tables_in_failsafe()
+
+    def refuse() -> None:
+        verdicts = lake.control.gate_results([plan.id for plan in plans])
+        again = [replace(verdict, error="a second look") for verdict in verdicts.values()]
+        lake.control.save_gate_results(again)
+
+    outcome = apply_purges(lake.services(control=AtTheIntent(lake, refuse)), plans)
+    assert all(isinstance(done.error, GateNotPassed) for done in outcome)
+    assert lake.deleter.deleted == [] and lake.control.claimed_paths() == {}
 
 
 def test_what_stops_a_whole_wave_is_said_of_each_table_and_drops_every_claim() -> None:
@@ -212,17 +246,16 @@ def test_a_file_that_cannot_be_deleted_fails_its_own_plan_alone() -> None:
 # --- the stop ------------------------------------------------------------------------------------
 
 
-class StoppedAtTheIntent:
-    """A control ledger: somebody stops everything just as a plan has begun."""
+class AtTheIntent:
+    """A control ledger: something happens just as plans have begun."""
 
-    def __init__(self, lake: Lake) -> None:
-        self._lake = lake
+    def __init__(self, lake: Lake, happens: Callable[[], object]) -> None:
+        self._lake, self._happens = lake, happens
 
-    def move_plan(self, plan: Plan, to: PlanState, **more: Any) -> Plan:
-        moved = self._lake.control.move_plan(plan, to, **more)
-        if to is PlanState.APPLYING:
-            switch = StopSwitch("eva", "an audit", self._lake.clock.moment)
-            self._lake.control.set_stop(switch)
+    def move_plans(self, moves: Sequence[PlanMove]) -> Sequence[Plan | MeltlineError]:
+        moved = self._lake.control.move_plans(moves)
+        if any(isinstance(one, Plan) and one.state is PlanState.APPLYING for one in moved):
+            self._happens()
         return moved
 
     def __getattr__(self, name: str) -> Any:
@@ -240,7 +273,9 @@ def test_a_stop_that_comes_between_the_intent_and_the_commit_holds_the_commit(
         table.overwrite(f"f{day}")
     lake.on(12)
     plans = [p for p, _ in run_gate(lake.services(), [one.plan for one in planned(lake)])]
-    services = replace(lake.services(), control=StoppedAtTheIntent(lake))
+    switch = StopSwitch("eva", "an audit", lake.clock.moment)
+    stop = AtTheIntent(lake, lambda: lake.control.set_stop(switch))
+    services = replace(lake.services(), control=stop)
     (done,) = apply_expirations(services, plans)
     assert isinstance(done.error, Stopped) and len(table.snapshots) == 3
     if goes_on:

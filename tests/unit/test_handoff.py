@@ -297,7 +297,7 @@ def test_a_table_that_another_run_is_handing_over_is_left_to_it_and_named() -> N
     lake = Lake(has_cold=True)
     table = daily(lake, 12)
     other = daily(lake, 12, "other")
-    lake.control.take(f"handoff {table.uuid}", "somebody", timedelta(hours=1))
+    lake.control.take({f"handoff {table.uuid}": "somebody"}, timedelta(hours=1))
     summary = step(lake.on(12).services())
     assert "somebody" in summary.tables["lake.air.t"].skipped
     assert {copy.table_uuid for copy in lake.control.archived()} == {other.uuid}

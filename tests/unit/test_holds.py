@@ -34,7 +34,7 @@ from meltline.domain.holds import Hold
 from meltline.domain.objects import ObjectKind
 from meltline.domain.plan import Plan, PlanState
 from meltline.domain.timeline import Point
-from meltline.ports import DeleteOutcome, WantedBack
+from meltline.ports import Claim, DeleteOutcome, WantedBack
 from tests.unit.lake import DAY, ROOMY, T0, Lake, Table
 
 MS = timedelta(milliseconds=1)
@@ -270,7 +270,7 @@ def claim(lake: Lake, plan: Plan) -> list[str]:
     paths = [file.path for file in lake.files.items([plan.id])[plan.id]]
     with lake.control.lock(plan.table_uuid, "a purge", wait=DAY * 0, lease=DAY) as lock:
         lake.control.move_plan(plan, PlanState.APPLYING, lock=lock)
-        lake.control.claim_batch(plan.id, 0, paths, lock)
+        lake.control.claim_batches([Claim(plan.id, 0, lock, paths)])
     return paths
 
 

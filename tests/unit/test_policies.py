@@ -461,7 +461,7 @@ def test_the_history_of_an_object_holds_what_lies_in_it_and_the_plans_about_it()
     add_hold(ledgers, f"lake.air.t@{table.head}", reason="audit")
     plan = Plan("p1", "r", PlanKind.PURGE, table.name, table.uuid, "d", lake.clock.now(),
                 lake.clock.now(), "b")  # fmt: skip
-    lake.control.add_plan(plan)
+    lake.control.add_plans([plan])
     approve(ledgers, [plan], "fine")
 
     def actions(of: str = "", **more: Any) -> list[str]:

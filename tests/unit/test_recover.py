@@ -20,6 +20,7 @@ from meltline.domain.errors import (
 )
 from meltline.domain.files import DepartureState
 from meltline.domain.names import TableName
+from meltline.ports import Claim
 from tests.unit.lake import MINUTE, Lake, Table
 
 NAME, NEW = "lake.air.t", "lake.air.back"
@@ -137,7 +138,7 @@ def test_what_a_purge_has_begun_to_delete_is_refused_by_name() -> None:
     lake, table, ids = expired()
     plan = lake.control.plans()[0]
     with lake.control.lock("a purge", "somebody", wait=timedelta(0), lease=MINUTE) as lock:
-        lake.control.claim_batch(plan.id, 0, [table.data("f1")], lock)
+        lake.control.claim_batches([Claim(plan.id, 0, lock, [table.data("f1")])])
         with pytest.raises(FilesClaimed) as refused:
             bring_back(lake, ids[1])
     assert table.data("f1") in refused.value.object and lake.control.wanted_back() == []

@@ -536,7 +536,7 @@ def _check_gate(lake: Lake, plan: Plan) -> None:
     lines += [f"{plan.table_uuid}\tref\t{ref}\n" for ref in plan.refs]
     lines += [f"{plan.table_uuid}\t{f.kind}\t{f.path}\n" for f in _items(lake, plan)]
     digest = hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
-    result = lake.control.gate_result(plan.id)
+    result = lake.control.gate_results([plan.id]).get(plan.id)
     assert result is not None and not result.failed and not result.error and result.evaluated > 0
     assert result.digest == plan.digest == f"sha256:{digest}", "I-4: the gate saw another plan"
     assert result.ran_at <= lake.clock.now() < result.valid_until, "I-4: the gate is too old"

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from meltline.app.evidence import collect_evidence
 from meltline.app.services import Services
 from meltline.domain.errors import GateNotPassed, MeltlineError, PlanStale
 from meltline.domain.gate import GateResult
 from meltline.domain.plan import Plan, PlanState
+from meltline.ports import PlanMove
 
 GATEABLE = (PlanState.PLANNED, PlanState.PASSED, PlanState.REFUSED)
 
@@ -30,24 +32,35 @@ def run_gate(services: Services, plans: Sequence[Plan]) -> list[tuple[Plan, Gate
         failure = f"the gate could not judge: {found}"
     else:
         failure = "the gate gave no verdict"
-    judged = []
-    for plan in plans:
-        result = results.get(plan.id) or GateResult(
-            plan.id, plan.digest, "none", 0, (), now, now, error=failure
+    verdicts = [
+        results.get(plan.id)
+        or GateResult(plan.id, plan.digest, "none", 0, (), now, now, error=failure)
+        for plan in plans
+    ]
+    services.control.save_gate_results(verdicts)
+    return list(zip(_moved(services, plans, verdicts), verdicts, strict=True))
+
+
+def _moved(services: Services, plans: Sequence[Plan], verdicts: Sequence[GateResult]) -> list[Plan]:
+    """The plans as their verdicts leave them; one that was begun stays what it is."""
+    moves = [
+        PlanMove(
+            plan,
+            PlanState.PASSED if verdict.passed else PlanState.REFUSED,
+            note=reasons(verdict),
         )
-        judged.append((_record(services, plan, result), result))
-    return judged
-
-
-def _record(services: Services, plan: Plan, result: GateResult) -> Plan:
-    services.control.save_gate_result(result)
-    if plan.state not in GATEABLE:
-        return plan
-    to = PlanState.PASSED if result.passed else PlanState.REFUSED
-    try:
-        return services.control.move_plan(plan, to, note=reasons(result))
-    except PlanStale:
-        return replace(plan, note="another run moved it meanwhile")
+        for plan, verdict in zip(plans, verdicts, strict=True)
+        if plan.state in GATEABLE
+    ]
+    moved: dict[str, Plan] = {}
+    for move, answer in zip(moves, services.control.move_plans(moves), strict=True):
+        if isinstance(answer, PlanStale):
+            moved[move.plan.id] = replace(move.plan, note="another run moved it meanwhile")
+        elif isinstance(answer, MeltlineError):
+            raise answer
+        else:
+            moved[move.plan.id] = answer
+    return [moved.get(plan.id, plan) for plan in plans]
 
 
 def reasons(result: GateResult) -> str:
@@ -56,24 +69,30 @@ def reasons(result: GateResult) -> str:
     return "; ".join(failed) or result.error
 
 
-def require_passed(services: Services, plan: Plan) -> GateResult:
-    """The fresh, passed result for exactly this plan's digest.
+def require_passed(services: Services, plan: Plan) -> None:
+    """Refuses a plan without a fresh, passed result for exactly its digest.
 
     Raises:
         GateNotPassed: There is none, it refused, is for another digest, or is too old.
     """
-    result = services.control.gate_result(plan.id)
-    if result is not None and result.approves(plan.digest, services.clock.now()):
-        return result
+    result = services.control.gate_results([plan.id]).get(plan.id)
+    if refused := not_passed(plan, result, services.clock.now()):
+        raise refused
+
+
+def not_passed(plan: Plan, result: GateResult | None, now: datetime) -> GateNotPassed | None:
+    """Why a plan may not be applied on the newest result there is; None where it may."""
     if result is None:
         found = "no gate result"
+    elif result.approves(plan.digest, now):
+        return None
     elif not result.passed:
         found = reasons(result)
     elif result.digest != plan.digest:
         found = f"a result for digest {result.digest}"
     else:
         found = f"a result that ended at {result.valid_until.isoformat()}"
-    raise GateNotPassed(
+    return GateNotPassed(
         f"plan {plan.id} for {plan.table} has no passed gate",
         object=plan.id,
         expected=f"a passed, fresh gate for {plan.digest}",

@@ -289,10 +289,8 @@ def store_plans(services: Services, plans: Sequence[Planned]) -> list[Planned]:
     The header says which batch of the run the plan is in, so that a task finds its own again.
     """
     services.files.store_items({planned.plan.id: planned.files for planned in plans})
-    return [
-        Planned(services.control.add_plan(plan), planned.files)
-        for plan, planned in zip(_with_batches(services, plans), plans, strict=True)
-    ]
+    stored = services.control.add_plans(_with_batches(services, plans))
+    return [Planned(plan, planned.files) for plan, planned in zip(stored, plans, strict=True)]
 
 
 def _with_batches(services: Services, plans: Sequence[Planned]) -> list[Plan]:

@@ -10,24 +10,31 @@ from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from meltline.app.departures import audit_cancelled, moved
-from meltline.app.expire import group_lock, require_unaltered, stored_files
-from meltline.app.gate import require_passed
+from meltline.app.expire import altered, group_locks, stored_files
+from meltline.app.gate import not_passed
 from meltline.app.permission import require_clock, require_generation, require_go
-from meltline.app.purge_batches import BATCH, Batch, PlanInHand, Waves, batches_of, in_waves
+from meltline.app.purge_batches import (
+    BATCH,
+    Batch,
+    PlanInHand,
+    Waves,
+    batches_of,
+    claim_of,
+    in_waves,
+)
 from meltline.app.reproof import Reproof
 from meltline.app.services import Ledgers, Services
 from meltline.domain.errors import (
     ApprovalMissing,
-    GateNotPassed,
     MeltlineError,
-    PlanAltered,
     PlanStale,
 )
-from meltline.domain.files import Departure, DepartureState, PlannedFile
+from meltline.domain.files import Departure, DepartureState
+from meltline.domain.gate import GateResult
 from meltline.domain.groups import Groups
 from meltline.domain.plan import Plan, PlanState
 from meltline.domain.quantities import format_size
-from meltline.ports import Approval, AuditEntry, DeleteOutcome, Lock
+from meltline.ports import Approval, AuditEntry, Claim, DeleteOutcome, Lock, PlanMove
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,8 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
     failsafe for the next run. All that was done is recorded in one append, also when the run
     ends early.
     """
-    plans = [services.control.plan(plan.id) for plan in plans]
+    stored = services.control.plans_now([plan.id for plan in plans])
+    plans = [stored.get(plan.id, plan) for plan in plans]
     work = [plan for plan in plans if plan.state is not PlanState.APPLIED]
     results = {plan.id: Purged(plan) for plan in plans}
     if not work:
@@ -69,23 +77,34 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
     ordered = sorted(work, key=lambda p: (groups.key(p.table_uuid), p.id))
     in_hand = [PlanInHand(plan, files[plan.id], groups.key(plan.table_uuid)) for plan in ordered]
     with ExitStack() as locks:
-        purge = _Purge(services, waiting, Waves(services, reproof), locks)
+        purge = _Purge(services, waiting, Waves(services, reproof), groups, locks)
         try:
             for wave in in_waves(services, [b for one in in_hand for b in batches_of(one)]):
                 purge.delete(wave)
         finally:
             _record(services, in_hand, waiting)
-        results |= {one.plan.id: _result(services, one) for one in in_hand}
-    return list(results.values())
+        _finish(services, in_hand)
+    return list((results | {one.plan.id: _result(one) for one in in_hand}).values())
 
 
-def _result(services: Services, one: PlanInHand) -> Purged:
-    plan = one.plan
-    if one.error is None and one.lock is not None and one.begun is not None:
-        to = PlanState.FAILED if one.failed else PlanState.APPLIED
-        plan = services.control.move_plan(one.begun, to, lock=one.lock)
+def _finish(services: Services, done: Sequence[PlanInHand]) -> None:
+    """Moves plans that nothing stopped to where they have come; the others go on later."""
+    whole = [one for one in done if one.error is None and one.begun is not None]
+    moves = [
+        PlanMove(one.begun, PlanState.FAILED if one.failed else PlanState.APPLIED, lock=one.lock)
+        for one in whole
+        if one.begun is not None
+    ]
+    for one, answer in zip(whole, services.control.move_plans(moves), strict=True):
+        if isinstance(answer, MeltlineError):
+            one.error = answer
+        else:
+            one.plan = answer
+
+
+def _result(one: PlanInHand) -> Purged:
     return Purged(
-        plan,
+        one.plan,
         files_purged=len(one.deleted),
         bytes_purged=sum(file.bytes for file in one.deleted),
         failed=tuple(one.failed),
@@ -99,75 +118,114 @@ class _Purge:
 
     Attributes:
         waiting: The departures that may be purged, by path.
-        held: The locks of groups, by key.
+        groups: Which tables share files.
+        held: The locks of groups, or why one could not be had, by key.
     """
 
     services: Services
     waiting: Mapping[str, Departure]
     waves: Waves
+    groups: Groups
     locks: ExitStack
-    held: dict[str, Lock] = field(default_factory=dict)
+    held: dict[str, Lock | MeltlineError] = field(default_factory=dict)
 
     def delete(self, wave: Sequence[Batch]) -> None:
         """Deletes some batches together; what stops a plan stops its later batches too."""
-        claimed = []
-        for batch in wave:
-            try:
-                if batch.of.error is None and self._claim(batch):
-                    claimed.append(batch)
-            except MeltlineError as stop:
-                batch.of.error = stop
+        new = {batch.of.plan.id: batch.of for batch in wave if not batch.of.tried}
+        try:
+            self._begin(list(new.values()))
+            claimed = self._claim([b for b in wave if b.of.error is None and b.of.begun])
+        except MeltlineError as stop:
+            for batch in wave:
+                batch.of.error = batch.of.error or stop
+            return
         if claimed:
             self.waves.delete(claimed)
 
-    def _claim(self, batch: Batch) -> bool:
-        """Whether a batch is ours to delete now: claimed in the control ledger."""
-        services, one = self.services, batch.of
-        if one.lock is None:
-            if one.group not in self.held:
-                lock = group_lock(services, one.group, one.plan)
-                self.held[one.group] = self.locks.enter_context(lock)
-            one.lock = self.held[one.group]
-            one.begun = _begin(services, one.plan, one.files, one.lock)
-        if one.begun is None:
-            return False  # another run has finished it
+    def _begin(self, new: Sequence[PlanInHand]) -> None:
+        """Takes the locks of plans' groups, and moves the plans to applying where they may be."""
+        if not new:
+            return
+        services = self.services
+        unlocked = [one.plan for one in new if one.group not in self.held]
+        if unlocked:
+            self.held |= self.locks.enter_context(group_locks(services, self.groups, unlocked))
+        ids = [one.plan.id for one in new]
+        stored, verdicts = services.control.plans_now(ids), services.control.gate_results(ids)
+        for one in new:
+            one.tried = True
+            one.plan = stored.get(one.plan.id, one.plan)
+            try:
+                self._look(one, verdicts.get(one.plan.id))
+            except MeltlineError as stop:
+                one.error = stop
+        free = [one for one in new if one.error is None and one.plan.state is not PlanState.APPLIED]
+        fresh = [one for one in free if one.plan.state is not PlanState.APPLYING]
+        moves = [PlanMove(one.plan, PlanState.APPLYING, lock=one.lock) for one in fresh]
+        for one, answer in zip(fresh, services.control.move_plans(moves), strict=True):
+            if isinstance(answer, MeltlineError):
+                one.error = answer
+            else:
+                one.plan = answer
+        for one in free:
+            one.begun = None if one.error else one.plan
+
+    def _look(self, one: PlanInHand, verdict: GateResult | None) -> None:
+        """Raises what stops a plan that is not applied yet."""
+        lock = self.held[one.group]
+        if isinstance(lock, MeltlineError):
+            raise lock
+        one.lock, plan = lock, one.plan
+        if plan.state is PlanState.APPLIED:
+            return  # another run has finished it
+        refused = altered(plan, one.files) or not_passed(plan, verdict, self.services.clock.now())
+        if refused and plan.state is PlanState.APPLYING:
+            raise _abandon(self.services, plan, len(one.files), lock, refused) from refused
+        if refused:
+            raise refused
+        _require_approval(self.services, plan)
+
+    def _claim(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Those that are ours to delete now: claimed in the control ledger."""
+        services = self.services
+        if not batches:
+            return []
         require_go(services)
-        require_passed(services, one.begun)
-        _require_approval(services, one.begun)
-        services.control.check_lock(one.lock)
-        batch.files = [file for file in batch.files if file.path in self.waiting]
-        paths = [file.path for file in batch.files]
-        if services.control.claim_batch(one.plan.id, batch.number, paths, one.lock):
-            return True
-        one.deleted += batch.files
-        return False
+        verdicts = services.control.gate_results([batch.of.plan.id for batch in batches])
+        passed = [batch for batch in batches if self._may_go_on(batch.of, verdicts)]
+        for batch in passed:
+            batch.files = [file for file in batch.files if file.path in self.waiting]
+        claims = [claim_of(batch, [file.path for file in batch.files]) for batch in passed]
+        answers = services.control.claim_batches(claims)
+        for batch, answer in zip(passed, answers, strict=True):
+            if isinstance(answer, MeltlineError):
+                batch.of.error = answer
+            elif not answer:  # an earlier run has deleted it
+                batch.of.deleted += batch.files
+        return [batch for batch, answer in zip(passed, answers, strict=True) if answer is True]
 
-
-def _begin(services: Services, plan: Plan, files: Sequence[PlannedFile], lock: Lock) -> Plan | None:
-    """Moves a plan to applying, if it may be; None when another run has finished it."""
-    plan = services.control.plan(plan.id)
-    if plan.state is PlanState.APPLIED:
-        return None
-    try:
-        require_unaltered(plan, files)
-        require_passed(services, plan)
-    except (PlanAltered, GateNotPassed) as refused:
-        if plan.state is PlanState.APPLYING:
-            raise _abandon(services, plan, len(files), lock, refused) from refused
-        raise
-    _require_approval(services, plan)
-    if plan.state is PlanState.APPLYING:
-        return plan
-    return services.control.move_plan(plan, PlanState.APPLYING, lock=lock)
+    def _may_go_on(self, one: PlanInHand, verdicts: Mapping[str, GateResult]) -> bool:
+        plan = one.plan
+        try:
+            if refused := not_passed(plan, verdicts.get(plan.id), self.services.clock.now()):
+                raise refused
+            _require_approval(self.services, plan)
+        except MeltlineError as stop:
+            one.error = stop
+        return one.error is None
 
 
 def _abandon(
     services: Services, plan: Plan, files: int, lock: Lock, refused: MeltlineError
 ) -> PlanStale:
     """A plan that was begun and may not go on: what is left of it is planned anew, and gated."""
-    for number in range(-(-files // BATCH)):
-        if services.control.claim_batch(plan.id, number, (), lock):
-            services.control.drop_claim(plan.id, number, lock)
+    claims = [Claim(plan.id, number, lock) for number in range(-(-files // BATCH))]
+    answers = services.control.claim_batches(claims)
+    ours = [claim for claim, answer in zip(claims, answers, strict=True) if answer is True]
+    services.control.drop_claims(ours)
+    for stop in answers:
+        if isinstance(stop, MeltlineError):
+            raise stop
     services.control.move_plan(plan, PlanState.STALE, lock=lock, note=refused.found)
     return PlanStale(
         f"plan {plan.id} was begun and may not go on: {refused.message}",

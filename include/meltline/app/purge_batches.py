@@ -14,7 +14,7 @@ from meltline.app.services import Services
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.files import PlannedFile
 from meltline.domain.plan import Plan
-from meltline.ports import DeleteOutcome, Lock
+from meltline.ports import Claim, DeleteOutcome, Lock
 
 BATCH = 20_000  # never by configuration: a run that goes on must find the batches as they were
 _SECONDS_PER_PROOF = 60
@@ -28,6 +28,7 @@ class PlanInHand:
     Attributes:
         group: The key of its table's group.
         begun: The plan as it was begun; None before, and where another run has finished it.
+        tried: Whether it was looked at; from then on `plan` is as the ledger has it.
         lock: The group's lock, from when it was begun.
         error: What stopped it.
     """
@@ -36,6 +37,7 @@ class PlanInHand:
     files: Sequence[PlannedFile]
     group: str
     begun: Plan | None = None
+    tried: bool = False
     lock: Lock | None = None
     error: MeltlineError | None = None
     deleted: list[PlannedFile] = field(default_factory=list)
@@ -53,6 +55,12 @@ class Batch:
 
 
 Item = tuple[Batch, PlannedFile]
+
+
+def claim_of(batch: Batch, paths: Sequence[str] = ()) -> Claim:
+    """The claim on a batch, under the lock of its plan's group."""
+    assert batch.of.lock is not None  # its plan was begun under it
+    return Claim(batch.of.plan.id, batch.number, batch.of.lock, paths)
 
 
 def batches_of(one: PlanInHand) -> Iterator[Batch]:
@@ -108,8 +116,14 @@ class Waves:
         except MeltlineError as stop:
             for batch in claimed:
                 batch.of.error = batch.of.error or stop
-        for batch, before in zip(claimed, failed_before, strict=True):
-            self._settle(batch, whole=len(batch.of.failed) == before)
+        self._settle(
+            [
+                batch
+                for batch, before in zip(claimed, failed_before, strict=True)
+                if len(batch.of.failed) == before and batch.of.error is None
+            ],
+            claimed,
+        )
 
     def _tell(self, claimed: Sequence[Batch], files: int) -> None:
         first = claimed[0]
@@ -123,8 +137,7 @@ class Waves:
         services = self.services
         needed = self.reproof.still_needed([file.path for _, file in items])
         proved_at = services.clock.now()
-        for batch in {id(batch): batch for batch, _ in items}.values():
-            self._require_free(batch)
+        self._require_free(list({id(batch): batch for batch, _ in items}.values()))
         free: dict[str, list[Item]] = {}
         for batch, file in items:
             if batch.of.error is not None:
@@ -143,26 +156,29 @@ class Waves:
                 else:
                     batch.of.deleted.append(file)
 
-    def _require_free(self, batch: Batch) -> None:
+    def _require_free(self, batches: Sequence[Batch]) -> None:
         """Notes what stops a plan alone: a hold that came, or a lock that went."""
-        assert batch.of.lock is not None  # it was claimed under it
-        try:
-            self.reproof.require_no_hold(batch.of.plan.table_uuid)
-            self.services.control.check_lock(batch.of.lock)
-        except MeltlineError as stop:
-            batch.of.error = batch.of.error or stop
+        lost = self.services.control.lost_locks([claim_of(batch).lock for batch in batches])
+        for one in (batch.of for batch in batches):
+            try:
+                self.reproof.require_no_hold(one.plan.table_uuid)
+                if one.lock is not None and one.lock in lost:
+                    raise lost[one.lock]
+            except MeltlineError as stop:
+                one.error = one.error or stop
 
-    def _settle(self, batch: Batch, *, whole: bool) -> None:
-        """Finishes a batch that was deleted whole; else its claim is dropped, for the next run."""
-        one, control = batch.of, self.services.control
-        assert one.lock is not None  # it was claimed under it
+    def _settle(self, whole: Sequence[Batch], claimed: Sequence[Batch]) -> None:
+        """Finishes batches that were deleted whole; the others' claims are dropped, to go on."""
+        control, finished = self.services.control, set(map(id, whole))
         try:
-            if whole and one.error is None:
-                control.finish_batch(one.plan.id, batch.number, one.lock)
-            else:
-                control.drop_claim(one.plan.id, batch.number, one.lock)
+            answers = control.finish_batches([claim_of(batch) for batch in whole])
+            control.drop_claims([claim_of(b) for b in claimed if id(b) not in finished])
         except MeltlineError as stop:
-            one.error = one.error or stop
+            for batch in claimed:
+                batch.of.error = batch.of.error or stop
+            return
+        for batch, lost in zip(whole, answers, strict=True):
+            batch.of.error = batch.of.error or lost
 
 
 def _too_late(batches: Sequence[Batch]) -> PlanStale:

@@ -24,12 +24,10 @@ from meltline.ports.catalogs import (
     TableMove,
 )
 from meltline.ports.control_ledger import (
-    Approval,
     AuditEntry,
     ControlLedger,
     KnownTable,
     Lease,
-    Lock,
     RememberedMetadata,
     RunRecord,
     StatementRecord,
@@ -49,6 +47,7 @@ from meltline.ports.file_ledger import (
     SnapshotKey,
 )
 from meltline.ports.gates import GateEngine
+from meltline.ports.plan_ledger import Approval, Claim, Lock, PlanLedger, PlanMove
 from meltline.ports.readers import (
     ManifestReader,
     PastView,
@@ -74,6 +73,7 @@ __all__ = [
     "CatalogEntry",
     "CatalogListing",
     "ChosenSnapshot",
+    "Claim",
     "CommitOutcome",
     "Committer",
     "ControlLedger",
@@ -105,6 +105,8 @@ __all__ = [
     "NewTable",
     "ObjectStore",
     "PastView",
+    "PlanLedger",
+    "PlanMove",
     "ProofReader",
     "ProofResult",
     "ProofSnapshot",

@@ -1,19 +1,17 @@
 """The control ledger: the small transactional facts."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 from meltline.domain.archive import ArchivedSnapshot
-from meltline.domain.gate import GateResult
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
-from meltline.domain.plan import Plan, PlanState
 from meltline.domain.storage import StorageRow
+from meltline.ports.plan_ledger import PlanLedger
 
 
 @dataclass(frozen=True)
@@ -34,26 +32,6 @@ class KnownTable:
     observed_at: datetime
     error: str = ""
     incomplete: bool = False
-
-
-@dataclass(frozen=True)
-class Lock:
-    """A held lock: whoever took it later has a larger token."""
-
-    key: str
-    holder: str
-    token: int
-
-
-@dataclass(frozen=True)
-class Approval:
-    """A person's word for one digest."""
-
-    plan_id: str
-    digest: str
-    who: str
-    reason: str
-    at: datetime
 
 
 @dataclass(frozen=True)
@@ -173,7 +151,7 @@ class RememberedMetadata:
     content: bytes
 
 
-class ControlLedger(Protocol):
+class ControlLedger(PlanLedger, Protocol):
     """The small transactional facts."""
 
     def prepare(self) -> None:
@@ -280,77 +258,7 @@ class ControlLedger(Protocol):
         """Forgets copies of one table that cold has no more; unknown ones are no error."""
         ...
 
-    # plans and gates
-    def add_plan(self, plan: Plan) -> Plan:
-        """Stores a plan's header; one of the same id that exists already is returned instead."""
-        ...
-
-    def plan(self, id_or_prefix: str) -> Plan:
-        """A plan by id, unique prefix or `last`. Raises PlanNotFound."""
-        ...
-
-    def plans(
-        self,
-        *,
-        run_id: str = "",
-        states: Iterable[PlanState] = (),
-        table_uuid: str = "",
-        limit: int | None = None,
-    ) -> Sequence[Plan]:
-        """Plans, newest first."""
-        ...
-
-    def move_plan(
-        self,
-        plan: Plan,
-        to: PlanState,
-        *,
-        lock: Lock | None = None,
-        note: str = "",
-        committed_base: str = "",
-    ) -> Plan:
-        """Compare-and-set from the plan's state; checks the lock's token where one is given.
-
-        Raises:
-            PlanStale: The stored plan is in another state, or the move does not exist.
-            LockLost: The lock has been taken over or has ended.
-        """
-        ...
-
-    def save_gate_result(self, result: GateResult) -> None: ...
-    def gate_result(self, plan_id: str) -> GateResult | None:
-        """The newest result for a plan."""
-        ...
-
-    def save_approval(self, approval: Approval) -> None: ...
-    def approval(self, plan_id: str, digest: str) -> Approval | None: ...
-
-    # purge batches
-    def claim_batch(self, plan_id: str, number: int, paths: Sequence[str], lock: Lock) -> bool:
-        """`due → purging`; False when the batch is done already. Raises LockLost."""
-        ...
-
-    def finish_batch(self, plan_id: str, number: int, lock: Lock) -> None: ...
-    def drop_claim(self, plan_id: str, number: int, lock: Lock) -> None: ...
-    def claimed_paths(self) -> Mapping[str, str]:
-        """Paths in claimed, unfinished batches, and the plan that claimed each."""
-        ...
-
-    # locks, runs, switch, audit, storage
-    def lock(
-        self, key: str, holder: str, *, wait: timedelta, lease: timedelta
-    ) -> AbstractContextManager[Lock]:
-        """Takes a lock row with a growing token, renews it while held, frees it at the end.
-
-        Raises:
-            LockHeld: Somebody else kept it for the whole wait; names the holder.
-        """
-        ...
-
-    def check_lock(self, lock: Lock) -> None:
-        """Raises LockLost unless this very lock is still held."""
-        ...
-
+    # runs, switch, audit, storage
     def start_run(self, run: RunRecord) -> None: ...
     def finish_run(self, run: RunRecord) -> None: ...
     def runs(self, limit: int) -> Sequence[RunRecord]: ...

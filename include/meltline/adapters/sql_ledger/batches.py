@@ -1,80 +1,79 @@
 """Purge batches: which paths are claimed for deletion right now, and under which lock."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from meltline.adapters.sql_ledger.locks import LockTable
 from meltline.adapters.sql_ledger.refusals import batch_not_ours, living_claim
+from meltline.adapters.sql_ledger.rows import in_parts
 from meltline.adapters.sql_ledger.schema import BatchState, batches, claimed_paths, locks
-from meltline.ports import Lock
+from meltline.domain.errors import MeltlineError
+from meltline.ports import Claim
+
+_Key: TypeAlias = tuple[str, int]
 
 
 class BatchRows(LockTable):
     """Undrop, recover, clone and rollback read the claims and refuse (design section 4 step 8)."""
 
-    def claim_batch(self, plan_id: str, number: int, paths: Sequence[str], lock: Lock) -> bool:
-        """Claims a batch that is due, or whose holder lost the lock; False when it is done.
+    def claim_batches(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:
+        """Claims batches that are due, or whose holder lost the lock; False where one is done.
 
         Paths that a dead holder had claimed stay claimed until the batch is finished or dropped:
         its last deletes may still be under way.
 
-        Raises:
-            LockLost: The lock has been taken over or has ended.
-            LockHeld: Another lock, still alive, holds the batch.
+        The answers' errors: LockLost; LockHeld where another lock, still alive, holds the batch.
         """
-        due = {"plan_id": plan_id, "number": number, "state": BatchState.DUE}
+        if not claims:
+            return []
+        due = {"state": BatchState.DUE, "lock_key": "", "token": 0}
         with self._writing() as connection:
-            self._require_lock(connection, lock)
-            self._insert_new(connection, batches, [due | {"lock_key": "", "token": 0}])
-            wanted = select(batches).where(*_batch(batches, plan_id, number)).with_for_update()
-            batch = connection.execute(wanted).one()
-            if batch.state is BatchState.DONE:
-                return False
-            if batch.state is BatchState.PURGING:
-                self._refuse_living_claim(connection, batch, lock)
-            claim = update(batches).where(*_batch(batches, plan_id, number))
-            connection.execute(
-                claim.values(
-                    state=BatchState.PURGING,
-                    lock_key=lock.key,
-                    token=lock.token,
-                    claimed_at=self._clock.now(),
-                )
-            )
-            _add_paths(connection, plan_id, number, paths)
-            return True
+            lost = self._lost(connection, [claim.lock for claim in claims])
+            sound = [claim for claim in claims if claim.lock not in lost]
+            new = [due | {"plan_id": id, "number": number} for id, number in sorted(_keys(sound))]
+            self._insert_new(connection, batches, new)
+            stored = _stored(connection, sound)
+            answers = [
+                lost.get(claim.lock) or self._may(connection, stored[_key(claim)], claim)
+                for claim in claims
+            ]
+            taken = [c for c, answer in zip(claims, answers, strict=True) if answer is True]
+            self._take(connection, taken, stored)
+        return answers
 
-    def finish_batch(self, plan_id: str, number: int, lock: Lock) -> None:
+    def finish_batches(self, claims: Sequence[Claim]) -> Sequence[MeltlineError | None]:
         """`purging → done`; finishing a batch that is done changes nothing.
 
-        Raises:
-            LockLost: The lock has ended, or the batch is not claimed under it.
+        The answers' errors: LockLost, also where a batch is not claimed under its lock.
         """
-        ours = (batches.c.lock_key == lock.key, batches.c.token == lock.token)
-        done = update(batches).where(
-            *_batch(batches, plan_id, number), batches.c.state != BatchState.DUE, *ours
-        )
+        if not claims:
+            return []
         with self._writing() as connection:
-            self._require_lock(connection, lock)
-            if connection.execute(done.values(state=BatchState.DONE)).rowcount != 1:
-                raise batch_not_ours(plan_id, number, lock)
-            connection.execute(delete(claimed_paths).where(*_batch(claimed_paths, plan_id, number)))
+            lost = self._lost(connection, [claim.lock for claim in claims])
+            stored = _stored(connection, claims)
+            answers = [
+                lost.get(claim.lock)
+                or (None if _is_of(stored.get(_key(claim)), claim) else _not_ours(claim))
+                for claim in claims
+            ]
+            done = [c for c, answer in zip(claims, answers, strict=True) if answer is None]
+            _settle(connection, done, BatchState.DONE)
+        return answers
 
-    def drop_claim(self, plan_id: str, number: int, lock: Lock) -> None:
-        """`purging → due`: nothing of the batch is being deleted any more.
+    def drop_claims(self, claims: Sequence[Claim]) -> None:
+        """`purging → due`: nothing of the batches is being deleted any more.
 
         A claim that a later lock has taken over is left to its holder.
         """
-        ours = (batches.c.lock_key == lock.key, batches.c.token == lock.token)
-        purging = batches.c.state == BatchState.PURGING
-        dropped = update(batches).where(*_batch(batches, plan_id, number), purging, *ours)
+        if not claims:
+            return
         with self._writing() as connection:
-            if connection.execute(dropped.values(state=BatchState.DUE)).rowcount:
-                connection.execute(
-                    delete(claimed_paths).where(*_batch(claimed_paths, plan_id, number))
-                )
+            stored = _stored(connection, claims)
+            purging = {key: row for key, row in stored.items() if row.state is BatchState.PURGING}
+            ours = [claim for claim in claims if _is_of(purging.get(_key(claim)), claim)]
+            _settle(connection, ours, BatchState.DUE)
 
     def claimed_paths(self) -> Mapping[str, str]:
         """Paths in claimed, unfinished batches, and the plan that claimed each."""
@@ -82,31 +81,110 @@ class BatchRows(LockTable):
             wanted = select(claimed_paths.c.path, claimed_paths.c.plan_id)
             return {path: plan_id for path, plan_id in connection.execute(wanted)}
 
-    def _refuse_living_claim(self, connection: Connection, batch: Row[Any], lock: Lock) -> None:
-        """Under our own key an older token is dead; tokens of another key do not compare."""
-        if batch.lock_key == lock.key:
-            return
-        living = select(locks.c.holder).where(
+    def _may(self, connection: Connection, batch: Row[Any], claim: Claim) -> bool | MeltlineError:
+        """Whether a batch may be claimed; under our own key an older token is dead."""
+        if batch.state is BatchState.DONE:
+            return False
+        if batch.state is BatchState.DUE or batch.lock_key == claim.lock.key:
+            return True
+        living = select(locks.c.holder).where(  # tokens of another key do not compare
             locks.c.key == batch.lock_key,
             locks.c.token == batch.token,
             locks.c.lease_until > self._millis(),
         )
         holder = connection.execute(living).scalar_one_or_none()
-        if holder is not None:
-            raise living_claim(batch.plan_id, batch.number, holder, batch.lock_key)
+        if holder is None:
+            return True
+        return living_claim(batch.plan_id, batch.number, holder, batch.lock_key)
+
+    def _take(
+        self, connection: Connection, claims: Sequence[Claim], stored: Mapping[_Key, Row[Any]]
+    ) -> None:
+        if not claims:
+            return
+        connection.execute(
+            _of_batch(update(batches), batches),
+            [
+                _named(claim)
+                | {
+                    "state": BatchState.PURGING,
+                    "lock_key": claim.lock.key,
+                    "token": claim.lock.token,
+                    "claimed_at": self._clock.now(),
+                }
+                for claim in claims
+            ],
+        )
+        again = [c for c in claims if stored[_key(c)].state is BatchState.PURGING]
+        known = _paths_of(connection, again)
+        rows = [row for claim in claims for row in _path_rows(claim, known.get(_key(claim), ()))]
+        if rows:
+            connection.execute(insert(claimed_paths), rows)
 
 
-def _batch(table: Any, plan_id: str, number: int) -> tuple[Any, Any]:
-    return table.c.plan_id == plan_id, table.c.number == number
+def _key(claim: Claim) -> _Key:
+    return claim.plan_id, claim.number
 
 
-def _add_paths(connection: Connection, plan_id: str, number: int, paths: Sequence[str]) -> None:
-    claimed = select(claimed_paths.c.path).where(*_batch(claimed_paths, plan_id, number))
-    known = set(connection.execute(claimed).scalars())
-    new = [path for path in dict.fromkeys(paths) if path not in known]
-    rows = [
-        {"plan_id": plan_id, "number": number, "position": position, "path": path}
+def _keys(claims: Iterable[Claim]) -> set[_Key]:
+    return {_key(claim) for claim in claims}
+
+
+def _stored(connection: Connection, claims: Sequence[Claim]) -> dict[_Key, Row[Any]]:
+    """The batches of some claims; on Postgres nobody else changes them meanwhile."""
+    wanted = select(batches).order_by(batches.c.plan_id, batches.c.number).with_for_update()
+    plans, keys = sorted({claim.plan_id for claim in claims}), _keys(claims)
+    found = {}
+    for some in in_parts(plans):
+        for row in connection.execute(wanted.where(batches.c.plan_id.in_(some))):
+            found[row.plan_id, row.number] = row
+    return {key: row for key, row in found.items() if key in keys}
+
+
+def _is_of(batch: Row[Any] | None, claim: Claim) -> bool:
+    """Whether a batch is, or was, claimed under this very lock."""
+    if batch is None or batch.state is BatchState.DUE:
+        return False
+    ours: bool = (batch.lock_key, batch.token) == (claim.lock.key, claim.lock.token)
+    return ours
+
+
+def _not_ours(claim: Claim) -> MeltlineError:
+    return batch_not_ours(claim.plan_id, claim.number, claim.lock)
+
+
+def _settle(connection: Connection, claims: Sequence[Claim], state: BatchState) -> None:
+    """Moves batches on; their paths are claimed no longer."""
+    if claims:
+        moved = [_named(claim) | {"state": state} for claim in claims]
+        connection.execute(_of_batch(update(batches), batches), moved)
+        gone = [_named(claim) for claim in claims]
+        connection.execute(_of_batch(delete(claimed_paths), claimed_paths), gone)
+
+
+def _of_batch(statement: Any, table: Any) -> Any:
+    """A statement about the batch that `_named` names."""
+    is_plan = table.c.plan_id == bindparam("of_plan")
+    return statement.where(is_plan, table.c.number == bindparam("of_number"))
+
+
+def _named(claim: Claim) -> dict[str, object]:
+    return {"of_plan": claim.plan_id, "of_number": claim.number}
+
+
+def _paths_of(connection: Connection, claims: Sequence[Claim]) -> dict[_Key, list[str]]:
+    found: dict[_Key, list[str]] = {}
+    for some in in_parts(sorted({claim.plan_id for claim in claims})):
+        wanted = select(claimed_paths).where(claimed_paths.c.plan_id.in_(some))
+        for row in connection.execute(wanted.order_by(claimed_paths.c.position)):
+            found.setdefault((row.plan_id, row.number), []).append(row.path)
+    return found
+
+
+def _path_rows(claim: Claim, known: Sequence[str]) -> list[dict[str, object]]:
+    claimed = set(known)
+    new = [path for path in dict.fromkeys(claim.paths) if path not in claimed]
+    return [
+        {"plan_id": claim.plan_id, "number": claim.number, "position": position, "path": path}
         for position, path in enumerate(new, start=len(known))
     ]
-    if rows:
-        connection.execute(insert(claimed_paths), rows)

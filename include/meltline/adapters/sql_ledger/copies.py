@@ -1,17 +1,14 @@
 """Copies in the cold tier, as the ledger remembers them: cold itself can tell them again."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Row, delete, select
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.rows import to_row
+from meltline.adapters.sql_ledger.rows import in_parts, to_row
 from meltline.adapters.sql_ledger.schema import archived
 from meltline.domain.archive import ArchivedSnapshot, Validity
-
-Asked = TypeVar("Asked")
-_ASKED_AT_ONCE = 500  # what every database takes in one statement
 
 
 class CopyRows(Database):
@@ -19,7 +16,7 @@ class CopyRows(Database):
 
     def archived(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
         """Snapshots with a verified copy; None is those of all tables."""
-        wanted = [None] if uuids is None else _cut(sorted(set(uuids)))
+        wanted = [None] if uuids is None else in_parts(sorted(set(uuids)))
         found: list[ArchivedSnapshot] = []
         with self._reading() as connection:
             for some in wanted:
@@ -36,13 +33,9 @@ class CopyRows(Database):
     def forget_archived(self, uuid: str, snapshots: Collection[int]) -> None:
         """Forgets copies of one table that cold has no more."""
         with self._writing() as connection:
-            for some in _cut(sorted(set(snapshots))):
+            for some in in_parts(sorted(set(snapshots))):
                 gone = (archived.c.table_uuid == uuid) & archived.c.snapshot_id.in_(some)
                 connection.execute(delete(archived).where(gone))
-
-
-def _cut(asked: Sequence[Asked]) -> list[Sequence[Asked]]:
-    return [asked[at : at + _ASKED_AT_ONCE] for at in range(0, len(asked), _ASKED_AT_ONCE)]
 
 
 def _to_row(copy: ArchivedSnapshot) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Holding a lock: wait for it, keep its lease alive while working, let go of it.
+"""Holding locks: wait for them, keep their leases alive while working, let go of them.
 
 Leases run on real time, never on a sandbox's simulated clock: they are about processes that live
 or have died. No safety argument rests on them (design section 4); tokens refuse late writers.
@@ -6,19 +6,21 @@ or have died. No safety argument rests on them (design section 4); tokens refuse
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from threading import Event, Thread
 from typing import Protocol
 
-from meltline.domain.errors import LockHeld
+from meltline.domain.errors import LockHeld, MeltlineError
 from meltline.domain.quantities import format_duration, format_instant
 from meltline.ports import Lock
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.25
+_AT_ONCE = 500  # locks that are taken in one transaction
 
 
 @dataclass(frozen=True)
@@ -31,18 +33,21 @@ class Holding:
 
 
 class LockRows(Protocol):
-    """The three compare-and-set steps that a lock is made of."""
+    """The compare-and-set steps that locks are made of."""
 
-    def take(self, key: str, holder: str, lease: timedelta) -> Lock | None:
-        """Takes a lock that is free or whose lease is over, with a larger token; else None."""
+    def take(self, holders: Mapping[str, str], lease: timedelta) -> Sequence[Lock]:
+        """Takes locks for their holders in the order of the keys, up to the first that is not free.
+
+        One whose lease is over is free too. Each gets a larger token than it had before.
+        """
         ...
 
-    def renew(self, lock: Lock, lease: timedelta) -> bool:
-        """Lengthens the lease if the lock is still this very one."""
+    def renew(self, locks: Sequence[Lock], lease: timedelta) -> Sequence[Lock]:
+        """Lengthens the leases of locks that are still these very ones; returns the others."""
         ...
 
-    def release(self, lock: Lock) -> None:
-        """Frees the lock if it is still this very one."""
+    def release(self, locks: Sequence[Lock]) -> None:
+        """Frees those of the locks that are still these very ones."""
         ...
 
     def holding(self, key: str) -> Holding | None:
@@ -59,27 +64,64 @@ def hold(
     Raises:
         LockHeld: Somebody else had it for the whole wait.
     """
-    lock = _take(rows, key, holder, wait, lease)
+    with hold_all(rows, {key: holder}, wait=wait, lease=lease) as held:
+        lock = held[key]
+        if not isinstance(lock, Lock):
+            raise lock
+        yield lock
+
+
+@contextmanager
+def hold_all(
+    rows: LockRows, holders: Mapping[str, str], *, wait: timedelta, lease: timedelta
+) -> Iterator[Mapping[str, Lock | MeltlineError]]:
+    """Holds many locks for the length of a `with` block; one heart beats for all of them.
+
+    They are taken in the order of their keys, so that two runs never wait for each other in a ring.
+    Where somebody else has one for the whole wait, LockHeld stands in its place.
+    """
+    held: dict[str, Lock | MeltlineError] = {}
     done = Event()
-    heart = Thread(target=_beat, args=(rows, lock, lease, done), daemon=True, name=f"lock {key}")
+    heart = Thread(target=_beat, args=(rows, held, lease, done), daemon=True, name="locks")
     heart.start()
     try:
-        yield lock
+        _take(rows, dict(sorted(holders.items())), held, wait, lease)
+        yield held
     finally:
         done.set()
         heart.join()
-        _release(rows, lock)
+        if locks := _locks(held):
+            _release(rows, locks)
 
 
-def _take(rows: LockRows, key: str, holder: str, wait: timedelta, lease: timedelta) -> Lock:
+def _take(
+    rows: LockRows,
+    holders: dict[str, str],
+    held: dict[str, Lock | MeltlineError],
+    wait: timedelta,
+    lease: timedelta,
+) -> None:
+    """Takes locks into `held`, where the heart finds them; waits for each from its turn on."""
     deadline = time.monotonic() + wait.total_seconds()
-    while True:
-        if lock := rows.take(key, holder, lease):
-            return lock
+    while holders:
+        taken = rows.take(dict(islice(holders.items(), _AT_ONCE)), lease)
+        for lock in taken:
+            held[lock.key] = lock
+            del holders[lock.key]
         left = deadline - time.monotonic()
-        if left <= 0:
-            raise _held(key, rows.holding(key), wait)
-        time.sleep(min(_POLL_SECONDS, left))
+        if not taken and left > 0:
+            time.sleep(min(_POLL_SECONDS, left))
+            continue
+        if not taken:
+            key = next(iter(holders))
+            held[key] = _held(key, rows.holding(key), wait)
+            del holders[key]
+        deadline = time.monotonic() + wait.total_seconds()
+
+
+def _locks(held: Mapping[str, Lock | MeltlineError]) -> list[Lock]:
+    # A list first: the locks' own thread may be taking more.
+    return [lock for lock in list(held.values()) if isinstance(lock, Lock)]
 
 
 def _held(key: str, holding: Holding | None, wait: timedelta) -> LockHeld:
@@ -99,18 +141,22 @@ def _held(key: str, holding: Holding | None, wait: timedelta) -> LockHeld:
     )
 
 
-def _beat(rows: LockRows, lock: Lock, lease: timedelta, done: Event) -> None:
+def _beat(
+    rows: LockRows, held: Mapping[str, Lock | MeltlineError], lease: timedelta, done: Event
+) -> None:
+    lost: set[Lock] = set()
     while not done.wait((lease / 3).total_seconds()):
+        alive = [lock for lock in _locks(held) if lock not in lost]
         try:
-            if not rows.renew(lock, lease):
+            for lock in rows.renew(alive, lease):
                 _log.warning("%s lost the lock %s", lock.holder, lock.key)
-                return
+                lost.add(lock)
         except Exception as failure:  # the next beat may succeed; every write checks the token
-            _log.warning("the lock %s could not be renewed: %s", lock.key, failure)
+            _log.warning("%d locks could not be renewed: %s", len(alive), failure)
 
 
-def _release(rows: LockRows, lock: Lock) -> None:
+def _release(rows: LockRows, locks: Sequence[Lock]) -> None:
     try:
-        rows.release(lock)
-    except Exception as failure:  # the work is done, and the lease ends by itself
-        _log.warning("the lock %s could not be released: %s", lock.key, failure)
+        rows.release(locks)
+    except Exception as failure:  # the work is done, and the leases end by themselves
+        _log.warning("%d locks could not be released: %s", len(locks), failure)

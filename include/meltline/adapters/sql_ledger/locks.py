@@ -1,14 +1,19 @@
 """Locks: a row each, with a lease in real time and a token that grows with every take-over."""
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from itertools import takewhile
+from typing import Any, TypeGuard
 
-from sqlalchemy import ColumnElement, Connection, and_, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.holding import Holding, hold
+from meltline.adapters.sql_ledger.holding import Holding, hold, hold_all
 from meltline.adapters.sql_ledger.refusals import lock_lost
+from meltline.adapters.sql_ledger.rows import in_parts
 from meltline.adapters.sql_ledger.schema import locks
+from meltline.domain.errors import MeltlineError
 from meltline.domain.quantities import format_instant, from_millis
 from meltline.ports import Lock
 
@@ -29,42 +34,62 @@ class LockTable(Database):
         """
         return hold(self, key, holder, wait=wait, lease=lease)
 
+    def locks(
+        self, holders: Mapping[str, str], *, wait: timedelta, lease: timedelta
+    ) -> AbstractContextManager[Mapping[str, Lock | MeltlineError]]:
+        """Takes many locks, in the order of their keys; what cannot be had has its error."""
+        return hold_all(self, holders, wait=wait, lease=lease)
+
     def check_lock(self, lock: Lock) -> None:
         """Raises LockLost unless this very lock is still held and its lease runs."""
+        for lost in self.lost_locks([lock]).values():
+            raise lost
+
+    def lost_locks(self, locks: Sequence[Lock]) -> Mapping[Lock, MeltlineError]:
+        """Those that are not held any more, and what became of them."""
         with self._reading() as connection:
-            self._require_lock(connection, lock)
+            return self._lost(connection, locks)
 
-    def take(self, key: str, holder: str, lease: timedelta) -> Lock | None:
-        """Takes the lock if it is free or its lease is over; one step of `lock`."""
+    def take(self, holders: Mapping[str, str], lease: timedelta) -> Sequence[Lock]:
+        """Takes locks up to the first that is not free; one step of `lock`."""
         now = self._millis()
-        free = {"key": key, "holder": "", "token": 0, "since": 0, "lease_until": 0}
-        taken = (
-            update(locks)
-            .where(locks.c.key == key, locks.c.lease_until <= now)
-            .values(
-                holder=holder,
-                token=locks.c.token + 1,
-                since=now,
-                lease_until=now + lease // timedelta(milliseconds=1),
-            )
-            .returning(locks.c.token)
-        )
+        keys = sorted(holders)
+        free = {"holder": "", "token": 0, "since": 0, "lease_until": 0}
         with self._writing(marked=False) as connection:
-            self._insert_new(connection, locks, [free])
-            token = connection.execute(taken).scalar_one_or_none()
-        return None if token is None else Lock(key, holder, token)
+            self._insert_new(connection, locks, [free | {"key": key} for key in keys])
+            rows = _stored(connection, keys, update=True)
+            taken = [
+                Lock(key, holders[key], rows[key].token + 1)
+                for key in takewhile(lambda key: rows[key].lease_until <= now, keys)
+            ]
+            until = now + lease // timedelta(milliseconds=1)
+            _set(
+                connection,
+                taken,
+                lambda lock: {
+                    "holder": lock.holder,
+                    "token": lock.token,
+                    "since": now,
+                    "lease_until": until,
+                },
+            )
+        return taken
 
-    def renew(self, lock: Lock, lease: timedelta) -> bool:
-        """Lengthens the lease if nobody took over; one step of `lock`."""
+    def renew(self, held: Sequence[Lock], lease: timedelta) -> Sequence[Lock]:
+        """Lengthens leases where nobody took over, and returns the others; one step of `lock`."""
         until = self._millis() + lease // timedelta(milliseconds=1)
         with self._writing(marked=False) as connection:
-            renewed = connection.execute(update(locks).where(_is(lock)).values(lease_until=until))
-        return renewed.rowcount == 1
+            rows = _stored(connection, [lock.key for lock in held], update=True)
+            ours = [lock for lock in held if _is(rows.get(lock.key), lock)]
+            _set(connection, ours, lambda _: {"lease_until": until})
+        return [lock for lock in held if not _is(rows.get(lock.key), lock)]
 
-    def release(self, lock: Lock) -> None:
-        """Frees the lock if nobody took over; the token stays, so that it is never used again."""
+    def release(self, held: Sequence[Lock]) -> None:
+        """Frees locks where nobody took over; a token stays, so that it is never used again."""
         with self._writing(marked=False) as connection:
-            connection.execute(update(locks).where(_is(lock)).values(holder="", lease_until=0))
+            rows = _stored(connection, [lock.key for lock in held], update=True)
+            ours = [lock for lock in held if _is(rows.get(lock.key), lock)]
+            _set(connection, ours, lambda _: {"holder": "", "lease_until": 0})
 
     def holding(self, key: str) -> Holding | None:
         """Who has the lock now, None when it is free."""
@@ -75,21 +100,47 @@ class LockTable(Database):
             return None
         return Holding(row.holder, from_millis(row.since), from_millis(row.lease_until))
 
-    def _require_lock(self, connection: Connection, lock: Lock) -> None:
-        """Checks the token, and on Postgres bars a take-over until this transaction ends."""
-        ours = and_(_is(lock), locks.c.lease_until > self._millis())
-        wanted = select(locks.c.key).where(ours).with_for_update(read=True)
-        if connection.execute(wanted).first() is None:
-            row = connection.execute(select(locks).where(locks.c.key == lock.key)).first()
-            if row is None or not row.holder:
-                raise lock_lost(lock, "free")
-            until = format_instant(from_millis(row.lease_until))
-            found = f"{row.holder} with token {row.token}, lease until {until}"
-            raise lock_lost(lock, found)
+    def _lost(self, connection: Connection, held: Sequence[Lock]) -> dict[Lock, MeltlineError]:
+        """Checks tokens and leases; on Postgres bars a take-over until this transaction ends."""
+        rows = _stored(connection, [lock.key for lock in held])
+        now = self._millis()
+        return {
+            lock: lock_lost(lock, _told(rows.get(lock.key)))
+            for lock in held
+            if not _is(row := rows.get(lock.key), lock) or row.lease_until <= now
+        }
 
     def _millis(self) -> int:
         return int(self._lease_time() * 1000)
 
 
-def _is(lock: Lock) -> ColumnElement[bool]:
-    return and_(locks.c.key == lock.key, locks.c.holder == lock.holder, locks.c.token == lock.token)
+def _stored(
+    connection: Connection, keys: Iterable[str], *, update: bool = False
+) -> dict[str, Row[Any]]:
+    """The rows of some locks, by key; on Postgres nobody else changes them meanwhile."""
+    wanted = select(locks).order_by(locks.c.key).with_for_update(read=not update)
+    parts = in_parts(sorted(set(keys)))
+    rows = (
+        row for some in parts for row in connection.execute(wanted.where(locks.c.key.in_(some)))
+    )
+    return {row.key: row for row in rows}
+
+
+def _set(
+    connection: Connection, held: Sequence[Lock], values: Callable[[Lock], dict[str, object]]
+) -> None:
+    if held:
+        change = update(locks).where(locks.c.key == bindparam("of_key"))
+        connection.execute(change, [{"of_key": lock.key, **values(lock)} for lock in held])
+
+
+def _is(row: Row[Any] | None, lock: Lock) -> TypeGuard[Row[Any]]:
+    """Whether a lock's row is still of this very lock."""
+    return row is not None and (row.holder, row.token) == (lock.holder, lock.token)
+
+
+def _told(row: Row[Any] | None) -> str:
+    if row is None or not row.holder:
+        return "free"
+    until = format_instant(from_millis(row.lease_until))
+    return f"{row.holder} with token {row.token}, lease until {until}"

@@ -8,12 +8,10 @@ from sqlalchemy import delete, select, update
 
 from meltline.adapters.sql_ledger import schema
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.rows import from_row, to_row
+from meltline.adapters.sql_ledger.rows import ASKED_AT_ONCE, from_row, in_parts, to_row
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
 from meltline.ports import KnownTable, Lease, RememberedMetadata, StatementRecord, WantedBack
-
-_ASKED_AT_ONCE = 500  # what every database takes in one statement
 
 
 class ObjectRows(Database):
@@ -63,7 +61,7 @@ class ObjectRows(Database):
     ) -> Mapping[str, Mapping[int, Sighting]]:
         """What earlier observations remember, per table UUID and snapshot id."""
         wanted = select(schema.sightings)
-        if uuids is not None and len(uuids) <= _ASKED_AT_ONCE:
+        if uuids is not None and len(uuids) <= ASKED_AT_ONCE:
             wanted = wanted.where(schema.sightings.c.table_uuid.in_(uuids))
         with self._reading() as connection:
             rows = connection.execute(wanted).all()
@@ -159,8 +157,7 @@ class ObjectRows(Database):
         """Those of the metadata files that are remembered, by location."""
         table, found = schema.metadata_documents, {}
         with self._reading() as connection:
-            for start in range(0, len(locations), _ASKED_AT_ONCE):
-                some = locations[start : start + _ASKED_AT_ONCE]
+            for some in in_parts(locations):
                 for row in connection.execute(select(table).where(table.c.location.in_(some))):
                     document = from_row(RememberedMetadata, row)
                     found[document.location] = document
@@ -178,8 +175,7 @@ class ObjectRows(Database):
             return
         with self._writing() as connection:
             self._upsert(connection, table, [to_row(document) for document in documents])
-            for start in range(0, len(old), _ASKED_AT_ONCE):
-                some = old[start : start + _ASKED_AT_ONCE]
+            for some in in_parts(old):
                 connection.execute(delete(table).where(table.c.location.in_(some)))
 
     def wanted_back(self) -> Sequence[WantedBack]:

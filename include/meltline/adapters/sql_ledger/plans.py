@@ -1,26 +1,29 @@
 """Plan headers, the gates' verdicts on them, and people's approvals."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from sqlalchemy import Connection, Select, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
 
 from meltline.adapters.sql_ledger.locks import LockTable
 from meltline.adapters.sql_ledger.refusals import moved_meanwhile, no_plan, require_move
-from meltline.adapters.sql_ledger.rows import from_row, to_row
+from meltline.adapters.sql_ledger.rows import from_row, in_parts, to_row
 from meltline.adapters.sql_ledger.schema import approvals, gate_results, plans
+from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.gate import GateResult
 from meltline.domain.plan import Plan, PlanState
-from meltline.ports import Approval, Lock
+from meltline.ports import Approval, Lock, PlanMove
 
 
 class PlanRows(LockTable):
     """Plans move by compare-and-set, so that of two runs only one goes on (design section 4)."""
 
-    def add_plan(self, plan: Plan) -> Plan:
-        """Stores a header; when one of that id is there it stays, and is returned."""
+    def add_plans(self, new: Sequence[Plan]) -> Sequence[Plan]:
+        """Stores headers; where one of an id is there it stays, and is returned."""
         with self._writing() as connection:
-            self._insert_new(connection, plans, [to_row(plan)])
-            return _by_id(connection, plan.id)
+            self._insert_new(connection, plans, [to_row(plan) for plan in new])
+            stored = _by_ids(connection, [plan.id for plan in new])
+        return [stored[plan.id] for plan in new]
 
     def plan(self, id_or_prefix: str) -> Plan:
         """A plan by id, unambiguous prefix, or `last`.
@@ -34,15 +37,19 @@ class PlanRows(LockTable):
                 if row is None:
                     raise no_plan("last")
                 return from_row(Plan, row)
-            # Not LIKE: SQLite's is blind to case.
+            if exact := _by_ids(connection, [id_or_prefix]):
+                return exact[id_or_prefix]
+            # Not LIKE: SQLite's is blind to case. This looks at every plan there ever was.
             begins = func.substr(plans.c.id, 1, len(id_or_prefix)) == id_or_prefix
             matches = connection.execute(select(plans.c.id).where(begins).limit(5)).scalars().all()
-            exact = connection.execute(select(plans).where(plans.c.id == id_or_prefix)).first()
-            if exact is not None:
-                return from_row(Plan, exact)
             if len(matches) != 1 or not id_or_prefix:
                 raise no_plan(id_or_prefix, matches)
-            return _by_id(connection, matches[0])
+            return _by_ids(connection, matches)[matches[0]]
+
+    def plans_now(self, ids: Sequence[str]) -> Mapping[str, Plan]:
+        """Plans by their whole ids; unknown ones are absent."""
+        with self._reading() as connection:
+            return _by_ids(connection, ids)
 
     def plans(
         self,
@@ -72,45 +79,53 @@ class PlanRows(LockTable):
         note: str = "",
         committed_base: str = "",
     ) -> Plan:
-        """Moves a plan on from the state in which the caller saw it.
+        """Moves one plan. Raises what `move_plans` answers."""
+        (answer,) = self.move_plans([PlanMove(plan, to, lock, note, committed_base)])
+        if isinstance(answer, MeltlineError):
+            raise answer
+        return answer
 
-        Args:
-            plan: As it was read.
-            to: Where it goes.
-            lock: Must still be held, in the same transaction.
-            note: Replaces the former note, which explained the former state.
-            committed_base: Kept as it was where none is given.
+    def move_plans(self, moves: Sequence[PlanMove]) -> Sequence[Plan | MeltlineError]:
+        """Moves plans on from the states in which the caller saw them.
 
-        Raises:
-            PlanStale: It is in another state, or the move does not exist.
-            PlanNotFound: It was never stored.
-            LockLost: The lock has been taken over or has ended.
+        The answers' errors: PlanStale, where a plan is in another state or the move does not exist;
+        PlanNotFound; LockLost.
         """
-        require_move(plan, to)
-        values: dict[str, object] = {"state": to, "note": note}
-        if committed_base:
-            values["committed_base"] = committed_base
-        move = update(plans).where(plans.c.id == plan.id, plans.c.state == plan.state)
+        if not moves:
+            return []
         with self._writing() as connection:
-            if lock is not None:
-                self._require_lock(connection, lock)
-            moved = connection.execute(move.values(values)).rowcount == 1
-            stored = _by_id(connection, plan.id)
-            if not moved:
-                raise moved_meanwhile(plan, to, stored.state)
-            return stored
+            lost = self._lost(connection, [move.lock for move in moves if move.lock is not None])
+            stored = _by_ids(connection, [move.plan.id for move in moves], update=True)
+            answers = [_moved(move, stored.get(move.plan.id), lost) for move in moves]
+            rows = [
+                {
+                    "of_id": moved.id,
+                    "state": moved.state,
+                    "note": moved.note,
+                    "committed_base": moved.committed_base,
+                }
+                for moved in answers
+                if isinstance(moved, Plan)
+            ]
+            if rows:
+                connection.execute(update(plans).where(plans.c.id == bindparam("of_id")), rows)
+        return answers
 
-    def save_gate_result(self, result: GateResult) -> None:
-        """Adds a verdict; earlier ones stay as history."""
-        with self._writing() as connection:
-            connection.execute(insert(gate_results), to_row(result))
+    def save_gate_results(self, results: Sequence[GateResult]) -> None:
+        """Adds verdicts; earlier ones stay as history."""
+        if results:
+            with self._writing() as connection:
+                connection.execute(insert(gate_results), [to_row(result) for result in results])
 
-    def gate_result(self, plan_id: str) -> GateResult | None:
-        """The verdict stored last, which is the one that counts."""
-        wanted = select(gate_results).where(gate_results.c.plan_id == plan_id)
+    def gate_results(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
+        """The verdict on each plan that was stored last, which is the one that counts."""
+        wanted = select(gate_results).order_by(gate_results.c.seq)
+        found: dict[str, GateResult] = {}
         with self._reading() as connection:
-            row = connection.execute(wanted.order_by(gate_results.c.seq.desc()).limit(1)).first()
-        return None if row is None else from_row(GateResult, row)
+            for some in in_parts(plan_ids):
+                for row in connection.execute(wanted.where(gate_results.c.plan_id.in_(some))):
+                    found[row.plan_id] = from_row(GateResult, row)
+        return found
 
     def save_approval(self, approval: Approval) -> None:
         """Adds a person's word; earlier ones stay as history."""
@@ -131,8 +146,27 @@ def _newest_first() -> Select[tuple[object, ...]]:
     return select(plans).order_by(plans.c.created_at.desc(), plans.c.seq.desc())
 
 
-def _by_id(connection: Connection, plan_id: str) -> Plan:
-    row = connection.execute(select(plans).where(plans.c.id == plan_id)).first()
-    if row is None:
-        raise no_plan(plan_id)
-    return from_row(Plan, row)
+def _by_ids(connection: Connection, ids: Iterable[str], *, update: bool = False) -> dict[str, Plan]:
+    """Plans by their ids; on Postgres, for an update nobody else changes them meanwhile."""
+    wanted = select(plans).order_by(plans.c.id)
+    wanted = wanted.with_for_update() if update else wanted
+    parts = in_parts(sorted(set(ids)))
+    rows = (row for some in parts for row in connection.execute(wanted.where(plans.c.id.in_(some))))
+    return {row.id: from_row(Plan, row) for row in rows}
+
+
+def _moved(
+    move: PlanMove, stored: Plan | None, lost: Mapping[Lock, MeltlineError]
+) -> Plan | MeltlineError:
+    try:
+        require_move(move.plan, move.to)
+    except PlanStale as never:
+        return never
+    if move.lock is not None and move.lock in lost:
+        return lost[move.lock]
+    if stored is None:
+        return no_plan(move.plan.id)
+    if stored.state is not move.plan.state:
+        return moved_meanwhile(move.plan, move.to, stored.state)
+    base = move.committed_base or stored.committed_base
+    return replace(stored, state=move.to, note=move.note, committed_base=base)

@@ -1,5 +1,6 @@
 """Records to rows and back: a column bears the name of the field it stores."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -9,6 +10,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 R = TypeVar("R", bound="DataclassInstance")
+Asked = TypeVar("Asked")
+ASKED_AT_ONCE = 500
+"""So many values one statement names: every database takes as many."""
 
 
 def to_row(record: "DataclassInstance") -> dict[str, object]:
@@ -19,3 +23,8 @@ def to_row(record: "DataclassInstance") -> dict[str, object]:
 def from_row(kind: type[R], row: Row[Any]) -> R:
     """The record that a row stores; columns that are no fields of it are passed over."""
     return kind(**{field.name: row._mapping[field.name] for field in fields(kind)})
+
+
+def in_parts(asked: Sequence[Asked]) -> list[Sequence[Asked]]:
+    """The same values, as many at a time as one statement may name."""
+    return [asked[at : at + ASKED_AT_ONCE] for at in range(0, len(asked), ASKED_AT_ONCE)]

@@ -1,0 +1,249 @@
+"""The commits of expirations: checked together, begun together, made side by side.
+
+Design section 4 step 5 and the crash protocol. Every line may be the last one before a kill: a
+run that finds a plan `applying` asks the catalog what became of it.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeAlias
+
+from meltline.app.gate import not_passed, require_passed
+from meltline.app.listings import Listings
+from meltline.app.metadata import at_once, load_state
+from meltline.app.permission import require_generation, require_go
+from meltline.app.services import Services
+from meltline.app.tables import keep_requests, observed_table
+from meltline.domain.errors import MeltlineError, PlanStale
+from meltline.domain.plan import Plan, PlanState
+from meltline.domain.recheck import still_valid
+from meltline.domain.table import TableState
+from meltline.ports import CatalogListing, Lock, PlanMove
+
+_ATTEMPTS = 5
+_COMMITTERS = 4  # groups committed side by side
+
+
+@dataclass(frozen=True)
+class Committed:
+    """An expiration that was committed, and whose departures are not recorded yet.
+
+    Attributes:
+        plan: With the metadata file that the commit was based on.
+        snapshots: How many it expired.
+    """
+
+    plan: Plan
+    snapshots: int
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A plan that may be committed, on the metadata for which that was found."""
+
+    plan: Plan
+    state: TableState
+    listing: CatalogListing
+    snapshots: int
+
+
+Outcome: TypeAlias = Committed | MeltlineError
+
+
+@dataclass(frozen=True)
+class Commits:
+    """The commits of one step. What stops one plan stops no other.
+
+    Attributes:
+        locks: The lock of each plan's group, by the plan's id.
+        pause: Waits so many seconds before a table that moved is tried again.
+    """
+
+    services: Services
+    locks: Mapping[str, Lock]
+    listings: Listings
+    pause: Callable[[float], None]
+
+    def make(self, plans: Sequence[Plan]) -> Mapping[str, Outcome]:
+        """Commits each plan, or finds out that it was; by the plan's id."""
+        outcomes: dict[str, Outcome] = {}
+        waiting = list(plans)
+        for attempt in range(_ATTEMPTS):
+            checked = self._check(waiting, outcomes, anew=attempt > 0)
+            done = self._side_by_side(checked)
+            outcomes |= {id: outcome for id, outcome in done.items() if outcome is not None}
+            waiting = [one.plan for one in checked if done[one.plan.id] is None]
+            if not waiting:
+                return outcomes
+            self.pause(random.uniform(0.05, 0.2) * 2**attempt)
+        return outcomes | {plan.id: _restless(plan) for plan in waiting}
+
+    def _check(
+        self, plans: Sequence[Plan], outcomes: dict[str, Outcome], *, anew: bool
+    ) -> list[_Checked]:
+        """Those that may be committed now, their intents written. The others have an outcome."""
+        try:
+            require_go(self.services)
+            require_generation(self.services, self.listings.of(self.services.config.hot))
+        except MeltlineError as stop:
+            outcomes |= dict.fromkeys((plan.id for plan in plans), stop)
+            return []
+        looked = at_once(lambda plan: self._look(plan, anew=anew), plans)
+        outcomes |= {
+            plan.id: found
+            for plan, found in zip(plans, looked, strict=True)
+            if not isinstance(found, _Checked)
+        }
+        checked = [found for found in looked if isinstance(found, _Checked)]
+        for refuse in (self._invalid, self._without_gate):
+            refused = refuse(checked)
+            outcomes |= refused
+            checked = [one for one in checked if one.plan.id not in refused]
+        return self._begin(checked, outcomes)
+
+    def _look(self, plan: Plan, *, anew: bool) -> _Checked | Outcome:
+        """The table as it is now, or what became of the plan."""
+        try:
+            listing = self.listings.of(plan.table.catalog, anew=anew)
+            state = self._load(plan, listing)
+            left = [sid for sid in plan.snapshots if sid in state.snapshots]
+            if not left and not any(name in state.refs for name in plan.refs):
+                return self._already_gone(plan)
+            return _Checked(plan, state, listing, len(left))
+        except MeltlineError as stop:
+            return stop
+
+    def _load(self, plan: Plan, listing: CatalogListing) -> TableState:
+        entry = listing.of(plan.table)
+        found = f"no table {plan.table}" if entry is None else ""
+        if entry is not None:
+            state = load_state(self.services.store, entry.name, entry.metadata_location)
+            if state.uuid == plan.table_uuid:
+                return state
+            found = f"another table, {state.uuid}, under that name"
+        raise self._stale(plan, f"the planned table is gone: {found}")
+
+    def _already_gone(self, plan: Plan) -> Committed:
+        """The planned ids are gone: committed by us before a kill, by another, or there were none.
+
+        Raises:
+            PlanStale: Another run has expired them.
+            GateNotPassed: There were none, and the plan may not be applied.
+        """
+        if plan.state is PlanState.APPLYING:
+            return Committed(plan, len(plan.snapshots))
+        if plan.snapshots or plan.refs:
+            # Whoever expired them records what departed; what that leaves is planned anew.
+            raise self._stale(plan, "another run has expired what was planned")
+        require_passed(self.services, plan)
+        begun = self.services.control.move_plan(
+            plan, PlanState.APPLYING, lock=self.locks[plan.id], committed_base=plan.base_location
+        )
+        return Committed(begun, 0)
+
+    def _invalid(self, checked: Sequence[_Checked]) -> Mapping[str, MeltlineError]:
+        """Plans that no longer fit, on any base: leases and holds are not in the metadata."""
+        try:
+            return self._no_longer_fit(checked)
+        except MeltlineError as odd:
+            if len(checked) == 1:
+                return {checked[0].plan.id: odd}
+            return {id: why for one in checked for id, why in self._invalid([one]).items()}
+
+    def _no_longer_fit(self, checked: Sequence[_Checked]) -> Mapping[str, MeltlineError]:
+        by_date: dict[datetime, list[_Checked]] = {}
+        for one in checked:
+            by_date.setdefault(one.plan.as_of, []).append(one)
+        refused: dict[str, MeltlineError] = {}
+        for as_of, some in by_date.items():
+            tables = [observed_table(self.services, one.state, one.listing) for one in some]
+            requests = keep_requests(self.services, tables, as_of)
+            for one, (request, _, _) in zip(some, requests, strict=True):
+                if problem := still_valid(one.plan, request):
+                    refused[one.plan.id] = self._stale(one.plan, problem)
+        return refused
+
+    def _without_gate(self, checked: Sequence[_Checked]) -> Mapping[str, MeltlineError]:
+        """Plans without a passed gate. One that was begun and is not committed goes stale."""
+        results = self.services.control.gate_results([one.plan.id for one in checked])
+        now = self.services.clock.now()
+        refused: dict[str, MeltlineError] = {}
+        for plan in (one.plan for one in checked):
+            if why := not_passed(plan, results.get(plan.id), now):
+                begun = plan.state is PlanState.APPLYING
+                refused[plan.id] = self._stale(plan, why.found) if begun else why
+        return refused
+
+    def _begin(self, checked: Sequence[_Checked], outcomes: dict[str, Outcome]) -> list[_Checked]:
+        """Writes the intents before the commits: a run that finds one asks what became of it."""
+        new = [one for one in checked if one.plan.state is not PlanState.APPLYING]
+        answers = self.services.control.move_plans(
+            [
+                PlanMove(
+                    one.plan,
+                    PlanState.APPLYING,
+                    lock=self.locks[one.plan.id],
+                    committed_base=one.state.metadata_location,
+                )
+                for one in new
+            ]
+        )
+        begun = {answer.id: answer for answer in answers if isinstance(answer, Plan)}
+        for one, answer in zip(new, answers, strict=True):
+            if isinstance(answer, MeltlineError):
+                outcomes[one.plan.id] = answer
+        return [
+            replace(one, plan=begun.get(one.plan.id, one.plan))
+            for one in checked
+            if one.plan.id not in outcomes
+        ]
+
+    def _side_by_side(self, checked: Sequence[_Checked]) -> Mapping[str, Outcome | None]:
+        """Commits groups side by side, a group's plans one after the other; None is a conflict."""
+        by_lock: dict[Lock, list[_Checked]] = {}
+        for one in checked:
+            by_lock.setdefault(self.locks[one.plan.id], []).append(one)
+        threads = _COMMITTERS if len(by_lock) > _COMMITTERS else 1
+        done = at_once(
+            lambda some: {one.plan.id: self._commit(one) for one in some},
+            list(by_lock.values()),
+            threads,
+        )
+        return {id: outcome for of_group in done for id, outcome in of_group.items()}
+
+    def _commit(self, one: _Checked) -> Outcome | None:
+        plan = one.plan
+        try:
+            require_go(self.services)
+            self.services.control.check_lock(self.locks[plan.id])
+            outcome = self.services.committer.expire(
+                plan.table, one.state.metadata_location, plan.snapshots, plan.refs
+            )
+        except MeltlineError as stop:
+            return stop
+        if outcome is None:
+            return None
+        return Committed(replace(plan, committed_base=outcome.base_location), one.snapshots)
+
+    def _stale(self, plan: Plan, why: str) -> PlanStale:
+        if plan.state is not PlanState.STALE:
+            self.services.control.move_plan(plan, PlanState.STALE, note=why)
+        return PlanStale(
+            f"plan {plan.id} no longer fits {plan.table}: {why}",
+            object=plan.id,
+            expected="the table as it was planned, or moved on harmlessly",
+            found=why,
+            next="plan again; the next run does",
+        )
+
+
+def _restless(plan: Plan) -> PlanStale:
+    return PlanStale(
+        f"{plan.table} changed at each of {_ATTEMPTS} attempts to commit",
+        object=plan.id,
+        expected="a quiet moment",
+        found="a conflict each time",
+        next="run again; the plan is checked anew",
+    )
