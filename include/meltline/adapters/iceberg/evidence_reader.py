@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from pyiceberg.avro.decoder import new_decoder
-from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.file import META_SCHEMA, AvroFile, AvroFileHeader
 from pyiceberg.avro.reader import Reader
-from pyiceberg.avro.resolver import resolve_reader
+from pyiceberg.avro.resolver import construct_reader, resolve_reader
 from pyiceberg.io import InputFile, InputStream
 from pyiceberg.schema import Schema
 from pyiceberg.types import StructType
@@ -29,6 +29,7 @@ _STATUS, _DATA_FILE = 0, 2
 _FILE_PATH, _ROWS, _FILE_SIZE, _CONTENT, _REFERRED = 100, 103, 104, 134, 143
 _WANTED = ((_STATUS,), (_DATA_FILE, _FILE_PATH), (_DATA_FILE, _FILE_SIZE))
 _DELETED = 2
+_SCHEMA = "avro.schema"
 
 Found = TypeVar("Found")
 
@@ -120,7 +121,7 @@ def live_columns(manifest: ListedManifest, content: bytes) -> LiveColumns:
         blocks = framed_blocks(content)
         with _Prepared(manifest.path, content) as file:
             codec = file.header.compression_codec()
-            fields, live = Fields(file.reader, _WANTED), LiveColumns([], [])
+            fields, live = _where_and_how_long(file.header.meta[_SCHEMA]), LiveColumns([], [])
             for records, packed in blocks:
                 block = codec.decompress(packed) if codec else packed
                 for status, path, size in fields.of(block, records):
@@ -167,8 +168,8 @@ class _Prepared(AvroFile[Any]):
     def __enter__(self) -> AvroFile[Any]:
         with self.input_file.open() as file:
             self.decoder = new_decoder(file.read())
-        self.header = self._read_header()
-        self.schema, self.reader = _prepared(self.header.meta["avro.schema"])
+        self.header = _header_reader().read(self.decoder)
+        self.schema, self.reader = _prepared(self.header.meta[_SCHEMA])
         return self
 
 
@@ -176,6 +177,17 @@ class _Prepared(AvroFile[Any]):
 def _prepared(written: str) -> tuple[Schema, Reader]:
     schema = AvroSchemaConversion().avro_to_iceberg(json.loads(written))
     return schema, resolve_reader(schema, schema)
+
+
+@lru_cache(maxsize=256)
+def _where_and_how_long(written: str) -> Fields:
+    return Fields(_prepared(written)[1], _WANTED)
+
+
+@lru_cache(maxsize=1)
+def _header_reader() -> Reader:
+    """What PyIceberg makes anew for the header of each file."""
+    return construct_reader(META_SCHEMA, {-1: AvroFileHeader})
 
 
 def _positions(struct: StructType) -> dict[int, int]:
