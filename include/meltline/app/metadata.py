@@ -3,7 +3,6 @@
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any, TypeVar
@@ -14,8 +13,8 @@ from meltline.domain.errors import MeltlineError, MetadataMissing
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState, parse_table
 from meltline.ports import CatalogEntry, ObjectStore, RememberedMetadata
+from meltline.side_by_side import THREADS, side_by_side
 
-_THREADS = 16
 _MOST_REMEMBERED = 32 * 1024 * 1024  # bytes; a larger file is read each time
 _LARGE = 4 * 1024 * 1024  # bytes; taken apart, a document is some ten times as large
 _one_large = Lock()
@@ -123,10 +122,7 @@ def _needed_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def at_once(
-    work: Callable[[Asked], Answer], asked: Sequence[Asked], threads: int = _THREADS
+    work: Callable[[Asked], Answer], asked: Sequence[Asked], threads: int = THREADS
 ) -> list[Answer]:
-    """Runs small reads in parallel threads; answers come in the order asked."""
-    if len(asked) < 2 or threads == 1:
-        return [work(one) for one in asked]
-    with ThreadPoolExecutor(min(threads, len(asked))) as pool:
-        return list(pool.map(work, asked))
+    """Runs small reads, in parallel where the store lets one wait; answers in the order asked."""
+    return list(side_by_side(work, asked, threads))

@@ -1,9 +1,7 @@
 """Reads copies beside their originals, for the gate: with its own reader, through the stores."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
-from typing import TypeVar
 
 from meltline.adapters.iceberg.evidence_reader import (
     ListedManifest,
@@ -15,14 +13,11 @@ from meltline.domain.cold_paths import lies_under, mirrored
 from meltline.domain.errors import MeltlineError
 from meltline.domain.locations import location_key
 from meltline.ports import CopiedManifest, ListedCopy, ManifestPair, ObjectStore
+from meltline.side_by_side import side_by_side
 
-_THREADS = 16
 _SHOWN = 5
 _REWRITTEN = 1
 """Content of delete files that name data files: their copies name the copies, in other bytes."""
-
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
 
 
 class StoreCopyReader:
@@ -42,7 +37,7 @@ class StoreCopyReader:
     ) -> Mapping[str, tuple[ListedCopy, ...] | str]:
         """The manifests of each list, or why it cannot be read."""
         store = self._cold if of_copies else self._hot
-        found = _at_once(lambda path: _listed(store, path), manifest_lists)
+        found = side_by_side(lambda path: _listed(store, path), manifest_lists)
         return dict(zip(manifest_lists, found, strict=True))
 
     def differences(self, pairs: Sequence[ManifestPair], warehouse: str) -> Sequence[str]:
@@ -56,7 +51,7 @@ class StoreCopyReader:
             except (MeltlineError, OSError, ValueError) as odd:
                 return [_why(pair.cold.path, odd)]
 
-        return [odd for found in _at_once(compare, pairs) for odd in found]
+        return [odd for found in side_by_side(compare, pairs) for odd in found]
 
     def alive(
         self, manifests: Sequence[ListedCopy], wanted: Sequence[str], *, of_copies: bool
@@ -71,7 +66,7 @@ class StoreCopyReader:
             except (MeltlineError, OSError):
                 return set(keys)
 
-        return {keys[key] for found in _at_once(look, manifests) for key in found}
+        return {keys[key] for found in side_by_side(look, manifests) for key in found}
 
     def unequal(self, paths: Sequence[str], warehouse: str) -> Sequence[str]:
         """Which of some files of hot have a copy with other bytes, or one that cannot be read."""
@@ -89,11 +84,11 @@ class StoreCopyReader:
             except (MeltlineError, OSError) as odd:
                 return _why(copy, odd)
 
-        return [found for found in _at_once(compare, paths) if found]
+        return [found for found in side_by_side(compare, paths) if found]
 
     def audit(self, manifests: Sequence[ListedCopy], warehouse: str) -> Sequence[CopiedManifest]:
         """Opens manifests of cold and looks for each file that they keep alive in the store."""
-        return _at_once(lambda manifest: self._audit(manifest, warehouse), manifests)
+        return list(side_by_side(lambda one: self._audit(one, warehouse), manifests))
 
     def _audit(self, manifest: ListedCopy, warehouse: str) -> CopiedManifest:
         try:
@@ -162,10 +157,3 @@ def _why(path: str, odd: Exception) -> str:
         return f"{path} is missing"
     found = f"{odd.message}: {odd.found}" if isinstance(odd, MeltlineError) else repr(odd)
     return f"{path}: {found}"
-
-
-def _at_once(work: Callable[[Asked], Answer], asked: Sequence[Asked]) -> list[Answer]:
-    if len(asked) < 2:
-        return [work(one) for one in asked]
-    with ThreadPoolExecutor(min(_THREADS, len(asked))) as pool:
-        return list(pool.map(work, asked))

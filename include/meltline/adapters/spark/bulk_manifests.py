@@ -11,7 +11,6 @@ reads that manifest once more; it knows all the odd cases and says what is wrong
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -36,13 +35,13 @@ from meltline.adapters.spark.spreading import spread
 from meltline.domain.files import EntryStatus, FileKind, ManifestRef
 from meltline.domain.locations import location_key
 from meltline.ports import ObjectStore
+from meltline.side_by_side import side_by_side
 
 _SMALLEST_SLICE = 1024 * 1024  # bytes of manifests
 _BATCH = 4 * 1024 * 1024  # bytes of data handed to the JVM at once
 _HEADER = 1024 * 1024  # bytes of a manifest in which its header ends, with the table's schema
 _SAMPLES = 8  # manifests of a table whose schema is looked at
 _SCHEMAS = 32  # the most common ones; each is an expression of its own
-_THREADS = 16
 
 _UNIT = pa.struct(
     [
@@ -156,8 +155,7 @@ def _schemas(store: ObjectStore, manifests: Sequence[BulkManifest]) -> dict[str,
     paths = [
         path for all_of in by_table.values() for path in all_of[:: -(-len(all_of) // _SAMPLES)]
     ]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = Counter(pool.map(lambda path: _schema_of(store, path), paths))
+    found = Counter(side_by_side(lambda path: _schema_of(store, path), paths))
     del found[""]
     return {schema: number for number, (schema, _) in enumerate(found.most_common(_SCHEMAS))}
 

@@ -9,7 +9,6 @@ needed for the store, and one unreadable manifest costs only its own table.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from meltline.domain.errors import MetadataUnreadable, StoreRefused
 from meltline.domain.files import EntryStatus, ManifestEntry, ManifestOutcome, ManifestRef
 from meltline.domain.locations import OwnerIndex, Ownership
 from meltline.ports import Front, ObjectStore
+from meltline.side_by_side import side_by_side
 
 _REQUEST = pa.schema(
     [
@@ -65,7 +65,6 @@ _RESULT = pa.schema(
     ]
 )
 _ROWS_PER_BATCH = 20_000
-_THREADS = 16
 OUTCOME = "manifest IS NOT NULL"  # marks a manifest's outcome row among entries
 CHANGE = "since IS NOT NULL"  # marks a row of `changes` among those of `entries`
 RESULT = (
@@ -120,9 +119,8 @@ def index_here(
 ) -> Indexed:
     """Reads a few manifests in this process: a Spark job would take longer to start."""
     columns = _Columns(store, OwnerIndex(ownerships))
-    with ThreadPoolExecutor(_THREADS) as pool:  # stores answer late, and many at a time
-        fronts = pool.map(lambda one: _front(store, one), asked)
-        outcomes = [columns.read(one, front) for one, front in zip(asked, fronts, strict=True)]
+    fronts = side_by_side(lambda one: _front(store, one), asked)
+    outcomes = [columns.read(one, front) for one, front in zip(asked, fronts, strict=True)]
     return Indexed(columns.taken(), outcomes)
 
 

@@ -9,7 +9,6 @@ asked.
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -30,10 +29,10 @@ from meltline.adapters.spark.proof_rows import (
 )
 from meltline.adapters.spark.spreading import spread
 from meltline.ports import ObjectStore, ProofResult, ProofSnapshot, SnapshotKey
+from meltline.side_by_side import side_by_side
 
 _FEW = 5_000  # files: below, a Spark job takes longer to start than reading them here
 _A_FILE = 16_000_000  # entries whose hashes make one file of the ledger
-_THREADS = 16  # stores answer late, and many at a time
 _ASKED = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("rows", pa.int64())])
 Batches = Iterable[pa.RecordBatch]
 
@@ -180,8 +179,7 @@ class SparkProofReader:
             for number, snapshot in enumerate(snapshots)
         ]
         if len(rows) <= _FEW:
-            with ThreadPoolExecutor(_THREADS) as pool:
-                return list(pool.map(lambda row: list(read_list(self._store, row)), rows))
+            return list(side_by_side(lambda row: list(read_list(self._store, row)), rows))
         schema = pa.schema(
             [
                 ("number", pa.int64()),
@@ -201,8 +199,7 @@ class SparkProofReader:
     ) -> list[ManifestProof]:
         hashes, entries = frozenset(wanted), _entries(asked)
         if not self._is_worth_a_job(asked, entries):
-            with ThreadPoolExecutor(_THREADS) as pool:
-                return list(pool.map(lambda one: prove_manifest(self._store, one, hashes), asked))
+            return list(side_by_side(lambda one: prove_manifest(self._store, one, hashes), asked))
         shared = self._spark.sparkContext.broadcast(hashes)
         frame = self._asked(asked).mapInArrow(_prover(self._store, shared), _ddl(MANIFEST))
         if entries <= self.entries_here:
