@@ -93,7 +93,7 @@ def _has_policy(services: Services, world: World, tables: Sequence[_Gone]) -> bo
     Of a table that is nowhere any more nobody can tell what its policy was.
     """
     uuids = {table.uuid for table in tables}
-    states = [state for state in world.states if state.uuid in uuids]
+    states = [state for uuid in uuids for state in world.registrations(uuid)]
     if {state.uuid for state in states} != uuids:
         return services.cold is not None
     config = services.config

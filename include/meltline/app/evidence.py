@@ -95,7 +95,7 @@ def collect_evidence(services: Services, plans: Sequence[Plan]) -> list[Evidence
         if plan.kind is PlanKind.EXPIRE:
             evidence.append(_expire_evidence(services, case))
         else:
-            evidence.append(_purge_evidence(services, case, departed, claimed))
+            evidence.append(_purge_evidence(services, case, left, claimed))
     return evidence
 
 
@@ -265,9 +265,16 @@ def _held(services: Services, case: _Case, state: TableState) -> bool:
 def _held_owners(services: Services, case: _Case) -> set[str]:
     """Owners of planned files on whose group a hold lies: nothing of it may be purged."""
     world, groups = case.proof.world, case.groups
-    held = {state.uuid for state in world.states if _held(services, case, state)}
     owners = {file.owner for file in case.files} | {case.plan.table_uuid}
-    return {owner for owner in owners if groups.members(owner) & held}
+    return {
+        owner
+        for owner in owners
+        if any(
+            _held(services, case, state)
+            for uuid in groups.members(owner)
+            for state in world.registrations(uuid)
+        )
+    }
 
 
 def _young_refs(state: TableState | None, plan: Plan, *, ended: bool) -> list[str]:
@@ -362,14 +369,15 @@ def _differing_heads(case: _Case, state: TableState | None, heads: Collection[in
 def _purge_evidence(
     services: Services,
     case: _Case,
-    departed: Sequence[Departure],
+    left: Mapping[str, Departure],
     claimed: Mapping[str, str],
 ) -> Evidence:
     plan, now = case.plan, services.clock.now()
-    waiting = {d.path: d for d in departed if d.state is DepartureState.FAILSAFE}
+    ours = [left[file.path] for file in case.files if file.path in left]
+    waiting = {d.path: d for d in ours if d.state is DepartureState.FAILSAFE}
     # A plan that was begun has deleted some of its files already; those are not deleted twice.
     begun = plan.state is PlanState.APPLYING
-    done = {d.path for d in departed if begun and d.state is DepartureState.DELETED}
+    done = {d.path for d in ours if begun and d.state is DepartureState.DELETED}
     not_due = [
         file.path
         for file in case.files

@@ -43,6 +43,17 @@ class World:
         """The table of that UUID and name."""
         return self._named.get((uuid, name))
 
+    def registrations(self, uuid: str) -> Sequence[TableState]:
+        """The table of that UUID, under each name that it has."""
+        return self._by_uuid.get(uuid, ())
+
+    @cached_property
+    def _by_uuid(self) -> Mapping[str, Sequence[TableState]]:
+        found: dict[str, list[TableState]] = {}
+        for state in self.states:
+            found.setdefault(state.uuid, []).append(state)
+        return found
+
     @cached_property
     def _named(self) -> Mapping[tuple[str, TableName], TableState]:
         """The first of each, by UUID and name."""
