@@ -1,8 +1,8 @@
 """Many small pieces of work that may each have to wait for a store.
 
 An object store answers after some milliseconds, and many at a time; a local disk at once. Threads
-of one Python process then only wait for one another: of thousands of small files, a third of
-the time to read them was that (decision 022). So it is seen how long the first ones take.
+of one Python process then only wait for one another: of thousands of small files, a fifth to
+a third of the time to read them was that (decision 023). So it is seen how long the first ones take.
 """
 
 from collections.abc import Callable, Iterable, Iterator
