@@ -2,7 +2,7 @@
 
 An object store answers after some milliseconds, and many at a time; a local disk at once. Threads
 of one Python process then only wait for one another: of thousands of small files, a fifth to
-a third of the time to read them was that (decision 023). So it is seen how long the first ones take.
+a third of the time to read them was that (decision 023). So the first ones are timed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
