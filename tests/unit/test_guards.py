@@ -20,6 +20,7 @@ from meltline.domain.errors import (
     LockLost,
     MeltlineError,
     PlanAltered,
+    PlanNotFound,
     Stopped,
 )
 from meltline.domain.limits import Limits
@@ -121,6 +122,18 @@ def test_a_purge_whose_items_were_lost_is_refused_and_not_called_done() -> None:
     for done in apply_purges(lake.services(), plans):
         assert isinstance(done.error, PlanAltered)
     assert lake.deleter.deleted == []
+
+
+@pytest.mark.parametrize("state", [PlanState.PASSED, PlanState.APPLYING])
+def test_a_plan_that_the_ledger_does_not_know_is_not_carried_out(state: PlanState) -> None:
+    lake, tables, plans = two_tables_in_failsafe()
+    foreign = [replace(plan, id=f"{plan.id}-copy", state=state) for plan in plans]
+    before = [len(table.snapshots) for table in tables]
+    for apply in (apply_purges, apply_expirations):
+        with pytest.raises(PlanNotFound):
+            apply(lake.services(), foreign)
+    assert lake.deleter.deleted == []
+    assert [len(table.snapshots) for table in tables] == before
 
 
 class Interrupting:

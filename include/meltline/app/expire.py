@@ -81,7 +81,7 @@ def apply_expirations(
         done: dict[str, Expired] = {}
         locks: dict[str, Lock] = {}
         work = []
-        for plan in (stored.get(plan.id, plan) for plan in plans):
+        for plan in (stored[plan.id] for plan in plans):
             lock = held[groups.key(plan.table_uuid)]
             if isinstance(lock, MeltlineError):
                 done[plan.id] = Expired(plan, error=lock)
@@ -123,9 +123,7 @@ def _commit(
         else:
             done[moved.id] = Expired(moved, found.snapshots, departed[moved.id])
     now = services.control.plans_now(list(stopped))
-    for plan in (now.get(plan.id, plan) for plan in plans if plan.id in stopped):
-        done[plan.id] = Expired(plan, error=stopped[plan.id])
-    return done
+    return done | {id: Expired(now[id], error=stop) for id, stop in stopped.items()}
 
 
 def _record_departures(

@@ -145,25 +145,34 @@ class Commits:
 
     def _invalid(self, checked: Sequence[_Checked]) -> Mapping[str, MeltlineError]:
         """Plans that no longer fit, on any base: leases and holds are not in the metadata."""
+        problems = self._problems(checked)
+        return {
+            one.plan.id: self._stale(one.plan, found) if isinstance(found, str) else found
+            for one in checked
+            if (found := problems.get(one.plan.id))
+        }
+
+    def _problems(self, checked: Sequence[_Checked]) -> Mapping[str, str | MeltlineError]:
+        """Why plans no longer fit, or why that cannot be told of one."""
         try:
-            return self._no_longer_fit(checked)
+            return self._checked_again(checked)
         except MeltlineError as odd:
             if len(checked) == 1:
                 return {checked[0].plan.id: odd}
-            return {id: why for one in checked for id, why in self._invalid([one]).items()}
+            return {id: why for one in checked for id, why in self._problems([one]).items()}
 
-    def _no_longer_fit(self, checked: Sequence[_Checked]) -> Mapping[str, MeltlineError]:
+    def _checked_again(self, checked: Sequence[_Checked]) -> Mapping[str, str]:
         by_date: dict[datetime, list[_Checked]] = {}
         for one in checked:
             by_date.setdefault(one.plan.as_of, []).append(one)
-        refused: dict[str, MeltlineError] = {}
+        problems: dict[str, str] = {}
         for as_of, some in by_date.items():
             tables = [observed_table(self.services, one.state, one.listing) for one in some]
             requests = keep_requests(self.services, tables, as_of)
             for one, (request, _, _) in zip(some, requests, strict=True):
                 if problem := still_valid(one.plan, request):
-                    refused[one.plan.id] = self._stale(one.plan, problem)
-        return refused
+                    problems[one.plan.id] = problem
+        return problems
 
     def _without_gate(self, checked: Sequence[_Checked]) -> Mapping[str, MeltlineError]:
         """Plans without a passed gate. One that was begun and is not committed goes stale."""
@@ -227,9 +236,12 @@ class Commits:
             return None
         return Committed(replace(plan, committed_base=outcome.base_location), one.snapshots)
 
-    def _stale(self, plan: Plan, why: str) -> PlanStale:
+    def _stale(self, plan: Plan, why: str) -> MeltlineError:
         if plan.state is not PlanState.STALE:
-            self.services.control.move_plan(plan, PlanState.STALE, note=why)
+            move = PlanMove(plan, PlanState.STALE, note=why)
+            (moved,) = self.services.control.move_plans([move])
+            if isinstance(moved, MeltlineError):
+                return moved
         return PlanStale(
             f"plan {plan.id} no longer fits {plan.table}: {why}",
             object=plan.id,

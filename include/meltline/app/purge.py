@@ -4,7 +4,7 @@ Design section 4 steps 7 and 8. Before each batch its files are proved unreachab
 whatever the catalogs hold at that moment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
@@ -56,7 +56,7 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
     ends early.
     """
     stored = services.control.plans_now([plan.id for plan in plans])
-    plans = [stored.get(plan.id, plan) for plan in plans]
+    plans = [stored[plan.id] for plan in plans]
     work = [plan for plan in plans if plan.state is not PlanState.APPLIED]
     results = {plan.id: Purged(plan) for plan in plans}
     if not work:
@@ -89,13 +89,16 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
 
 def _finish(services: Services, done: Sequence[PlanInHand]) -> None:
     """Moves plans that nothing stopped to where they have come; the others go on later."""
-    whole = [one for one in done if one.error is None and one.begun is not None]
-    moves = [
-        PlanMove(one.begun, PlanState.FAILED if one.failed else PlanState.APPLIED, lock=one.lock)
-        for one in whole
-        if one.begun is not None
-    ]
-    for one, answer in zip(whole, services.control.move_plans(moves), strict=True):
+    whole = [one for one in done if one.is_open]
+    _move(services, whole, lambda one: PlanState.FAILED if one.failed else PlanState.APPLIED)
+
+
+def _move(
+    services: Services, some: Sequence[PlanInHand], to: Callable[[PlanInHand], PlanState]
+) -> None:
+    """Moves plans under their locks; one that cannot be moved has its error."""
+    moves = [PlanMove(one.plan, to(one), lock=one.lock) for one in some]
+    for one, answer in zip(some, services.control.move_plans(moves), strict=True):
         if isinstance(answer, MeltlineError):
             one.error = answer
         else:
@@ -131,10 +134,10 @@ class _Purge:
 
     def delete(self, wave: Sequence[Batch]) -> None:
         """Deletes some batches together; what stops a plan stops its later batches too."""
-        new = {batch.of.plan.id: batch.of for batch in wave if not batch.of.tried}
+        new = {batch.of.plan.id: batch.of for batch in wave if batch.of.is_new}
         try:
             self._begin(list(new.values()))
-            claimed = self._claim([b for b in wave if b.of.error is None and b.of.begun])
+            claimed = self._claim([batch for batch in wave if batch.of.is_open])
         except MeltlineError as stop:
             for batch in wave:
                 batch.of.error = batch.of.error or stop
@@ -153,22 +156,14 @@ class _Purge:
         ids = [one.plan.id for one in new]
         stored, verdicts = services.control.plans_now(ids), services.control.gate_results(ids)
         for one in new:
-            one.tried = True
-            one.plan = stored.get(one.plan.id, one.plan)
+            one.plan = stored[one.plan.id]
             try:
                 self._look(one, verdicts.get(one.plan.id))
             except MeltlineError as stop:
                 one.error = stop
-        free = [one for one in new if one.error is None and one.plan.state is not PlanState.APPLIED]
-        fresh = [one for one in free if one.plan.state is not PlanState.APPLYING]
-        moves = [PlanMove(one.plan, PlanState.APPLYING, lock=one.lock) for one in fresh]
-        for one, answer in zip(fresh, services.control.move_plans(moves), strict=True):
-            if isinstance(answer, MeltlineError):
-                one.error = answer
-            else:
-                one.plan = answer
-        for one in free:
-            one.begun = None if one.error else one.plan
+        begun = (PlanState.APPLYING, PlanState.APPLIED)
+        fresh = [one for one in new if one.error is None and one.plan.state not in begun]
+        _move(services, fresh, lambda _: PlanState.APPLYING)
 
     def _look(self, one: PlanInHand, verdict: GateResult | None) -> None:
         """Raises what stops a plan that is not applied yet."""
@@ -181,9 +176,8 @@ class _Purge:
         refused = altered(plan, one.files) or not_passed(plan, verdict, self.services.clock.now())
         if refused and plan.state is PlanState.APPLYING:
             raise _abandon(self.services, plan, len(one.files), lock, refused) from refused
-        if refused:
+        if refused := refused or _not_approved(self.services, plan):
             raise refused
-        _require_approval(self.services, plan)
 
     def _claim(self, batches: Sequence[Batch]) -> list[Batch]:
         """Those that are ours to delete now: claimed in the control ledger."""
@@ -192,7 +186,11 @@ class _Purge:
             return []
         require_go(services)
         verdicts = services.control.gate_results([batch.of.plan.id for batch in batches])
-        passed = [batch for batch in batches if self._may_go_on(batch.of, verdicts)]
+        now = services.clock.now()
+        for plan, one in {batch.of.plan.id: batch.of for batch in batches}.items():
+            refused = not_passed(one.plan, verdicts.get(plan), now)
+            one.error = refused or _not_approved(services, one.plan)
+        passed = [batch for batch in batches if batch.of.is_open]
         for batch in passed:
             batch.files = [file for file in batch.files if file.path in self.waiting]
         claims = [claim_of(batch, [file.path for file in batch.files]) for batch in passed]
@@ -203,16 +201,6 @@ class _Purge:
             elif not answer:  # an earlier run has deleted it
                 batch.of.deleted += batch.files
         return [batch for batch, answer in zip(passed, answers, strict=True) if answer is True]
-
-    def _may_go_on(self, one: PlanInHand, verdicts: Mapping[str, GateResult]) -> bool:
-        plan = one.plan
-        try:
-            if refused := not_passed(plan, verdicts.get(plan.id), self.services.clock.now()):
-                raise refused
-            _require_approval(self.services, plan)
-        except MeltlineError as stop:
-            one.error = stop
-        return one.error is None
 
 
 def _abandon(
@@ -236,21 +224,23 @@ def _abandon(
     )
 
 
-def _require_approval(services: Services, plan: Plan) -> None:
+def _not_approved(services: Services, plan: Plan) -> ApprovalMissing | None:
+    """Why a large plan may not be purged: a person's word is missing. None where it may."""
     limit = services.config.limits.approve_above
     if plan.bytes <= limit:
-        return
+        return None
     approval = services.control.approval(plan.id, plan.digest)
     ttl = services.config.gates.ttl
-    if approval is None or services.clock.now() >= approval.at + ttl:
-        raise ApprovalMissing(
-            f"plan {plan.id} purges {format_size(plan.bytes)}: a person must approve it",
-            object=plan.id,
-            expected=f"an approval, or at most {format_size(limit)}",
-            found="no approval" if approval is None else "an approval that has ended",
-            next=f"`meltline show plan {plan.id} --items`, then "
-            f"`meltline apply {plan.id} --approve REASON`",
-        )
+    if approval is not None and services.clock.now() < approval.at + ttl:
+        return None
+    return ApprovalMissing(
+        f"plan {plan.id} purges {format_size(plan.bytes)}: a person must approve it",
+        object=plan.id,
+        expected=f"an approval, or at most {format_size(limit)}",
+        found="no approval" if approval is None else "an approval that has ended",
+        next=f"`meltline show plan {plan.id} --items`, then "
+        f"`meltline apply {plan.id} --approve REASON`",
+    )
 
 
 def _record(

@@ -13,7 +13,7 @@ from meltline.app.reproof import Reproof
 from meltline.app.services import Services
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.files import PlannedFile
-from meltline.domain.plan import Plan
+from meltline.domain.plan import Plan, PlanState
 from meltline.ports import Claim, DeleteOutcome, Lock
 
 BATCH = 20_000  # never by configuration: a run that goes on must find the batches as they were
@@ -27,22 +27,29 @@ class PlanInHand:
 
     Attributes:
         group: The key of its table's group.
-        begun: The plan as it was begun; None before, and where another run has finished it.
-        tried: Whether it was looked at; from then on `plan` is as the ledger has it.
-        lock: The group's lock, from when it was begun.
+        lock: The group's lock, from when the plan was looked at under it.
         error: What stopped it.
     """
 
     plan: Plan
     files: Sequence[PlannedFile]
     group: str
-    begun: Plan | None = None
-    tried: bool = False
     lock: Lock | None = None
     error: MeltlineError | None = None
     deleted: list[PlannedFile] = field(default_factory=list)
     cancelled: list[PlannedFile] = field(default_factory=list)
     failed: list[DeleteOutcome] = field(default_factory=list)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was not looked at yet."""
+        return self.lock is None and self.error is None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was begun under its lock, and nothing has stopped it or finished it."""
+        begun = self.lock is not None and self.plan.state is PlanState.APPLYING
+        return begun and self.error is None
 
 
 @dataclass

@@ -80,7 +80,7 @@ class PlanLedger(Protocol):
         ...
 
     def plans_now(self, ids: Sequence[str]) -> Mapping[str, Plan]:
-        """Plans as they are stored now, by their whole ids; unknown ones are absent."""
+        """Plans as they are stored now, by their whole ids. Raises PlanNotFound."""
         ...
 
     def plans(

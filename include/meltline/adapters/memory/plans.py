@@ -70,7 +70,9 @@ class MemoryPlans(MemoryJournal):
 
     def plans_now(self, ids: Sequence[str]) -> Mapping[str, Plan]:
         with self._reading():
-            return {id: self._plans[id] for id in ids if id in self._plans}
+            for missing in (id for id in ids if id not in self._plans):
+                raise refusals.no_plan(missing)
+            return {id: self._plans[id] for id in ids}
 
     def plans(
         self,

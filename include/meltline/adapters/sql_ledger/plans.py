@@ -47,9 +47,16 @@ class PlanRows(LockTable):
             return _by_ids(connection, matches)[matches[0]]
 
     def plans_now(self, ids: Sequence[str]) -> Mapping[str, Plan]:
-        """Plans by their whole ids; unknown ones are absent."""
+        """Plans by their whole ids.
+
+        Raises:
+            PlanNotFound: One was never stored.
+        """
         with self._reading() as connection:
-            return _by_ids(connection, ids)
+            found = _by_ids(connection, ids)
+        for missing in (id for id in ids if id not in found):
+            raise no_plan(missing)
+        return found
 
     def plans(
         self,
