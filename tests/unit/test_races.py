@@ -8,7 +8,13 @@ import pytest
 
 from meltline.app.expire import apply_expirations
 from meltline.app.gate import run_gate
-from meltline.app.lifecycle import gate_step, plan_purge_step, purge_step, run_chain
+from meltline.app.lifecycle import (
+    gate_step,
+    judge_step,
+    plan_purge_step,
+    purge_step,
+    run_chain,
+)
 from meltline.app.observe import observe
 from meltline.app.plan_expiration import plan_expiration
 from meltline.app.purge import apply_purges
@@ -26,7 +32,7 @@ from meltline.domain.errors import (
 from meltline.domain.files import DepartureState
 from meltline.domain.plan import Plan, PlanKind, PlanState
 from meltline.ports import Lease, StopSwitch
-from tests.unit.lake import DAY, ROOMY, Lake, Table
+from tests.unit.lake import DAY, ROOMY, T0, Lake, Table
 
 
 def overwritten() -> tuple[Lake, Table]:
@@ -170,6 +176,77 @@ def test_a_purge_that_another_run_overtook_is_stale_and_complains_of_nothing() -
     purge_step(services, judged, summary)
     assert [plan.state for plan in judged] == [PlanState.STALE]
     assert summary.exit_code == 0 and not any(table.refused for table in summary.tables.values())
+
+
+def two_purges() -> tuple[Lake, Table, Plan, list[Plan]]:
+    """A fast run's gated purge of one file, and a slow run's plan for that file and two more."""
+    lake, table = overwritten()
+    lake.run(as_of=T0 + 8.5 * DAY)
+    lake.on(12.1).run()
+    fast = purge(lake.on(19.05))
+    slow = [planned.plan for planned in plan_purge_step(lake.on(19.2).services(), lake.request())]
+    assert sum(plan.files for plan in slow) > fast.files > 0
+    return lake, table, fast, slow
+
+
+def test_what_a_faster_run_leaves_of_a_purge_is_planned_anew_and_purged_the_same_night() -> None:
+    lake, table, fast, slow = two_purges()
+    services = lake.services()
+    assert apply_purges(services, [fast])[0].error is None
+    assert lake.waiting()
+    judged = gate_step(services, slow, PlanKind.PURGE)
+    assert [plan.state for plan in judged] == [PlanState.STALE, PlanState.PASSED]
+    assert {plan.run_id for plan in judged} == {slow[0].run_id}
+    assert conclude(lake, judged).exit_code == 0
+    assert lake.waiting() == {}
+    assert not {table.data(f"f{day}") for day in range(3)} & lake.paths()
+
+
+def test_a_purge_that_is_overtaken_while_it_is_judged_leaves_nothing_and_refuses_nothing() -> None:
+    lake, _, fast, slow = two_purges()
+    services = lake.services()
+    control = _Once(services.control, "claimed_paths", lambda: apply_purges(services, [fast]))
+    judged = gate_step(replace(services, control=control), slow, PlanKind.PURGE)
+    assert control.done
+    assert [plan.state for plan in judged] == [PlanState.STALE, PlanState.PASSED]
+    assert conclude(lake, judged).exit_code == 0
+    assert lake.waiting() == {}
+
+
+def test_files_of_a_purge_that_another_run_has_only_begun_are_left_to_it() -> None:
+    lake, _, fast, slow = two_purges()
+    services = lake.services()
+    begun = services.control.move_plan(fast, PlanState.APPLYING)
+    (stale, passed) = judge_step(services, slow)
+    assert (stale.state, passed.state) == (PlanState.STALE, PlanState.PASSED)
+    items = services.files.items([fast.id, passed.id])
+    assert not {f.path for f in items[fast.id]} & {f.path for f in items[passed.id]}
+    assert conclude(lake, [begun, passed]).exit_code == 0
+    assert lake.waiting() == {}
+
+
+def conclude(lake: Lake, judged: Sequence[Plan]) -> Summary:
+    """Purges what was judged; nothing that is needed may be missing afterwards."""
+    summary = Summary(judged[0].run_id, judged[0].as_of)
+    purge_step(lake.services(), judged, summary)
+    lake.check_nothing_is_missing()
+    return summary
+
+
+class _Once:
+    """A ledger during one of whose calls somebody else does something, the first time."""
+
+    def __init__(self, ledger: object, call: str, act: Callable[[], object]) -> None:
+        self._ledger, self._call, self._act = ledger, call, act
+        self.done = False
+
+    def __getattr__(self, name: str) -> object:
+        if name == self._call and not self.done:
+            self.done = True
+            found = getattr(self._ledger, name)()
+            self._act()
+            return lambda: found
+        return getattr(self._ledger, name)
 
 
 def test_stop_holds_back_the_commit_and_the_purge() -> None:

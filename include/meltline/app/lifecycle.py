@@ -157,12 +157,33 @@ def gate_step(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list
 
 def judge_step(services: Services, plans: Sequence[Plan]) -> list[Plan]:
     """Gates just these plans, each against everything there is."""
-    overtaken = {plan.id: plan for plan in set_aside_overtaken(services, plans)}
-    judged = run_gate(services, [plan for plan in plans if plan.id not in overtaken])
+    overtaken = set_aside_overtaken(services, plans)
+    ended = {plan.id for plan in overtaken}
+    judged = run_gate(services, [plan for plan in plans if plan.id not in ended])
+    # Another run may have begun to purge while we judged; then its files were found missing here.
+    refused = [plan for plan, _ in judged if plan.state is PlanState.REFUSED]
+    overtaken += set_aside_overtaken(services, refused)
+    ended = {plan.id for plan in overtaken}
     anew = _look_everywhere(
-        services, [p for p, result in judged if result.failed_on("planned_referenced")]
+        services,
+        [p for p, result in judged if result.failed_on("planned_referenced") and p.id not in ended],
     )
-    return [*overtaken.values(), *(p for plan, _ in judged for p in anew.get(plan.id, [plan]))]
+    rest = [p for plan, _ in judged if plan.id not in ended for p in anew.get(plan.id, [plan])]
+    return [*overtaken, *_plan_what_is_left(services, overtaken), *rest]
+
+
+def _plan_what_is_left(services: Services, overtaken: Sequence[Plan]) -> list[Plan]:
+    """Plans and gates anew what other runs leave of purge plans: it is due today as it was."""
+    if not overtaken:
+        return []
+    services.progress(f"gate: planning {len(overtaken)} purges anew, others purge part of them")
+    observation = observe(services)
+    anew: list[Plan] = []
+    for run_id, as_of in sorted({(plan.run_id, plan.as_of) for plan in overtaken}):
+        owners = [plan.table_uuid for plan in overtaken if plan.run_id == run_id]
+        planned = plan_purge(services, observation, run_id=run_id, as_of=as_of, only=owners)
+        anew += [one.plan for one in planned]
+    return [plan for plan, _ in run_gate(services, anew)]
 
 
 def _look_everywhere(services: Services, plans: Sequence[Plan]) -> dict[str, list[Plan]]:

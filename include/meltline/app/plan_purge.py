@@ -15,7 +15,7 @@ from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
 from meltline.domain.table import TableState
 from meltline.ports import KnownTable, SnapshotKey
 
-_NOT_BEGUN = (PlanState.PLANNED, PlanState.PASSED)
+_NOT_BEGUN = (PlanState.PLANNED, PlanState.PASSED, PlanState.REFUSED)
 
 
 def plan_purge(
@@ -120,10 +120,10 @@ def take_back_referenced(
 
 
 def set_aside_overtaken(services: Services, plans: Sequence[Plan]) -> list[Plan]:
-    """Ends purge plans whose files another run has purged, or is purging, since they were planned.
+    """Ends purge plans some of whose files another run has purged, or is purging, since.
 
-    Two runs may plan the same files at once. The slower one has nothing left to judge; what it
-    would still have to do, the next run plans.
+    Two runs may plan the same files at once. The slower one's plan names what is no longer its to
+    purge; what it leaves is to be planned anew.
 
     Returns:
         Those that ended, now stale.
@@ -132,13 +132,13 @@ def set_aside_overtaken(services: Services, plans: Sequence[Plan]) -> list[Plan]
     items = services.files.items([plan.id for plan in fresh])
     paths = sorted({file.path for files in items.values() for file in files})
     purged = services.files.departures(frozenset({DepartureState.DELETED}), paths=paths)
-    taken = {departure.path for departure in purged}
+    taken = {departure.path for departure in purged} | _open_purges(services)
     claimed = services.control.claimed_paths()
     ended = []
     for plan in fresh:
         paths_of = [file.path for file in items[plan.id]]
         if any(path in taken or claimed.get(path, plan.id) != plan.id for path in paths_of):
-            note = "another run purges what it planned"
+            note = "another run purges some of what it planned"
             ended.append(services.control.move_plan(plan, PlanState.STALE, note=note))
     return ended
 
