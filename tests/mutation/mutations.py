@@ -20,6 +20,7 @@ HANDOFF = "tests/unit/test_handoff.py"
 COLD = "tests/unit/test_cold.py"
 COLD_GATE = "tests/unit/test_cold_gate.py"
 PROOFS = "tests/contract/test_proofs.py"
+SETTLING = "tests/contract/test_settling.py"
 PROOF_HASHES = "tests/unit/test_proof_hashes.py"
 EVIDENCE = "tests/unit/test_evidence_reader.py"
 LINES = "tests/unit/test_lines.py"
@@ -325,6 +326,35 @@ MUTATIONS = (
     Mutation(
         "files of the archive are planned like any others", "app/plan_expiration.py",
         "if not _lies_in(file.path, archive)]", "]", ("tests/unit/test_cold_commands.py",),
+    ),
+    Mutation(
+        "what a step of a line added goes when the step is set aside",
+        "adapters/spark/index_rows.py",
+        "pa.concat_tables([standing.select(steps), settled])", "standing.select(steps)",
+        (SETTLING,),
+    ),
+    Mutation(
+        "a departure is set aside while its snapshot is still known",
+        "adapters/spark/settling.py",
+        '        self._move("snapshots", "list_hash", lists)\n', "", (SETTLING,),
+    ),
+    Mutation(
+        "files of a plan under way are set aside", "adapters/spark/departure_book.py",
+        "pc.and_(pc.and_(early, deleted), mine)", "pc.and_(early, deleted)", (SETTLING,),
+    ),
+    Mutation(
+        "what departed again meanwhile is taken away", "adapters/spark/settling.py",
+        "        self._move(\"departures\", \"key_hash\", _without(over.hashes, tips), known)\n",
+        "        self._move(\"departures\", \"key_hash\", _without(over.hashes, tips))\n", (SETTLING,),
+    ),
+    Mutation(
+        "what a faster run leaves of a purge waits for the next night", "app/lifecycle.py",
+        "[*overtaken, *_plan_what_is_left(services, overtaken), *rest]", "[*overtaken, *rest]",
+        ("tests/unit/test_races.py",),
+    ),
+    Mutation(
+        "a purge that is overtaken while it is judged is refused", "app/lifecycle.py",
+        "    overtaken += set_aside_overtaken(services, refused)\n", "", ("tests/unit/test_races.py",),
     ),
     Mutation(
         "damaged hashes of a proof are believed", "adapters/spark/proof_hashes.py",

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 from meltline.adapters.memory.catalog import MemoryCatalog
+from meltline.adapters.memory.files import MemoryLedgerReader
 from meltline.adapters.memory.sweeper import MemorySweeper
 from meltline.adapters.table_moves import Namespaces
 from meltline.app.observe import observe
@@ -270,9 +271,8 @@ class WatchedLake(Lake):
 
     def _check_departures(self, needs: set[str]) -> None:
         """I-2: a recorded stage moves right, or somebody logged why it did not; I-4: no reset."""
-        now = {
-            d.path: (d.state, d.due_at) for d in self.files.departures(frozenset(DepartureState))
-        }
+        told = MemoryLedgerReader(self.files).departures()  # what was set aside among it
+        now = {d.path: (d.state, d.due_at) for d in told}
         logged_returns = Counter(
             path
             for entry in self.control.audit()

@@ -32,6 +32,7 @@ from meltline.domain.plan import Plan, PlanKind, PlanState
 _REPLANS = 2
 _TENDED = 2  # what was dropped long before it is noticed may be let go at once
 _UPKEEP = "the file ledger"
+_SETTLED_AFTER = timedelta(days=7)  # no run takes so long that it could go by what was open then
 APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
 
 
@@ -95,6 +96,10 @@ def report_step(services: Services) -> None:
         with services.control.lock(_UPKEEP, holder, wait=timedelta(0), lease=timedelta(minutes=10)):
             for done in services.files.upkeep():
                 services.progress(f"report: ledger upkeep: {done}")
+            before = services.clock.now() - _SETTLED_AFTER
+            unfinished = [plan.id for plan in resumable(services)]
+            if settled := services.files.settle(before, unfinished):
+                services.progress(f"report: ledger upkeep: {settled}")
             before = services.clock.now() - services.config.gates.full_proof_every
             if forgotten := services.proofs.forget(before):
                 services.progress(f"report: ledger upkeep: {forgotten}")

@@ -159,6 +159,7 @@ def _not_deleted(
         return list(departing)
     deleted = services.files.departures(frozenset({DepartureState.DELETED}), paths=clones)
     gone = {location_key(departure.path) for departure in deleted}
+    gone |= {location_key(path) for path in services.files.settled(clones)}
     return [file for file in departing if location_key(file.path) not in gone]
 
 

@@ -88,6 +88,26 @@ class FileLedger(Protocol):
         """Compacts and expires the ledger's own tables where it pays; says what was done."""
         ...
 
+    def settle(self, before: datetime, unfinished: Collection[str]) -> str:
+        """Sets aside what was deleted before then, once it pays: no run needs to read it again.
+
+        Of such a file `departures` tells nothing any more, and its snapshot, if it is a manifest
+        list, and its side file are not asked of again; `LedgerReader` tells of all of them as
+        before.
+
+        Args:
+            before: UTC; later deletions stay, for runs may be under way that go by them.
+            unfinished: Plans that were begun and are not applied: what departed by them stays.
+
+        Returns:
+            What was done; empty when it did not pay yet.
+        """
+        ...
+
+    def settled(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that were deleted and set aside."""
+        ...
+
     def unknown_manifests(self, paths: Sequence[str]) -> set[str]:
         """Those of the manifests that have never been read wholly."""
         ...
@@ -175,7 +195,7 @@ class FileLedger(Protocol):
         due_by: datetime | None = None,
         paths: Sequence[str] | None = None,
     ) -> Sequence[Departure]:
-        """The newest row of each departed path, where it is in one of the states."""
+        """The newest row of each departed path that is not settled, in one of the states."""
         ...
 
     def waiting_plans(self) -> set[str]:

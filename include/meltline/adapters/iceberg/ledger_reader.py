@@ -44,7 +44,8 @@ class IcebergLedgerReader:
 
     def snapshots(self) -> Sequence[IndexedSnapshot]:
         """Every snapshot ever recorded."""
-        found = sorted(map(_snapshot, self._rows("snapshots")), key=lambda one: one.by_changes)
+        rows = _dicts(self._with_settled("snapshots"))
+        found = sorted(map(_snapshot, rows), key=lambda one: one.by_changes)
         # Of one that was read wholly at first, and later by its changes, either tells the truth.
         return list({snapshot.key: snapshot for snapshot in found}.values())
 
@@ -52,7 +53,7 @@ class IcebergLedgerReader:
         """Every metadata file and statistics file ever recorded."""
         return [
             SideFile(r["table_uuid"], r["path"], FileKind(r["kind"]), r["bytes"], r["snapshot_id"])
-            for r in self._rows("side_files")
+            for r in _dicts(self._with_settled("side_files"))
         ]
 
     def departures(
@@ -63,8 +64,8 @@ class IcebergLedgerReader:
         if kinds is not None:
             one = [] if path is None else [_is("key_hash", key_hash(path))]
             wanted = Or(*one, *(_is("kind", str(kind)) for kind in kinds))
-        found = self._scan("departures", wanted)
-        return departures(newest_rows(found.to_arrow())) if found else []
+        found = self._with_settled("departures", wanted)
+        return [] if found is None else departures(newest_rows(found))
 
     def files(self, path: str | None = None) -> Iterator[IndexedFile]:
         """Every manifest and every live entry, or those that are this path."""
@@ -108,14 +109,14 @@ class IcebergLedgerReader:
 
         entries = self._open(there["entries"], _LIVE, ENTRY_COLUMNS)
         manifests = self._open(there["manifests"], AlwaysTrue(), MANIFEST_COLUMNS)
-        gone = self._open(there["departures"], AlwaysTrue(), tuple(DEPARTURES.names))
+        gone = self._with_settled("departures", AlwaysTrue(), *DEPARTURES.names)
         recorded = self._recorded() if weighing.lines else None
         changes = self._changes(AlwaysTrue(), CHANGE_COLUMNS) if recorded is not None else None
         return weigh(
             weighing,
             entries.to_arrow_batch_reader(),
             manifests.to_arrow(),
-            gone.to_arrow(),
+            gone,
             changes=changes.to_arrow_batch_reader() if changes is not None else (),
             recorded=recorded,
         )
@@ -134,9 +135,9 @@ class IcebergLedgerReader:
         table = None if location is None else self._table(location)
         if table is None or "by_changes" not in table.schema().column_names:
             return None
-        only = ("table_uuid", "snapshot_id")
-        found = table.scan(_is("by_changes", True), only).to_arrow()
-        return found if found.num_rows else None
+        steps = ("table_uuid", "snapshot_id")
+        found = self._with_settled("snapshots", _is("by_changes", True), *steps)
+        return found if found is not None and found.num_rows else None
 
     def _changes(self, where: BooleanExpression, columns: tuple[str, ...]) -> DataScan:
         """What snapshots have changed; there are some that are known by that alone."""
@@ -149,8 +150,25 @@ class IcebergLedgerReader:
         self, name: str, where: BooleanExpression | None = None, *columns: str
     ) -> list[dict[str, Any]]:
         found = self._scan(name, where or AlwaysTrue(), *columns)
-        rows: list[dict[str, Any]] = found.to_arrow().to_pylist() if found else []
-        return rows
+        return _dicts(found.to_arrow() if found else None)
+
+    def _with_settled(
+        self, name: str, where: BooleanExpression | None = None, *columns: str
+    ) -> "pa.Table | None":
+        """Rows of a table and of those that were set aside of it; a row may stand in both.
+
+        In this order: a row that moves meanwhile is then read in one of them at least. None before
+        `init`; a ledger of an earlier release has nothing set aside.
+        """
+        scans = [
+            self._scan(one, where or AlwaysTrue(), *columns) for one in (name, f"settled_{name}")
+        ]
+        found = [scan.to_arrow() for scan in scans if scan is not None]
+        if not found:
+            return None
+        import pyarrow as pa  # noqa: PLC0415 - starts slowly
+
+        return pa.concat_tables(found, promote_options="permissive")
 
     def _scan(self, name: str, where: BooleanExpression, *columns: str) -> DataScan | None:
         """A table of the ledger, to be read; None before `init`."""
@@ -183,6 +201,11 @@ class IcebergLedgerReader:
 
     def _table(self, location: str) -> Table:
         return StaticTable.from_metadata(location, dict(self._hot.properties))
+
+
+def _dicts(rows: "pa.Table | None") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [] if rows is None else rows.to_pylist()
+    return found
 
 
 def _is(column: str, value: str | int | bool) -> BooleanExpression:

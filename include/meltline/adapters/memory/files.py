@@ -49,6 +49,33 @@ class MemoryFileLedger(MemoryIndex):
         """Nothing to compact."""
         return ()
 
+    def settle(self, before: datetime, unfinished: Collection[str]) -> str:
+        """Sets aside what was deleted before then: here it always pays."""
+        with self._guard:
+            tips = {SnapshotKey(uuid, tip.snapshot_id) for uuid, tip in self.lines().items()}
+            lists = {location_key(self._snapshots[key].manifest_list) for key in tips}
+            over = {
+                at: departure
+                for at, departure in self._newest.items()
+                if departure.state is DepartureState.DELETED
+                and departure.recorded_at < before
+                and departure.plan_id not in unfinished
+                and at not in lists
+            }
+            gone = {at for at, one in over.items() if one.kind is FileKind.MANIFEST_LIST}
+            for key, record in list(self._snapshots.items()):
+                if record.manifest_list and location_key(record.manifest_list) in gone:
+                    self._settled_snapshots[key] = self._snapshots.pop(key)
+            for side in [side for side in self._side_files if side[1] in over]:
+                self._settled_side_files[side] = self._side_files.pop(side)
+            self._settled |= {at: self._newest.pop(at) for at in over}
+            return f"{len(over)} deleted files set aside" if over else ""
+
+    def settled(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that were deleted and set aside."""
+        with self._guard:
+            return {path for path in paths if location_key(path) in self._settled}
+
     # --- plan items and departures -------------------------------------------------------------
 
     def store_items(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
@@ -88,7 +115,7 @@ class MemoryFileLedger(MemoryIndex):
         due_by: datetime | None = None,
         paths: Sequence[str] | None = None,
     ) -> Sequence[Departure]:
-        """The newest row of each departed path, where it is in one of the states."""
+        """The newest row of each departed path that is not settled, in one of the states."""
         asked = None if paths is None else {location_key(path) for path in paths}
         with self._guard:
             found = [
@@ -110,8 +137,10 @@ class MemoryFileLedger(MemoryIndex):
         """Everything there is."""
         with self._guard:
             reads = list(self._manifests.values())
+            snapshots = {**self._settled_snapshots, **self._snapshots}
+            departures = {**self._settled, **self._newest}
             return MemoryContents(
-                snapshots=[_indexed(key, record) for key, record in self._snapshots.items()],
+                snapshots=[_indexed(key, record) for key, record in snapshots.items()],
                 manifests=[
                     IndexedFile(key_hash(r.path), r.path, FileKind.MANIFEST, r.bytes) for r in reads
                 ],
@@ -120,8 +149,8 @@ class MemoryFileLedger(MemoryIndex):
                     for read in reads
                     for entry in read.live
                 ],
-                side_files=list(self._side_files.values()),
-                departures=sorted(self._newest.values(), key=_by_path),
+                side_files=list({**self._settled_side_files, **self._side_files}.values()),
+                departures=sorted(departures.values(), key=_by_path),
             )
 
 

@@ -66,6 +66,9 @@ class MemoryIndex:
         self._items: dict[str, tuple[PlannedFile, ...]] = {}
         self._markers: set[str] = set()
         self._newest: dict[str, Departure] = {}
+        self._settled_snapshots: dict[SnapshotKey, SnapshotRecord] = {}
+        self._settled_side_files: dict[tuple[str, str], SideFile] = {}
+        self._settled: dict[str, Departure] = {}
         self.commits: Counter[str] = Counter()  # how often each of the tables was written to
 
     def rebuild(self, readable: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""The newest state of every departed file, held in the driver: some forty bytes for each file.
+"""The newest state of every departed file, held in the driver: some fifty bytes for each file.
 
 Most questions about departures concern no file, or few: this book tells, and then Spark is asked
 for those rows alone.
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from meltline.adapters.ledger_rows import newest_rows
 from meltline.domain.files import DepartureState, FileKind
 
-COLUMNS = ("key_hash", "written_ns", "due_at", "state", "kind", "plan_id")
+COLUMNS = ("key_hash", "written_ns", "due_at", "state", "kind", "plan_id", "recorded_at")
 """What the book takes from a row of `departures`."""
 _CODED = ("state", "kind", "plan_id")
 
@@ -46,6 +46,13 @@ class DepartureBook:
     def of_kinds(self, kinds: Collection[FileKind]) -> "DepartureBook":
         """Those of some kinds."""
         return DepartureBook(self.rows.filter(self._is_among("kind", kinds)))
+
+    def settled(self, before: datetime, unfinished: Collection[str]) -> "DepartureBook":
+        """Those that were deleted before an instant, but for files of some plans."""
+        early = pc.less(self.rows.column("recorded_at"), pa.scalar(before))
+        deleted = self._is_among("state", [DepartureState.DELETED])
+        mine = pc.invert(self._is_among("plan_id", unfinished))
+        return DepartureBook(self.rows.filter(pc.and_(pc.and_(early, deleted), mine)))
 
     def among(self, hashes: Iterable[int]) -> "DepartureBook":
         """Those whose key hash is among these."""

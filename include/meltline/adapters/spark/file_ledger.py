@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 
 from meltline.adapters.hashing import key_hash
 from meltline.adapters.spans import CHANGES, REACH
-from meltline.adapters.spark.index_rows import LIVE, IndexRows
+from meltline.adapters.spark.index_rows import LIVE
 from meltline.adapters.spark.known_snapshots import KnownSnapshots, Split
 from meltline.adapters.spark.ledger_scan import Condition
+from meltline.adapters.spark.settling import SettledRows
 from meltline.domain.files import EntryStatus, FileKind
 from meltline.ports import DepartingFile, Neighbourhood, SnapshotKey
 
@@ -27,7 +28,7 @@ _LEAVING = ("table_uuid", "manifest_id", "path", "key_hash", "kind", "bytes", "s
 Row = Mapping[str, Any]
 
 
-class SparkFileLedger(IndexRows):
+class SparkFileLedger(SettledRows):
     """The port `FileLedger`, on Spark and Iceberg.
 
     A snapshot's files are what its manifests hold in `entries`, or, where it is known by its

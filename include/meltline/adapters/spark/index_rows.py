@@ -65,17 +65,25 @@ class IndexRows(IngestRows):
         return self._once("snapshots departures", "known", self._known_now)
 
     def _known_now(self) -> KnownSnapshots:
-        return KnownSnapshots.of(self._snapshots(), self._departed(FileKind.MANIFEST_LIST))
+        # Departures first: what another process settles goes from `snapshots` before it does there.
+        departed = self._departed(FileKind.MANIFEST_LIST)
+        return KnownSnapshots.of(self._snapshots(), departed)
 
     def _snapshots(self) -> pa.Table:
-        """A row for each snapshot that was ever recorded; some twice."""
+        """A row for each snapshot that was recorded and is not settled; some twice."""
         return self._once("snapshots", "snapshots", lambda: self._look("snapshots", COLUMNS))
 
     def _spans(self, changes: pa.Table) -> pa.Table:
         """The spans that some rows of `changes` tell of, each file's once."""
+        return spans_of(changes, self._once("snapshots settled_snapshots", "steps", self._steps))
+
+    def _steps(self) -> pa.Table:
+        """The snapshots that are known by what they changed: a step of a line is one for ever."""
+        steps = ("table_uuid", "snapshot_id")
         rows = self._snapshots()
-        known = rows.filter(pc.fill_null(rows.column("by_changes"), fill_value=False))
-        return spans_of(changes, known)
+        standing = rows.filter(pc.fill_null(rows.column("by_changes"), fill_value=False))
+        settled = self._look("settled_snapshots", steps, [("by_changes", "=", True)])
+        return pa.concat_tables([standing.select(steps), settled])
 
     def record_snapshots(self, records: Sequence[SnapshotRecord]) -> None:
         """Appends snapshots with the manifests that each refers to."""

@@ -61,6 +61,8 @@ class LedgerTables:
                 "'write.parquet.compression-codec'='zstd', "
                 # Small row groups: a look for some manifests passes over the others' rows.
                 "'write.parquet.row-group-size-bytes'='8388608', "
+                # What another run appends while rows are deleted stays: that is no conflict.
+                "'write.delete.isolation-level'='snapshot', "
                 "'write.metadata.delete-after-commit.enabled'='true', "
                 "'write.metadata.previous-versions-max'='20')"
             )

@@ -1,6 +1,7 @@
 """The file ledger's Iceberg tables: their columns, in Spark's words and in Arrow's.
 
-All are format 2 and append-only; a change of state is a new row, and the newest wins.
+All are format 2 and append-only; a change of state is a new row, and the newest wins. What is over
+moves to the `settled_` table of the same columns.
 """
 
 import pyarrow as pa
@@ -134,4 +135,7 @@ TABLES = {
     "departures": DEPARTURES,
     "proofs": PROOFS,
     "strays": STRAYS,
+    "settled_snapshots": SNAPSHOTS,
+    "settled_side_files": SIDE_FILES,
+    "settled_departures": DEPARTURES,
 }

@@ -1,0 +1,291 @@
+"""What is over is set aside: runs no longer read it, and nothing that is told changes.
+
+One suite for the ledger in memory and the one on Spark; what only tables can get wrong follows.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meltline.adapters.hashing import key_hash
+from meltline.adapters.memory.files import MemoryFileLedger, MemoryLedgerReader
+from meltline.adapters.object_store import ObjectStores
+from meltline.config import CatalogConfig
+from meltline.domain.files import (
+    Departure,
+    DepartureState,
+    FileKind,
+    ManifestRef,
+    SideFile,
+    SnapshotRecord,
+)
+from meltline.ports import FileLedger, LedgerReader, SnapshotKey
+
+FAILSAFE, CANCELLED, DELETED = DepartureState
+EVERY = frozenset(DepartureState)
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(days=30)
+BEFORE = NOW - timedelta(days=7)
+_NUMBERS = itertools.count()
+
+
+@dataclass
+class Kept:
+    """A ledger, and what reads all of it."""
+
+    ledger: FileLedger
+    reader: LedgerReader
+
+    def depart(self, name: str, state: DepartureState = DELETED, **changes: object) -> None:
+        made = Departure(
+            path=path(name),
+            kind=FileKind.DATA,
+            bytes=7,
+            owner="owner",
+            plan_id="p",
+            departed_at=LONG_AGO,
+            due_at=LONG_AGO,
+            state=state,
+            recorded_at=LONG_AGO,
+        )
+        row = replace(made, **changes)  # type: ignore[arg-type]
+        self.ledger.record_departures({f"{name} {next(_NUMBERS)}": [row]})
+
+    def record(self, number: int, *, by_changes: bool = False) -> None:
+        """A snapshot with a manifest list of its own."""
+        manifest = ManifestRef(path("m"), 10, 1, 0, 0, added_snapshot_id=number)
+        record = SnapshotRecord("t", number, LONG_AGO, None, path(f"list{number}"), 5, (manifest,))
+        if by_changes:
+            record = replace(record, by_changes=True, sequence_number=number)
+        self.ledger.record_snapshots([record])
+
+    def settle(self, *unfinished: str) -> str:
+        return self.ledger.settle(BEFORE, unfinished)
+
+    def open(self) -> dict[str, DepartureState]:
+        """What runs are told of departures."""
+        return {short(d.path): d.state for d in self.ledger.departures(EVERY)}
+
+    def told(self) -> dict[str, DepartureState]:
+        """What people are told of them."""
+        departures = self.reader.departures()
+        assert len(departures) == len({d.path for d in departures})
+        return {short(d.path): d.state for d in departures}
+
+
+def path(name: str) -> str:
+    return f"file:///lake/t/{name}"
+
+
+def short(path: str) -> str:
+    return path.removeprefix("file:///lake/t/")
+
+
+@pytest.fixture(params=["memory", pytest.param("spark", marks=pytest.mark.spark)])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
+    if request.param == "memory":
+        ledger = MemoryFileLedger(ObjectStores({}))
+        return Kept(ledger, MemoryLedgerReader(ledger))
+    return on_spark(tmp_path)
+
+
+def on_spark(root: Path, kind: Callable[[type], type] = lambda ledger: ledger) -> Kept:
+    """A ledger of its own, which settles whatever there is."""
+    from meltline.adapters.iceberg.ledger_reader import IcebergLedgerReader
+    from meltline.adapters.spark.file_ledger import SparkFileLedger
+    from tests.spark.warehouse import Warehouse
+
+    name = f"settles{next(_NUMBERS)}"
+    warehouse = Warehouse.empty(root, name)
+    ledger = kind(SparkFileLedger)(warehouse.spark, ObjectStores({}), name, "meltline")
+    ledger.settle_from = 0
+    ledger.prepare()
+    uri, lake = f"sqlite:///{root}/catalog.db", f"file://{root}/warehouse"
+    config = CatalogConfig(name, "sql", uri, lake, name, False, {})
+    return Kept(ledger, IcebergLedgerReader(config, ObjectStores({}), "meltline"))
+
+
+def test_what_was_deleted_long_ago_is_told_of_but_not_read_again(kept: Kept) -> None:
+    kept.depart("old", FAILSAFE)
+    kept.depart("old")
+    kept.depart("older")
+    assert kept.settle()
+    assert kept.open() == {} and kept.ledger.settled([path("old"), path("other")]) == {path("old")}
+    assert kept.told() == {"old": DELETED, "older": DELETED}
+    assert [d.path for d in kept.reader.departures([FileKind.METADATA], path("old"))] == [
+        path("old")
+    ]
+    assert kept.settle() == ""
+
+
+def test_what_is_not_over_stays(kept: Kept) -> None:
+    old = {f"old{number}" for number in range(5)}
+    for name in old:
+        kept.depart(name)
+    kept.depart("waits", FAILSAFE)
+    kept.depart("needed", CANCELLED)
+    kept.depart("just now", recorded_at=BEFORE)
+    kept.depart("of a plan", plan_id="begun")
+    kept.depart("deleted and back", DELETED)
+    kept.depart("deleted and back", CANCELLED, recorded_at=NOW)
+    before = kept.open()
+    assert kept.settle("begun")
+    assert before.keys() - kept.open().keys() == old
+    assert kept.told() == before
+
+
+def test_a_snapshot_whose_list_is_set_aside_is_known_to_nobody_but_readers(kept: Kept) -> None:
+    kept.record(1)
+    kept.record(2)
+    kept.depart("list1", kind=FileKind.MANIFEST_LIST)
+    assert kept.settle()
+    assert kept.ledger.known_snapshots() == {SnapshotKey("t", 2)}
+    assert kept.open() == {} and kept.told() == {"list1": DELETED}
+    assert sorted(s.key.snapshot_id for s in kept.reader.snapshots()) == [1, 2]
+
+
+def test_a_snapshot_that_is_back_after_its_list_was_set_aside_is_known(kept: Kept) -> None:
+    kept.record(1)
+    kept.depart("list1", kind=FileKind.MANIFEST_LIST)
+    assert kept.settle() and not kept.ledger.known_snapshots()
+    kept.record(1)
+    assert kept.ledger.known_snapshots() == {SnapshotKey("t", 1)}
+
+
+def test_a_side_file_that_is_set_aside_is_not_seen_again(kept: Kept) -> None:
+    files = [SideFile("t", path(name), FileKind.METADATA, 3) for name in ("v1", "v2")]
+    kept.ledger.record_side_files(files, LONG_AGO)
+    kept.depart("v1", kind=FileKind.METADATA)
+    assert kept.settle()
+    assert [file.path for file in kept.ledger.side_files()] == [path("v2")]
+    assert sorted(file.path for file in kept.reader.side_files()) == [path("v1"), path("v2")]
+
+
+def test_the_snapshot_that_a_line_goes_on_from_stays_though_its_list_is_gone(kept: Kept) -> None:
+    for number in (1, 2):
+        kept.record(number, by_changes=True)
+        kept.depart(f"list{number}", kind=FileKind.MANIFEST_LIST)
+    before = kept.ledger.lines()
+    assert kept.settle()
+    assert kept.ledger.lines() == before and before["t"].snapshot_id == 2
+    assert kept.ledger.known_snapshots() == set()
+    assert kept.open() == {"list2": DELETED}
+
+
+def test_a_path_that_departs_again_waits_in_failsafe_for_all(kept: Kept) -> None:
+    kept.depart("f")
+    assert kept.settle()
+    kept.depart("f", FAILSAFE, recorded_at=NOW)
+    assert kept.open() == kept.told() == {"f": FAILSAFE}
+
+
+# --- what only tables can get wrong --------------------------------------------------------------
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Kept:
+    return on_spark(tmp_path)
+
+
+def change(name: str, snapshot: int, until: int | None = None) -> dict[str, object]:
+    return {"table_uuid": "t", "snapshot_id": snapshot, "manifest_id": 1, "path": path(name),
+            "key_hash": key_hash(path(name)), "kind": "data", "bytes": 1,
+            "since": 1, "until": until}  # fmt: skip
+
+
+@pytest.mark.spark
+def test_what_a_settled_step_of_a_line_added_is_referred_to_as_before(tables: Kept) -> None:
+    ledger: Any = tables.ledger
+    for number in (1, 2, 3):
+        tables.record(number, by_changes=True)
+    ledger._append("changes", [change("alive", 1), change("gone", 1)], "one")
+    ledger._append("changes", [change("gone", 2, until=2)], "two")
+    tables.depart("list1", kind=FileKind.MANIFEST_LIST)
+    tables.depart("list2", kind=FileKind.MANIFEST_LIST)
+    tables.depart("gone")
+    asked = [path("alive"), path("gone")]
+    spans = sorted(tables.reader.spans(), key=repr)
+    assert ledger.referenced_now(asked, []) == {path("alive")}
+    assert tables.settle() and len(ledger._snapshots()) == 1
+    assert ledger.referenced_now(asked, []) == {path("alive")}
+    assert sorted(tables.reader.spans(), key=repr) == spans
+
+
+@pytest.mark.spark
+def test_few_are_not_worth_it_and_neither_is_the_smaller_half(tables: Kept) -> None:
+    ledger: Any = tables.ledger
+    for number in range(3):
+        tables.depart(f"old{number}")
+    ledger.settle_from = 4
+    assert tables.settle() == "" and len(tables.open()) == 3
+    ledger.settle_from = 3
+    for number in range(4):
+        tables.depart(f"new{number}", FAILSAFE)
+    assert tables.settle() == "" and len(tables.open()) == 7
+    tables.depart("new0")
+    assert tables.settle() and len(tables.open()) == 3
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("deletes", [0, 1, 2])
+def test_a_kill_between_copying_and_deleting_loses_nothing_and_the_next_night_goes_on(
+    tmp_path: Path, deletes: int
+) -> None:
+    def dying(ledger: type) -> type:
+        class Dying(ledger):  # type: ignore[misc]
+            left: Iterator[int] = iter(range(deletes))
+
+            def _take_away(self, table: str, where: str) -> None:
+                if self.left is not None and next(self.left, None) is None:
+                    raise Killed
+                super()._take_away(table, where)
+
+        return Dying
+
+    kept = on_spark(tmp_path, dying)
+    kept.record(1)
+    kept.record(2)
+    kept.ledger.record_side_files([SideFile("t", path("v1"), FileKind.METADATA, 3)], LONG_AGO)
+    kept.depart("list1", kind=FileKind.MANIFEST_LIST)
+    kept.depart("v1", kind=FileKind.METADATA)
+    kept.depart("f")
+    told, snapshots = kept.told(), kept.reader.snapshots()
+    with pytest.raises(Killed):
+        kept.settle()
+    as_before(kept, told, snapshots)
+    kept.ledger.left = itertools.count()  # type: ignore[attr-defined]
+    assert kept.settle()
+    as_before(kept, told, snapshots)
+    assert kept.open() == {}
+
+
+def as_before(kept: Kept, told: object, snapshots: object) -> None:
+    assert kept.told() == told
+    assert kept.reader.snapshots() == snapshots
+    assert kept.ledger.known_snapshots() == {SnapshotKey("t", 2)}
+    assert not kept.ledger.side_files()
+
+
+@pytest.mark.spark
+def test_what_another_run_records_meanwhile_is_not_taken_away(tmp_path: Path) -> None:
+    def watched(ledger: type) -> type:
+        class Watched(ledger):  # type: ignore[misc]
+            def _take_away(self, table: str, where: str) -> None:
+                kept.depart("f", FAILSAFE, recorded_at=NOW)
+                super()._take_away(table, where)
+
+        return Watched
+
+    kept = on_spark(tmp_path, watched)
+    kept.depart("f")
+    assert kept.settle()
+    assert kept.open() == kept.told() == {"f": FAILSAFE}
