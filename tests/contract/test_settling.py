@@ -192,10 +192,27 @@ def tables(tmp_path: Path) -> Kept:
     return on_spark(tmp_path)
 
 
-def change(name: str, snapshot: int, until: int | None = None) -> dict[str, object]:
+def change(
+    name: str, snapshot: int, until: int | None = None, part: int | None = None, since: int = 1
+) -> dict[str, object]:
     return {"table_uuid": "t", "snapshot_id": snapshot, "manifest_id": 1, "path": path(name),
-            "key_hash": key_hash(path(name)), "kind": "data", "bytes": 1,
-            "since": 1, "until": until}  # fmt: skip
+            "key_hash": key_hash(path(name)), "part": part, "kind": "data", "bytes": 1,
+            "since": since, "until": until}  # fmt: skip
+
+
+def rows_of(ledger: Any, table: str) -> list[tuple[str, int | None, int | None]]:
+    rows = ledger._look(table, ("path", "part", "until")).to_pylist()
+    return sorted(((short(r["path"]), r["part"], r["until"]) for r in rows), key=repr)
+
+
+def on_a_line(kept: Kept, *standing: int) -> Any:
+    """Snapshots 1 to 4 of a line, of which some are still there; the others were set aside."""
+    for number in (1, 2, 3, 4):
+        kept.record(number, by_changes=True)
+        if number not in standing:
+            kept.depart(f"list{number}", kind=FileKind.MANIFEST_LIST)
+    assert kept.settle()
+    return kept.ledger
 
 
 @pytest.mark.spark
@@ -231,6 +248,55 @@ def test_few_are_not_worth_it_and_neither_is_the_smaller_half(tables: Kept) -> N
     assert tables.settle() and len(tables.open()) == 3
 
 
+@pytest.mark.spark
+def test_spans_that_ended_before_the_oldest_snapshot_of_the_line_are_set_aside(
+    tables: Kept,
+) -> None:
+    ledger = on_a_line(tables, 3, 4)
+    ledger._append("changes", [change(f"f{n}", 1) for n in (2, 3, 4, 5)], "added")
+    ledger._append("changes", [change("f2", 2, 2), change("f3", 3, 3), change("f4", 4, 4)], "gone")
+    asked = [path(f"f{number}") for number in (2, 3, 4, 5)]
+    needed, spans = ledger.referenced_now(asked, []), sorted(tables.reader.spans(), key=repr)
+    leaving = [SnapshotKey("t", 3)]
+    departs = sorted(file.path for file in ledger.departing(leaving))
+    assert tables.settle()
+    assert rows_of(ledger, "changes") == [("f4", None, 4), ("f4", None, None), ("f5", None, None)]
+    assert needed == ledger.referenced_now(asked, []) == {path("f4"), path("f5")}
+    assert sorted(file.path for file in ledger.departing(leaving)) == departs
+    assert path("f4") in departs
+    assert sorted(tables.reader.spans(), key=repr) == spans
+    assert tables.settle() == ""
+
+
+@pytest.mark.spark
+def test_a_removal_that_was_never_recorded_ends_no_span(tables: Kept) -> None:
+    ledger = on_a_line(tables, 4)
+    ledger._append("changes", [change("f", 1), change("g", 1), change("g", 2, 2)], "a")
+    ledger._append("changes", [change("f", 99, 2)], "of a run that died")
+    assert tables.settle()
+    assert rows_of(ledger, "changes") == [("f", None, 2), ("f", None, None)]
+    assert ledger.referenced_now([path("f"), path("g")], []) == {path("f")}
+
+
+@pytest.mark.spark
+def test_a_path_that_came_back_and_another_vector_of_a_file_stay(tables: Kept) -> None:
+    ledger = on_a_line(tables, 4)
+    ledger._append("changes", [change("f", 1), change("f", 2, 2), change("f", 3, since=3)], "f")
+    vectors = [change("v", 1, part=7), change("v", 2, 2, part=7), change("v", 1, part=8)]
+    ledger._append("changes", vectors, "v")
+    assert tables.settle()
+    assert rows_of(ledger, "changes") == [("f", None, None), ("v", 8, None)]
+    assert ledger.referenced_now([path("f"), path("v")], []) == {path("f"), path("v")}
+
+
+@pytest.mark.spark
+def test_ended_spans_are_not_worth_it_while_most_of_the_rows_are_of_others(tables: Kept) -> None:
+    ledger = on_a_line(tables, 4)
+    others = [change(f"alive{number}", 1) for number in range(3)]
+    ledger._append("changes", [change("f", 1), change("f", 2, 2), *others], "a")
+    assert tables.settle() == "" and len(rows_of(ledger, "changes")) == 5
+
+
 class Killed(Exception):
     pass
 
@@ -244,10 +310,10 @@ def test_a_kill_between_copying_and_deleting_loses_nothing_and_the_next_night_go
         class Dying(ledger):  # type: ignore[misc]
             left: Iterator[int] = iter(range(deletes))
 
-            def _take_away(self, table: str, where: str) -> None:
-                if self.left is not None and next(self.left, None) is None:
+            def _take_away(self, some: str, where: str) -> None:
+                if next(self.left, None) is None:
                     raise Killed
-                super()._take_away(table, where)
+                super()._take_away(some, where)
 
         return Dying
 
@@ -279,9 +345,9 @@ def as_before(kept: Kept, told: object, snapshots: object) -> None:
 def test_what_another_run_records_meanwhile_is_not_taken_away(tmp_path: Path) -> None:
     def watched(ledger: type) -> type:
         class Watched(ledger):  # type: ignore[misc]
-            def _take_away(self, table: str, where: str) -> None:
+            def _take_away(self, some: str, where: str) -> None:
                 kept.depart("f", FAILSAFE, recorded_at=NOW)
-                super()._take_away(table, where)
+                super()._take_away(some, where)
 
         return Watched
 

@@ -357,6 +357,26 @@ MUTATIONS = (
         "    overtaken += set_aside_overtaken(services, refused)\n", "", ("tests/unit/test_races.py",),
     ),
     Mutation(
+        "a file that the oldest snapshot refers to is set aside", "adapters/spark/settling.py",
+        'pc.less_equal(spans.column("until"), first)', 'pc.less_equal(spans.column("until"), pc.add(first, 1))',
+        (SETTLING,),
+    ),
+    Mutation(
+        "a removal that was never recorded sets a file aside", "adapters/spark/settling.py",
+        'self._spans(self._look("changes", REACH, removed))', 'self._look("changes", REACH, removed)',
+        (SETTLING,),
+    ),
+    Mutation(
+        "one vector of a file is set aside with another", "adapters/spark/settling.py",
+        '("table_uuid", "key_hash", "part", "since")', '("table_uuid", "key_hash", "since")',
+        (SETTLING,),
+    ),
+    Mutation(
+        "what came back is set aside with what had gone", "adapters/spark/settling.py",
+        '("table_uuid", "key_hash", "part", "since")', '("table_uuid", "key_hash", "part")',
+        (SETTLING,),
+    ),
+    Mutation(
         "damaged hashes of a proof are believed", "adapters/spark/proof_hashes.py",
         'rows.filter(pc.equal(rows["fingerprint"], pa.array(prints)))', "rows", (PROOF_HASHES,),
     ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, LessThan, Or
@@ -87,7 +88,7 @@ class IcebergLedgerReader:
         if recorded is None:
             return
         where = AlwaysTrue() if path is None else _is("key_hash", key_hash(path))
-        changes = self._changes(where, CHANGES).to_arrow()
+        changes = _together([scan.to_arrow() for scan in self._changes(where, CHANGES)])
         for row in spans_of(changes, recorded).select(_SPAN).to_pylist():
             yield IndexedSpan(**row)
 
@@ -111,13 +112,13 @@ class IcebergLedgerReader:
         manifests = self._open(there["manifests"], AlwaysTrue(), MANIFEST_COLUMNS)
         gone = self._with_settled("departures", AlwaysTrue(), *DEPARTURES.names)
         recorded = self._recorded() if weighing.lines else None
-        changes = self._changes(AlwaysTrue(), CHANGE_COLUMNS) if recorded is not None else None
+        scans = self._changes(AlwaysTrue(), CHANGE_COLUMNS) if recorded is not None else ()
         return weigh(
             weighing,
             entries.to_arrow_batch_reader(),
             manifests.to_arrow(),
             gone,
-            changes=changes.to_arrow_batch_reader() if changes is not None else (),
+            changes=chain.from_iterable(scan.to_arrow_batch_reader() for scan in scans),
             recorded=recorded,
         )
 
@@ -139,12 +140,11 @@ class IcebergLedgerReader:
         found = self._with_settled("snapshots", _is("by_changes", True), *steps)
         return found if found is not None and found.num_rows else None
 
-    def _changes(self, where: BooleanExpression, columns: tuple[str, ...]) -> DataScan:
+    def _changes(self, where: BooleanExpression, columns: tuple[str, ...]) -> list[DataScan]:
         """What snapshots have changed; there are some that are known by that alone."""
-        location = self._place("changes")
-        if location is None:
+        if self._place("changes") is None:
             raise self._incomplete(["changes"])
-        return self._open(location, where, columns)
+        return self._scans_with_settled("changes", where, *columns)
 
     def _rows(
         self, name: str, where: BooleanExpression | None = None, *columns: str
@@ -155,20 +155,20 @@ class IcebergLedgerReader:
     def _with_settled(
         self, name: str, where: BooleanExpression | None = None, *columns: str
     ) -> "pa.Table | None":
-        """Rows of a table and of those that were set aside of it; a row may stand in both.
+        """Rows of a table and of those that were set aside of it; None before `init`."""
+        scans = self._scans_with_settled(name, where or AlwaysTrue(), *columns)
+        return _together([scan.to_arrow() for scan in scans]) if scans else None
 
-        In this order: a row that moves meanwhile is then read in one of them at least. None before
-        `init`; a ledger of an earlier release has nothing set aside.
+    def _scans_with_settled(
+        self, name: str, where: BooleanExpression, *columns: str
+    ) -> list[DataScan]:
+        """A table, and what was set aside of it; a row may stand in both.
+
+        In this order: a row that moves meanwhile is then read in one of them at least. A ledger of
+        an earlier release has nothing set aside.
         """
-        scans = [
-            self._scan(one, where or AlwaysTrue(), *columns) for one in (name, f"settled_{name}")
-        ]
-        found = [scan.to_arrow() for scan in scans if scan is not None]
-        if not found:
-            return None
-        import pyarrow as pa  # noqa: PLC0415 - starts slowly
-
-        return pa.concat_tables(found, promote_options="permissive")
+        scans = [self._scan(one, where, *columns) for one in (name, f"settled_{name}")]
+        return [scan for scan in scans if scan is not None]
 
     def _scan(self, name: str, where: BooleanExpression, *columns: str) -> DataScan | None:
         """A table of the ledger, to be read; None before `init`."""
@@ -201,6 +201,12 @@ class IcebergLedgerReader:
 
     def _table(self, location: str) -> Table:
         return StaticTable.from_metadata(location, dict(self._hot.properties))
+
+
+def _together(tables: "list[pa.Table]") -> "pa.Table":
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly
+
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def _dicts(rows: "pa.Table | None") -> list[dict[str, Any]]:

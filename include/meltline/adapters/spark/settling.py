@@ -7,41 +7,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from meltline.adapters.hashing import key_hash
+from meltline.adapters.spans import REACH
 from meltline.adapters.spark.departure_book import DepartureBook
 from meltline.adapters.spark.index_rows import IndexRows
+from meltline.adapters.spark.known_snapshots import KnownSnapshots
+from meltline.adapters.spark.ledger_scan import Condition
 from meltline.domain.files import FileKind
 
 _VIEW = "meltline_settling"
+_SPAN = ("table_uuid", "key_hash", "part", "since")  # whose rows of `changes` go together
 
 
 class SettledRows(IndexRows):
-    """Moves rows of deleted files from where every run reads them to tables of their own.
+    """Moves rows of what is over from where every run reads them to tables of their own.
 
     A row stands in both for a moment, never in neither. Whoever reads both reads the table that
     rows leave first.
 
     Attributes:
-        settle_from: So many deleted files are worth it; and they must be half of what departed, so
-            that what is rewritten for the sake of the others is not rewritten night after night.
+        settle_from: So many files are worth it; and they must be half of what is there, so that
+            what is rewritten for the sake of the others is not rewritten night after night.
     """
 
     settle_from = 50_000
 
     def settle(self, before: datetime, unfinished: Collection[str]) -> str:
         """Sets aside what was deleted before then, once it pays. See the port."""
-        book = self._book()
-        over = book.settled(before, unfinished)
-        count, all_departed = over.rows.num_rows, book.rows.num_rows
-        if not count or count < self.settle_from or 2 * count < all_departed:
-            return ""
-        tips = self._lists_of_tips()
-        lists = _without(over.of_kinds([FileKind.MANIFEST_LIST]).hashes, tips)
-        # A snapshot is known unless its list has departed: so the departures go last.
-        self._move("snapshots", "list_hash", lists)
-        self._move("side_files", "key_hash", _side_files(over))
-        known = f"written_ns <= {pc.max(book.rows.column('written_ns')).as_py()}"
-        self._move("departures", "key_hash", _without(over.hashes, tips), known)
-        return f"{count} deleted files of {all_departed} that had departed set aside"
+        done = (self._settle_deleted(before, unfinished), self._settle_ended())
+        return "; ".join(filter(None, done))
 
     def settled(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that were deleted and set aside."""
@@ -49,6 +42,23 @@ class SettledRows(IndexRows):
         rows = self._look("settled_departures", ("key_hash",), among=("key_hash", list(hashes)))
         gone = set(rows.column("key_hash").to_pylist())
         return {path for path in paths if key_hash(path) in gone}
+
+    # --- files that were deleted ---------------------------------------------------------------
+
+    def _settle_deleted(self, before: datetime, unfinished: Collection[str]) -> str:
+        book = self._book()
+        over = book.settled(before, unfinished)
+        count, departed = over.rows.num_rows, book.rows.num_rows
+        if not self._pays(count, departed):
+            return ""
+        tips = self._lists_of_tips()
+        lists = _without(over.of_kinds([FileKind.MANIFEST_LIST]).hashes, tips)
+        # A snapshot is known unless its list has departed: so the departures go last.
+        self._move("snapshots", pa.table({"list_hash": lists}))
+        self._move("side_files", pa.table({"key_hash": _side_files(over)}))
+        known = f"written_ns <= {pc.max(book.rows.column('written_ns')).as_py()}"
+        self._move("departures", pa.table({"key_hash": _without(over.hashes, tips)}), known)
+        return f"{count} deleted files, of {departed} that had departed, set aside"
 
     def _lists_of_tips(self) -> pa.Array:
         """The manifest lists of the snapshots that lines go on from, departed or not."""
@@ -59,19 +69,62 @@ class SettledRows(IndexRows):
         found: pa.Array = rows.column("list_hash").filter(at_tip).drop_null().combine_chunks()
         return found
 
-    def _move(self, table: str, column: str, hashes: pa.Array, only: str = "true") -> None:
-        """Moves rows to the settled table of that name: copied first, then deleted."""
-        if not len(hashes):
+    # --- spans that have ended -----------------------------------------------------------------
+
+    def _settle_ended(self) -> str:
+        """Spans that ended before the oldest snapshot of their line that is not set aside.
+
+        No snapshot can come to refer to them: lines grow at their tips.
+        """
+        oldest = KnownSnapshots(self._snapshots()).on_lines.numbers("min")
+        removed: Sequence[Condition] = [("until", "not null", None)]
+        ends = self._look("changes", ("table_uuid", "until"), removed)
+        # A span has two rows: that the file was added, and that it was removed.
+        if not self._pays(_ended_before(ends, oldest).num_rows, self._files_in("changes")):
+            return ""
+        over = _ended_before(self._spans(self._look("changes", REACH, removed)), oldest)
+        self._move("changes", over.select(_SPAN))
+        return f"{over.num_rows} files that no snapshot of a line can refer to again set aside"
+
+    def _files_in(self, table: str) -> int:
+        """How many spans the rows of a table come to at least, rounded up."""
+        current = self._loaded(table).currentSnapshot()
+        rows = 0 if current is None else int(current.summary().get("total-records") or 0)
+        return (rows + 1) // 2
+
+    # --- moving --------------------------------------------------------------------------------
+
+    def _pays(self, over: int, there: int) -> bool:
+        return over > 0 and over >= self.settle_from and 2 * over >= there
+
+    def _move(self, table: str, going: pa.Table, only: str = "true") -> None:
+        """Moves rows to the settled table of that name: copied first, then deleted.
+
+        Args:
+            table: Where they are.
+            going: What such rows hold in some columns; null is equal to null.
+            only: What holds of them besides.
+        """
+        if not going.num_rows:
             return
-        going = self._ids(column, hashes)
-        rows = self._read(table).where(only).join(going, column, "leftsemi")
+        self._spark.createDataFrame(going).createOrReplaceTempView(_VIEW)
+        same = " AND ".join(f"going.{name} <=> some.{name}" for name in going.column_names)
+        some = f"{self._namespace}.{table} AS some"
+        where = f"{only} AND EXISTS (SELECT 1 FROM {_VIEW} AS going WHERE {same})"
+        rows = self._spark.sql(f"SELECT * FROM {some} WHERE {where}")
         self._write(f"settled_{table}", rows, "settled")
-        going.createOrReplaceTempView(_VIEW)
-        self._take_away(table, f"{only} AND {column} IN (SELECT {column} FROM {_VIEW})")
+        self._take_away(some, where)
         self._spark.catalog.dropTempView(_VIEW)
 
-    def _take_away(self, table: str, where: str) -> None:
-        self._spark.sql(f"DELETE FROM {self._namespace}.{table} WHERE {where}")
+    def _take_away(self, some: str, where: str) -> None:
+        self._spark.sql(f"DELETE FROM {some} WHERE {where}")
+
+
+def _ended_before(spans: pa.Table, oldest: dict[str, int]) -> pa.Table:
+    tables = pa.array(oldest.keys(), pa.string())
+    at = pc.index_in(spans.column("table_uuid"), value_set=tables)
+    first = pa.array(oldest.values(), pa.int64()).take(at.combine_chunks())
+    return spans.filter(pc.less_equal(spans.column("until"), first))
 
 
 def _side_files(over: DepartureBook) -> pa.Array:

@@ -135,6 +135,7 @@ TABLES = {
     "departures": DEPARTURES,
     "proofs": PROOFS,
     "strays": STRAYS,
+    "settled_changes": CHANGES,
     "settled_snapshots": SNAPSHOTS,
     "settled_side_files": SIDE_FILES,
     "settled_departures": DEPARTURES,
