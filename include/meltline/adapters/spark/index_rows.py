@@ -75,7 +75,8 @@ class IndexRows(IngestRows):
 
     def _spans(self, changes: pa.Table) -> pa.Table:
         """The spans that some rows of `changes` tell of, each file's once."""
-        return spans_of(changes, self._once("snapshots settled_snapshots", "steps", self._steps))
+        # What is settled leaves `snapshots`: while that is as it was, no step is missing.
+        return spans_of(changes, self._once("snapshots", "steps", self._steps))
 
     def _steps(self) -> pa.Table:
         """The snapshots that are known by what they changed: a step of a line is one for ever."""
