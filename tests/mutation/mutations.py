@@ -336,7 +336,7 @@ MUTATIONS = (
     Mutation(
         "a departure is set aside while its snapshot is still known",
         "adapters/spark/settling.py",
-        '        self._move("snapshots", "list_hash", lists)\n', "", (SETTLING,),
+        '        self._move("snapshots", _keys(lists), named="list_hash")\n', "", (SETTLING,),
     ),
     Mutation(
         "files of a plan under way are set aside", "adapters/spark/departure_book.py",
@@ -344,8 +344,8 @@ MUTATIONS = (
     ),
     Mutation(
         "what departed again meanwhile is taken away", "adapters/spark/settling.py",
-        "        self._move(\"departures\", \"key_hash\", _without(over.hashes, tips), known)\n",
-        "        self._move(\"departures\", \"key_hash\", _without(over.hashes, tips))\n", (SETTLING,),
+        "_keys(_without(over.hashes, tips)), only=known)", "_keys(_without(over.hashes, tips)))",
+        (SETTLING,),
     ),
     Mutation(
         "what a faster run leaves of a purge waits for the next night", "app/lifecycle.py",

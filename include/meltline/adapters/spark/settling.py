@@ -14,7 +14,6 @@ from meltline.adapters.spark.known_snapshots import KnownSnapshots
 from meltline.adapters.spark.ledger_scan import Condition
 from meltline.domain.files import FileKind
 
-_VIEW = "meltline_settling"
 _SPAN = ("table_uuid", "key_hash", "part", "since")  # whose rows of `changes` go together
 
 
@@ -54,10 +53,10 @@ class SettledRows(IndexRows):
         tips = self._lists_of_tips()
         lists = _without(over.of_kinds([FileKind.MANIFEST_LIST]).hashes, tips)
         # A snapshot is known unless its list has departed: so the departures go last.
-        self._move("snapshots", pa.table({"list_hash": lists}))
-        self._move("side_files", pa.table({"key_hash": _side_files(over)}))
+        self._move("snapshots", _keys(lists), named="list_hash")
+        self._move("side_files", _keys(_side_files(over)))
         known = f"written_ns <= {pc.max(book.rows.column('written_ns')).as_py()}"
-        self._move("departures", pa.table({"key_hash": _without(over.hashes, tips)}), known)
+        self._move("departures", _keys(_without(over.hashes, tips)), only=known)
         return f"{count} deleted files, of {departed} that had departed, set aside"
 
     def _lists_of_tips(self) -> pa.Array:
@@ -97,24 +96,30 @@ class SettledRows(IndexRows):
     def _pays(self, over: int, there: int) -> bool:
         return over > 0 and over >= self.settle_from and 2 * over >= there
 
-    def _move(self, table: str, going: pa.Table, only: str = "true") -> None:
+    def _move(
+        self, table: str, going: pa.Table, named: str = "key_hash", only: str = "true"
+    ) -> None:
         """Moves rows to the settled table of that name: copied first, then deleted.
 
         Args:
             table: Where they are.
             going: What such rows hold in some columns; null is equal to null.
+            named: What the table calls the column `key_hash`.
             only: What holds of them besides.
         """
         if not going.num_rows:
             return
-        self._spark.createDataFrame(going).createOrReplaceTempView(_VIEW)
-        same = " AND ".join(f"going.{name} <=> some.{name}" for name in going.column_names)
+        # Millions of keys reach executors as a table; in a plan they would be in each task of it.
+        self._spark.sql(f"DELETE FROM {self._namespace}.settling")
+        self._append_arrow("settling", going, "settling")
+        columns = {name: named if name == "key_hash" else name for name in going.column_names}
+        same = " AND ".join(f"going.{one} <=> some.{other}" for one, other in columns.items())
         some = f"{self._namespace}.{table} AS some"
-        where = f"{only} AND EXISTS (SELECT 1 FROM {_VIEW} AS going WHERE {same})"
+        keys = f"SELECT 1 FROM {self._namespace}.settling AS going WHERE {same}"
+        where = f"{only} AND EXISTS ({keys})"
         rows = self._spark.sql(f"SELECT * FROM {some} WHERE {where}")
         self._write(f"settled_{table}", rows, "settled")
         self._take_away(some, where)
-        self._spark.catalog.dropTempView(_VIEW)
 
     def _take_away(self, some: str, where: str) -> None:
         self._spark.sql(f"DELETE FROM {some} WHERE {where}")
@@ -129,6 +134,10 @@ def _ended_before(spans: pa.Table, oldest: dict[str, int]) -> pa.Table:
 
 def _side_files(over: DepartureBook) -> pa.Array:
     return over.of_kinds([FileKind.METADATA, FileKind.STATISTICS]).hashes
+
+
+def _keys(hashes: pa.Array) -> pa.Table:
+    return pa.table({"key_hash": hashes})
 
 
 def _without(hashes: pa.Array, others: pa.Array) -> pa.Array:

@@ -124,6 +124,15 @@ PROOFS = pa.schema(
         ("proved_at", _TIME),
     ]
 )
+SETTLING = pa.schema(
+    [
+        ("table_uuid", pa.string()),
+        ("key_hash", pa.int64()),
+        ("part", pa.int64()),
+        ("since", pa.int64()),
+    ]
+)
+"""Which rows are being set aside just now."""
 
 TABLES = {
     "entries": ENTRIES,
@@ -135,6 +144,7 @@ TABLES = {
     "departures": DEPARTURES,
     "proofs": PROOFS,
     "strays": STRAYS,
+    "settling": SETTLING,
     "settled_changes": CHANGES,
     "settled_snapshots": SNAPSHOTS,
     "settled_side_files": SIDE_FILES,
