@@ -354,7 +354,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a purge that is overtaken while it is judged is refused", "app/lifecycle.py",
-        "    overtaken += set_aside_overtaken(services, refused)\n", "", ("tests/unit/test_races.py",),
+        "    overtaken += end_overtaken(services, refused)\n", "", ("tests/unit/test_races.py",),
     ),
     Mutation(
         "a file that the oldest snapshot refers to is set aside", "adapters/spark/settling.py",

@@ -16,7 +16,7 @@ from meltline.app.plan_expiration import Planned, plan_expiration, store_plans
 from meltline.app.plan_purge import (
     plan_purge,
     resumable,
-    set_aside_overtaken,
+    end_overtaken,
     take_back_referenced,
 )
 from meltline.app.policies import remember_policies
@@ -162,12 +162,12 @@ def gate_step(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list
 
 def judge_step(services: Services, plans: Sequence[Plan]) -> list[Plan]:
     """Gates just these plans, each against everything there is."""
-    overtaken = set_aside_overtaken(services, plans)
+    overtaken = end_overtaken(services, plans)
     ended = {plan.id for plan in overtaken}
     judged = run_gate(services, [plan for plan in plans if plan.id not in ended])
     # Another run may have begun to purge while we judged; then its files were found missing here.
     refused = [plan for plan, _ in judged if plan.state is PlanState.REFUSED]
-    overtaken += set_aside_overtaken(services, refused)
+    overtaken += end_overtaken(services, refused)
     ended = {plan.id for plan in overtaken}
     anew = _look_everywhere(
         services,

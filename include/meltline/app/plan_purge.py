@@ -119,7 +119,7 @@ def take_back_referenced(
     ]
 
 
-def set_aside_overtaken(services: Services, plans: Sequence[Plan]) -> list[Plan]:
+def end_overtaken(services: Services, plans: Sequence[Plan]) -> list[Plan]:
     """Ends purge plans some of whose files another run has purged, or is purging, since.
 
     Two runs may plan the same files at once. The slower one's plan names what is no longer its to
@@ -129,6 +129,8 @@ def set_aside_overtaken(services: Services, plans: Sequence[Plan]) -> list[Plan]
         Those that ended, now stale.
     """
     fresh = [plan for plan in plans if plan.kind is PlanKind.PURGE and plan.state in _NOT_BEGUN]
+    if not fresh:
+        return []
     items = services.files.items([plan.id for plan in fresh])
     paths = sorted({file.path for files in items.values() for file in files})
     purged = services.files.departures(frozenset({DepartureState.DELETED}), paths=paths)

@@ -157,7 +157,8 @@ class LedgerTables:
             object=f"{self._namespace}.{table}",
             expected="the tables that `meltline init` creates",
             found=missing.getCondition() or "an error of Spark's",
-            next="restore the table; or `meltline init --adopt`, which starts without its past",
+            next="run `meltline init` if an earlier release made this ledger; else restore the "
+            "table, or `meltline init --adopt`, which starts without its past",
         )
 
     def _append(self, table: str, rows: Sequence[Mapping[str, Any]], marker: str) -> None:
