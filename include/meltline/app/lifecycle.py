@@ -14,9 +14,9 @@ from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
 from meltline.app.plan_expiration import Planned, plan_expiration, store_plans
 from meltline.app.plan_purge import (
+    end_overtaken,
     plan_purge,
     resumable,
-    end_overtaken,
     take_back_referenced,
 )
 from meltline.app.policies import remember_policies
