@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from meltline.adapters.hashing import key_hash
@@ -339,6 +340,29 @@ def as_before(kept: Kept, told: object, snapshots: object) -> None:
     assert kept.reader.snapshots() == snapshots
     assert kept.ledger.known_snapshots() == {SnapshotKey("t", 2)}
     assert not kept.ledger.side_files()
+
+
+@pytest.mark.spark
+def test_keys_that_another_process_lays_down_meanwhile_move_nothing_of_ours(
+    tmp_path: Path,
+) -> None:
+    def crowded(ledger: type) -> type:
+        class Crowded(ledger):  # type: ignore[misc]
+            def _append_arrow(self, table: str, rows: Any, marker: str) -> None:
+                super()._append_arrow(table, rows, marker)
+                if table == "settling":
+                    hashes = [key_hash(path("waits"))]
+                    theirs = pa.table({"move": ["theirs"], "key_hash": hashes})
+                    super()._append_arrow(table, theirs, "theirs")
+
+        return Crowded
+
+    kept = on_spark(tmp_path, crowded)
+    for name in ("f", "g"):
+        kept.depart(name)
+    kept.depart("waits", FAILSAFE)
+    assert kept.settle()
+    assert kept.open() == {"waits": FAILSAFE}
 
 
 @pytest.mark.spark

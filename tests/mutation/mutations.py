@@ -340,12 +340,16 @@ MUTATIONS = (
     ),
     Mutation(
         "files of a plan under way are set aside", "adapters/spark/departure_book.py",
-        "pc.and_(pc.and_(early, deleted), mine)", "pc.and_(early, deleted)", (SETTLING,),
+        "pc.and_(pc.and_(early, deleted), finished)", "pc.and_(early, deleted)", (SETTLING,),
     ),
     Mutation(
         "what departed again meanwhile is taken away", "adapters/spark/settling.py",
         "_keys(_without(over.hashes, tips)), only=known)", "_keys(_without(over.hashes, tips)))",
         (SETTLING,),
+    ),
+    Mutation(
+        "what another process moves is moved with it", "adapters/spark/settling.py",
+        "WHERE going.move = '{move}'\"", 'WHERE true"', (SETTLING,),
     ),
     Mutation(
         "what a faster run leaves of a purge waits for the next night", "app/lifecycle.py",

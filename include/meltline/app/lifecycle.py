@@ -1,6 +1,6 @@
 """The whole chain, for people without Airflow: the same steps that the DAG runs as Spark apps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -94,17 +94,19 @@ def report_step(services: Services) -> None:
     holder = f"{services.who} upkeep"
     try:
         with services.control.lock(_UPKEEP, holder, wait=timedelta(0), lease=timedelta(minutes=10)):
-            for done in services.files.upkeep():
+            for done in filter(None, _upkeep(services)):
                 services.progress(f"report: ledger upkeep: {done}")
-            before = services.clock.now() - _SETTLED_AFTER
-            unfinished = [plan.id for plan in resumable(services)]
-            if settled := services.files.settle(before, unfinished):
-                services.progress(f"report: ledger upkeep: {settled}")
-            before = services.clock.now() - services.config.gates.full_proof_every
-            if forgotten := services.proofs.forget(before):
-                services.progress(f"report: ledger upkeep: {forgotten}")
     except LockHeld as busy:
         services.progress(f"report: no ledger upkeep: {busy.found}")
+
+
+def _upkeep(services: Services) -> Iterator[str]:
+    """Keeps the ledger's own tables small, and says what was done; empty where nothing was."""
+    yield from services.files.upkeep()
+    now = services.clock.now()
+    unfinished = [plan.id for plan in resumable(services)]
+    yield services.files.settle(now - _SETTLED_AFTER, unfinished)
+    yield services.proofs.forget(now - services.config.gates.full_proof_every)
 
 
 def observe_step(services: Services, request: RunRequest, summary: Summary) -> Observation:

@@ -89,11 +89,11 @@ class FileLedger(Protocol):
         ...
 
     def settle(self, before: datetime, unfinished: Collection[str]) -> str:
-        """Sets aside what was deleted before then, once it pays: no run needs to read it again.
+        """Sets aside what no run needs to read again, once it pays.
 
-        Of such a file `departures` tells nothing any more, and its snapshot, if it is a manifest
-        list, and its side file are not asked of again; `LedgerReader` tells of all of them as
-        before.
+        That is what was deleted before then, and of lines what no snapshot can refer to again.
+        Of a deleted file `departures` tells nothing any more, and its snapshot, if it is a manifest
+        list, and its side file are not asked of again. `LedgerReader` tells of all as before.
 
         Args:
             before: UTC; later deletions stay, for runs may be under way that go by them.

@@ -132,13 +132,12 @@ class IcebergLedgerReader:
 
         A ledger of an earlier release knows nothing of such.
         """
-        location = self._place("snapshots")
-        table = None if location is None else self._table(location)
-        if table is None or "by_changes" not in table.schema().column_names:
-            return None
         steps = ("table_uuid", "snapshot_id")
-        found = self._with_settled("snapshots", _is("by_changes", True), *steps)
-        return found if found is not None and found.num_rows else None
+        scans = self._scans_with_settled("snapshots", _is("by_changes", True), *steps)
+        if not scans or "by_changes" not in scans[0].table_metadata.schema().column_names:
+            return None
+        found = _together([scan.to_arrow() for scan in scans])
+        return found if found.num_rows else None
 
     def _changes(self, where: BooleanExpression, columns: tuple[str, ...]) -> list[DataScan]:
         """What snapshots have changed; there are some that are known by that alone."""

@@ -70,8 +70,8 @@ class MemoryPlans(MemoryJournal):
 
     def plans_now(self, ids: Sequence[str]) -> Mapping[str, Plan]:
         with self._reading():
-            for missing in (id for id in ids if id not in self._plans):
-                raise refusals.no_plan(missing)
+            if missing := [id for id in ids if id not in self._plans]:
+                raise refusals.no_plan(missing[0])
             return {id: self._plans[id] for id in ids}
 
     def plans(

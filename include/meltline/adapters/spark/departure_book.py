@@ -47,12 +47,12 @@ class DepartureBook:
         """Those of some kinds."""
         return DepartureBook(self.rows.filter(self._is_among("kind", kinds)))
 
-    def settled(self, before: datetime, unfinished: Collection[str]) -> "DepartureBook":
+    def over(self, before: datetime, unfinished: Collection[str]) -> "DepartureBook":
         """Those that were deleted before an instant, but for files of some plans."""
         early = pc.less(self.rows.column("recorded_at"), pa.scalar(before))
         deleted = self._is_among("state", [DepartureState.DELETED])
-        mine = pc.invert(self._is_among("plan_id", unfinished))
-        return DepartureBook(self.rows.filter(pc.and_(pc.and_(early, deleted), mine)))
+        finished = pc.invert(self._is_among("plan_id", unfinished))
+        return DepartureBook(self.rows.filter(pc.and_(pc.and_(early, deleted), finished)))
 
     def among(self, hashes: Iterable[int]) -> "DepartureBook":
         """Those whose key hash is among these."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,7 +47,7 @@ class SettledRows(IndexRows):
 
     def _settle_deleted(self, before: datetime, unfinished: Collection[str]) -> str:
         book = self._book()
-        over = book.settled(before, unfinished)
+        over = book.over(before, unfinished)
         count, departed = over.rows.num_rows, book.rows.num_rows
         if not self._pays(count, departed):
             return ""
@@ -79,15 +80,15 @@ class SettledRows(IndexRows):
         removed: Sequence[Condition] = [("until", "not null", None)]
         ends = self._look("changes", ("table_uuid", "until"), removed)
         # A span has two rows: that the file was added, and that it was removed.
-        if not self._pays(_ended_before(ends, oldest).num_rows, self._files_in("changes")):
+        if not self._pays(_ended_before(ends, oldest).num_rows, self._spans_there()):
             return ""
         over = _ended_before(self._spans(self._look("changes", REACH, removed)), oldest)
         self._move("changes", over.select(_SPAN))
         return f"{over.num_rows} files that no snapshot of a line can refer to again set aside"
 
-    def _files_in(self, table: str) -> int:
-        """How many spans the rows of a table come to at least, rounded up."""
-        current = self._loaded(table).currentSnapshot()
+    def _spans_there(self) -> int:
+        """How many spans `changes` would tell of if all had ended, rounded up."""
+        current = self._loaded("changes").currentSnapshot()
         rows = 0 if current is None else int(current.summary().get("total-records") or 0)
         return (rows + 1) // 2
 
@@ -110,12 +111,16 @@ class SettledRows(IndexRows):
         if not going.num_rows:
             return
         # Millions of keys reach executors as a table; in a plan they would be in each task of it.
+        # They say whose they are: nobody may rest on being alone here, whatever lock is held.
+        move = uuid4().hex
         self._spark.sql(f"DELETE FROM {self._namespace}.settling")
-        self._append_arrow("settling", going, "settling")
+        told = going.append_column("move", pa.array([move] * going.num_rows))
+        self._append_arrow("settling", told, move)
         columns = {name: named if name == "key_hash" else name for name in going.column_names}
         same = " AND ".join(f"going.{one} <=> some.{other}" for one, other in columns.items())
         some = f"{self._namespace}.{table} AS some"
-        keys = f"SELECT 1 FROM {self._namespace}.settling AS going WHERE {same}"
+        of_move = f"{self._namespace}.settling AS going WHERE going.move = '{move}'"
+        keys = f"SELECT 1 FROM {of_move} AND {same}"
         where = f"{only} AND EXISTS ({keys})"
         rows = self._spark.sql(f"SELECT * FROM {some} WHERE {where}")
         self._write(f"settled_{table}", rows, "settled")

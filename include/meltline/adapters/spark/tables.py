@@ -126,6 +126,7 @@ PROOFS = pa.schema(
 )
 SETTLING = pa.schema(
     [
+        ("move", pa.string()),
         ("table_uuid", pa.string()),
         ("key_hash", pa.int64()),
         ("part", pa.int64()),

@@ -54,8 +54,8 @@ class PlanRows(LockTable):
         """
         with self._reading() as connection:
             found = _by_ids(connection, ids)
-        for missing in (id for id in ids if id not in found):
-            raise no_plan(missing)
+        if missing := [id for id in ids if id not in found]:
+            raise no_plan(missing[0])
         return found
 
     def plans(
