@@ -239,7 +239,7 @@ class Table:
         return self.lake.next_id(), self.document.get("last-sequence-number", 0) + 1
 
     def _manifests_of(self, snapshot_id: int) -> tuple[Manifest, ...]:
-        return self.lake.manifests[self.manifest_list(snapshot_id)]
+        return self.lake.manifests_of(self.snapshot(snapshot_id))
 
     def _parent_manifests(self, ref: str) -> tuple[Manifest, ...]:
         found = self.refs.get(ref or MAIN)

@@ -116,7 +116,9 @@ class Lake:
         )
         self.files = MemoryFileLedger(self.store)
         self.deleter = WatchfulDeleter(self)
-        self.manifests: dict[str, tuple[Manifest, ...]] = {}  # by manifest list
+        self.manifests: dict[
+            str, tuple[Manifest, ...]
+        ] = {}  # by list, or by the paths named inline
         self.cold = MemoryCatalog("ice", self.store, clock=self.clock, new_id=self.unique)
         self.archive = MemoryArchive(self.cold, self.store, COLD_WAREHOUSE, self.clock)
         self._ids = 1000
@@ -246,6 +248,16 @@ class Lake:
         self.catalogs[name.catalog].register(name, metadata)
         return Table(self, name)
 
+    def manifests_of(self, snapshot: Mapping[str, Any]) -> tuple[Manifest, ...]:
+        """What a snapshot refers to, by its list or, in format 1, by the manifests it names."""
+        listed = snapshot.get("manifest-list") or " ".join(snapshot["manifests"])
+        return self.manifests[listed]
+
+    def name_inline(self, snapshot: dict[str, Any], manifests: tuple[Manifest, ...]) -> None:
+        """Has a snapshot name its manifests itself, without a list."""
+        snapshot["manifests"] = [manifest.path for manifest in manifests]
+        self.manifests[" ".join(snapshot["manifests"])] = manifests
+
     def document(self, metadata_location: str) -> dict[str, Any]:
         """A metadata file's content."""
         document: dict[str, Any] = json.loads(self.store.read(metadata_location))
@@ -274,17 +286,24 @@ class Lake:
             for file in document.get(key) or []:
                 yield file["statistics-path"]
         for snapshot in document["snapshots"]:
-            yield snapshot["manifest-list"]
-            yield from self._walk(snapshot["manifest-list"])
+            if "manifest-list" in snapshot:
+                yield snapshot["manifest-list"]
+            for manifest in self._listed(snapshot):
+                yield manifest
+                yield from self._alive(manifest)
 
-    def _walk(self, manifest_list: str) -> Iterable[str]:
-        content = self.peek(manifest_list)
-        for row in fastavro.reader(io.BytesIO(content)) if content else ():
-            yield row["manifest_path"]
-            manifest = self.peek(row["manifest_path"])
-            for entry in fastavro.reader(io.BytesIO(manifest)) if manifest else ():
-                if entry["status"] != 2:
-                    yield entry["data_file"]["file_path"]
+    def _listed(self, snapshot: Mapping[str, Any]) -> Iterable[str]:
+        if "manifest-list" not in snapshot:
+            return list(snapshot["manifests"])
+        content = self.peek(snapshot["manifest-list"])
+        rows = fastavro.reader(io.BytesIO(content)) if content else ()
+        return [row["manifest_path"] for row in rows]
+
+    def _alive(self, manifest: str) -> Iterable[str]:
+        content = self.peek(manifest)
+        for entry in fastavro.reader(io.BytesIO(content)) if content else ():
+            if entry["status"] != 2:
+                yield entry["data_file"]["file_path"]
 
     def peek(self, path: str) -> bytes:
         """An object, or nothing where there is none or it was spoilt on purpose."""

@@ -1,0 +1,160 @@
+"""Tables that share a UUID: copies by rewritten paths, moves, second registrations, old metadata.
+
+`CALL rewrite_table_path` and `register_table` are Iceberg's own way to copy and move a table. Such
+a copy has the UUID, the snapshot ids, the refs, the log and the sequence numbers of its source, and
+none of its files.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+from meltline.domain.locations import location_key
+from meltline.domain.names import TableName
+from tests.unit.avro_files import Entry, Manifest, list_bytes, manifest_bytes
+from tests.unit.lake import WAREHOUSE, Lake, Table
+
+Document = dict[str, Any]
+
+
+def fresh_lake(**more: Any) -> Lake:
+    """A lake in which no two metadata files have one name."""
+    numbers = count(1)
+    return Lake(unique=lambda: f"m{next(numbers)}", **more)
+
+
+@dataclass(frozen=True)
+class _Rewriting:
+    """Copies a table's files to another folder, and has each name the others at their new place."""
+
+    lake: Lake
+    version: int
+    source: str
+    target: str
+
+    def place(self, path: str) -> str:
+        """Where a file of the table lies in the copy; one of another folder stays there."""
+        inside = path.startswith(f"{self.source}/")
+        return f"{self.target}{path[len(self.source) :]}" if inside else path
+
+    def data(self, entry: Entry) -> Entry:
+        moved = replace(entry, path=self.place(entry.path))
+        if moved.path != entry.path and self.lake.store.size(entry.path) is not None:
+            self.lake.store.write(moved.path, self.lake.store.read(entry.path))
+        return moved
+
+    def manifest(self, manifest: Manifest) -> Manifest:
+        path = self.place(manifest.path)
+        if path == manifest.path:
+            return manifest
+        entries = tuple(self.data(entry) for entry in manifest.entries)
+        content = manifest_bytes(self.version, entries)
+        self.lake.store.write(path, content)
+        return replace(manifest, path=path, length=len(content), entries=entries)
+
+    def manifests(self, named: Sequence[Manifest]) -> tuple[Manifest, ...]:
+        return tuple(self.manifest(manifest) for manifest in named)
+
+    def snapshot(self, snapshot: Document) -> None:
+        """The lists and manifests of a snapshot, as far as they are still there."""
+        if "manifest-list" not in snapshot:
+            self.lake.name_inline(snapshot, self.manifests(self.lake.manifests_of(snapshot)))
+            return
+        old = snapshot["manifest-list"]
+        new = snapshot["manifest-list"] = self.place(old)
+        if new != old and self.lake.store.size(old) is not None:
+            moved = self.manifests(self.lake.manifests[old])
+            self.lake.store.write(new, list_bytes(self.version, moved))
+            self.lake.manifests[new] = moved
+
+    def document(self, document: Document) -> Document:
+        document["location"] = self.target
+        for snapshot in document["snapshots"]:
+            self.snapshot(snapshot)
+        for key in ("statistics", "partition-statistics"):
+            for file in document.get(key) or []:
+                old = file["statistics-path"]
+                file["statistics-path"] = self.place(old)
+                if self.lake.store.size(old) is not None:
+                    self.lake.store.write(file["statistics-path"], self.lake.store.read(old))
+        for entry in document.get("metadata-log") or []:
+            entry["metadata-file"] = self.place(entry["metadata-file"])
+        return document
+
+    def metadata(self, path: str) -> str:
+        new = self.place(path)
+        content = json.dumps(self.document(self.lake.document(path))).encode()
+        self.lake.store.write(new, content)
+        return new
+
+
+def rewritten(table: Table, location: str) -> str:
+    """All of a table's files once more, in another folder. Returns its metadata file there.
+
+    The metadata files of its log are copied as well, as far as they are there.
+    """
+    work = _Rewriting(table.lake, table.version, table.location, location)
+    for entry in table.document["metadata-log"]:
+        if table.lake.store.size(entry["metadata-file"]) is not None:
+            work.metadata(entry["metadata-file"])
+    return work.metadata(table.metadata_location)
+
+
+def copied(table: Table, name: str, location: str = "") -> Table:
+    """A copy of a table by rewritten paths, registered under a name of its own."""
+    full = TableName.parse(name)
+    place = location or f"{WAREHOUSE}/{'/'.join(full.namespace)}/{full.name}"
+    return table.lake.register(name, rewritten(table, place))
+
+
+def moved(table: Table, name: str, *, delete: bool = False) -> Table:
+    """A table moved to another folder and name; an engine drops the old name.
+
+    Args:
+        table: It.
+        name: Its new name.
+        delete: Whether the engine deletes the old folder as well.
+    """
+    old = [stored.path for stored in table.lake.store.list(f"{table.location}/")]
+    new = copied(table, name)
+    table.drop()
+    if delete:
+        table.lake.store.delete(old)
+    return new
+
+
+def earlier(table: Table, commits: int) -> str:
+    """The table's metadata file of so many commits ago."""
+    return str(table.document["metadata-log"][-commits]["metadata-file"])
+
+
+def set_back(table: Table, location: str) -> Table:
+    """An engine drops a table, and registers older metadata of it under the same name."""
+    table.drop()
+    return table.lake.register(str(table.name), location)
+
+
+def put_inline(table: Table) -> None:
+    """Has every snapshot of a format 1 table name its manifests itself, without a list.
+
+    As with `write.manifest-lists.enabled=false`, which old engines knew.
+    """
+    lake = table.lake
+
+    def change(document: Document) -> None:
+        for snapshot in document["snapshots"]:
+            if (place := snapshot.pop("manifest-list", None)) is None:
+                continue
+            lake.name_inline(snapshot, lake.manifests[place])
+            lake.store.delete([place])
+
+    assert table.version == 1
+    table.edit(change)
+
+
+def left_over(lake: Lake, under: str = WAREHOUSE) -> set[str]:
+    """Files that no table of any catalog refers to."""
+    needed = lake.needed()
+    return {path for path in lake.paths(under) if location_key(path) not in needed}
