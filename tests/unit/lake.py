@@ -288,16 +288,16 @@ class Lake:
         for snapshot in document["snapshots"]:
             if "manifest-list" in snapshot:
                 yield snapshot["manifest-list"]
-            for manifest in self._listed(snapshot):
+                yield from self._walk(snapshot["manifest-list"])
+            for manifest in snapshot.get("manifests", ()):
                 yield manifest
                 yield from self._alive(manifest)
 
-    def _listed(self, snapshot: Mapping[str, Any]) -> Iterable[str]:
-        if "manifest-list" not in snapshot:
-            return list(snapshot["manifests"])
-        content = self.peek(snapshot["manifest-list"])
-        rows = fastavro.reader(io.BytesIO(content)) if content else ()
-        return [row["manifest_path"] for row in rows]
+    def _walk(self, manifest_list: str) -> Iterable[str]:
+        content = self.peek(manifest_list)
+        for row in fastavro.reader(io.BytesIO(content)) if content else ():
+            yield row["manifest_path"]
+            yield from self._alive(row["manifest_path"])
 
     def _alive(self, manifest: str) -> Iterable[str]:
         content = self.peek(manifest)

@@ -3,6 +3,7 @@
 Each action takes a table and a number to choose with; where it does not fit, nothing happens.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
@@ -11,15 +12,22 @@ from typing import TypeVar
 from meltline.app.clone import clone
 from meltline.app.drop import drop
 from meltline.app.dropped import dropped_tables
+from meltline.app.leases import acquire_lease
 from meltline.app.shares import create_share, drop_share, list_shares, update_share
 from meltline.app.undrop import undrop
-from meltline.domain.errors import NameConflict, ObjectDropped, OutsideRetention, TableNotFound
+from meltline.domain.errors import (
+    MeltlineError,
+    NameConflict,
+    ObjectDropped,
+    OutsideRetention,
+    TableNotFound,
+)
 from meltline.domain.files import FileKind
 from meltline.domain.names import TableName
 from meltline.domain.shares import Origin, Share, read_origin
 from meltline.domain.timetravel import Moment, Side, TravelPoint
-from meltline.ports import Lease
-from tests.unit.lake import DAY, Table
+from tests.unit.copies import copied
+from tests.unit.lake import DAY, WAREHOUSE, Table
 from tests.unit.oracle import MAIN, Document, Story, on_branches
 from tests.unit.watched_lake import ENABLED, HOLD, WINDOW, WatchedLake
 
@@ -33,11 +41,15 @@ WRITES = (
     "commit_on_branch", "stage", "cherry_pick", "start_over", "evolve",
 )  # fmt: skip
 REFS = ("branch", "tag", "hold_tag", "drop_ref", "publish", "catch_up", "rollback", "rollback")
-OTHERS = (
+OTHERS: tuple[str, ...] = (
     "expire_elsewhere", "expire_elsewhere", "expire_and_delete", "clone", "register_again",
     "register_old", "rename", "drop", "undrop", "create", "create_inside", "leave", "leave",
     "commit_late",
 )  # fmt: skip
+# What leaves one UUID with other files, or with an older state.
+COPIES = ("copy_table", "copy_table", "move_table", "set_back")
+if "MELTLINE_COPIES" in os.environ:
+    OTHERS = (*OTHERS, *COPIES)
 PEOPLE = (
     "hold", "let_go", "hold_all", "lease", "retention", "fewest", "ref_age", "opt_out", "opt_in",
     "spoil", "mend", "unlist", "list_again", "drop_by_command", "undrop_by_command",
@@ -229,12 +241,43 @@ class Engines:
         """A second name for a table."""
         self._register(table, table.metadata_location)
 
+    def copy_table(self, table: Table, number: int) -> None:
+        """A copy by rewritten paths, in either catalog, under a name before or after."""
+        catalog = chosen(("lake", "lake", "theirs"), number)
+        if (name := self._free_name(catalog)) and self._is_whole(table.metadata_location):
+            self._copy(table, name)
+
+    def move_table(self, table: Table, number: int) -> None:
+        """A table goes to another folder and name; what lies in the old one is left there."""
+        if not (name := self._free_name(table.name.catalog, spare=1)):
+            return
+        if self._is_whole(table.metadata_location):
+            self._copy(table, name)
+            self.drop(table, number)
+
+    def _copy(self, table: Table, name: TableName) -> None:
+        folder = f"{WAREHOUSE}/{'/'.join(name.namespace)}/{name.name}-{next(self._numbers)}"
+        story = self.lake.stories[table.name].copy()
+        copied(table, str(name), folder)
+        self.lake.stories[name] = story
+
+    def set_back(self, table: Table, number: int) -> None:
+        """An engine drops a table and registers an older state of it under the same name."""
+        old = [entry["metadata-file"] for entry in table.document["metadata-log"]]
+        whole = [at for at in old if self._is_whole(at)]
+        if whole and table.name.catalog == "lake":
+            self.drop(table, number)
+            self.lake.register(str(table.name), chosen(whole, number))
+            self.lake.stories[table.name] = Story()
+
+    def _is_whole(self, location: str) -> bool:
+        there = self.lake.paths()
+        return location in there and self.lake.walk.of_table(location) <= there
+
     def register_old(self, table: Table, number: int) -> None:
         """A table as it once was, under another name, while all its files are still there."""
         old = [entry["metadata-file"] for entry in table.document["metadata-log"]]
-        there = self.lake.paths()
-        whole = [at for at in old if at in there and self.lake.walk.of_table(at) <= there]
-        if whole:
+        if whole := [at for at in old if self._is_whole(at)]:
             self._register(table, chosen(whole, number))
 
     def _register(self, table: Table, location: str) -> None:
@@ -257,8 +300,7 @@ class Engines:
         if not self._gone:
             return
         name, location = chosen(self._gone, number)
-        whole = self.lake.walk.of_table(location) <= self.lake.paths()
-        if name in self.lake.locations() or not whole:
+        if name in self.lake.locations() or not self._is_whole(location):
             return
         self._gone.remove((name, location))
         self.lake.register(str(name), location)
@@ -273,11 +315,11 @@ class Engines:
             inside = f"{table.location}/data/{name.name}-{next(self._numbers)}"
             self.lake.table(str(name), version=2, location=inside)
 
-    def _free_name(self, catalog: str) -> TableName | None:
+    def _free_name(self, catalog: str, spare: int = 0) -> TableName | None:
         space = "air" if catalog == "lake" else "sea"
-        names = [TableName(catalog, (space,), f"t{n}") for n in range(MOST_TABLES)]
+        names = [TableName(catalog, (space,), f"t{n}") for n in range(MOST_TABLES + spare)]
         taken = self.lake.locations()
-        if len(self.lake.tables()) >= MOST_TABLES:
+        if len(self.lake.tables()) >= MOST_TABLES + spare:
             return None
         return next((name for name in names if name not in taken), None)
 
@@ -294,10 +336,10 @@ class Engines:
         self.lake.catalogs["lake"].set_namespace_properties(("air",), {HOLD: ""})
 
     def lease(self, table: Table, number: int) -> None:
-        if table.snapshots:
-            until = self.lake.clock.moment + (1 + number % 9) * DAY
-            lease = Lease(f"l{number}", table.uuid, chosen(table.snapshots, number), until)
-            self.lake.control.save_lease(lease)
+        if table.snapshots and table.name.catalog == "lake":
+            ttl, snapshot = (1 + number % 7) * DAY, chosen(table.snapshots, number)
+            with suppress(MeltlineError):  # a table that cannot be read, a lock
+                acquire_lease(self.lake.services(), table.name, snapshot, ttl)
 
     def retention(self, table: Table, number: int) -> None:
         table.edit(lambda d: d["properties"].update({WINDOW: str(chosen((0, 1, 7, 30), number))}))

@@ -51,6 +51,8 @@ SWEPT_FROM = timedelta(days=3)  # the least age at which a file counts as left b
 DEFAULT_WINDOW = 7
 HOLD, ENABLED = "meltline.hold", "meltline.enabled"
 WINDOW = "meltline.retention-days"
+Place = tuple[str, str]
+"""A UUID and a folder: copies by rewritten paths share the first, a table's names both."""
 RANKS = {DepartureState.FAILSAFE: 3, DepartureState.DELETED: 4}
 
 
@@ -59,14 +61,14 @@ class Gone:
     """A name that an engine dropped.
 
     Attributes:
-        name: Of which table, and of which UUID.
+        name: Of which table, and which one had it.
         location: Where it stood when it was last observed.
         needs: What it referred to then, as far as that is still there.
         folder: Where it lay.
         held: Whether it was under a hold.
     """
 
-    name: tuple[TableName, str]
+    name: tuple[TableName, Place]
     location: str
     needs: set[str]
     folder: str
@@ -80,8 +82,8 @@ class WatchedLake(Lake):
     Attributes:
         stories: What has really happened to each table.
         gone: Names that engines dropped, and from which no other name goes on.
-        restorable: Until when, at least, a dropped table can be brought back, by UUID.
-        let_go: Where the dropped tables lay that Meltline has taken care of, by UUID.
+        restorable: Until when, at least, a dropped table can be brought back.
+        let_go: Where the dropped tables lay that Meltline has taken care of.
         observed: Where each table stood when it was last observed, and what it referred to.
         seen: Every file that some observation has seen.
         glimpsed: Files of tables that some observation could not read completely.
@@ -94,8 +96,8 @@ class WatchedLake(Lake):
 
     stories: dict[TableName, Story] = field(default_factory=dict)
     gone: list[Gone] = field(default_factory=list)
-    restorable: dict[str, datetime] = field(default_factory=dict)
-    let_go: dict[str, str] = field(default_factory=dict)
+    restorable: dict[Place, datetime] = field(default_factory=dict)
+    let_go: dict[Place, str] = field(default_factory=dict)
     observed: dict[TableName, tuple[str, set[str]]] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     glimpsed: set[str] = field(default_factory=set)
@@ -198,7 +200,7 @@ class WatchedLake(Lake):
                 self.observed[name] = (location, needs)
                 # Where a table is seen under its name again, that is its state, be it an older
                 # one: the rest it let go of, as by an expiration.
-                here = (name, Table(self, name).uuid)
+                here = (name, place_of(Table(self, name)))
                 self.gone = [gone for gone in self.gone if gone.name != here]
                 self.seen |= needs
                 story = self.stories.setdefault(name, Story())
@@ -215,7 +217,7 @@ class WatchedLake(Lake):
         self.will_drop(table)
         location, needs = self.observed.pop(table.name, ("", set()))
         there = needs & self.walk.of_table(table.metadata_location)
-        name = (table.name, table.uuid)
+        name = (table.name, place_of(table))
         gone = Gone(name, location, there, f"{table.location}/", self.is_held(table))
         table.drop()
         self.gone.append(gone)
@@ -234,8 +236,9 @@ class WatchedLake(Lake):
         """Notes how long a table that is about to be dropped can be brought back."""
         self.stories.pop(table.name)
         until = self.clock.moment + self.window(table)
-        twins = [t for t in self.registered() if is_dropped(t) and t.uuid == table.uuid]
-        self.restorable[table.uuid] = self.restorable[table.uuid] if twins else until
+        place = place_of(table)
+        twins = [t for t in self.registered() if is_dropped(t) and place_of(t) == place]
+        self.restorable[place] = self.restorable[place] if twins else until
 
     def follow_the_gone(self) -> None:
         """Where another name goes on from one that is gone, that one needs its files from now on.
@@ -247,7 +250,7 @@ class WatchedLake(Lake):
         self.gone = [gone for gone in self.gone if gone.location and gone.location not in lines]
         for table in self.registered():
             if is_dropped(table) and self.is_managed(table):
-                self.let_go[table.uuid] = f"{table.location}/"
+                self.let_go[place_of(table)] = f"{table.location}/"
 
     # --- the invariants ------------------------------------------------------------------------
 
@@ -365,7 +368,7 @@ class WatchedLake(Lake):
         if is_dropped(table):
             return promised_of_dropped(document, long_ago)
         # Where a second name's branch holds a snapshot, nobody can tell since when it is needless.
-        twins = [t.document for t in self.registered() if t.uuid == table.uuid]
+        twins = [t.document for t in self.registered() if place_of(t) == place_of(table)]
         kept = set[int]().union(*(on_branches(d) for d in twins if d != document))
         kept |= promised(document, Story(), long_ago, timedelta(0)).keys()
         return kept | logged(document, long_ago)
@@ -404,6 +407,11 @@ class WatchedLake(Lake):
         """All that may not change when there is nothing to do (I-7)."""
         paths = frozenset(self.paths())
         return self.locations(), paths, dict(self.files.commits), len(self.control.plans())
+
+
+def place_of(table: Table) -> Place:
+    """Which table it is, under whatever name."""
+    return table.uuid, table.location
 
 
 def is_dropped(table: Table) -> bool:
@@ -467,7 +475,7 @@ class _WatchedCommitter:
 
     def _check(self, table: Table, snapshots: set[int], refs: set[str]) -> None:
         lake = self.lake
-        (plan,) = _applying(lake, PlanKind.EXPIRE, table.uuid, table.name)
+        (plan,) = _applying(lake, PlanKind.EXPIRE, table.name)
         assert set(plan.snapshots) == snapshots and set(plan.refs) == refs
         _check_gate(lake, plan)
         assert lake.is_managed(table) and not lake.is_held(table), f"{table.name} is not ours"
@@ -475,14 +483,14 @@ class _WatchedCommitter:
         broken = {id: told[id] for id in snapshots & told.keys()}
         assert not broken, f"I-6: {table.name}: about to expire what was promised: {broken}"
         leases = lake.control.leases(lake.clock.now())
-        leased = {lease.snapshot_id for lease in leases if lease.table_uuid == table.uuid}
+        leased = {lease.snapshot_id for lease in leases if lease.table_uuid == plan.table_uuid}
         assert not leased & snapshots, "about to expire what is leased"
 
     def _promised(self, table: Table, as_of: datetime) -> dict[int, str]:
         lake, document = self.lake, table.document
         if not is_dropped(table):
             return promised(document, lake.stories[table.name], as_of, lake.window(table))
-        until = lake.restorable.get(table.uuid)  # none for what a share has let go of
+        until = lake.restorable.get(place_of(table))  # none for what a share has let go of
         if until is not None and as_of <= until:
             return dict.fromkeys(table.snapshots, "a dropped table that can be brought back")
         return dict.fromkeys(promised_of_dropped(document, as_of), "a tag on a dropped table")
@@ -518,10 +526,8 @@ class _WatchedDeleter:
         assert not paths, f"I-4: deletes without a plan: {sorted(paths)}"
 
 
-def _applying(
-    lake: Lake, kind: PlanKind, uuid: str = "", name: TableName | None = None
-) -> Iterator[Plan]:
-    for plan in lake.control.plans(states=[PlanState.APPLYING], table_uuid=uuid):
+def _applying(lake: Lake, kind: PlanKind, name: TableName | None = None) -> Iterator[Plan]:
+    for plan in lake.control.plans(states=[PlanState.APPLYING]):
         if plan.kind is kind and name in (None, plan.table):
             yield plan
 
