@@ -1,7 +1,7 @@
 # Every target sets up first what it needs (setup/run); once that is done it costs nothing.
 run := ./setup/run
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test check bench lock
+.PHONY: help setup demo up down test check bench soak lock
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -29,6 +29,9 @@ check:  ## format, lint, types, borders between the packages
 
 bench:  ## Meltline beside Iceberg's procedures; a part of it: make bench BENCH="fleet --scale 0.1"
 	@MELTLINE_FEATURES=test,s3 $(run) python -m benchmarks $(or $(BENCH),all)
+
+soak:  ## random lives, faults and kills for as long as told: make soak SOAK="--hours 2"
+	@$(run) python -m tests.soak $(SOAK)
 
 lock:  ## compile requirements.in into requirements.txt, with hashes
 	@$(run) uv pip compile --quiet --generate-hashes --python-version 3.11 \

@@ -5,7 +5,6 @@ every step nothing that any table refers to is missing from the disk; in the end
 nobody needs is gone. `MELTLINE_EXAMPLES=10` lives more lives.
 """
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from meltline.domain.files import DepartureState
+from tests.seeds import SEED, examples
 from tests.spark import walk
 from tests.spark.stranger import MERGE_ON_READ, clone
 from tests.spark.warehouse import DAY, LEDGER, TODAY, Warehouse, setting
 
 pytestmark = pytest.mark.spark
 
-LIVES = int(os.environ.get("MELTLINE_EXAMPLES", "2"))
+LIVES = examples(2)
 STEPS, RUN_EVERY = 12, 6
 WINDOW = 7 * DAY
 FORMATS = {"v1": 1, "v2": 2, "v3": 3}
@@ -202,7 +202,7 @@ ACTIONS: tuple[Callable[[Life, str], None], ...] = (
 
 @pytest.fixture(params=range(LIVES))
 def life(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Life]:
-    seed = random.randrange(10**6) if "MELTLINE_EXAMPLES" in os.environ else request.param
+    seed = SEED + request.param
     w = Warehouse.empty(tmp_path, f"life{seed}")
     for table, version in FORMATS.items():
         w.create(table, *(MERGE_ON_READ if version > 1 else ()), version=version)

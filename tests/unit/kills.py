@@ -1,4 +1,7 @@
-"""Kills a process at any call of any port: after that it does nothing any more, as if by -9."""
+"""Kills a process at any call of any port: after that it does nothing any more, as if by -9.
+
+Or lets that one call fail, and the process lives on.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,25 +27,51 @@ class Killed(BaseException):
 
 @dataclass
 class Process:
-    """Counts calls of ports, and dies at the given one, before or after it takes effect."""
+    """Counts calls of ports, and dies at the given one, before or after it takes effect.
+
+    Attributes:
+        dies_at: The how manieth call; 0 is none.
+        after: Whether that call takes effect before.
+        about: What the names of the calls that count begin with.
+        fails_with: What that call raises instead, if the process is to live on.
+        calls: The calls so far, by name.
+        dead: Whether it has died.
+        is_struck: Whether it has died or one call has failed.
+    """
 
     dies_at: int = 0
     after: bool = False
+    about: str = ""
+    fails_with: Exception | None = None
     calls: list[str] = field(default_factory=list)
     dead: bool = False
+    is_struck: bool = False
+    _counted: int = 0
     _guard: Any = field(default_factory=RLock)
 
     def call(self, name: str, work: Callable[[], Any]) -> Any:
         with self._guard:
             self._require_alive()
             self.calls.append(name)
-            is_last = len(self.calls) == self.dies_at
-            self.dead = self.dead or (is_last and not self.after)
-            self._require_alive()
+            is_last = self._is_counted(name) and self._counted == self.dies_at
+            if is_last and not self.after:
+                self._strike()
             answer = work()
-            self.dead = self.dead or is_last
-            self._require_alive()
+            if is_last and self.after:
+                self._strike()
             return answer
+
+    def _is_counted(self, name: str) -> bool:
+        is_counted = name.startswith(self.about)
+        self._counted += is_counted
+        return is_counted
+
+    def _strike(self) -> None:
+        self.is_struck = True
+        if self.fails_with is not None:
+            raise self.fails_with
+        self.dead = True
+        self._require_alive()
 
     def _cold(self, services: Services, tier: ColdTier) -> dict[str, Any]:
         """Cold, and an archive that dies at any call that it makes itself."""

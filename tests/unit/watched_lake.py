@@ -92,6 +92,7 @@ class WatchedLake(Lake):
         last_needed: When each file was last referred to by anything.
         contents: What each file held when it was first there.
         strays: Files that writers left without committing them, and when.
+        looks: How often all that anything needs was held against what is there.
     """
 
     stories: dict[TableName, Story] = field(default_factory=dict)
@@ -106,6 +107,7 @@ class WatchedLake(Lake):
     last_needed: dict[str, datetime] = field(default_factory=dict)
     contents: dict[str, bytes] = field(default_factory=dict)
     strays: dict[str, datetime] = field(default_factory=dict)
+    looks: int = 0
 
     def __post_init__(self) -> None:
         numbers = count(1)
@@ -255,6 +257,7 @@ class WatchedLake(Lake):
     # --- the invariants ------------------------------------------------------------------------
 
     def check(self) -> None:
+        self.looks += 1
         self.told()
         self.follow_the_gone()
         needs, there = self.needs(), {s.path for s in self.store.list(WAREHOUSE)}

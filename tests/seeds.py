@@ -1,0 +1,31 @@
+"""Where random tests begin: at the same place each time, but at a new one in CI.
+
+`MELTLINE_SEED=N` begins at N, as a run before did that printed it. `MELTLINE_EXAMPLES=N` looks at
+so many examples, and at new ones unless a seed is given.
+"""
+
+import os
+from collections.abc import Mapping
+
+SEED_VARIABLE, EXAMPLES_VARIABLE = "MELTLINE_SEED", "MELTLINE_EXAMPLES"
+
+
+def new_seed() -> int:
+    """One that nobody had before."""
+    return int.from_bytes(os.urandom(6), "big")
+
+
+def chosen_seed(environment: Mapping[str, str]) -> int:
+    """The seed of this run; 0 where nobody asks for another."""
+    if given := environment.get(SEED_VARIABLE):
+        return int(given)
+    is_ci = environment.get("CI", "").lower() not in {"", "0", "false"}
+    return new_seed() if is_ci or EXAMPLES_VARIABLE in environment else 0
+
+
+SEED = chosen_seed(os.environ)
+
+
+def examples(default: int) -> int:
+    """How many to look at."""
+    return int(os.environ.get(EXAMPLES_VARIABLE, default))

@@ -1,0 +1,64 @@
+"""Batches of random lives in memory, from seeds that nobody had before."""
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.soak.figures import Figures
+from tests.unit.recorded import live
+from tests.unit.test_random_archives import RandomArchives
+from tests.unit.test_random_lifecycles import RandomLifecycles
+from tests.unit.unlucky_lives import UnluckyLifecycles
+
+KINDS = (RandomLifecycles, UnluckyLifecycles, UnluckyLifecycles, RandomArchives)
+LIVES = 8
+
+
+class Ended(BaseException):
+    """The soak is over; no life goes on."""
+
+
+def batch(seed: int, commit: str, folder: Path, is_over: Callable[[], bool]) -> Figures:
+    """Some lives of one kind; the first that goes wrong ends it, and is written to the folder."""
+    figures = Figures(commit, "lives", seeds=[seed])
+    dice, began = random.Random(seed), time.monotonic()
+
+    def count(life: RandomLifecycles) -> None:
+        _count(figures, life)
+        if is_over():
+            raise Ended
+
+    kind, moves = dice.choice(KINDS), dice.choice((15, 30, 60))
+    try:
+        live(kind, lives=LIVES, moves=moves, begin=seed, failed=folder, after_each=count)
+    except Ended:
+        pass
+    except Exception as error:
+        figures.broken = 1
+        figures.lost = str(error).count("file:///") if "I-1" in str(error) else 0
+        figures.failures = [f"{kind.__name__}, seed {seed}: {error}".splitlines()[0]]
+    figures.seconds = time.monotonic() - began
+    return figures
+
+
+def _count(figures: Figures, life: RandomLifecycles) -> None:
+    runs = life.struck if isinstance(life, UnluckyLifecycles) else []
+    deaths = [process.dead for process in runs if process.is_struck]
+    figures.histories += 1
+    figures.events += sum(_events(drawn) for _, drawn in life.moves)
+    figures.kills += sum(deaths)
+    figures.faults += len(deaths) - sum(deaths)
+    figures.at_risk += len(life.lake.departed)
+    figures.deleted += len(life.lake.deleter.deleted)
+    figures.checks += life.lake.looks
+
+
+def _events(drawn: Any) -> int:
+    """A move, and each action in it: a list that begins with a name."""
+    if isinstance(drawn, dict):
+        return 1 + sum(_events(value) for value in drawn.values())
+    if not isinstance(drawn, list | tuple):
+        return 0
+    return sum(_events(item) for item in drawn) if drawn and not isinstance(drawn[0], str) else 1
