@@ -316,6 +316,14 @@ def test_the_database_tells_its_own_time(ledger: Ledger) -> None:
 # --- objects ---------------------------------------------------------------------------------
 
 
+def test_an_id_of_a_registration_is_given_once(ledger: Ledger) -> None:
+    first, other = a_table("e-1", "lake.air.a"), a_table("e-1", "lake.air.b")
+    assert ledger.open_entries([first]) == [first]
+    assert ledger.open_entries([other, a_table("e-2")]) == [a_table("e-2")]
+    assert ledger.tables() == [first, a_table("e-2")]
+    assert ledger.open_entries([first]) == []
+
+
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_tables_with_odd_names_come_back_as_they_were(ledger: Ledger, name: str) -> None:
     table = replace(a_table(name=name), status="unreadable", incomplete=True, error="no 'list'")
@@ -1390,11 +1398,21 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     ledger = open_sql(url)
     ledger.prepare()
     ledger.add_sharing([("a", "b")])
+    ledger.save_tables([a_table()])
     plan = add_plan(ledger, a_plan())
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        for table in ("policies", "wanted_back", "metadata_documents", "statements", "archived"):
+        for table in (
+            "policies",
+            "wanted_back",
+            "metadata_documents",
+            "statements",
+            "archived",
+            "entries",
+        ):
             connection.execute(text(f"DROP TABLE {table}"))
+        for column in ("table_uuid", "newest"):
+            connection.execute(text(f"ALTER TABLE tables DROP COLUMN {column}"))
         for column in ('"table"', "who", "ttl_ms"):
             connection.execute(text(f"ALTER TABLE leases DROP COLUMN {column}"))
         connection.execute(text("ALTER TABLE plans DROP COLUMN batch"))
@@ -1411,6 +1429,9 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     assert old.plan(plan.id) == plan and plan.batch == 1
     lease = Lease("l-1", "u-1", 7, from_millis(9000))
     assert old.leases(from_millis(0)) == [lease] and old.statement("s-1") is None
+    # What was known by Iceberg's UUID keeps that as its id, and nobody else gets it.
+    assert old.tables() == [replace(a_table(), table_uuid="u-1")]
+    assert old.open_entries([a_table()]) == []
 
 
 @pytest.mark.parametrize("url", SQL, indirect=True)

@@ -14,6 +14,7 @@ from meltline.app.gate import run_gate
 from meltline.app.observe import observe
 from meltline.app.plan_expiration import plan_expiration
 from meltline.app.standing import standing_now
+from meltline.app.undrop import undrop
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import location_key
 from meltline.domain.policy import ENABLED
@@ -80,20 +81,27 @@ def test_a_hold_on_a_clone_that_was_dropped_keeps_its_groups_files_and_nothing_i
     assert waiting and waiting <= lake.waiting().keys() and lake.deleter.deleted == []
 
 
-def test_what_only_a_dropped_second_name_has_committed_stays_and_the_first_goes_on() -> None:
-    lake, table, second, _ = of_two_names()
+def test_a_dropped_second_name_is_kept_as_any_dropped_table_and_the_first_goes_on() -> None:
+    lake, table, second, first = of_two_names()
     lake.on(1)
     second.configure(owner="somebody")
     table.overwrite("b")
     lake.run()
     left = second.metadata_location
     second.drop()
-    assert refused(lake, 2, 20, 40) == []
-    assert left in lake.paths() and left not in lake.waiting()
-    assert table.data("a") in lake.paths()  # the second name still has it
+    of_first = {table.data("a"), table.manifest_list(first)}
+    assert refused(lake, 2, 8.5) == []
+    assert table.snapshots == [table.head]
+    assert {left, *of_first} <= lake.paths() - lake.waiting().keys()  # the second name has them
+    undrop(lake.services(), "lake.air.second")
+    assert second.snapshots == [first]
+    second.drop()
+    assert refused(lake, 9, 20, 30, 40) == []
+    assert lake.paths().isdisjoint({left, *of_first})
+    assert {table.data("b"), table.manifest_list(table.head)} <= lake.paths()
 
 
-def test_statistics_that_only_a_dropped_second_name_tells_of_stay() -> None:
+def test_statistics_that_a_dropped_second_name_tells_of_stay_as_long_as_it_can_return() -> None:
     lake, table, second, first = of_two_names()
     second.statistics(first)
     lake.on(1)
@@ -101,8 +109,10 @@ def test_statistics_that_only_a_dropped_second_name_tells_of_stay() -> None:
     lake.run()
     (file,) = second.document["statistics"]
     second.drop()
-    assert refused(lake, 2, 20, 40) == []
-    assert file["statistics-path"] in lake.paths()
+    assert refused(lake, 2, 8.5) == []
+    assert file["statistics-path"] in lake.paths() and lake.waiting() == {}
+    assert refused(lake, 20, 30, 40) == []
+    assert file["statistics-path"] not in lake.paths()
 
 
 def test_statistics_of_a_second_name_depart_with_its_own_entry_for_the_snapshot() -> None:
@@ -117,7 +127,7 @@ def test_statistics_of_a_second_name_depart_with_its_own_entry_for_the_snapshot(
     assert lake.run().plans == {}
 
 
-def test_a_table_that_started_over_expires_its_past_once_its_second_name_lets_go_of_it() -> None:
+def test_a_table_that_started_over_expires_its_past_and_its_second_name_keeps_the_files() -> None:
     lake, table, second, first = of_two_names()
     for one in (table, second):
         one.branch("side", first)
@@ -125,14 +135,15 @@ def test_a_table_that_started_over_expires_its_past_once_its_second_name_lets_go
     table.drop_ref("side")
     table.start_over("b")
     lake.on(2).run()
-    noted = lake.control.sightings()
     assert refused(lake, 3, 30) == []
-    assert lake.control.sightings() == noted
-    assert first in table.snapshots  # the second name's branch holds it
+    assert table.snapshots == [table.head]
+    assert first in second.snapshots  # its own branch holds it, and so its files
+    assert {table.data("a"), second.manifest_list(first)} <= lake.paths() - lake.waiting().keys()
     second.drop_ref("side")
     second.start_over("c")
     assert refused(lake, 31, 32, 40) == []
-    assert table.snapshots == [table.head] and second.snapshots == [second.head]
+    assert second.snapshots == [second.head]
+    assert table.data("a") in lake.waiting()
 
 
 def test_two_sightings_of_a_snapshot_keep_the_later_end_and_any_branch() -> None:
@@ -250,7 +261,7 @@ def test_two_dropped_names_of_a_table_go_in_the_same_run_and_leave_no_metadata_b
 
 
 @pytest.mark.parametrize("followed", [False, True])
-def test_what_a_second_name_had_when_an_engine_dropped_it_stays_when_the_first_goes(
+def test_what_a_second_name_had_when_an_engine_dropped_it_stays_as_long_as_it_can_return(
     followed: bool,
 ) -> None:
     lake, table, second, first = of_two_names()
@@ -263,8 +274,10 @@ def test_what_a_second_name_had_when_an_engine_dropped_it_stays_when_the_first_g
     drop(lake.services(), str(table.name))
     if followed:  # another table takes the name, and with it the folder
         lake.table("t")
-    assert refused(lake, 2, 10, 20, 30) == []
+    lake.on(2).run()
     assert {left, of_head, data} <= lake.paths() - lake.waiting().keys()
+    assert refused(lake, 10, 20, 30, 40) == []
+    assert lake.paths().isdisjoint({left, of_head, data})
 
 
 @pytest.mark.parametrize(("key", "value"), [("meltline.hold", "audit"), (ENABLED, "false")])

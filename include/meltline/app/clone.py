@@ -24,8 +24,9 @@ from meltline.app.drop import (
     require_not_ledger,
 )
 from meltline.app.edits import audit
+from meltline.app.entries import load_standing
 from meltline.app.guard import CLONED, set_guard, snapshot_lost, take_back_guard
-from meltline.app.metadata import at_once, load_state
+from meltline.app.metadata import at_once
 from meltline.app.new_names import require_free, require_outer, target_name
 from meltline.app.objects import find_object, require_changeable
 from meltline.app.services import Ledgers
@@ -336,7 +337,7 @@ def _now(ledgers: Ledgers, seen: TableState) -> TableState | None:
     """A table as it is now; None where it is not under its name any more, or cannot be read."""
     try:
         at = ledgers.catalogs[seen.name.catalog].location(seen.name)
-        state = load_state(ledgers.store, seen.name, at)
+        state = load_standing(ledgers, seen.name, at)
     except MeltlineError:
         return None
     return state if state.uuid == seen.uuid else None

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from meltline.app.metadata import at_once, load_document
+from meltline.app.entries import load_opened
+from meltline.app.metadata import load_document
 from meltline.app.query import past_of, with_end
 from meltline.app.services import Ledgers
 from meltline.domain.clones import Source, columns_then
@@ -107,7 +108,7 @@ def _open(
     ledgers: Ledgers, name: ObjectName, listing: CatalogListing
 ) -> list[tuple[TableState, Document]]:
     entries = [entry for entry in listing.entries if name.covers(entry.name)]
-    return at_once(lambda e: load_document(ledgers.store, e.name, e.metadata_location), entries)
+    return load_opened(ledgers, entries, open_new=True)
 
 
 def _head(state: TableState) -> int | None:
@@ -197,7 +198,7 @@ def _document_at(
         earlier, found = load_document(ledgers.store, state.name, come[-1])
     except MetadataUnreadable:
         return None
-    return found if earlier.uuid == state.uuid else None
+    return found if earlier.table_uuid == state.table_uuid else None
 
 
 def _insufficient(name: ObjectName, short: Sequence[SkippedTable]) -> ChildInsufficientRetention:

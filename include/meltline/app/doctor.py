@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from meltline.app.cold_findings import cold_findings
 from meltline.app.drop_risks import drop_risks
+from meltline.app.entries import load_standing
 from meltline.app.guard import may_share
 from meltline.app.holds import ending_soon
-from meltline.app.metadata import load_state
 from meltline.app.noticed import gone_tables
 from meltline.app.permission import require_generation
 from meltline.app.services import Ledgers
@@ -121,7 +121,7 @@ def _tables(ledgers: Ledgers) -> list[Finding]:
             if is_ledger(ledgers, entry.name):
                 continue
             try:
-                state = load_state(ledgers.store, entry.name, entry.metadata_location)
+                state = load_standing(ledgers, entry.name, entry.metadata_location)
                 tables.append(observed_table(ledgers, state, listing))
             except MeltlineError as refused:
                 findings.append(_error("table_unreadable", refused))

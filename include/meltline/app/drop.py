@@ -12,7 +12,7 @@ from secrets import token_hex
 
 from meltline.app.dropped import dropped_place
 from meltline.app.edits import audit, follow
-from meltline.app.metadata import load_states
+from meltline.app.entries import is_still, load_tables
 from meltline.app.new_names import is_in, require_free, require_outer, target_name
 from meltline.app.objects import find_object, load_table, require_changeable
 from meltline.app.services import Ledgers
@@ -178,7 +178,7 @@ def _tables_of(ledgers: Ledgers, name: ObjectName, listing: CatalogListing) -> l
         return [load_table(ledgers, name.table_name)]
     entries = [entry for entry in listing.entries if name.covers(entry.name)]
     states: list[TableState] = []
-    for state in load_states(ledgers.store, entries).values():
+    for state in load_tables(ledgers, entries, open_new=True).values():
         if not isinstance(state, TableState):
             raise state
         states.append(state)
@@ -242,12 +242,12 @@ def same_table(seen: TableState, edit: Callable[[MetadataDocument], None]) -> Ta
     """An edit of the table that was looked at, and of no other that took its name since."""
 
     def guarded(document: MetadataDocument) -> None:
-        if document.state.uuid != seen.uuid:
+        if not is_still(document.state, seen):
             raise TableNotFound(
                 f"{seen.name} has been replaced by another table",
                 object=str(seen.name),
-                expected=f"the table {seen.uuid}",
-                found=f"the table {document.state.uuid}",
+                expected=f"the table of {seen.metadata_location}, or commits after that",
+                found=f"another one, of {document.state.metadata_location}",
                 next="look at it, and run the command again if it is still wanted",
             )
         edit(document)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.metadata import load_states
+from meltline.app.entries import load_tables
 from meltline.app.services import Ledgers
 from meltline.domain.drops import LET_GO, Drop, is_dropped_name, read_drop, without_drop
 from meltline.domain.errors import (
@@ -46,7 +46,7 @@ def dropped_tables(ledgers: Ledgers, listing: CatalogListing) -> list[DroppedTab
     """The dropped tables of a catalog that can be read and say what they were."""
     entries = [entry for entry in listing.entries if is_dropped_name(entry.name.namespace)]
     tables: list[DroppedTable] = []
-    for entry, state in load_states(ledgers.store, entries).items():
+    for entry, state in load_tables(ledgers, entries).items():
         if isinstance(state, TableState):
             drop = read_drop(entry.name.catalog, state.properties)
             if drop is not None and drop.object.table:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from meltline.app.entries import is_still
 from meltline.app.objects import load_table, require_changeable
 from meltline.app.services import Ledgers
 from meltline.domain.document import MetadataDocument
@@ -41,12 +42,12 @@ def commit(
     """
 
     def guarded(document: MetadataDocument) -> None:
-        if document.state.uuid != seen.uuid:
+        if not is_still(document.state, seen):
             raise TableNotFound(
                 f"{seen.name} has been replaced by another table",
                 object=str(seen.name),
-                expected=f"the table {seen.uuid}",
-                found=f"the table {document.state.uuid}",
+                expected=f"the table of {seen.metadata_location}, or commits after that",
+                found=f"another one, of {document.state.metadata_location}",
                 next="look at it, and run the command again if it is still wanted",
             )
         edit(document, document.state)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
+from meltline.app.entries import load_standing
 from meltline.app.gate import not_passed, require_passed
 from meltline.app.listings import Listings
-from meltline.app.metadata import at_once, load_state
+from meltline.app.metadata import at_once
 from meltline.app.permission import require_generation, require_go
 from meltline.app.services import Services
 from meltline.app.tables import keep_requests, observed_table
@@ -119,10 +120,10 @@ class Commits:
         entry = listing.of(plan.table)
         found = f"no table {plan.table}" if entry is None else ""
         if entry is not None:
-            state = load_state(self.services.store, entry.name, entry.metadata_location)
+            state = load_standing(self.services, entry.name, entry.metadata_location)
             if state.uuid == plan.table_uuid:
                 return state
-            found = f"another table, {state.uuid}, under that name"
+            found = f"another one, of {state.metadata_location}, under that name"
         raise self._stale(plan, f"the planned table is gone: {found}")
 
     def _already_gone(self, plan: Plan) -> Committed:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from meltline.app.drop import same_table
 from meltline.app.dropped import let_go_tables
 from meltline.app.edits import audit
-from meltline.app.metadata import load_states
+from meltline.app.entries import load_tables
 from meltline.app.report import StorageHistory, Totals
 from meltline.app.services import Ledgers
 from meltline.app.tables import is_ledger
@@ -154,7 +154,7 @@ def _is_all_known(ledgers: Ledgers, history: StorageHistory, state: TableState) 
     seen = {CatalogEntry(other.name, other.metadata_location) for other in history.states}
     listings = [catalog.listing() for catalog in ledgers.catalogs.values()]
     new = [e for found in listings for e in found.entries if e not in seen]
-    later = load_states(ledgers.store, [e for e in new if not is_ledger(ledgers, e.name)])
+    later = load_tables(ledgers, [e for e in new if not is_ledger(ledgers, e.name)])
     return not any(isinstance(o, MeltlineError) or o.uuid in group for o in later.values())
 
 

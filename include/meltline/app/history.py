@@ -1,6 +1,7 @@
 """History: live and dropped tables, schemas and databases in one listing (TT-47 to TT-50)."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -111,6 +112,7 @@ def _tables(
     ledgers: Ledgers, scope: ObjectName, listing: CatalogListing, unread: list[str]
 ) -> Iterator[HistoryRow]:
     policies = ledgers.control.policies()
+    ids = {(row.table_uuid, row.name): row.uuid for row in ledgers.control.tables()}
     entries = [
         entry
         for entry in listing.entries
@@ -120,6 +122,7 @@ def _tables(
 
     def read(entry: CatalogEntry) -> HistoryRow | None:
         document, state = _load(ledgers, entry)
+        state = replace(state, uuid=ids.get((state.table_uuid, state.name), state.uuid))
         found = read_drop(scope.catalog, state.properties)
         drop = found if is_dropped_name(state.name.namespace) else None
         name = drop.object.table_name if drop else state.name

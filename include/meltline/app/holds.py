@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from secrets import token_hex
 
 from meltline.app.edits import audit, commit
-from meltline.app.metadata import load_states
+from meltline.app.entries import load_tables
 from meltline.app.objects import find_object, load_table, require_changeable
 from meltline.app.services import Ledgers
 from meltline.app.tables import ObservedTable, is_ledger
@@ -212,7 +212,7 @@ def find_holds(ledgers: Ledgers) -> Holds:
             continue
         holds += _of_namespaces(catalog.name, listing)
         entries = [entry for entry in listing.entries if not is_ledger(ledgers, entry.name)]
-        for entry, state in load_states(ledgers.store, entries).items():
+        for entry, state in load_tables(ledgers, entries).items():
             if isinstance(state, TableState):
                 holds += _of_table(state)
             else:

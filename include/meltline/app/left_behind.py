@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from meltline.app.dropped import let_go_tables
+from meltline.app.entries import as_registered
 from meltline.app.metadata import load_states
 from meltline.app.services import Services
 from meltline.app.tables import ObservedTable, observed_table
@@ -59,9 +60,9 @@ def left_behind(
     rows = [row for row in left if row.uuid in here | let_go.keys() or _shares(groups, row)]
     ended = [let_go[uuid] for uuid in sorted({row.uuid for row in rows} & let_go.keys())]
     loaded = load_states(services.store, [_entry(row) for row in (*rows, *ended)])
-    ends = [loaded[_entry(row)] for row in ended]
+    ends = [as_registered(loaded[_entry(row)], row) for row in ended]
     after = [*readable, *(state for state in ends if isinstance(state, TableState))]
-    answers = [(row, loaded[_entry(row)]) for row in rows]
+    answers = [(row, as_registered(loaded[_entry(row)], row)) for row in rows]
     last = {
         state.metadata_location: state
         for _, state in answers

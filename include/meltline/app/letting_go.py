@@ -12,6 +12,7 @@ from datetime import datetime
 
 from meltline.app.dropped import dropped_namespaces, is_let_go
 from meltline.app.edits import audit
+from meltline.app.entries import known_table
 from meltline.app.noticed import GoneTable, gone_tables, keep_gone_table
 from meltline.app.observe import Observation, side_files_of
 from meltline.app.plan_expiration import untouchable
@@ -25,7 +26,6 @@ from meltline.domain.holds import is_held
 from meltline.domain.locations import is_odd, location_key
 from meltline.domain.names import selected
 from meltline.domain.table import TableState
-from meltline.ports import KnownTable
 
 
 def tend_dropped(
@@ -139,9 +139,7 @@ def _depart_metadata(services: Services, observation: Observation, table: Observ
         for file in _last_files(services, observation, state)
     ]
     services.files.record_departures({marker: rows})
-    services.control.save_tables(
-        [KnownTable(state.uuid, state.name, state.metadata_location, state.location, LET_GO, now)]
-    )
+    services.control.save_tables([replace(known_table(state, LET_GO, now), incomplete=False)])
     detail = f"{state.name}: {len(rows)} metadata files depart"
     audit(services, LET_GO, str(drop.object), "its retention has ended", detail)
 

@@ -1,9 +1,10 @@
 """Tables that left their catalog without `meltline drop`: noticed, and kept as dropped ones.
 
-A UUID that is gone under every name has been dropped; a rename is not. The table is registered
-among the dropped ones in its last state, so that its files stay referenced and an undrop works.
-Its last state is the newest metadata file with its UUID whose log leads back to the one that was
-last observed. Where two files claim that, or none does, both are kept and a person is asked.
+A registration that is gone under every name has been dropped; one that was renamed has not, nor
+one that another registration goes on from. It is registered among the dropped ones in its last
+state, so that its files stay referenced and an undrop works. Its last state is the newest metadata
+file with its UUID whose log leads back to the one that was last observed, and that no other
+registration has. Where two files claim that, or none does, both are kept and a person is asked.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from uuid import uuid4
 
 from meltline.app.dropped import dropped_place
 from meltline.app.edits import audit, follow
-from meltline.app.metadata import at_once, load_state
+from meltline.app.metadata import at_once, load_state, load_states
 from meltline.app.policies import APPLIED
 from meltline.app.services import Ledgers
 from meltline.app.tables import READ_ONLY_TYPES, observed_table, retention_of
@@ -24,7 +25,7 @@ from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectName
 from meltline.domain.policy import INFINITE, parse_days
 from meltline.domain.table import TableState
-from meltline.ports import CatalogListing, KnownTable
+from meltline.ports import CatalogEntry, CatalogListing, KnownTable
 
 _SUFFIX = ".metadata.json"
 
@@ -52,16 +53,34 @@ def gone_tables(ledgers: Ledgers) -> list[GoneTable]:
     for row in rows:
         if row.uuid not in here:
             gone.setdefault(row.uuid, []).append(row)
-    return at_once(lambda rows: _look(ledgers, rows), [rows for _, rows in sorted(gone.items())])
+    standing = [row for row in rows if row.uuid in here and row.status != "gone"]
+    asked = []
+    for _, left in sorted(gone.items()):
+        others = _others(ledgers, left, standing)
+        if not any(
+            state.leads_on(r.table_uuid, r.metadata_location) for state in others for r in left
+        ):
+            asked.append((left, others))
+    return at_once(lambda one: _look(ledgers, *one), asked)
 
 
-def _look(ledgers: Ledgers, rows: Sequence[KnownTable]) -> GoneTable:
+def _others(
+    ledgers: Ledgers, left: Sequence[KnownTable], standing: Sequence[KnownTable]
+) -> list[TableState]:
+    """Other registrations with the same UUID of Iceberg's: copies, and second names."""
+    rows = [row for row in standing if row.table_uuid == left[0].table_uuid]
+    entries = [CatalogEntry(row.name, row.metadata_location) for row in rows]
+    loaded = load_states(ledgers.store, entries).values()
+    return [state for state in loaded if isinstance(state, TableState)]
+
+
+def _look(ledgers: Ledgers, rows: Sequence[KnownTable], others: Sequence[TableState]) -> GoneTable:
     # The name that it left last; where it left two at once, the one that says it was dropped.
     row = max(rows, key=lambda row: (row.observed_at, is_dropped_name(row.name.namespace)))
     if question := _out_of_reach(ledgers, row):
         return GoneTable(row, None, question)
     try:
-        found = last_states(ledgers, rows)
+        found = last_states(ledgers, rows, others)
     except MeltlineError as odd:
         return GoneTable(row, None, f"its metadata folder cannot be listed: {odd.message}")
     if len(found) != 1:
@@ -70,7 +89,7 @@ def _look(ledgers: Ledgers, rows: Sequence[KnownTable]) -> GoneTable:
             f"no metadata file leads back to the last one seen, {row.metadata_location}"
         )  # fmt: skip
         return GoneTable(row, None, why)
-    state = replace(found[0], name=row.name)
+    state = replace(found[0], name=row.name, uuid=row.uuid)
     lists = [s.manifest_list for s in state.snapshots.values() if s.manifest_list]
     sizes = at_once(ledgers.store.size, lists)
     lost = [path for path, size in zip(lists, sizes, strict=True) if size is None]
@@ -91,16 +110,25 @@ def _out_of_reach(ledgers: Ledgers, row: KnownTable) -> str:
 # --- the last state -------------------------------------------------------------------------------
 
 
-def last_states(ledgers: Ledgers, rows: Sequence[KnownTable]) -> list[TableState]:
+def last_states(
+    ledgers: Ledgers, rows: Sequence[KnownTable], others: Sequence[TableState] = ()
+) -> list[TableState]:
     """The metadata files that may be a table's last: one, where all is well.
+
+    Args:
+        ledgers: Where the table was.
+        rows: What is known of it, by each of its names.
+        others: Other registrations that have its UUID: what only they name is not its own.
 
     Raises:
         StoreRefused: A folder cannot be listed.
     """
     known = {location_key(row.metadata_location) for row in rows}
+    theirs = {at for s in others for at in (*_log(s), location_key(s.metadata_location))} - known
     files: dict[str, TableState] = {}
     for row in rows:
-        files.update(_later_files(ledgers, row))
+        later = _later_files(ledgers, row)
+        files.update((at, state) for at, state in later if at not in theirs)
     named = {at for state in files.values() for at in _log(state)}
     tips = [state for at, state in files.items() if at not in named]
     leading = [state for state in tips if known <= _past(state, files)]
@@ -124,7 +152,7 @@ def _later_files(ledgers: Ledgers, row: KnownTable) -> Iterator[tuple[str, Table
             return None  # cut short by a kill, or of a format that we leave alone: not its last
 
     for path, state in zip(paths, at_once(load, paths), strict=True):
-        if state is not None and state.uuid == row.uuid:
+        if state is not None and state.table_uuid == row.table_uuid:
             yield location_key(path), state
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from meltline.app.copy_statements import end_share, make_clone, make_share, renew_share
 from meltline.app.drop import drop, rename
+from meltline.app.entries import load_tables
 from meltline.app.history import Listed, history
 from meltline.app.information import read_view
-from meltline.app.metadata import load_states
 from meltline.app.naming import container_name, full_name, full_table_name
 from meltline.app.objects import find_object
 from meltline.app.outcomes import Outcome, status, unsupported
@@ -161,7 +161,7 @@ def _table_of_snapshot(ledgers: Ledgers, snapshot_id: int) -> TableName:
         for entry in ledgers.catalogs[ledgers.config.hot].listing().entries
         if not is_ledger(ledgers, entry.name) and not is_dropped_name(entry.name.namespace)
     ]
-    states = [s for s in load_states(ledgers.store, entries).values() if isinstance(s, TableState)]
+    states = [s for s in load_tables(ledgers, entries).values() if isinstance(s, TableState)]
     found = sorted(state.name for state in states if snapshot_id in state.snapshots)
     if len(found) == 1:
         return found[0]

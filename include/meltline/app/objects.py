@@ -1,7 +1,7 @@
 """From the names that people write to the objects that the catalogs hold."""
 
 from meltline.app.dropped import refuse_dropped
-from meltline.app.metadata import load_state
+from meltline.app.entries import load_standing
 from meltline.app.services import Ledgers
 from meltline.domain.errors import (
     CatalogReadOnly,
@@ -115,7 +115,7 @@ def load_table(ledgers: Ledgers, name: TableName) -> TableState:
         table = ObjectName(name.catalog, name.namespace, name.name)
         refuse_dropped(ledgers, catalog.listing(), table)
         raise
-    return load_state(ledgers.store, name, at)
+    return load_standing(ledgers, name, at, open_new=True)
 
 
 def require_changeable(ledgers: Ledgers, name: ObjectName, *, dropped_too: bool = False) -> Catalog:

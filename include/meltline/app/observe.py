@@ -10,6 +10,7 @@ from datetime import datetime
 
 from meltline.app.departures import take_back
 from meltline.app.dropped import let_go_tables
+from meltline.app.entries import identified, known_table
 from meltline.app.ingest import ingest_snapshots
 from meltline.app.left_behind import left_behind
 from meltline.app.membership import vouched_for
@@ -25,7 +26,7 @@ from meltline.domain.locations import OwnerIndex, Ownership, claim_prefix, locat
 from meltline.domain.names import TableName
 from meltline.domain.sightings import next_sightings
 from meltline.domain.table import TableState
-from meltline.ports import CatalogListing, KnownTable, SnapshotKey
+from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def observe(services: Services) -> Observation:
     listings, unlisted = _list_catalogs(services)
     entries = [entry for listing in listings.values() for entry in listing.entries]
     services.progress(f"observe: loading the metadata of {len(entries)} tables")
-    loaded = remembered_states(services, entries)
+    loaded = _loaded(services, entries)
     states = [state for state in loaded.values() if isinstance(state, TableState)]
     skipped = {e.name: s for e, s in loaded.items() if isinstance(s, MeltlineError)}
     ledger = {s.uuid for s in states if is_ledger(services, s.name)}
@@ -108,6 +109,16 @@ def observe(services: Services) -> Observation:
         services, now, listings, unlisted, readable, skipped, known, owners, ledger,
         ingested.unchecked,
     )  # fmt: skip
+
+
+def _loaded(
+    services: Services, entries: Sequence[CatalogEntry]
+) -> dict[CatalogEntry, TableState | MeltlineError]:
+    """Every table, each as the registration it is; the ledger's own are none of them."""
+    loaded = remembered_states(services, entries)
+    own = {entry: loaded[entry] for entry in entries if is_ledger(services, entry.name)}
+    others = {entry: loaded[entry] for entry in entries if entry not in own}
+    return own | identified(services, others, open_new=True)
 
 
 def _list_catalogs(
@@ -201,13 +212,8 @@ def _record_tables(
     # Once everything was read, what a table shares is known; until then it may need any file.
     complete = {(table.uuid, table.name) for table in previous if not table.incomplete}
     rows = {
-        (state.uuid, state.name): KnownTable(
-            uuid=state.uuid,
-            name=state.name,
-            metadata_location=state.metadata_location,
-            location=state.location,
-            status="unreadable" if state.name in skipped else "live",
-            observed_at=now,
+        (state.uuid, state.name): replace(
+            known_table(state, "unreadable" if state.name in skipped else "live", now),
             error=skipped[state.name].message if state.name in skipped else "",
             incomplete=state.name in skipped and (state.uuid, state.name) not in complete,
         )
@@ -233,16 +239,14 @@ def _record_tables(
 def _followed(table: KnownTable, states: Sequence[TableState]) -> KnownTable:
     """The row of a name that a table has left follows the table: metadata logs are cut one day."""
     for state in states:
-        if state.uuid == table.uuid and table.metadata_location in state.metadata_log:
+        if state.uuid == table.uuid and state.leads_on(table.table_uuid, table.metadata_location):
             return replace(table, metadata_location=state.metadata_location)
     return table
 
 
 def _changed(table: KnownTable, status: str, error: str, now: datetime) -> KnownTable:
-    return KnownTable(
-        table.uuid, table.name, table.metadata_location, table.location, status,
-        table.observed_at if status == table.status else now, error, table.incomplete,
-    )  # fmt: skip
+    observed_at = table.observed_at if status == table.status else now
+    return replace(table, status=status, observed_at=observed_at, error=error)
 
 
 def _observation(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from meltline.app.edits import audit, commit
-from meltline.app.metadata import load_states
+from meltline.app.entries import load_tables
 from meltline.app.objects import load_table, require_changeable
 from meltline.app.services import Ledgers
 from meltline.app.tables import (
@@ -226,7 +226,7 @@ def _tables_in(ledgers: Ledgers, scene: _Scene) -> list[ObservedTable]:
         for entry in scene.listing.entries
         if scene.name.covers(entry.name) and not is_ledger(ledgers, entry.name)
     ]
-    states = load_states(ledgers.store, entries).values()
+    states = load_tables(ledgers, entries).values()
     found = [s for s in states if isinstance(s, TableState)]
     return [observed_table(ledgers, state, scene.listing) for state in found]
 

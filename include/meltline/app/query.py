@@ -6,8 +6,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
+from meltline.app.entries import load_opened
 from meltline.app.leases import leased
-from meltline.app.metadata import load_document, load_state
+from meltline.app.metadata import load_state
 from meltline.app.objects import catalog_of
 from meltline.app.policies import APPLIED
 from meltline.app.services import Ledgers
@@ -32,7 +33,14 @@ from meltline.domain.timetravel import (
     readable_window,
     resolve,
 )
-from meltline.ports import CatalogListing, PastView, ReadRows, SnapshotReader, StatementState
+from meltline.ports import (
+    CatalogEntry,
+    CatalogListing,
+    PastView,
+    ReadRows,
+    SnapshotReader,
+    StatementState,
+)
 
 HOT = "hot"
 """The tier that everything inside the window is read from."""
@@ -111,7 +119,8 @@ def locate(ledgers: Ledgers, table: TableName, point: TravelPoint) -> Located:
             next="`meltline undrop NAME` brings it back with its past",
         )
     catalog = catalog_of(ledgers, table.catalog)
-    state, document = load_document(ledgers.store, table, catalog.location(table))
+    entry = CatalogEntry(table, catalog.location(table))
+    ((state, document),) = load_opened(ledgers, [entry])
     past = past_of(ledgers, state, catalog.listing(), ledgers.control.policies())
     resolved = resolve(past, with_end(ledgers, point))
     return Located(table, state, document, resolved)

@@ -7,11 +7,12 @@ snapshot, under a new name and a new UUID; nothing is copied, and what is gone s
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from meltline.app.dropped import dropped_tables
 from meltline.app.edits import audit
+from meltline.app.entries import load_standing
 from meltline.app.metadata import at_once, load_state
 from meltline.app.new_names import require_free
 from meltline.app.objects import catalog_of, parse_table_name, require_changeable
@@ -202,7 +203,7 @@ def _require_expired(ledgers: Ledgers, uuids: Sequence[str], snapshot_id: int | 
                 continue
             try:
                 at = catalog.location(table.name)
-                state = load_state(ledgers.store, table.name, at)
+                state = load_standing(ledgers, table.name, at)
             except MeltlineError:
                 continue
             if state.uuid == table.uuid and snapshot_id in state.snapshots:
@@ -222,6 +223,11 @@ def _expirations(ledgers: Ledgers, uuid: str) -> list[Plan]:
     return [plan for plan in plans if plan.kind is PlanKind.EXPIRE and plan.snapshots]
 
 
+def _lineage(ledgers: Ledgers, uuid: str) -> set[str]:
+    """Iceberg's UUID of a registration; a path that was used again may hold another table's."""
+    return {table.table_uuid for table in ledgers.control.tables() if table.uuid == uuid}
+
+
 def _load(ledgers: Ledgers, name: TableName, plan: Plan) -> TableState | None:
     """The table as it was before an expiration, if that metadata file is still there."""
     for at in dict.fromkeys((plan.committed_base, plan.base_location)):
@@ -229,8 +235,8 @@ def _load(ledgers: Ledgers, name: TableName, plan: Plan) -> TableState | None:
             state = load_state(ledgers.store, name, at) if at else None
         except MeltlineError:
             continue
-        if state is not None and state.uuid == plan.table_uuid:
-            return state
+        if state is not None and state.table_uuid in _lineage(ledgers, plan.table_uuid):
+            return replace(state, uuid=plan.table_uuid)
     return None
 
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.app.dropped import let_go_tables
-from meltline.app.metadata import load_states
+from meltline.app.entries import load_tables
 from meltline.app.services import Ledgers
 from meltline.app.tables import is_ledger
 from meltline.domain.drops import is_dropped_name, read_drop
-from meltline.domain.errors import MeltlineError
 from meltline.domain.files import Departure, DepartureState, FileKind, SideFile
 from meltline.domain.locations import OwnerIndex, location_key
 from meltline.domain.names import TableName
@@ -53,10 +52,13 @@ class Lookup:
 
 def read_states(ledgers: Ledgers) -> tuple[list[TableState], dict[str, TableName]]:
     """Every readable table, and the names of all ever known; the ledger's own left out."""
-    loaded: list[TableState | MeltlineError] = []
-    for catalog in ledgers.catalogs.values():
-        entries = [e for e in catalog.listing().entries if not is_ledger(ledgers, e.name)]
-        loaded += load_states(ledgers.store, entries).values()
+    entries = [
+        entry
+        for catalog in ledgers.catalogs.values()
+        for entry in catalog.listing().entries
+        if not is_ledger(ledgers, entry.name)
+    ]
+    loaded = load_tables(ledgers, entries).values()
     states = [state for state in loaded if isinstance(state, TableState)]
     names = {table.uuid: table.name for table in ledgers.control.tables()}
     names.update({state.uuid: state.name for state in states})

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from meltline.app.metadata import load_state
+from meltline.app.entries import load_standing
 from meltline.app.observe import observe, side_files_of
 from meltline.app.services import Services
 from meltline.app.tables import observed_table
@@ -11,7 +11,7 @@ from meltline.domain.errors import HoldInForce, MeltlineError, PlanStale
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState
-from meltline.ports import CatalogEntry, CatalogListing, SnapshotKey
+from meltline.ports import CatalogEntry, CatalogListing
 
 
 class Reproof:
@@ -26,7 +26,12 @@ class Reproof:
         observation = observe(services)
         self._refuse_blind(observation.purge_blocked)
         self._seen: dict[CatalogEntry, None] = {}
-        self._known_lists: set[SnapshotKey] = set(observation.live)
+        # By where each is written down: under a name that moved may stand a copy, with other files.
+        self._known_lists: set[str] = {
+            snapshot.files_key
+            for table in observation.tables
+            for snapshot in table.state.snapshots.values()
+        }
         self._known_manifests: set[str] = set()
         # What the planned files were needed for at the first look, and at every later one.
         self._needed = {
@@ -118,7 +123,7 @@ class Reproof:
         if self._is_ledger(entry):
             return
         try:
-            state = load_state(self._services.store, entry.name, entry.metadata_location)
+            state = load_standing(self._services, entry.name, entry.metadata_location)
             self._keep(state)
             self._add(state)
         except (MeltlineError, FileNotFoundError) as odd:
@@ -143,7 +148,7 @@ class Reproof:
         store, manifests = self._services.store, self._services.manifests
         self._named |= {location_key(file.path) for file in side_files_of(state)}
         for snapshot in state.snapshots.values():
-            key = SnapshotKey(state.uuid, snapshot.snapshot_id)
+            key = snapshot.files_key
             if key in self._known_lists:
                 continue
             self._needed.add(location_key(snapshot.manifest_list))

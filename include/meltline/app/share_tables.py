@@ -9,7 +9,7 @@ from typing import Any
 from meltline.app.clone import moved, new_identity
 from meltline.app.clone_points import sources_at
 from meltline.app.dropped import dropped_place
-from meltline.app.metadata import at_once, load_document, load_state, load_states
+from meltline.app.entries import load_opened, load_standing, load_tables
 from meltline.app.objects import catalog_of
 from meltline.app.services import Ledgers
 from meltline.domain.clones import Identity, Source
@@ -148,11 +148,8 @@ def standing_tables(ledgers: Ledgers, share: Share, listing: CatalogListing) -> 
         MetadataUnreadable: One of them cannot be read.
     """
     entries = [entry for entry in listing.entries if share.place.covers(entry.name)]
-
-    def load(entry: CatalogEntry) -> StandingTable:
-        return StandingTable(*load_document(ledgers.store, entry.name, entry.metadata_location))
-
-    return at_once(load, entries)
+    opened = load_opened(ledgers, entries, open_new=True)
+    return [StandingTable(state, document) for state, document in opened]
 
 
 def looked_at(ledgers: Ledgers, there: Sequence[StandingTable]) -> Iterator[SharedTable]:
@@ -181,7 +178,7 @@ def whereabouts(ledgers: Ledgers) -> Callable[[Origin | None], TableState | None
         """Tables where no observation has seen them yet: what was renamed since is among them."""
         seen = {CatalogEntry(row.name, row.metadata_location) for row in rows}
         entries = set(catalog_of(ledgers, catalog).listing().entries) - seen
-        found = load_states(ledgers.store, sorted(entries, key=lambda entry: entry.name)).values()
+        found = load_tables(ledgers, sorted(entries, key=lambda entry: entry.name)).values()
         return {state.uuid: state for state in found if isinstance(state, TableState)}
 
     def find(origin: Origin | None) -> TableState | None:
@@ -191,7 +188,7 @@ def whereabouts(ledgers: Ledgers) -> Callable[[Origin | None], TableState | None
         for name in dict.fromkeys((origin.name, *names.get(origin.uuid, ()), dropped)):
             with suppress(MeltlineError):
                 at = catalog_of(ledgers, name.catalog).location(name)
-                state = load_state(ledgers.store, name, at)
+                state = load_standing(ledgers, name, at)
                 if state.uuid == origin.uuid:
                     return state
         with suppress(MeltlineError):

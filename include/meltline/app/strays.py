@@ -143,15 +143,15 @@ def _leave_dropped_tables(services: Services, sifted: Candidates) -> None:
     asked = [f for f in sifted.found if f.claim.gone and is_metadata(f.path)]
     answers = at_once(lambda found: _uuid_in(services, found), asked)
     for found, uuid in zip(asked, answers, strict=True):
-        if uuid != found.owner.uuid:
+        if uuid != found.owner.table_uuid:
             why = f"not swept: a metadata file of another table lies there unread: {found.path}"
             sifted.refuse(found.owner.name, why)
 
 
 def _uuid_in(services: Services, found: Candidate) -> str:
-    """The UUID in a metadata file; none where it cannot be read."""
+    """Iceberg's UUID in a metadata file; none where it cannot be read."""
     try:
-        return load_state(services.store, found.owner.name, found.path).uuid
+        return load_state(services.store, found.owner.name, found.path).table_uuid
     except MeltlineError:
         return ""
 

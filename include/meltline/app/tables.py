@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from meltline.app.metadata import load_states
+from meltline.app.entries import load_tables
 from meltline.app.services import Ledgers
 from meltline.domain.archive import Validity
 from meltline.domain.cold import ColdPolicy, chosen, cold_policy
@@ -111,14 +111,14 @@ def retention_of(
 
 def read_tables(ledgers: Ledgers) -> list[ObservedTable]:
     """Every readable table of every catalog that can be listed, without ingesting anything."""
-    tables = []
-    for catalog in ledgers.catalogs.values():
-        listing = catalog.listing()
-        entries = [entry for entry in listing.entries if not is_ledger(ledgers, entry.name)]
-        for state in load_states(ledgers.store, entries).values():
-            if isinstance(state, TableState):
-                tables.append(observed_table(ledgers, state, listing))
-    return sorted(tables, key=lambda table: table.state.name)
+    listings = {name: catalog.listing() for name, catalog in ledgers.catalogs.items()}
+    entries = [entry for listing in listings.values() for entry in listing.entries]
+    ours = load_tables(ledgers, [e for e in entries if not is_ledger(ledgers, e.name)])
+    states = sorted(
+        (state for state in ours.values() if isinstance(state, TableState)),
+        key=lambda state: state.name,
+    )
+    return [observed_table(ledgers, state, listings[state.name.catalog]) for state in states]
 
 
 def find_table(tables: Sequence[ObservedTable], name: TableName) -> ObservedTable:

@@ -7,6 +7,7 @@ the table's name when the table, or all of the hot warehouse, is gone.
 from collections.abc import Callable, Sequence
 
 from meltline.app.cold_tables import ColdTables, require_cold
+from meltline.app.entries import load_standing
 from meltline.app.metadata import load_document, load_state
 from meltline.app.objects import catalog_of
 from meltline.app.query import Located, locate
@@ -85,7 +86,7 @@ def present_uuid(ledgers: Ledgers, table: TableName) -> str:
     """The UUID of a table in hot; empty where none of that name can be read."""
     try:
         location = catalog_of(ledgers, table.catalog).location(table)
-        return load_state(ledgers.store, table, location).uuid
+        return load_standing(ledgers, table, location).uuid
     except (TableNotFound, MetadataUnreadable, StoreRefused):
         return ""
 

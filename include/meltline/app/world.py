@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from meltline.app.dropped import is_let_go
+from meltline.app.entries import as_registered, identified
 from meltline.app.membership import vouched_for
 from meltline.app.metadata import at_once, load_states
 from meltline.app.services import Services
@@ -83,8 +84,8 @@ def look_afresh(services: Services) -> World:
     standing = [entry for listing in look.listings.values() for entry in listing.entries]
     left = look.names_left(standing)
     loaded = load_states(services.store, [*standing, *left])
-    look.add_standing({entry: loaded[entry] for entry in standing})
-    look.add_left([(row, loaded[entry]) for entry, row in left.items()])
+    look.add_standing(identified(services, {entry: loaded[entry] for entry in standing}))
+    look.add_left([(row, as_registered(loaded[entry], row)) for entry, row in left.items()])
     return World(
         tuple(look.states),
         look.listings,
@@ -126,15 +127,19 @@ class _Look:
 
     def add_standing(self, loaded: Mapping[CatalogEntry, TableState | MeltlineError]) -> None:
         known = self.known
-        uuids = {table.metadata_location: table.uuid for table in known}
-        uuids |= {(str(t.name)): t.uuid for t in known if t.status not in _LEFT}
+        # Two registrations may stand at one metadata file: what is unreadable is so for both.
+        at: dict[str, set[str]] = {}
+        for table in known:
+            at.setdefault(table.metadata_location, set()).add(table.uuid)
+            if table.status not in _LEFT:
+                at.setdefault(str(table.name), set()).add(table.uuid)
         detached = vouched_for(self.services)
         for entry, found in loaded.items():
             if isinstance(found, TableState):
                 self.states.append(found)
                 continue
-            uuid = uuids.get(entry.metadata_location) or uuids.get(str(entry.name), "")
-            if uuid or str(entry.name) not in detached:
+            whose = at.get(entry.metadata_location, set()) | at.get(str(entry.name), set())
+            for uuid in sorted(whose) or [""] * (str(entry.name) not in detached):
                 self._note(uuid, f"{entry.name}: {found.message}")
 
     def add_left(self, loaded: Sequence[tuple[KnownTable, TableState | MeltlineError]]) -> None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
+from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.quantities import from_millis
 from meltline.domain.snapshot_facts import SharedFacts
@@ -29,6 +30,16 @@ class Snapshot:
     manifest_list: str = ""
     inline_manifests: tuple[str, ...] = ()
     summary: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def files_key(self) -> str:
+        """Where its reachable set is written down, in the form in which locations are compared.
+
+        A snapshot id alone says nothing: copies share it and refer to other files.
+        """
+        if self.manifest_list:
+            return location_key(self.manifest_list)
+        return "\n".join(location_key(path) for path in self.inline_manifests)
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,14 @@ class StatisticsFile:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table as one metadata file describes it. Immutable, like the file."""
+    """A table as one metadata file describes it. Immutable, like the file.
+
+    Attributes:
+        uuid: Of which registration it is: an id of ours, by which all state about it is kept
+            (`app.entries`). As parsed it is Iceberg's UUID, which copies share.
+        table_uuid: Iceberg's UUID, as the file says it. Copies and second registrations have the
+            same one, so nothing may hang on it but the lineage of metadata files.
+    """
 
     name: TableName
     uuid: str
@@ -79,6 +97,7 @@ class TableState:
     properties: Mapping[str, str]
     metadata_times: Mapping[str, datetime] = field(default_factory=dict)
     """From when each file of the metadata log was the current one."""
+    table_uuid: str = ""
 
     @property
     def heads(self) -> dict[str, int]:
@@ -100,8 +119,16 @@ class TableState:
 
     def continues(self, earlier: "TableState") -> bool:
         """Whether this is the same line of metadata, later on: under a new name, say."""
+        return self.leads_on(earlier.table_uuid, earlier.metadata_location)
+
+    def leads_on(self, table_uuid: str, metadata_location: str) -> bool:
+        """Whether a metadata file is this one, or stands in its log.
+
+        A copy by `rewrite_table_path` has the same UUID and a log of rewritten paths.
+        """
         log = (*self.metadata_log, self.metadata_location)
-        return earlier.uuid == self.uuid and earlier.metadata_location in log
+        at = location_key(metadata_location)
+        return table_uuid == self.table_uuid and any(location_key(path) == at for path in log)
 
     @property
     def is_linear(self) -> bool:
@@ -169,9 +196,11 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
     snapshots = {s.snapshot_id: s for s in listed}
     if len(snapshots) < len(listed):
         raise ValueError("two snapshots have one id")
+    uuid = _uuid_of_format_1(document) if version == 1 else _text(document["table-uuid"])
     state = TableState(
         name=name,
-        uuid=_uuid_of_format_1(document) if version == 1 else _text(document["table-uuid"]),
+        uuid=uuid,
+        table_uuid=uuid,
         metadata_location=location,
         metadata_bytes=size,
         location=_text(document["location"]),

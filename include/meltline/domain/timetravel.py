@@ -219,7 +219,7 @@ def _by_metadata(past: Past, at: datetime, side: Side) -> Resolved | None:
         return None
     file, since = files[position]
     former = state if file == state.metadata_location else past.read(file)
-    if former is None or former.uuid != state.uuid:
+    if former is None or former.table_uuid != state.table_uuid:
         return None
     until = files[position + 1][1] if position + 1 < len(files) else None
     if MAIN not in former.refs:

@@ -16,12 +16,16 @@ from meltline.ports.plan_ledger import PlanLedger
 
 @dataclass(frozen=True)
 class KnownTable:
-    """What the control ledger remembers of a table.
+    """What the control ledger remembers of a registration of a table.
 
     Attributes:
+        uuid: The registration's id.
         status: `live`, `unreadable` (error says why), `gone` from every catalog, or `let go`: its
             retention as a dropped table has ended, and its registration was taken away.
         incomplete: Whether some of its references have never been read.
+        table_uuid: Iceberg's UUID; other registrations may have the same.
+        newest: Main's head when the table was last seen, as `id location of its list`; empty
+            where it had none. It proves the lineage of a table whose log was cut meanwhile.
     """
 
     uuid: str
@@ -32,6 +36,8 @@ class KnownTable:
     observed_at: datetime
     error: str = ""
     incomplete: bool = False
+    table_uuid: str = ""
+    newest: str = ""
 
 
 @dataclass(frozen=True)
@@ -174,6 +180,13 @@ class ControlLedger(PlanLedger, Protocol):
 
     # objects
     def tables(self) -> Sequence[KnownTable]: ...
+    def open_entries(self, tables: Sequence[KnownTable]) -> Sequence[KnownTable]:
+        """Stores registrations that are new; returns those whose id nobody had before.
+
+        An id is given once, whoever else asks for it at the same moment.
+        """
+        ...
+
     def save_tables(self, tables: Sequence[KnownTable]) -> None: ...
     def ownerships(self) -> Sequence[Ownership]: ...
     def add_ownerships(self, ownerships: Iterable[Ownership], at: datetime) -> None: ...

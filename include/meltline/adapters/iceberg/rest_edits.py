@@ -39,7 +39,7 @@ def as_updates(document: MetadataDocument) -> Changes:
         )
     requirements, updates = _refs(document)
     same = AssertTableUUID.model_validate(
-        {"type": "assert-table-uuid", "uuid": document.state.uuid}
+        {"type": "assert-table-uuid", "uuid": document.state.table_uuid}
     )
     return (same, *requirements), (*_properties(document), *updates)
 

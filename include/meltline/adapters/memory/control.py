@@ -75,6 +75,17 @@ class MemoryControlLedger(MemoryPlans):
         with self._reading():
             return sorted(self._tables.values(), key=lambda table: (table.name, table.uuid))
 
+    def open_entries(self, tables: Sequence[KnownTable]) -> Sequence[KnownTable]:
+        with self._writing():
+            taken = {uuid for uuid, _ in self._tables}
+            opened: list[KnownTable] = []
+            for table in tables:
+                if table.uuid not in taken:
+                    taken.add(table.uuid)
+                    opened.append(table)
+            self._tables.update({(table.uuid, table.name): table for table in opened})
+            return opened
+
     def save_tables(self, tables: Sequence[KnownTable]) -> None:
         with self._writing():
             self._tables.update({(table.uuid, table.name): table for table in tables})

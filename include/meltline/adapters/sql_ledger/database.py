@@ -167,6 +167,12 @@ class Database:
         if rows:
             connection.execute(_insert(connection, table).on_conflict_do_nothing(), rows)
 
+    def _taken_first(self, connection: Connection, table: Table, row: Mapping[str, object]) -> bool:
+        """Inserts a row; False where its key is there already, whoever wrote it first."""
+        key = next(iter(table.primary_key))
+        insert = _insert(connection, table).on_conflict_do_nothing().returning(key)
+        return connection.execute(insert, row).first() is not None
+
     def _upsert(
         self, connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]
     ) -> None:

@@ -23,6 +23,18 @@ class ObjectRows(Database):
             rows = connection.execute(select(schema.tables)).all()
         return sorted((from_row(KnownTable, row) for row in rows), key=lambda t: (t.name, t.uuid))
 
+    def open_entries(self, tables: Sequence[KnownTable]) -> Sequence[KnownTable]:
+        """Stores registrations that are new; returns those whose id nobody had before."""
+        opened: list[KnownTable] = []
+        with self._writing() as connection:
+            for table in tables:
+                row = {"id": table.uuid, "table_uuid": table.table_uuid}
+                # The key decides between two who ask for one id at the same moment.
+                if self._taken_first(connection, schema.entries, row):
+                    opened.append(table)
+            self._upsert(connection, schema.tables, [to_row(table) for table in opened])
+        return opened
+
     def save_tables(self, tables: Sequence[KnownTable]) -> None:
         """Stores what is known now, one row per UUID and name: two names can share a UUID."""
         with self._writing() as connection:

@@ -28,7 +28,7 @@ from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0006"
+REVISION = "0007"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -99,7 +99,15 @@ marks = Table(
     _count("generation"),
 )
 
-# By UUID and name: one metadata file can be registered under two names, with the same UUID.
+# Ids that were given to registrations of tables, each once; what is known of them is in `tables`.
+entries = Table(
+    "entries",
+    metadata,
+    _text("id", primary_key=True),
+    _text("table_uuid"),
+)
+
+# By registration and name: a registration that was renamed has been seen under both.
 tables = Table(
     "tables",
     metadata,
@@ -111,6 +119,8 @@ tables = Table(
     _instant("observed_at"),
     _prose("error"),
     Column("incomplete", Boolean, nullable=False),
+    _text("table_uuid"),
+    _text("newest"),
 )
 
 ownerships = Table(

@@ -1,0 +1,245 @@
+"""Which registration of a table a metadata file is: an id of ours, and never Iceberg's UUID alone.
+
+`rewrite_table_path` and `register_table` copy and move tables with their UUID, snapshot ids and
+names, to other files. So all state about a table hangs on the id of one registration, its entry.
+A name goes on with the entry it had, or takes over that of another name, only where the UUID is
+equal and the metadata file that was last seen is the current one or stands in its log. A table
+that is written to all day outgrows its log between two looks: under the same name main's head of
+the last look proves the lineage as well, by its id and the location of its manifest list.
+Anything else is a new registration (decision 028).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from meltline.app.metadata import at_once, load_document, load_state, load_states
+from meltline.app.services import Ledgers
+from meltline.domain.drops import LET_GO
+from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.names import TableName
+from meltline.domain.table import MAIN, TableState
+from meltline.ports import CatalogEntry, CatalogListing, KnownTable
+
+_ENDED = ("gone", LET_GO)
+UNOBSERVED = "unobserved"
+"""The status of a registration that a command has met before any observation."""
+
+
+def newest_of(state: TableState) -> str:
+    """Main's head, as `KnownTable.newest` remembers it."""
+    if MAIN not in state.refs:
+        return ""
+    head = state.snapshots[state.refs[MAIN].snapshot_id]
+    return f"{head.snapshot_id} {head.files_key}"
+
+
+def goes_on(state: TableState, row: KnownTable) -> bool:
+    """Whether a table is the registration that a row tells of, as it is now."""
+    if state.leads_on(row.table_uuid, row.metadata_location):
+        return True
+    same = state.table_uuid == row.table_uuid and state.name == row.name
+    if not same or row.status in _ENDED or not row.newest:
+        return False
+    snapshot_id = row.newest.partition(" ")[0]
+    head = state.snapshots.get(int(snapshot_id))
+    return head is not None and f"{snapshot_id} {head.files_key}" == row.newest
+
+
+def is_still(state: TableState, seen: TableState) -> bool:
+    """Whether what stands under a name is the table that was seen there, or comes of it."""
+    return goes_on(state, known_table(seen, "live", seen.last_updated))
+
+
+def with_entries(
+    ledgers: Ledgers, states: Iterable[TableState], *, open_new: bool = False
+) -> list[TableState]:
+    """Gives each table, as its catalog has it now, the id of its registration.
+
+    Args:
+        ledgers: Where registrations are remembered.
+        states: Tables as they were loaded; a name twice is the same registration.
+        open_new: Whether ids of registrations that nobody has seen before are stored. Else such
+            an id holds for this call alone.
+    """
+    asked = list(states)
+    for _ in range(3):  # others may open the same registrations at this moment
+        entries = _Entries.of(ledgers, asked)
+        new = entries.assign(asked)
+        if not (open_new and new):
+            break
+        opened = ledgers.control.open_entries(
+            [known_table(state, UNOBSERVED, ledgers.clock.now()) for state in entries.named(new)]
+        )
+        if len(opened) == len(new):
+            break
+    return list(entries.named(asked))
+
+
+def load_standing(
+    ledgers: Ledgers, name: TableName, location: str, *, open_new: bool = False
+) -> TableState:
+    """One table as its catalog has it now. Raises as `load_state` does."""
+    state = load_state(ledgers.store, name, location)
+    return with_entries(ledgers, [state], open_new=open_new)[0]
+
+
+def load_opened(
+    ledgers: Ledgers, entries: Sequence[CatalogEntry], *, open_new: bool = False
+) -> list[tuple[TableState, Mapping[str, Any]]]:
+    """Tables as their catalog has them now, and their documents. Raises as `load_state` does."""
+    loaded = at_once(lambda e: load_document(ledgers.store, e.name, e.metadata_location), entries)
+    states = with_entries(ledgers, [state for state, _ in loaded], open_new=open_new)
+    return [(state, document) for state, (_, document) in zip(states, loaded, strict=True)]
+
+
+def load_tables(
+    ledgers: Ledgers, entries: Iterable[CatalogEntry], *, open_new: bool = False
+) -> Mapping[CatalogEntry, TableState | MeltlineError]:
+    """Every table's state as its catalog has it now, or why it could not be had."""
+    asked = list(entries)
+    loaded = load_states(ledgers.store, asked)
+    return identified(ledgers, loaded, open_new=open_new)
+
+
+def identified(
+    ledgers: Ledgers,
+    loaded: Mapping[CatalogEntry, TableState | MeltlineError],
+    *,
+    open_new: bool = False,
+) -> dict[CatalogEntry, TableState | MeltlineError]:
+    """The same, each table with the id of its registration."""
+    states = [state for state in loaded.values() if isinstance(state, TableState)]
+    named = iter(with_entries(ledgers, states, open_new=open_new))
+    return {e: next(named) if isinstance(s, TableState) else s for e, s in loaded.items()}
+
+
+def as_registered(
+    loaded: TableState | MeltlineError, row: KnownTable
+) -> TableState | MeltlineError:
+    """What a registration was at the metadata file that the ledger remembers of it."""
+    return replace(loaded, uuid=row.uuid) if isinstance(loaded, TableState) else loaded
+
+
+def known_table(state: TableState, status: str, now: datetime) -> KnownTable:
+    """What the control ledger is to remember of a table; nothing of it has been read yet."""
+    return KnownTable(
+        uuid=state.uuid,
+        name=state.name,
+        metadata_location=state.metadata_location,
+        location=state.location,
+        status=status,
+        observed_at=now,
+        incomplete=True,
+        table_uuid=state.table_uuid,
+        newest=newest_of(state),
+    )
+
+
+@dataclass
+class _Entries:
+    """Who is which registration.
+
+    Attributes:
+        rows: What the ledger knows, by Iceberg's UUID.
+        used: Every id that was ever given.
+        ids: The id of each name, as far as it was found.
+    """
+
+    ledgers: Ledgers
+    rows: Mapping[str, Sequence[KnownTable]]
+    used: set[str]
+    ids: dict[tuple[str, TableName], str] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _listings: dict[str, CatalogListing | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ledgers: Ledgers, states: Sequence[TableState]) -> "_Entries":
+        known = ledgers.control.tables()
+        asked = {state.table_uuid for state in states}
+        rows: dict[str, list[KnownTable]] = {}
+        for row in known:
+            if row.table_uuid in asked:
+                rows.setdefault(row.table_uuid, []).append(row)
+        return cls(ledgers, rows, {row.uuid for row in known})
+
+    def named(self, states: Iterable[TableState]) -> Iterator[TableState]:
+        """The states with their ids."""
+        return (replace(s, uuid=self.ids[s.table_uuid, s.name]) for s in states)
+
+    def assign(self, states: Sequence[TableState]) -> list[TableState]:
+        """Finds the id of each state. Returns those that nobody has seen before."""
+        asked = sorted({(s.table_uuid, s.name): s for s in states}.values(), key=lambda s: s.name)
+        present = {state.name for state in asked}
+        moved = [state for state in asked if not self._take(state, self._own(state))]
+        new = [state for state in moved if not self._take(state, self._others(state, present))]
+        for state in new:
+            self.ids[state.table_uuid, state.name] = self._new_id(state)
+        return new
+
+    def _own(self, state: TableState) -> list[KnownTable]:
+        """What stood under the name before, where the table goes on from it."""
+        rows = (row for row in self._rows(state) if row.status not in _ENDED)
+        return [row for row in rows if row.name == state.name and goes_on(state, row)]
+
+    def _others(self, state: TableState, present: Collection[TableName]) -> list[KnownTable]:
+        """Registrations that have left their names and that the table goes on from."""
+        rows = [row for row in self._rows(state) if goes_on(state, row)]
+        free = [row for row in rows if row.uuid not in self._taken and self._left(row, present)]
+        return sorted(free, key=lambda row: (row.name == state.name, row.observed_at), reverse=True)
+
+    def _take(self, state: TableState, rows: Iterable[KnownTable]) -> bool:
+        entry = next((row.uuid for row in rows if row.uuid not in self._taken), None)
+        if entry is not None:
+            self._taken.add(entry)
+            self.ids[state.table_uuid, state.name] = entry
+        return entry is not None
+
+    def _rows(self, state: TableState) -> Sequence[KnownTable]:
+        return self.rows.get(state.table_uuid, ())
+
+    def _left(self, row: KnownTable, present: Collection[TableName]) -> bool:
+        """Whether a registration stands nowhere any more: only then another name may be it.
+
+        Under a name that is present it does not stand: it would have been taken by now. What
+        cannot be listed or read may stand there still.
+        """
+        rows = (one for one in self.rows[row.table_uuid] if one.uuid == row.uuid)
+        names = (one for one in rows if one.status not in _ENDED and one.name not in present)
+        return not any(self._stands(one) for one in names)
+
+    def _stands(self, row: KnownTable) -> bool:
+        listing = self._listing(row.name.catalog)
+        if listing is None:
+            return True
+        entry = listing.of(row.name)
+        if entry is None:
+            return False
+        try:
+            state = load_state(self.ledgers.store, row.name, entry.metadata_location)
+        except MeltlineError:
+            return True
+        return goes_on(state, row)
+
+    def _listing(self, name: str) -> CatalogListing | None:
+        if name not in self._listings:
+            catalog = self.ledgers.catalogs.get(name)
+            try:
+                self._listings[name] = catalog.listing() if catalog else None
+            except CatalogUnlistable:
+                self._listings[name] = None
+        return self._listings[name]
+
+    def _new_id(self, state: TableState) -> str:
+        """Iceberg's UUID for the first registration that is seen with it, else one of its own.
+
+        That one is worked out, not drawn: two runs that see a registration first give it one id.
+        """
+        entry, number = state.table_uuid, 0
+        while entry in self.used:
+            facts = (state.table_uuid, str(state.name), state.metadata_location, str(number))
+            entry, number = str(uuid5(NAMESPACE_URL, "\n".join(facts))), number + 1
+        self.used.add(entry)
+        return entry
