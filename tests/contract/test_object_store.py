@@ -157,6 +157,43 @@ def test_thousands_are_deleted_with_an_outcome_each_in_order_and_gone_ones_are_d
     assert listed(place.store, place.root) == [stays]
 
 
+def test_the_stats_of_many_are_those_of_a_listing_in_the_order_asked_for(place: Place) -> None:
+    paths = [f"{place.root}/wide/{number:04}" for number in range(60)]
+    few = [f"{place.root}/few/{number}" for number in range(3)]
+    deep = [f"{place.root}/wide/0030.d/x", f"{place.root}/wide/0030/x"]
+    gone = [*paths[::7], f"{place.root}/none/x"]
+    for number, path in enumerate(path for path in (*paths, *few, deep[0]) if path not in gone):
+        place.store.write(path, b"x" * number)
+    asked = [*reversed(paths), *few, *gone, *deep]
+    stats = place.store.stats(asked)
+    assert [stat.path for stat in stats] == asked
+    assert not any(stat.error for stat in stats)
+    listed = {found.path: found for found in place.store.list(place.root)}
+    assert {stat.path: stat.found for stat in stats if stat.found} == listed
+    assert {stat.path for stat in stats if stat.found is None} == {*gone, deep[1]}
+    assert list(place.store.stats([])) == []
+
+
+def test_a_few_keys_of_a_large_folder_and_many_are_told_alike(place: Place) -> None:
+    paths = [f"{place.root}/large/{number:05}" for number in range(2600)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda path: place.store.write(path, b"xy"), paths))
+    for asked in (paths[2500:2510], paths[::50], paths[1000:1040], paths):
+        stats = place.store.stats(asked)
+        assert [(s.path, s.found and s.found.bytes, s.error) for s in stats] == [
+            (path, 2, "") for path in asked
+        ]
+
+
+def test_the_stats_of_odd_names_are_their_own(place: Place) -> None:
+    paths = [f"{place.root}/odd/{name}" for name in ODD_NAMES]
+    paths += [f"{place.root}/odd/plain-{number}" for number in range(30)]
+    for size, path in enumerate(paths):
+        place.store.write(path, b"x" * size)
+    found = [stat.found for stat in place.store.stats(paths)]
+    assert [one and one.bytes for one in found] == list(range(len(paths)))
+
+
 def test_a_path_that_is_given_twice_has_two_outcomes_and_no_paths_have_none(place: Place) -> None:
     path = f"{place.root}/x"
     place.store.write(path, b"x")

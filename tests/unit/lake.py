@@ -21,12 +21,14 @@ from meltline.adapters.memory.files import MemoryFileLedger, MemoryLedgerReader
 from meltline.adapters.memory.proofs import MemoryProofReader
 from meltline.adapters.memory.rows import MemoryRowComparer
 from meltline.adapters.memory.store import MemoryStore
+from meltline.adapters.store_deleter import StoreDeleter
 from meltline.app.init import init
 from meltline.app.lifecycle import RunRequest, run_chain
 from meltline.app.services import ColdTier, Services
 from meltline.app.summary import Summary
 from meltline.config import CatalogConfig, Config
 from meltline.domain.clock import resolve_as_of
+from meltline.domain.departed import DepartedObject
 from meltline.domain.files import DepartureState
 from meltline.domain.limits import GateSettings, Limits
 from meltline.domain.locations import location_key
@@ -45,6 +47,7 @@ DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
 WAREHOUSE = "file:///w"
 COLD_WAREHOUSE = "file:///cold"
+AT_ONCE = 1_000_000  # keys a second: nobody waits
 ROOMY = Limits(max_delete_ratio=1.0, max_growth=1e9, lock_wait=timedelta(0))
 
 
@@ -76,9 +79,11 @@ class WatchfulDeleter:
         self._lake = lake
         self.deleted: list[str] = []
 
-    def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
+    def delete(
+        self, files: Sequence[DepartedObject], keys_per_second: int
+    ) -> Sequence[DeleteOutcome]:
         assert keys_per_second > 0
-        needed = self._lake.needed()
+        needed, paths = self._lake.needed(), [file.path for file in files]
         doomed = sorted(path for path in paths if location_key(path) in needed)
         assert not doomed, f"about to delete what is needed: {doomed}"
         waiting = {
@@ -87,8 +92,13 @@ class WatchfulDeleter:
         }
         early = sorted(p for p in paths if waiting[p] > self._lake.clock.now())
         assert not early, f"about to delete before its time: {early}"
-        self.deleted += paths
-        return self._lake.store.delete(paths)
+        return self.delete_checked(files)
+
+    def delete_checked(self, files: Sequence[DepartedObject]) -> Sequence[DeleteOutcome]:
+        """Deletes, and notes what was; at once, for the lake's clock stands still."""
+        outcomes = StoreDeleter(self._lake.store).delete(files, AT_ONCE)
+        self.deleted += [o.path for o in outcomes if not o.error and not o.replaced]
+        return outcomes
 
 
 def business(**changes: Any) -> AccountPolicy:

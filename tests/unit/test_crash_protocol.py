@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from meltline.app.services import Services
+from meltline.domain.departed import DepartedObject
 from meltline.domain.files import DepartureState, FileKind
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import CatalogEntry, DeleteOutcome
@@ -222,8 +223,10 @@ class HalfDeleter:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
 
-    def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
-        self._lake.deleter.delete(paths[: len(paths) // 2], keys_per_second)
+    def delete(
+        self, files: Sequence[DepartedObject], keys_per_second: int
+    ) -> Sequence[DeleteOutcome]:
+        self._lake.deleter.delete(files[: len(files) // 2], keys_per_second)
         raise Killed("deleter.delete")
 
 

@@ -2,13 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from meltline.adapters.object_store import ObjectStores
 from meltline.adapters.store_deleter import StoreDeleter
-from meltline.ports import DeleteOutcome
+from meltline.domain.departed import DepartedObject
+from meltline.ports import DeleteOutcome, ObjectStat, StoredObject
+
+SIZE = 7
+BEFORE = datetime(2026, 1, 1, tzinfo=UTC)
+DEPARTED = BEFORE + timedelta(days=3)
 
 
 @dataclass
@@ -34,17 +40,35 @@ class Sent:
     takes: float = 0.0
     fails: frozenset[str] = frozenset()
     forgets: int = 0
+    holds: dict[str, StoredObject] = field(default_factory=dict)
+    blind: frozenset[str] = frozenset()
     at: list[tuple[float, int]] = field(default_factory=list)
+    looked_at: list[float] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+
+    def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+        self.looked_at.append(self.watch.now)
+        return [
+            ObjectStat(path, error="no answer")
+            if path in self.blind
+            else ObjectStat(path, self.holds.get(path, StoredObject(path, SIZE, BEFORE)))
+            for path in paths
+        ]
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         self.at.append((self.watch.now, len(paths)))
+        self.gaps.append(self.watch.now - self.looked_at[-1])
         self.watch.now += self.takes
         answered = paths[: len(paths) - self.forgets]
         return [DeleteOutcome(one, "denied" if one in self.fails else "") for one in answered]
 
 
-def names(count: int) -> list[str]:
-    return [f"file:///lake/{number}" for number in range(count)]
+def name(number: int) -> str:
+    return f"file:///lake/{number}"
+
+
+def files(count: int) -> list[DepartedObject]:
+    return [DepartedObject(name(number), SIZE, DEPARTED) for number in range(count)]
 
 
 def deleter(sent: Sent) -> StoreDeleter:
@@ -56,7 +80,8 @@ def test_files_are_deleted_and_one_that_is_gone_already_counts_as_done(tmp_path:
     for file in there:
         file.write_text("x")
     paths = [f"file://{file}" for file in (*there, tmp_path / "gone.parquet")]
-    outcomes = StoreDeleter(ObjectStores({})).delete(paths, 1000)
+    departed = [DepartedObject(path, 1, datetime.now(UTC) + timedelta(hours=1)) for path in paths]
+    outcomes = StoreDeleter(ObjectStores({})).delete(departed, 1000)
     assert [outcome.path for outcome in outcomes] == paths
     assert not any(outcome.error for outcome in outcomes)
     assert list(tmp_path.iterdir()) == []
@@ -64,7 +89,7 @@ def test_files_are_deleted_and_one_that_is_gone_already_counts_as_done(tmp_path:
 
 def test_what_a_store_refuses_is_told_of_that_file_alone() -> None:
     sent = Sent(Watch(), fails=frozenset({"file:///lake/7"}))
-    outcomes = deleter(sent).delete(names(10), 10_000)
+    outcomes = deleter(sent).delete(files(10), 10_000)
     assert {one.path: one.error for one in outcomes if one.error} == {"file:///lake/7": "denied"}
     assert len(outcomes) == 10
 
@@ -74,7 +99,7 @@ def test_at_no_moment_have_more_been_sent_than_the_rate_and_one_portion_allow(
     keys: int, rate: int
 ) -> None:
     sent = Sent(Watch())
-    deleter(sent).delete(names(keys), rate)
+    deleter(sent).delete(files(keys), rate)
     done = 0
     for at, count in sent.at:
         done += count
@@ -85,12 +110,12 @@ def test_at_no_moment_have_more_been_sent_than_the_rate_and_one_portion_allow(
 
 def test_a_store_that_is_slower_than_the_rate_is_not_waited_for() -> None:
     sent = Sent(Watch(), takes=1.0)
-    deleter(sent).delete(names(1000), 800)
+    deleter(sent).delete(files(1000), 800)
     assert sent.watch.waited == []
 
 
 def test_nothing_counts_as_deleted_where_a_store_does_not_answer_for_each_file() -> None:
-    outcomes = deleter(Sent(Watch(), forgets=1)).delete(names(3), 1000)
+    outcomes = deleter(Sent(Watch(), forgets=1)).delete(files(3), 1000)
     assert len(outcomes) == 3
     assert all("did not answer" in outcome.error for outcome in outcomes)
 
@@ -99,3 +124,29 @@ def test_deleting_nothing_asks_nobody() -> None:
     sent = Sent(Watch())
     assert deleter(sent).delete([], 1000) == []
     assert sent.at == []
+
+
+def test_what_is_not_what_departed_is_left_alone_and_the_others_go() -> None:
+    larger, later = StoredObject(name(1), 8, BEFORE), StoredObject(name(2), SIZE, DEPARTED)
+    sent = Sent(Watch(), holds={name(1): larger, name(2): later})
+    outcomes = deleter(sent).delete(files(4), 1000)
+    assert [bool(outcome.replaced) for outcome in outcomes] == [False, True, True, False]
+    assert "8 B" in outcomes[1].replaced and "modified" in outcomes[2].replaced
+    assert not any(outcome.error for outcome in outcomes)
+    assert [count for _, count in sent.at] == [2]
+
+
+def test_what_nobody_can_look_at_is_not_deleted_and_the_others_are() -> None:
+    sent = Sent(Watch(), blind=frozenset({name(1)}))
+    outcomes = deleter(sent).delete(files(3), 1000)
+    assert [outcome.error for outcome in outcomes] == ["", "no answer", ""]
+    assert [count for _, count in sent.at] == [2]
+
+
+@pytest.mark.parametrize(("keys", "rate"), [(1000, 100), (10_000, 3000), (30_000, 100_000)])
+def test_between_a_look_at_a_file_and_its_delete_lies_a_second_at_most(
+    keys: int, rate: int
+) -> None:
+    sent = Sent(Watch())
+    deleter(sent).delete(files(keys), rate)
+    assert max(sent.gaps) <= 1.0 + 1e-6 and len(sent.looked_at) < keys / 50

@@ -23,6 +23,7 @@ from meltline.app.standing import Standing, standing_now
 from meltline.app.steps import StepRequest, run_step
 from meltline.app.summary import Summary
 from meltline.app.sweep import SweepServices
+from meltline.domain.departed import DepartedObject
 from meltline.domain.files import DepartureState, PlannedFile
 from meltline.domain.names import TableName
 from meltline.domain.objects import DROPPED_NAMESPACE
@@ -505,8 +506,10 @@ class _WatchedDeleter:
 
     lake: WatchedLake
 
-    def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
-        lake, now = self.lake, self.lake.clock.now()
+    def delete(
+        self, files: Sequence[DepartedObject], keys_per_second: int
+    ) -> Sequence[DeleteOutcome]:
+        lake, now, paths = self.lake, self.lake.clock.now(), [file.path for file in files]
         needed = sorted(lake.needs() & set(paths))
         assert not needed, f"I-1: about to delete what is needed: {needed}"
         for path in paths:
@@ -518,8 +521,7 @@ class _WatchedDeleter:
             assert now - since >= FAILSAFE, f"I-4: {path} was needed {now - since} ago"
             assert path in lake.ours or lake.is_ours(path), f"{path} was never ours to delete"
         self._check_plan(set(paths))
-        lake.deleter.deleted += paths
-        return lake.store.delete(paths)
+        return lake.deleter.delete_checked(files)
 
     def _check_plan(self, paths: set[str]) -> None:
         for plan in _applying(self.lake, PlanKind.PURGE):

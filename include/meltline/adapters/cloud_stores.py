@@ -1,5 +1,6 @@
 """Opens S3, GCS and Azure through obstore, from a catalog's properties in PyIceberg's words."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -114,3 +115,9 @@ def _first(properties: Mapping[str, str], *names: str) -> str:
 
 def _is_true(properties: Mapping[str, str], name: str) -> bool:
     return properties.get(name, "").strip().lower() == "true"
+
+
+def reason_of(error: Exception) -> str:
+    """What the client said, without the queries of addresses: signatures stand there."""
+    said = str(error).partition("\n\nDebug source")[0]
+    return re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", said)[:500]

@@ -13,19 +13,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 from uuid import uuid4
 
 import xxhash
 
 from meltline.domain.errors import StoreRefused
 from meltline.domain.locations import split_location
-from meltline.ports import DeleteOutcome, Front, StoredObject
+from meltline.ports import DeleteOutcome, Front, ObjectStat, StoredObject
 
 _log = logging.getLogger(__name__)
 _PART = 4 * 1024 * 1024
 _THREADS = 8
 _FEW = 200  # files that one thread deletes before others have started
+
+Answer = TypeVar("Answer", ObjectStat, DeleteOutcome)
 
 
 class LocalFiles:
@@ -157,12 +159,20 @@ class LocalFiles:
 
         Several at a time: a disk that has not seen a folder lately answers late.
         """
-        if len(paths) <= _FEW:
-            return _deleted(paths)
-        share = -(-len(paths) // _THREADS)
-        shares = [paths[at : at + share] for at in range(0, len(paths), share)]
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return [outcome for part in pool.map(_deleted, shares) for outcome in part]
+        return _in_shares(_deleted, paths)
+
+    def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+        """What lies under many paths now; of a link, the link."""
+        return _in_shares(_stats, paths)
+
+
+def _in_shares(work: Callable[[Sequence[str]], list[Answer]], paths: Sequence[str]) -> list[Answer]:
+    if len(paths) <= _FEW:
+        return work(paths)
+    share = -(-len(paths) // _THREADS)
+    shares = [paths[at : at + share] for at in range(0, len(paths), share)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return [answer for part in pool.map(work, shares) for answer in part]
 
 
 def _pour(file: BinaryIO, parts: Iterable[bytes]) -> str:
@@ -183,6 +193,20 @@ def _require_same(file: BinaryIO, expected: str) -> None:
         digest.update(part)
     if digest.hexdigest() != expected:
         raise OSError("what was written is not what was sent")
+
+
+def _stats(paths: Sequence[str]) -> list[ObjectStat]:
+    return [_stat(path) for path in paths]
+
+
+def _stat(path: str) -> ObjectStat:
+    try:
+        status = os.lstat(_local_name(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return ObjectStat(path)
+    except (OSError, ValueError, StoreRefused) as error:
+        return ObjectStat(path, error=str(error))
+    return ObjectStat(path, StoredObject(path, status.st_size, _time(status)))
 
 
 def _deleted(paths: Sequence[str]) -> list[DeleteOutcome]:

@@ -6,7 +6,6 @@ is no way out: it cannot spell `a//b` either, and it cuts a key at `#` or `?`, w
 reach another object.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,11 +16,12 @@ from itertools import chain
 import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
-from meltline.adapters.cloud_stores import CloudStore, open_cloud_store
+from meltline.adapters.cloud_stores import CloudStore, open_cloud_store, reason_of
 from meltline.adapters.local_files import LocalFiles
+from meltline.adapters.object_stats import stats_of
 from meltline.domain.errors import StoreRefused
 from meltline.domain.locations import Location, split_location
-from meltline.ports import DeleteOutcome, Front, StoredObject
+from meltline.ports import DeleteOutcome, Front, ObjectStat, StoredObject
 
 _BULK = 250  # keys of one request: each counts as a write, and large requests throttle themselves
 _REQUESTS = 4  # requests that one process sends at a time
@@ -29,6 +29,8 @@ _PART = 8 * 1024 * 1024
 _PARTS = 2  # parts of one object on their way at a time
 _LARGEST_COPY = 5 * 1024**3  # what S3 copies in one request
 _GIVE_UP_AFTER = 3  # keys in a row that got no answer: the store is not there
+
+Batch = list[tuple[str, str]]  # paths of one store, each with its key there
 
 
 class ObjectStores:
@@ -162,10 +164,34 @@ class ObjectStores:
         """
         each = list(dict.fromkeys(paths))
         local = self._local.delete([path for path in each if _is_local(path)])
-        errors = {outcome.path: outcome.error for outcome in local}
-        batches: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        for path in each:
-            if path in errors:
+        batches, errors = self._by_place(each)
+        errors |= {outcome.path: outcome.error for outcome in local}
+        for place, batch in batches.items():
+            parts = [batch[start : start + _BULK] for start in range(0, len(batch), _BULK)]
+            with ThreadPoolExecutor(_REQUESTS) as pool:
+                for found in pool.map(partial(_delete_bulk, self._stores[place]), parts):
+                    errors |= found
+        return [DeleteOutcome(path, errors[path]) for path in paths]
+
+    def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+        """What lies under many paths now, by few requests where they lie close together."""
+        each = list(dict.fromkeys(paths))
+        local = self._local.stats([path for path in each if _is_local(path)])
+        batches, errors = self._by_place(each)
+        stats = {stat.path: stat for stat in local}
+        stats |= {path: ObjectStat(path, error=error) for path, error in errors.items()}
+        for place, batch in batches.items():
+            stats |= stats_of(self._stores[place], batch)
+        return [stats[path] for path in paths]
+
+    def _by_place(
+        self, paths: Sequence[str]
+    ) -> tuple[dict[tuple[str, str], Batch], dict[str, str]]:
+        """The paths that are not local with their keys, by store; and why some have none."""
+        batches: dict[tuple[str, str], Batch] = {}
+        errors: dict[str, str] = {}
+        for path in paths:
+            if _is_local(path):
                 continue
             try:
                 _, key = self._find(path)
@@ -173,12 +199,7 @@ class ObjectStores:
                 errors[path] = str(error)
             else:
                 batches.setdefault(_place(split_location(path)), []).append((path, key))
-        for place, batch in batches.items():
-            parts = [batch[start : start + _BULK] for start in range(0, len(batch), _BULK)]
-            with ThreadPoolExecutor(_REQUESTS) as pool:
-                for found in pool.map(partial(_delete_bulk, self._stores[place]), parts):
-                    errors |= found
-        return [DeleteOutcome(path, errors[path]) for path in paths]
+        return batches, errors
 
     def _find(self, path: str) -> tuple[CloudStore, str]:
         location = split_location(path)
@@ -252,7 +273,7 @@ def _delete_singly(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[
         except FileNotFoundError:
             errors[path] = ""
         except (BaseError, OSError, ValueError) as error:
-            errors[path] = _reason(error)
+            errors[path] = reason_of(error)
             if not isinstance(error, PermissionDeniedError | UnauthenticatedError):
                 unanswered += 1
                 continue
@@ -282,7 +303,7 @@ def _refusing(action: str, path: str) -> Iterator[None]:
     except (BaseError, OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError) and action != "write":
             raise FileNotFoundError(path) from None
-        reason = _reason(error)
+        reason = reason_of(error)
         raise StoreRefused(
             f"cannot {action} {path}: {reason}",
             object=path,
@@ -290,9 +311,3 @@ def _refusing(action: str, path: str) -> Iterator[None]:
             found=reason,
             next="check the store, its address and the credentials in meltline.yaml",
         ) from None  # the client's own words may hold a signed address
-
-
-def _reason(error: Exception) -> str:
-    """What the client said, without the queries of addresses: signatures stand there."""
-    said = str(error).partition("\n\nDebug source")[0]
-    return re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", said)[:500]

@@ -3,14 +3,16 @@
 import time
 from collections.abc import Callable, Sequence
 
-from meltline.ports import DeleteOutcome, ObjectStore
+from meltline.domain.departed import DepartedObject
+from meltline.ports import DeleteOutcome, ObjectStat, ObjectStore
 
-_MOST_AT_ONCE = 2_500  # keys; a store sends them as several requests, some at a time
+_LOOKED_AT = 2_500  # keys between whose look and whose delete no other key's delete is waited for
 _SHARE_OF_A_SECOND = 8  # at a set rate, how many portions a second's keys are sent in
+_NO_ANSWER = "the store did not answer for each file"
 
 
 class StoreDeleter:
-    """The port `Deleter` over the object-store port."""
+    """The port `Deleter` over the object-store port: it looks, and deletes right after."""
 
     def __init__(
         self,
@@ -23,21 +25,62 @@ class StoreDeleter:
         self._seconds = seconds
         self._wait = wait
 
-    def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
-        """Deletes the paths and returns an outcome for each.
+    def delete(
+        self, files: Sequence[DepartedObject], keys_per_second: int
+    ) -> Sequence[DeleteOutcome]:
+        """Deletes what is still as it departed, and returns an outcome for each.
 
-        Where the store has answered for fewer or more than were sent, nothing counts as deleted.
+        Looked at are at most as many as are deleted within a second: what comes in between is not
+        seen. Where the store has answered for fewer or more than were asked for, none of these
+        counts as deleted. What is gone already is not asked for again.
         """
-        portion = max(1, min(_MOST_AT_ONCE, keys_per_second // _SHARE_OF_A_SECOND))
-        start, answered = self._seconds(), 0
-        errors: dict[str, str] = {}
-        for at in range(0, len(paths), portion):
-            ahead = at / keys_per_second - (self._seconds() - start)
-            if ahead > 0:
-                self._wait(ahead)
-            outcomes = self._store.delete(paths[at : at + portion])
-            errors |= {outcome.path: outcome.error for outcome in outcomes if outcome.error}
-            answered += len(outcomes)
-        if answered != len(paths):
-            return [DeleteOutcome(path, "the store did not answer for each file") for path in paths]
-        return [DeleteOutcome(path, errors.get(path, "")) for path in paths]
+        pace = _Pace(keys_per_second, self._seconds, self._wait)
+        looked_at = max(1, min(_LOOKED_AT, keys_per_second))
+        outcomes: list[DeleteOutcome] = []
+        for at in range(0, len(files), looked_at):
+            outcomes += self._delete(files[at : at + looked_at], pace)
+        return outcomes
+
+    def _delete(self, files: Sequence[DepartedObject], pace: "_Pace") -> list[DeleteOutcome]:
+        paths = [file.path for file in files]
+        stats = self._store.stats(paths)
+        if [stat.path for stat in stats] != paths:
+            return [DeleteOutcome(path, _NO_ANSWER) for path in paths]
+        outcomes = {s.path: _judged(f, s) for f, s in zip(files, stats, strict=True)}
+        free = [path for path, outcome in outcomes.items() if outcome is None]
+        for at in range(0, len(free), pace.portion):
+            portion = free[at : at + pace.portion]
+            pace.keep(len(portion))
+            answers = self._store.delete(portion)
+            if [answer.path for answer in answers] != portion:
+                answers = [DeleteOutcome(path, _NO_ANSWER) for path in portion]
+            outcomes.update({answer.path: answer for answer in answers})
+        return [outcomes[path] or DeleteOutcome(path, _NO_ANSWER) for path in paths]
+
+
+class _Pace:
+    """How fast keys are sent: at no moment more than the rate and one portion allow."""
+
+    def __init__(
+        self, rate: int, seconds: Callable[[], float], wait: Callable[[float], None]
+    ) -> None:
+        self.portion = max(1, min(_LOOKED_AT, rate // _SHARE_OF_A_SECOND))
+        self._rate, self._seconds, self._wait = rate, seconds, wait
+        self._start, self._sent = seconds(), 0
+
+    def keep(self, keys: int) -> None:
+        """Waits until some more keys may be sent."""
+        ahead = self._sent / self._rate - (self._seconds() - self._start)
+        if ahead > 0:
+            self._wait(ahead)
+        self._sent += keys
+
+
+def _judged(file: DepartedObject, stat: ObjectStat) -> DeleteOutcome | None:
+    """What is known of a file without deleting it; None where it is to be deleted."""
+    if stat.error:
+        return DeleteOutcome(file.path, stat.error)
+    if stat.found is None:
+        return DeleteOutcome(file.path)
+    replaced = file.unlike(stat.found.bytes, stat.found.modified_at)
+    return DeleteOutcome(file.path, replaced=replaced) if replaced else None

@@ -9,6 +9,8 @@ from meltline.app.services import Services
 from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.ports import AuditEntry
 
+_SHOWN = 3
+
 
 def moved(
     files: Iterable[PlannedFile],
@@ -48,5 +50,23 @@ def audit_cancelled(services: Services, paths: Sequence[str], why: str) -> None:
             object=paths[0] if len(paths) == 1 else f"{len(paths)} files",
             reason=why,
             detail="\n".join(sorted(paths)[:100]),
+        )
+    )
+
+
+def audit_replaced(services: Services, reasons: Mapping[str, str]) -> None:
+    """Records under which paths something else was found than what departed, and why it stays."""
+    if not reasons:
+        return
+    lines = [f"{path}: {why}" for path, why in sorted(reasons.items())]
+    services.progress(f"purge: kept, as it is not what departed: {'; '.join(lines[:_SHOWN])}")
+    services.control.add_audit(
+        AuditEntry(
+            at=services.clock.now(),
+            who=services.who,
+            action="keep replaced file",
+            object=next(iter(reasons)) if len(reasons) == 1 else f"{len(reasons)} files",
+            reason="it is not the file that departed",
+            detail="\n".join(lines[:100]),
         )
     )

@@ -1,14 +1,12 @@
 """What must hold before anything is destroyed: no stop, a trusted clock, the right ledger."""
 
-from datetime import timedelta
-
 from meltline.app.services import Ledgers
+from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.errors import ClockRefused, LedgerOutOfStep, SetupMissing, Stopped
 from meltline.domain.quantities import format_instant
 from meltline.ports import CatalogListing
 
 GENERATION = "meltline.ledger-generation"
-_CLOCK_TOLERANCE = timedelta(minutes=5)
 _PROBE = ".meltline-clock"
 
 
@@ -83,7 +81,7 @@ def require_clock(services: Ledgers) -> None:
         others["the object store"] = services.store.write(f"{folder}/{_PROBE}", b"")
         services.store.delete([f"{folder}/{_PROBE}"])
     for whose, moment in others.items():
-        if abs(moment - services.clock.now()) > _CLOCK_TOLERANCE:
+        if abs(moment - services.clock.now()) > CLOCK_TOLERANCE:
             raise _refused(whose, format_instant(moment), format_instant(services.clock.now()))
 
 
@@ -91,7 +89,7 @@ def _refused(whose: str, expected: str, found: str) -> ClockRefused:
     return ClockRefused(
         f"this machine's clock disagrees with {whose}",
         object="wall clock",
-        expected=f"{expected}, within {_CLOCK_TOLERANCE.total_seconds():.0f} s and never behind",
+        expected=f"{expected}, within {CLOCK_TOLERANCE.total_seconds():.0f} s and never behind",
         found=found,
         next="set the clock right; nothing is purged until then",
     )

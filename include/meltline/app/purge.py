@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
-from meltline.app.departures import audit_cancelled, moved
+from meltline.app.departures import audit_cancelled, audit_replaced, moved
 from meltline.app.expire import altered, group_locks, stored_files
 from meltline.app.gate import not_passed
 from meltline.app.permission import require_clock, require_generation, require_go
@@ -39,12 +39,18 @@ from meltline.ports import Approval, AuditEntry, Claim, DeleteOutcome, Lock, Pla
 
 @dataclass(frozen=True)
 class Purged:
-    """What applying a purge plan came to; `error` when it ended early."""
+    """What applying a purge plan came to; `error` when it ended early.
+
+    Attributes:
+        replaced: Paths under which something else lies than what departed, with the reason. It was
+            left alone.
+    """
 
     plan: Plan
     files_purged: int = 0
     bytes_purged: int = 0
     failed: tuple[DeleteOutcome, ...] = ()
+    replaced: tuple[tuple[str, str], ...] = ()
     error: MeltlineError | None = None
 
 
@@ -77,7 +83,7 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
     ordered = sorted(work, key=lambda p: (groups.key(p.table_uuid), p.id))
     in_hand = [PlanInHand(plan, files[plan.id], groups.key(plan.table_uuid)) for plan in ordered]
     with ExitStack() as locks:
-        purge = _Purge(services, waiting, Waves(services, reproof), groups, locks)
+        purge = _Purge(services, waiting, Waves(services, reproof, waiting), groups, locks)
         try:
             for wave in in_waves(services, [b for one in in_hand for b in batches_of(one)]):
                 purge.delete(wave)
@@ -111,6 +117,7 @@ def _result(one: PlanInHand) -> Purged:
         files_purged=len(one.deleted),
         bytes_purged=sum(file.bytes for file in one.deleted),
         failed=tuple(one.failed),
+        replaced=tuple((file.path, why) for file, why in one.replaced.items()),
         error=one.error,
     )
 
@@ -254,6 +261,8 @@ def _record(
     rows = {
         f"{one.plan.id}-{uuid4()}": [
             *moved(one.deleted, DepartureState.DELETED, before, now),
+            # What departed is no more. What lies there instead is a file of its own, to be swept.
+            *moved(one.replaced, DepartureState.DELETED, before, now),
             *moved(one.cancelled, DepartureState.CANCELLED, before, now),
         ]
         for one in done
@@ -262,6 +271,7 @@ def _record(
     cancelled = [file.path for one in done for file in one.cancelled]
     if cancelled:
         audit_cancelled(services, cancelled, "referred to again")
+    audit_replaced(services, {file.path: why for one in done for file, why in one.replaced.items()})
 
 
 def approve(services: Ledgers, plans: Sequence[Plan], reason: str) -> None:

@@ -4,15 +4,16 @@ A plan's batches never change, so that a run that goes on finds them as they wer
 many plans, go in one wave: one look at the catalogs proves them all, and one call deletes them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from meltline.app.permission import require_go
 from meltline.app.reproof import Reproof
 from meltline.app.services import Services
+from meltline.domain.departed import DepartedObject
 from meltline.domain.errors import MeltlineError, PlanStale
-from meltline.domain.files import PlannedFile
+from meltline.domain.files import Departure, PlannedFile
 from meltline.domain.plan import Plan, PlanState
 from meltline.ports import Claim, DeleteOutcome, Lock
 
@@ -29,6 +30,7 @@ class PlanInHand:
         group: The key of its table's group.
         lock: The group's lock, from when the plan was looked at under it.
         error: What stopped it.
+        replaced: Why what lies under a file's path is not the one that departed: it was left alone.
     """
 
     plan: Plan
@@ -39,6 +41,7 @@ class PlanInHand:
     deleted: list[PlannedFile] = field(default_factory=list)
     cancelled: list[PlannedFile] = field(default_factory=list)
     failed: list[DeleteOutcome] = field(default_factory=list)
+    replaced: dict[PlannedFile, str] = field(default_factory=dict)
 
     @property
     def is_new(self) -> bool:
@@ -101,10 +104,15 @@ def _at_once(services: Services) -> int:
 
 @dataclass
 class Waves:
-    """Deletes claimed batches, each file within minutes of its proof."""
+    """Deletes claimed batches, each file within minutes of its proof.
+
+    Attributes:
+        waiting: The departures that may be purged, by path.
+    """
 
     services: Services
     reproof: Reproof
+    waiting: Mapping[str, Departure]
 
     def delete(self, claimed: Sequence[Batch]) -> None:
         """Deletes what nothing refers to, and settles the claims.
@@ -156,12 +164,21 @@ class Waves:
         if services.clock.now() - proved_at > _PROOF_LASTS:
             raise _too_late([batch for batch, _ in items])
         rate = services.config.limits.delete_keys_per_second
-        for outcome in services.deleter.delete(sorted(free), rate):
+        for outcome in services.deleter.delete(
+            [self._departed(path) for path in sorted(free)], rate
+        ):
             for batch, file in free[outcome.path]:
                 if outcome.error:
                     batch.of.failed.append(outcome)
+                elif outcome.replaced:
+                    batch.of.replaced[file] = outcome.replaced
                 else:
                     batch.of.deleted.append(file)
+
+    def _departed(self, path: str) -> DepartedObject:
+        """What may be deleted under a path. A simulated clock says nothing of the store's times."""
+        departure, simulated = self.waiting[path], self.services.clock.simulated
+        return DepartedObject(path, departure.bytes, None if simulated else departure.departed_at)
 
     def _require_free(self, batches: Sequence[Batch]) -> None:
         """Notes what stops a plan alone: a hold that came, or a lock that went."""

@@ -152,6 +152,12 @@ class Summary:
                 if failed
                 else "",
             )
+            if result.replaced:
+                shown = "; ".join(f"{path}: {why}" for path, why in result.replaced[:_SHOWN])
+                kept = (
+                    f"{len(result.replaced)} files are not those that departed, and stay: {shown}"
+                )
+                self.notices.append(f"{result.plan.table}: {kept}; `meltline sweep` sees to them")
             if result.error is not None:
                 self._note_error(result.plan.table, result.error)
 

@@ -1,7 +1,7 @@
 """The two clocks: `as_of` decides retention, the wall clock decides failsafe, leases and grace."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from meltline.domain.errors import AsOfInFuture
@@ -9,6 +9,9 @@ from meltline.domain.quantities import format_instant
 
 NOW = "MELTLINE_NOW"
 """The environment variable that simulates the wall clock, in a sandbox alone."""
+
+CLOCK_TOLERANCE = timedelta(minutes=5)
+"""By how much this machine's clock, the store's and the database's may differ."""
 
 
 class Clock(Protocol):

@@ -61,7 +61,14 @@ from meltline.ports.readers import (
     SqlEngine,
 )
 from meltline.ports.storage import Holdings, UsedFile, Weighing
-from meltline.ports.stores import DeleteOutcome, Deleter, Front, ObjectStore, StoredObject
+from meltline.ports.stores import (
+    DeleteOutcome,
+    Deleter,
+    Front,
+    ObjectStat,
+    ObjectStore,
+    StoredObject,
+)
 from meltline.ports.sweep import Inventory, Listing, Sweeper
 
 __all__ = [
@@ -103,6 +110,7 @@ __all__ = [
     "ManifestReader",
     "Neighbourhood",
     "NewTable",
+    "ObjectStat",
     "ObjectStore",
     "PastView",
     "PlanLedger",

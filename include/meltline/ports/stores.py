@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from meltline.domain.departed import DepartedObject
+
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
@@ -16,11 +18,31 @@ class StoredObject:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectStat:
+    """What lies under a path.
+
+    Attributes:
+        found: None where nothing does.
+        error: Why nobody can say; empty where it is known.
+    """
+
+    path: str
+    found: StoredObject | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteOutcome:
-    """What came of one delete; a file that was gone already counts as done (`error` empty)."""
+    """What came of one delete; a file that was gone already counts as done.
+
+    Attributes:
+        error: Why it was not deleted; empty when it was.
+        replaced: Why what lies there is not what was to be deleted, and was left alone.
+    """
 
     path: str
     error: str = ""
+    replaced: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +120,23 @@ class ObjectStore(Protocol):
         """Every object under a folder, at any depth. A folder that is not there is empty."""
         ...
 
+    def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+        """The sizes and times of many objects, an answer per path, in their order."""
+        ...
+
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes objects in bulk, an outcome per path, with the side files of local ones."""
         ...
 
 
 class Deleter(Protocol):
-    """Deletes files in bulk, from executors where there are any, at no more than the given rate."""
+    """Deletes files in bulk, at no more than the given rate.
 
-    def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]: ...
+    A store whose client can delete on a condition may do so; others look first, and delete then.
+    """
+
+    def delete(
+        self, files: Sequence[DepartedObject], keys_per_second: int
+    ) -> Sequence[DeleteOutcome]:
+        """Deletes those files that are still what departed; an outcome per file, in their order."""
+        ...

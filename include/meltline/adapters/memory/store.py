@@ -6,7 +6,7 @@ from datetime import datetime
 from meltline.domain.clock import Clock, WallClock
 from meltline.domain.errors import StoreRefused
 from meltline.domain.locations import Location, split_location
-from meltline.ports import DeleteOutcome, Front, StoredObject
+from meltline.ports import DeleteOutcome, Front, ObjectStat, StoredObject
 
 _PART = 1024
 
@@ -78,6 +78,17 @@ class MemoryStore:
         for place, (body, at) in sorted(self._objects.items()):
             if place[:2] == folder[:2] and place.path.startswith(folder.path):
                 yield StoredObject(base + place.path[len(folder.path) :], len(body), at)
+
+    def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+        """The sizes and times of many objects."""
+        return [self._stat(path) for path in paths]
+
+    def _stat(self, path: str) -> ObjectStat:
+        try:
+            found = self._objects.get(self._allowed(path))
+        except StoreRefused as error:
+            return ObjectStat(path, error=str(error))
+        return ObjectStat(path, found and StoredObject(path, len(found[0]), found[1]))
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes objects, the local ones with their side files, an outcome per path."""

@@ -1,0 +1,120 @@
+"""A new object under the path of a waiting file is not the one that departed: it stays."""
+
+import pytest
+
+from meltline.app.lifecycle import gate_step, plan_purge_step, purge_step
+from meltline.app.purge import apply_purges
+from meltline.app.summary import Summary
+from meltline.domain.files import DepartureState
+from meltline.domain.plan import PlanKind
+from tests.unit.lake import MINUTE, Lake, MovingClock, Table
+
+BODY = 100  # what an engine's file holds besides its path's length
+
+
+def departed(*, simulated: bool = False) -> tuple[Lake, Table]:
+    """A table of four snapshots, the first three of which were expired on day 12."""
+    lake = Lake(clock=MovingClock(simulated=simulated))
+    table = lake.on(0).table("t")
+    for day in range(4):
+        lake.on(day)
+        table.overwrite(f"f{day}")
+    lake.on(12).run()
+    assert table.data("f0") in lake.waiting()
+    return lake, table
+
+
+def size_of(path: str) -> int:
+    return BODY + len(path)
+
+
+@pytest.mark.parametrize("more", [1, 0, -1], ids=["longer", "of the same size", "shorter"])
+def test_a_new_object_under_the_path_of_a_waiting_file_is_kept_and_named(more: int) -> None:
+    lake, table = departed()
+    path, others = table.data("f0"), [table.data("f1"), table.data("f2")]
+    content = b"n" * (size_of(path) + more)
+    lake.on(15).store.write(path, content)
+    summary = lake.on(20).run()
+    assert lake.store.read(path) == content
+    assert not set(others) & lake.paths()
+    assert path not in lake.waiting() and path not in lake.deleter.deleted
+    assert summary.exit_code == 0
+    assert any(path in notice for notice in summary.notices)
+    (entry,) = [e for e in lake.control.audit() if e.action == "keep replaced file"]
+    assert entry.detail.splitlines()[0].startswith(path)
+    assert summary.tables["lake.air.t"].files_purged == len(lake.deleter.deleted)
+    assert not lake.on(21).run().plans, "it is not tried again"
+
+
+def test_one_that_is_written_between_the_gate_and_the_delete_is_kept_too() -> None:
+    lake, table = departed()
+    services = lake.on(20).services()
+    plans = [p.plan for p in plan_purge_step(services, lake.request())]
+    judged = gate_step(services, plans, PlanKind.PURGE)
+    lake.store.write(table.data("f0"), b"new")
+    summary = Summary("r", lake.clock.now())
+    purge_step(services, judged, summary)
+    assert lake.store.read(table.data("f0")) == b"new"
+    assert table.data("f1") not in lake.paths()
+
+
+def test_a_copy_that_a_person_put_back_is_newer_than_the_departure_and_is_kept() -> None:
+    lake, table = departed()
+    path = table.data("f0")
+    content = lake.store.read(path)
+    lake.on(19.9)
+    lake.store.write(path, content)
+    lake.on(20).run()
+    assert lake.store.read(path) == content
+
+
+@pytest.mark.parametrize(("before", "kept"), [(4, True), (6, False)])
+def test_the_store_s_clock_may_be_five_minutes_behind(before: int, kept: bool) -> None:
+    lake, table = departed()
+    path = table.data("f0")
+    lake.clock.moment -= before * MINUTE
+    lake.store.write(path, lake.store.read(path))
+    lake.on(20).run()
+    assert (path in lake.paths()) is kept
+
+
+def test_what_was_kept_is_swept_as_any_file_that_nothing_refers_to() -> None:
+    lake, table = departed()
+    path = table.data("f0")
+    lake.on(15).store.write(path, b"new")
+    lake.on(20).run()
+    (deleted,) = lake.files.departures(frozenset({DepartureState.DELETED}), paths=[path])
+    assert deleted.recorded_at == lake.clock.now()
+
+
+def test_what_was_kept_may_be_committed_again() -> None:
+    lake, table = departed()
+    path = table.data("f0")
+    lake.on(15).store.write(path, b"new")
+    lake.on(20).run()
+    table.append("f0")
+    for day in (21, 28, 36):
+        lake.on(day).run()
+    assert lake.store.read(path) == b"new"
+
+
+def test_a_simulated_clock_says_nothing_of_the_store_s_times_but_sizes_still_count() -> None:
+    lake, table = departed(simulated=True)
+    same, other = table.data("f0"), table.data("f1")
+    lake.on(15)
+    lake.store.write(same, lake.store.read(same))
+    lake.store.write(other, b"new")
+    lake.on(20).run()
+    assert same not in lake.paths() and lake.store.read(other) == b"new"
+
+
+def test_a_purge_that_keeps_some_is_applied_and_counts_only_what_it_took() -> None:
+    lake, table = departed()
+    lake.on(15).store.write(table.data("f0"), b"new")
+    services = lake.on(20).services()
+    planned = plan_purge_step(services, lake.request())
+    judged = gate_step(services, [p.plan for p in planned], PlanKind.PURGE)
+    (purged,) = apply_purges(services, judged)
+    assert purged.error is None and purged.failed == ()
+    assert purged.files_purged == purged.plan.files - 1
+    assert [path for path, _ in purged.replaced] == [table.data("f0")]
