@@ -44,6 +44,7 @@ from meltline.ports import (
     AuditEntry,
     Claim,
     ControlLedger,
+    Incident,
     KnownTable,
     Lease,
     Lock,
@@ -314,6 +315,17 @@ def test_the_database_tells_its_own_time(ledger: Ledger) -> None:
 
 
 # --- objects ---------------------------------------------------------------------------------
+
+
+def test_an_incident_stands_until_it_is_over(ledger: Ledger) -> None:
+    first = Incident("list x", "ListChanged", "x", "lake.air.a", "u-1", NOW, "it changed", "look")
+    later = replace(first, at=NOW + timedelta(hours=1))
+    other = replace(later, id="list y", object="y")
+    ledger.raise_incidents([first])
+    ledger.raise_incidents([other, later])
+    assert list(ledger.incidents()) == [first, other]
+    ledger.end_incidents([first.id, "none"])
+    assert list(ledger.incidents()) == [other]
 
 
 def test_an_id_of_a_registration_is_given_once(ledger: Ledger) -> None:
@@ -1409,6 +1421,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
             "statements",
             "archived",
             "entries",
+            "incidents",
         ):
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ("table_uuid", "newest"):

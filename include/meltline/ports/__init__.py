@@ -47,6 +47,7 @@ from meltline.ports.file_ledger import (
     SnapshotKey,
 )
 from meltline.ports.gates import GateEngine
+from meltline.ports.incidents import Incident, IncidentLedger
 from meltline.ports.plan_ledger import Approval, Claim, Lock, PlanLedger, PlanMove
 from meltline.ports.readers import (
     ManifestReader,
@@ -95,6 +96,8 @@ __all__ = [
     "HandedOver",
     "HandoffRequest",
     "Holdings",
+    "Incident",
+    "IncidentLedger",
     "IndexedFile",
     "IndexedSnapshot",
     "IndexedSpan",

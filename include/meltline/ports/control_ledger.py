@@ -11,6 +11,7 @@ from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
 from meltline.domain.storage import StorageRow
+from meltline.ports.incidents import IncidentLedger
 from meltline.ports.plan_ledger import PlanLedger
 
 
@@ -157,7 +158,7 @@ class RememberedMetadata:
     content: bytes
 
 
-class ControlLedger(PlanLedger, Protocol):
+class ControlLedger(PlanLedger, IncidentLedger, Protocol):
     """The small transactional facts."""
 
     def prepare(self) -> None:

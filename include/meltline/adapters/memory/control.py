@@ -12,6 +12,7 @@ from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
 from meltline.ports import (
+    Incident,
     KnownTable,
     Lease,
     RememberedMetadata,
@@ -37,6 +38,7 @@ class MemoryControlLedger(MemoryPlans):
         self._database = database or WallClock()
         self._generation = 0
         self._tables: dict[tuple[str, TableName], KnownTable] = {}
+        self._incidents: dict[str, Incident] = {}
         self._ownerships: set[Ownership] = set()
         self._sharing: set[tuple[str, str]] = set()
         self._sightings: dict[str, dict[int, Sighting]] = {}
@@ -85,6 +87,20 @@ class MemoryControlLedger(MemoryPlans):
                     opened.append(table)
             self._tables.update({(table.uuid, table.name): table for table in opened})
             return opened
+
+    def incidents(self) -> Sequence[Incident]:
+        with self._reading():
+            return sorted(self._incidents.values(), key=lambda one: (one.at, one.id))
+
+    def raise_incidents(self, incidents: Sequence[Incident]) -> None:
+        with self._writing():
+            for incident in incidents:
+                self._incidents.setdefault(incident.id, incident)
+
+    def end_incidents(self, ids: Sequence[str]) -> None:
+        with self._writing():
+            for id in ids:
+                self._incidents.pop(id, None)
 
     def save_tables(self, tables: Sequence[KnownTable]) -> None:
         with self._writing():

@@ -28,7 +28,7 @@ from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0007"
+REVISION = "0008"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -121,6 +121,19 @@ tables = Table(
     Column("incomplete", Boolean, nullable=False),
     _text("table_uuid"),
     _text("newest"),
+)
+
+incidents = Table(
+    "incidents",
+    metadata,
+    _text("id", primary_key=True),
+    _text("kind"),
+    _prose("object"),
+    _text("table"),
+    _text("table_uuid"),
+    _instant("at"),
+    _prose("message"),
+    _prose("next"),
 )
 
 ownerships = Table(
