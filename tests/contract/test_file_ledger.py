@@ -478,6 +478,18 @@ def test_rebuilding_forgets_what_can_be_read_again_and_keeps_what_others_need(
     assert shelf.departing(forgets=[1]) == {"forgets/list1", "forgets/m1", "forgets/a"}
 
 
+def test_rebuilding_takes_whatever_stands_for_a_table_as_text(shelf: Shelf) -> None:
+    """A location with a quote in it stands for a table of format 1 that has no UUID."""
+    own, other = shelf.manifest("it's/m1", "it's/a"), shelf.manifest("bystander/m1", "bystander/a")
+    names = ("location:/x' OR '1'='1", "bystander")
+    for name, ref in zip(names, (own, other), strict=True):
+        shelf.ledger.ingest([IngestRequest(name, (ref,))], [])
+        shelf.ledger.record_snapshots([shelf.record(name, 1, ref)])
+    shelf.ledger.rebuild(names[:1])
+    assert shelf.known(names[0]) == set() and shelf.known("bystander") == {1}
+    assert shelf.ledger.unknown_manifests([own.path, other.path]) == {own.path}
+
+
 # --- plan items ----------------------------------------------------------------------------------
 
 

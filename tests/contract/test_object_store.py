@@ -4,15 +4,17 @@ import os
 import pickle
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from socket import AF_UNIX, socket
 
 import pytest
 
+from meltline.adapters.iceberg.regular_files import RegularFiles
 from meltline.adapters.memory.store import MemoryStore
 from meltline.adapters.object_store import ObjectStores
 from meltline.domain.errors import StoreRefused
@@ -320,6 +322,53 @@ def test_bare_paths_and_both_file_urls_are_one_place_listed_as_asked(
         assert listed(store, base) == [f"{base}/x"]
     store.delete([f"file:{tmp_path}/t/x"])
     assert store.size(f"{tmp_path}/t/x") is None
+
+
+READS: dict[str, Callable[[ObjectStore, str], object]] = {
+    "read": lambda store, path: store.read(path),
+    "read_front": lambda store, path: store.read_front(path, 10),
+    "stream": lambda store, path: list(store.stream(path)),
+    "copy": lambda store, path: store.copy(path, f"{path}.copy"),
+    "size": lambda store, path: store.size(path),
+    "pyiceberg": lambda store, path: RegularFiles().new_input(path).open(),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
+@pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "device", "link to a pipe"])
+def test_what_is_no_regular_file_is_refused_at_once(
+    tmp_path: Path, kind: str, read: Callable[[ObjectStore, str], object]
+) -> None:
+    """A pipe that nobody writes to would be waited for until the end of time."""
+    with no_file(tmp_path, kind) as path, ThreadPoolExecutor(1) as pool:
+        done = pool.submit(read, ObjectStores({}), f"file://{path}")
+        try:
+            with pytest.raises((StoreRefused, OSError), match="no regular file"):
+                done.result(timeout=5)
+        finally:
+            if not done.done():  # lets the reader go, who waits for somebody to write
+                os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+
+
+@contextmanager
+def no_file(folder: Path, kind: str) -> Iterator[Path]:
+    path = folder / "odd.metadata.json"
+    if kind == "device":
+        yield Path("/dev/null")
+    elif kind == "socket":
+        with socket(AF_UNIX) as listening:
+            listening.bind(str(path))
+            yield path
+    elif kind == "folder":
+        path.mkdir()
+        yield path
+    elif kind == "pipe":
+        os.mkfifo(path)
+        yield path
+    else:
+        os.mkfifo(folder / "pipe")
+        path.symlink_to(folder / "pipe")
+        yield path
 
 
 @local_stores

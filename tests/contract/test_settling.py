@@ -4,7 +4,7 @@ One suite for the ledger in memory and the one on Spark; what only tables can ge
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -311,10 +311,10 @@ def test_a_kill_between_copying_and_deleting_loses_nothing_and_the_next_night_go
         class Dying(ledger):  # type: ignore[misc]
             left: Iterator[int] = iter(range(deletes))
 
-            def _take_away(self, some: str, where: str) -> None:
+            def _take_away(self, some: str, where: str, values: Mapping[str, object]) -> None:
                 if next(self.left, None) is None:
                     raise Killed
-                super()._take_away(some, where)
+                super()._take_away(some, where, values)
 
         return Dying
 
@@ -369,9 +369,9 @@ def test_keys_that_another_process_lays_down_meanwhile_move_nothing_of_ours(
 def test_what_another_run_records_meanwhile_is_not_taken_away(tmp_path: Path) -> None:
     def watched(ledger: type) -> type:
         class Watched(ledger):  # type: ignore[misc]
-            def _take_away(self, some: str, where: str) -> None:
+            def _take_away(self, some: str, where: str, values: Mapping[str, object]) -> None:
                 kept.depart("f", FAILSAFE, recorded_at=NOW)
-                super()._take_away(some, where)
+                super()._take_away(some, where, values)
 
         return Watched
 

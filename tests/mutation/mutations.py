@@ -27,6 +27,9 @@ LINES = "tests/unit/test_lines.py"
 CHANGES = "tests/unit/test_reading_changes.py"
 FRONTS = "tests/unit/test_manifest_fronts.py"
 ON_SPARK = "tests/spark/test_lines.py"
+TABLE = "tests/unit/test_table.py"
+FILE_LEDGER = "tests/contract/test_file_ledger.py"
+OBJECT_STORE = "tests/contract/test_object_store.py"
 
 
 @dataclass(frozen=True)
@@ -454,5 +457,23 @@ MUTATIONS = (
     Mutation(
         "what is known by changes is not asked what it refers to", "adapters/spark/file_ledger.py",
         "        found = self._on_lines(list(by_hash), known)\n", "        found = set[int]()\n", (ON_SPARK,),
+    ),
+    Mutation(
+        "whatever stands for a table's UUID is taken for one", "domain/table.py",
+        "    if not _UUID.fullmatch(uuid):\n", "    if not uuid:\n", (TABLE,),
+    ),
+    Mutation(
+        "what stands for tables is pasted into a statement", "adapters/spark/index_rows.py",
+        'where = "WHERE array_contains(:uuids, table_uuid)"',
+        "where = \"WHERE table_uuid IN ('\" + \"', '\".join(readable) + \"') OR :uuids IS NULL\"",
+        (FILE_LEDGER,),
+    ),
+    Mutation(
+        "a pipe is opened like a file", "adapters/local_files.py",
+        "    if stat.S_ISREG(os.fstat(descriptor).st_mode):\n", "    if descriptor:\n", (OBJECT_STORE,),
+    ),
+    Mutation(
+        "a pipe is waited for", "adapters/local_files.py",
+        "os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC", "os.O_RDONLY | os.O_CLOEXEC", (OBJECT_STORE,),
     ),
 )  # fmt: skip

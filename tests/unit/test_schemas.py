@@ -8,6 +8,7 @@ from meltline.domain.errors import MetadataUnreadable, SchemaIncompatible
 from meltline.domain.names import TableName
 from meltline.domain.schemas import changed_schema, require_readable
 from meltline.domain.table import TableState, parse_table
+from tests.unit.histories import UUID
 
 NAME = TableName.parse("lake.air.t")
 Fields = list[dict[str, Any]]
@@ -35,7 +36,7 @@ def map_of(key_id: int, key: Any, value_id: int, value: Any) -> dict[str, Any]:
 def table(old: Fields, new: Fields, **snapshot: Any) -> tuple[TableState, dict[str, Any]]:
     """A table of schema 1 now, with a snapshot 7 of schema 0."""
     document: dict[str, Any] = {
-        "format-version": 2, "table-uuid": "u", "location": "file:///t", "last-updated-ms": 0,
+        "format-version": 2, "table-uuid": UUID, "location": "file:///t", "last-updated-ms": 0,
         "current-schema-id": 1, "current-snapshot-id": 7,
         "schemas": [{"schema-id": 0, **struct(*old)}, {"schema-id": 1, **struct(*new)}],
         "snapshots": [

@@ -312,6 +312,11 @@ def trusted_today() -> dict[str, object]:
         "a location that is null": {**document(), "location": None},
         "a location that is a list": document(location=["s3://lake"]),
         "format 2 without a uuid": document(table_uuid=None),
+        "a uuid that is more than one": document(table_uuid="x' OR '1'='1"),
+        "a uuid with more behind it": document(table_uuid=f"{UUID}' OR '1'='1"),
+        "a uuid with a line end": document(table_uuid=f"{UUID}\n"),
+        "a uuid as an address": document(table_uuid=f"urn:uuid:{UUID}"),
+        "a uuid of format 1 that is none": format_1(table_uuid="u"),
         "a format that is a flag": document(format_version=True),
         "a time as text": document(last_updated_ms=str(T2)),
         "a log time as a fraction": document(

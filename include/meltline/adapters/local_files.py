@@ -5,6 +5,7 @@ it neither lists nor opens a name that ends in `#` and digits, it takes a traili
 folder, and one link loop or odd name anywhere makes a whole listing fail.
 """
 
+import errno
 import logging
 import os
 import stat
@@ -25,6 +26,7 @@ from meltline.ports import DeleteOutcome, Front, ObjectStat, StoredObject
 _log = logging.getLogger(__name__)
 _PART = 4 * 1024 * 1024
 _THREADS = 8
+_NO_FILE = "it is no regular file"
 _FEW = 200  # files that one thread deletes before others have started
 
 Answer = TypeVar("Answer", ObjectStat, DeleteOutcome)
@@ -41,7 +43,8 @@ class LocalFiles:
             StoreRefused: Any other reason.
         """
         try:
-            return _local(path).read_bytes()
+            with open_regular(_local_name(path)) as file:
+                return file.read()
         except NotADirectoryError:
             raise FileNotFoundError(path) from None
         except FileNotFoundError:
@@ -52,7 +55,7 @@ class LocalFiles:
     def read_front(self, path: str, length: int) -> Front:
         """The first bytes of a file, and its size. Raises as `read` does."""
         try:
-            with _local(path).open("rb") as file:
+            with open_regular(_local_name(path)) as file:
                 return Front(file.read(length), os.fstat(file.fileno()).st_size)
         except (FileNotFoundError, NotADirectoryError):
             raise FileNotFoundError(path) from None
@@ -68,7 +71,7 @@ class LocalFiles:
         except (OSError, ValueError) as error:
             raise _refused("measure", path, error) from error
         if not stat.S_ISREG(status.st_mode):
-            raise _refused("measure", path, OSError("it is no file"))
+            raise _refused("measure", path, OSError(_NO_FILE))
         return status.st_size
 
     def write(self, path: str, content: bytes) -> datetime:
@@ -78,7 +81,7 @@ class LocalFiles:
     def stream(self, path: str) -> Iterator[bytes]:
         """The file in parts. Raises as `read` does."""
         try:
-            with _local(path).open("rb") as file:
+            with open_regular(_local_name(path)) as file:
                 while part := file.read(_PART):
                     yield part
         except (FileNotFoundError, NotADirectoryError):
@@ -246,6 +249,24 @@ def _entries(spelled: str) -> list[os.DirEntry[str]]:
     for entry in odd:
         _log.warning("passed over, as its name is not UTF-8: %r", entry.path)
     return [entry for entry in entries if entry not in odd] if odd else entries
+
+
+def open_regular(file: str) -> BinaryIO:
+    """Opens a file to read it; what is none, such as a pipe, is not waited for.
+
+    Raises:
+        OSError: It is no regular file, or cannot be opened.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket
+            raise OSError(_NO_FILE) from error
+        raise
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    raise OSError(_NO_FILE)
 
 
 def _local(path: str) -> Path:

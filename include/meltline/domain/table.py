@@ -1,5 +1,6 @@
 """What one metadata file says about a table: the facts the keep set is computed from."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +12,8 @@ from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.quantities import from_millis
 from meltline.domain.snapshot_facts import SharedFacts
+
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
 
 MAIN = "main"
 NEWEST_FORMAT = 3
@@ -196,7 +199,7 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
     snapshots = {s.snapshot_id: s for s in listed}
     if len(snapshots) < len(listed):
         raise ValueError("two snapshots have one id")
-    uuid = _uuid_of_format_1(document) if version == 1 else _text(document["table-uuid"])
+    uuid = _identity(document, version)
     state = TableState(
         name=name,
         uuid=uuid,
@@ -245,10 +248,14 @@ def _refuse_unsupported(
         )
 
 
-def _uuid_of_format_1(document: Mapping[str, object]) -> str:
+def _identity(document: Mapping[str, object], version: int) -> str:
     # Format 1 allows tables without a UUID; the location is then the only lasting identity.
-    uuid = document.get("table-uuid")
-    return f"location:{_text(document['location'])}" if uuid is None else _text(uuid)
+    if version == 1 and document.get("table-uuid") is None:
+        return f"location:{_text(document['location'])}"
+    uuid = _text(document["table-uuid"])
+    if not _UUID.fullmatch(uuid):
+        raise ValueError(f"table-uuid {uuid!r} is no UUID")
+    return uuid
 
 
 def _snapshot(raw: Mapping[str, object], version: int, shared: SharedFacts) -> Snapshot:

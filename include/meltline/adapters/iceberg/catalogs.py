@@ -14,6 +14,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
+from pyiceberg.io import PY_IO_IMPL
 from pyiceberg.table import Table
 
 from meltline.adapters.iceberg.rest_edits import as_updates
@@ -44,6 +45,7 @@ from meltline.domain.errors import (
     NameConflict,
     TableNotFound,
 )
+from meltline.domain.locations import split_location
 from meltline.domain.names import TableName
 from meltline.ports import (
     Catalog,
@@ -61,6 +63,13 @@ _ATTEMPTS = 5
 def open_catalog(config: CatalogConfig, store: ObjectStore) -> Catalog:
     """The adapter for a configured catalog. Nothing is contacted yet."""
     return SqlTables(config, store) if config.type == "sql" else LoadedTables(config, store)
+
+
+def reading_regular_files(properties: Mapping[str, str], warehouse: str) -> dict[str, str]:
+    """PyIceberg's properties with `RegularFiles`, where the warehouse is local and names none."""
+    if split_location(warehouse).scheme != "file":
+        return dict(properties)
+    return {PY_IO_IMPL: "meltline.adapters.iceberg.regular_files.RegularFiles", **properties}
 
 
 class LoadedTables:
@@ -87,7 +96,7 @@ class LoadedTables:
                 "type": self._config.type,
                 "uri": self._config.uri,
                 "warehouse": self._config.warehouse,
-                **self._config.properties,
+                **reading_regular_files(self._config.properties, self._config.warehouse),
             }
             self._open = load_catalog(self._config.name, **{k: v for k, v in words.items() if v})
         return self._open

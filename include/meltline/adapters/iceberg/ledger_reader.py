@@ -11,7 +11,7 @@ from pyiceberg.expressions.literals import literal
 from pyiceberg.table import DataScan, StaticTable, Table
 
 from meltline.adapters.hashing import key_hash
-from meltline.adapters.iceberg.catalogs import open_catalog
+from meltline.adapters.iceberg.catalogs import open_catalog, reading_regular_files
 from meltline.adapters.ledger_rows import departures, newest_rows, planned_files
 from meltline.config import CatalogConfig
 from meltline.domain.errors import SetupMissing, TableNotFound
@@ -199,7 +199,9 @@ class IcebergLedgerReader:
         return self._table(location).scan(row_filter=where, selected_fields=columns)
 
     def _table(self, location: str) -> Table:
-        return StaticTable.from_metadata(location, dict(self._hot.properties))
+        return StaticTable.from_metadata(
+            location, reading_regular_files(self._hot.properties, self._hot.warehouse)
+        )
 
 
 def _together(tables: "list[pa.Table]") -> "pa.Table":

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from meltline.adapters.hashing import key_hash
@@ -32,16 +34,28 @@ class IndexRows(IngestRows):
 
     def rebuild(self, readable: Collection[str]) -> None:
         """Forgets what these tables' metadata can tell again; what others refer to stays known."""
-        snapshots = self._read("snapshots")
-        others = snapshots.where(~F.col("table_uuid").isin(list(readable)))
-        named = others.select(F.explode("manifests").alias("manifest_id")).distinct()
-        kept = [row[0] for row in named.collect()]
-        wanted = "" if not kept else f" WHERE manifest_id NOT IN ({', '.join(map(str, kept))})"
+        readable = list(readable)
+        others = self._read("snapshots").where(~F.col("table_uuid").isin(readable))
+        named = others.select(F.explode("manifests").alias("manifest_id"))
         for table in ("entries", "manifests"):
-            self._spark.sql(f"DELETE FROM {self._namespace}.{table}{wanted}")
-        names = ", ".join(f"'{uuid}'" for uuid in readable)
+            self._forget_unnamed(table, named)
         for table in ("snapshots", "side_files", "changes") if readable else ():
-            self._spark.sql(f"DELETE FROM {self._namespace}.{table} WHERE table_uuid IN ({names})")
+            where = "WHERE array_contains(:uuids, table_uuid)"
+            self._spark.sql(
+                f"DELETE FROM {self._namespace}.{table} {where}", args={"uuids": readable}
+            )
+
+    def _forget_unnamed(self, table: str, named: DataFrame) -> None:
+        """Deletes the rows of all manifests that are not among these."""
+        view = f"named_{uuid4().hex}"
+        some = f"{self._namespace}.{table} AS some"
+        others = f"SELECT 1 FROM {view} AS named WHERE named.manifest_id = some.manifest_id"
+        where = "" if named.isEmpty() else f" WHERE NOT EXISTS ({others})"
+        named.createTempView(view)
+        try:
+            self._spark.sql(f"DELETE FROM {some}{where}")
+        finally:
+            self._spark.catalog.dropTempView(view)
 
     def unknown_manifests(self, paths: Sequence[str]) -> set[str]:
         """Those of the manifests that have never been read wholly."""

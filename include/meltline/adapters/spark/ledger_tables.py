@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from meltline.adapters.spark.java_classes import JavaClasses
 from meltline.adapters.spark.ledger_files import LedgerFiles, NotPlain, TableNow
 from meltline.adapters.spark.ledger_scan import Condition, Question
 from meltline.adapters.spark.tables import TABLES
+from meltline.domain.clock import WallClock
 from meltline.domain.errors import SetupMissing
 from meltline.domain.names import quote_part
 from meltline.ports import ObjectStore
@@ -44,7 +46,8 @@ class LedgerTables:
     ) -> None:
         self._spark = spark
         self._store = store
-        self._namespace = f"{quote_part(catalog)}.{quote_part(namespace)}"
+        self._place = (quote_part(catalog), quote_part(namespace))
+        self._namespace = ".".join(self._place)
         self._kept: dict[str, tuple[tuple[int | None, ...], Any]] = {}
         self._files = LedgerFiles(store)
         self._classes = JavaClasses(spark)
@@ -76,24 +79,26 @@ class LedgerTables:
         Snapshots of the last day stay: a run that reads them may be under way.
         """
         done = []
-        catalog, _, namespace = self._namespace.rpartition(".")
+        catalog, namespace = self._place
         for name in TABLES:
             current = self._loaded(name).currentSnapshot()
             if current is None:
                 continue
-            table = f"{namespace}.{name}".replace("'", "\\'")
+            table = f"{namespace}.{name}"
             files = int(current.summary().get("total-data-files") or 0)
             if files >= _MANY_FILES:
                 self._spark.sql(
-                    f"CALL {catalog}.system.rewrite_data_files(table => '{table}', "
-                    "options => map('min-input-files', '10'))"
+                    f"CALL {catalog}.system.rewrite_data_files(table => :table, "
+                    "options => map('min-input-files', '10'))",
+                    args={"table": table},
                 )
                 done.append(f"{name}: {files} files compacted")
             snapshots = self._loaded(name).snapshots()
             if sum(1 for _ in snapshots) >= _MANY_SNAPSHOTS:
                 self._spark.sql(
-                    f"CALL {catalog}.system.expire_snapshots(table => '{table}', "
-                    "older_than => current_timestamp() - INTERVAL 1 DAY, retain_last => 5)"
+                    f"CALL {catalog}.system.expire_snapshots(table => :table, "
+                    "older_than => :before, retain_last => 5)",
+                    args={"table": table, "before": WallClock().now() - timedelta(days=1)},
                 )
                 done.append(f"{name}: snapshots expired")
         return done

@@ -64,6 +64,7 @@ class SparkRowComparer:
         smallest = files.orderBy("file_size_in_bytes", "file_path").limit(_FILES)
         for row in smallest.select("file_path", "file_format").collect():
             reader = self._spark.read.format(row["file_format"].lower())
+            reader.option("__globPaths__", "false")  # a path, not a pattern of paths
             yield (
                 reader.load(row["file_path"]),
                 reader.load(mirrored(row["file_path"], self._warehouse)),
@@ -81,8 +82,8 @@ class SparkRowComparer:
         return int(size) if size is not None else self._whole_below
 
     def _at(self, table: TableName, sample: RowSample, part: str = "") -> DataFrame:
-        what = f"{self._name(table)}{part} VERSION AS OF {sample.snapshot_id}"
-        return self._spark.sql(f"SELECT * FROM {what}")
+        past = self._spark.read.option("versionAsOf", sample.snapshot_id)
+        return past.table(f"{self._name(table)}{part}")
 
     def _name(self, table: TableName) -> str:
         return spark_identifier(self._catalogs, table)

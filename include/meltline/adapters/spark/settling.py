@@ -1,6 +1,6 @@
 """What is over, set aside: rows that no run needs to read any more (decision 024)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from uuid import uuid4
 
@@ -56,8 +56,8 @@ class SettledRows(IndexRows):
         # A snapshot is known unless its list has departed: so the departures go last.
         self._move("snapshots", _keys(lists), named="list_hash")
         self._move("side_files", _keys(_side_files(over)))
-        known = f"written_ns <= {pc.max(book.rows.column('written_ns')).as_py()}"
-        self._move("departures", _keys(_without(over.hashes, tips)), only=known)
+        newest = pc.max(book.rows.column("written_ns")).as_py()
+        self._move("departures", _keys(_without(over.hashes, tips)), until=newest)
         return f"{count} deleted files, of {departed} that had departed, set aside"
 
     def _lists_of_tips(self) -> pa.Array:
@@ -98,7 +98,7 @@ class SettledRows(IndexRows):
         return over > 0 and over >= self.settle_from and 2 * over >= there
 
     def _move(
-        self, table: str, going: pa.Table, named: str = "key_hash", only: str = "true"
+        self, table: str, going: pa.Table, named: str = "key_hash", until: int | None = None
     ) -> None:
         """Moves rows to the settled table of that name: copied first, then deleted.
 
@@ -106,7 +106,7 @@ class SettledRows(IndexRows):
             table: Where they are.
             going: What such rows hold in some columns; null is equal to null.
             named: What the table calls the column `key_hash`.
-            only: What holds of them besides.
+            until: The newest `written_ns` of the rows that were looked at; None is all rows.
         """
         if not going.num_rows:
             return
@@ -119,15 +119,16 @@ class SettledRows(IndexRows):
         columns = {name: named if name == "key_hash" else name for name in going.column_names}
         same = " AND ".join(f"going.{one} <=> some.{other}" for one, other in columns.items())
         some = f"{self._namespace}.{table} AS some"
-        of_move = f"{self._namespace}.settling AS going WHERE going.move = '{move}'"
-        keys = f"SELECT 1 FROM {of_move} AND {same}"
-        where = f"{only} AND EXISTS ({keys})"
-        rows = self._spark.sql(f"SELECT * FROM {some} WHERE {where}")
+        of_move = f"{self._namespace}.settling AS going WHERE going.move = :move"
+        seen = "true" if until is None else "some.written_ns <= :until"
+        where = f"{seen} AND EXISTS (SELECT 1 FROM {of_move} AND {same})"
+        values = {"move": move} if until is None else {"move": move, "until": until}
+        rows = self._spark.sql(f"SELECT * FROM {some} WHERE {where}", args=values)
         self._write(f"settled_{table}", rows, "settled")
-        self._take_away(some, where)
+        self._take_away(some, where, values)
 
-    def _take_away(self, some: str, where: str) -> None:
-        self._spark.sql(f"DELETE FROM {some} WHERE {where}")
+    def _take_away(self, some: str, where: str, values: Mapping[str, object]) -> None:
+        self._spark.sql(f"DELETE FROM {some} WHERE {where}", args=dict(values))
 
 
 def _ended_before(spans: pa.Table, oldest: dict[str, int]) -> pa.Table:
