@@ -17,7 +17,9 @@ from benchmarks.sides import BARE, Run, Stopwatch
 from benchmarks.staging import read_document, rows
 from benchmarks.watch import watching
 from meltline.adapters.cold_copies import Stores
+from meltline.adapters.copy_book import ArchiveBook
 from meltline.adapters.iceberg.sql_catalog import SqlTables
+from meltline.adapters.memory.control import MemoryControlLedger
 from meltline.adapters.object_store import ObjectStores
 from meltline.adapters.spark.archive import SparkArchive
 from meltline.config import load_config
@@ -170,7 +172,10 @@ def _hand_off(hot: Lake, cold: Lake, night: Night) -> Run:
     config = load_config(cold.root / "meltline.yaml", {}, cold.root)
     catalog = SqlTables(config.catalogs[cold.name], store)
     stores = Stores(store, store, f"file://{cold.place}")
-    archive = SparkArchive(hot.spark, stores, catalog, WallClock())
+    ledger = MemoryControlLedger(WallClock())
+    ledger.prepare()
+    book = ArchiveBook(ledger, store, f"file://{cold.place}")
+    archive = SparkArchive(hot.spark, stores, catalog, book, WallClock())
     request = _request(hot, cold, night)
     watch = Stopwatch()
     with watching([*hot.metadata_folders(), cold.place]) as watched, watch.timing("handoff"):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from meltline.adapters.cold_copies import Pace, Stores
+from meltline.adapters.copy_book import ArchiveBook
 from meltline.adapters.deep_copies import DeepCopies
 from meltline.adapters.folder_levels import FolderStores
 from meltline.adapters.gx.engine import GreatExpectationsEngine
@@ -117,7 +118,7 @@ class Wiring:
         if cold is None or not self.config.deep:
             return None
         pace = Pace(self.config.handoff.requests_per_second)
-        return DeepCopies(Stores(cold.store, cold.store, self.config.deep, same=True, pace=pace))
+        return DeepCopies(Stores(cold.store, cold.store, self.config.deep, pace=pace))
 
     def services(self, app: str, run_id: str = "") -> SweepServices:
         """Everything that steps need; starts, or joins, the process's Spark session."""
@@ -151,10 +152,10 @@ class Wiring:
             gate=GreatExpectationsEngine(
                 self.config.limits, self.config.gates.ttl, self.docs_folder, run_id
             ),
-            **(self._archive(spark, ledgers.cold) if ledgers.cold else {}),
+            **(self._archive(spark, ledgers, ledgers.cold) if ledgers.cold else {}),
         )
 
-    def _archive(self, spark: Any, cold: ColdTier) -> dict[str, Any]:
+    def _archive(self, spark: Any, ledgers: Ledgers, cold: ColdTier) -> dict[str, Any]:
         """What writes cold, and what reads it for the gate."""
         from meltline.adapters.spark.archive import SparkArchive  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.rows import SparkRowComparer  # noqa: PLC0415
@@ -162,21 +163,20 @@ class Wiring:
 
         config, catalogs = self.config, self.config.catalogs
         stores = self._tiers(cold)
+        book = ArchiveBook(ledgers.control, cold.store, cold.warehouse)
         return {
-            "archive": SparkArchive(spark, stores, cold.catalog, self.clock),
+            "archive": SparkArchive(spark, stores, cold.catalog, book, self.clock),
             "rows": SparkRowComparer(spark, catalogs, cold.warehouse),
             "prepare_cold": partial(prepare_catalog, spark, catalogs[config.cold]),
         }
 
     def _tiers(self, cold: ColdTier) -> Stores:
         """Both stores, as the archive copies from one to the other."""
-        config, catalogs = self.config, self.config.catalogs
         return Stores(
             hot=self.store,
             cold=cold.store,
             warehouse=cold.warehouse,
-            same=dict(catalogs[config.hot].properties) == dict(catalogs[config.cold].properties),
-            pace=Pace(config.handoff.requests_per_second),
+            pace=Pace(self.config.handoff.requests_per_second),
         )
 
     def retrieval(self) -> Retrieval:

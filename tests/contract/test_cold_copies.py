@@ -3,6 +3,7 @@
 import os
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,7 @@ def tiers(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Stores, str]:
         "memory": (MemoryStore(), "s3://elsewhere"),
     }
     hot, cold = (places[name] for name in request.param.split("-"))
-    same = request.param in ("s3-s3", "local-local")
-    return Stores(hot[0], cold[0], f"{cold[1]}/ice", same), f"{hot[1]}/lake"
+    return Stores(hot[0], cold[0], f"{cold[1]}/ice"), f"{hot[1]}/lake"
 
 
 @pytest.mark.parametrize("content", [b"", b"small", LARGE], ids=["empty", "small", "large"])
@@ -42,9 +42,9 @@ def test_a_copy_is_the_same_and_made_once(tiers: tuple[Stores, str], content: by
     stores, hot = tiers
     path = f"{hot}/t/day=1 %2F#/a.parquet"
     stores.hot.write(path, content)
-    assert stores.copy(path, len(content))
+    assert stores.copy(path, len(content)).is_new
     assert stores.cold.read(stores.target(path)) == content
-    assert not stores.copy(path, len(content))
+    assert not stores.copy(path, len(content)).is_new
 
 
 def test_a_file_of_another_length_never_becomes_a_copy(tiers: tuple[Stores, str]) -> None:
@@ -73,8 +73,8 @@ def test_what_lies_in_the_place_of_a_copy_is_replaced_only_to_mend(
     with pytest.raises(StoreRefused, match="3 bytes"):
         stores.copy(path, 8)
     assert stores.cold.read(stores.target(path)) == b"cut"
-    mending = Stores(stores.hot, stores.cold, stores.warehouse, stores.same, mends=True)
-    assert mending.copy(path, 8)
+    mending = replace(stores, mends=True)
+    assert mending.copy(path, 8).is_new
     assert stores.cold.read(stores.target(path)) == b"original"
 
 

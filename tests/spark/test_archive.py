@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count, pairwise
@@ -18,6 +18,7 @@ from pyiceberg.table import StaticTable
 from meltline.adapters.cold_archive import ColdArchive
 from meltline.adapters.cold_copies import Stores
 from meltline.adapters.iceberg.sql_catalog import SqlTables
+from meltline.adapters.memory.control import MemoryControlLedger
 from meltline.adapters.object_store import ObjectStores
 from meltline.adapters.spark.archive import SparkCrew
 from meltline.config import load_config
@@ -42,6 +43,10 @@ class Tiers:
 
     hot: Warehouse
     cold: Warehouse
+    book: MemoryControlLedger = field(default_factory=lambda: MemoryControlLedger(WallClock()))
+
+    def __post_init__(self) -> None:
+        self.book.prepare()
 
     def archive(self, few: int = 0) -> ColdArchive:
         """Executors do the work where there is more of it than `few` entries."""
@@ -50,7 +55,7 @@ class Tiers:
         catalog = SqlTables(config.catalogs[self.cold.catalog], store)
         crew = partial(SparkCrew, self.hot.spark, few=few)
         stores = Stores(store, store, f"file://{self.cold.folder}")
-        return ColdArchive(stores, catalog, crew, WallClock())
+        return ColdArchive(stores, catalog, crew, self.book, WallClock())
 
     def request(self, table: str, snapshots: Sequence[int]) -> HandoffRequest:
         """The snapshots asked for, else all but the head; each valid until the next one came."""

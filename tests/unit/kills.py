@@ -76,7 +76,9 @@ class Process:
     def _cold(self, services: Services, tier: ColdTier) -> dict[str, Any]:
         """Cold, and an archive that dies at any call that it makes itself."""
         store, catalog = _Port(tier.store, "cold store", self), _Port(tier.catalog, "cold", self)
-        archive: Any = MemoryArchive(catalog, store, tier.warehouse, services.clock)  # type: ignore[arg-type]
+        archive: Any = MemoryArchive(  # type: ignore[arg-type]
+            catalog, store, tier.warehouse, services.clock, services.control
+        )
         return {"cold": ColdTier(catalog, store, tier.warehouse), "archive": archive}  # type: ignore[arg-type]
 
     def _require_alive(self) -> None:

@@ -130,7 +130,9 @@ class Lake:
             str, tuple[Manifest, ...]
         ] = {}  # by list, or by the paths named inline
         self.cold = MemoryCatalog("ice", self.store, clock=self.clock, new_id=self.unique)
-        self.archive = MemoryArchive(self.cold, self.store, COLD_WAREHOUSE, self.clock)
+        self.archive = MemoryArchive(
+            self.cold, self.store, COLD_WAREHOUSE, self.clock, self.control
+        )
         self._ids = 1000
         self._runs = 0
         init(self.services())

@@ -64,7 +64,7 @@ class Tiers:
         stores = Stores(store, store, COLD_WAREHOUSE)
         crew = partial(LocalCrew, threads=1, few=self.few)
         catalog: Any = Watched(self.lake.cold, seen)
-        return ColdArchive(stores, catalog, crew, self.lake.clock, self.limits)
+        return ColdArchive(stores, catalog, crew, self.lake.control, self.lake.clock, self.limits)
 
     def request(self, table: Table, *snapshots: int, cold: str = "") -> HandoffRequest:
         location = table.metadata_location
@@ -178,7 +178,7 @@ def test_a_merged_manifest_asks_for_no_file_that_those_it_replaced_name(few: int
     night = Process()
     done = tiers.hand_off(tiers.request(table, table.head), process=night)
     assert done[table.head].files_copied == 3
-    asked = {call.split()[1] for call in night.calls if call.startswith("size")}
+    asked = {call.split()[1] for call in night.calls if call.startswith("measure")}
     old = {cold_path(table.data(f"f{number}")) for number in range(10)}
     assert (old & asked) == (old if few else set())
     assert tiers.reachable() <= tiers.copies().keys()

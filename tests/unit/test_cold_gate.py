@@ -19,7 +19,7 @@ from meltline.domain.cold import Cadence, chosen
 from meltline.domain.cold_paths import mirrored
 from meltline.domain.names import TableName
 from meltline.domain.plan import PlanKind
-from meltline.ports import HandedOver, HandoffRequest
+from meltline.ports import HandedOver, HandoffRequest, Mended, Original
 from tests.unit.histories import histories, instant
 from tests.unit.lake import COLD_WAREHOUSE, Lake, Table
 from tests.unit.test_handoff import cold_state, daily
@@ -27,7 +27,21 @@ from tests.unit.test_handoff import cold_state, daily
 EXPIRE_DAY, PURGE_DAY = 12, 20
 
 
-class Spoiling:
+class Idle:
+    """An archive that mends nothing: the gate alone stands before the purge."""
+
+    def hand_off(
+        self, requests: Sequence[HandoffRequest], may_go_on: Callable[[], bool]
+    ) -> Iterator[tuple[TableName, HandedOver]]:
+        yield from ()
+
+    def mend(
+        self, originals: Sequence[Original], may_go_on: Callable[[], bool]
+    ) -> Iterator[Mended]:
+        yield from ()
+
+
+class Spoiling(Idle):
     """An archive whose work is damaged before the gate looks at it."""
 
     def __init__(self, lake: Lake, damage: Callable[[], None]) -> None:
@@ -40,7 +54,7 @@ class Spoiling:
         self.damage()
 
 
-class Lying:
+class Lying(Idle):
     """An archive that does nothing and says that it has."""
 
     def hand_off(
@@ -166,7 +180,7 @@ def test_nothing_is_purged_over_a_copy_that_is_not_whole_any_more(
     waiting = lake.waiting()
     assert waiting
     damage(lake)
-    summary = lake.on(PURGE_DAY).run()
+    summary = lake.on(PURGE_DAY).run(services=lake.services(archive=Idle()))
     plans = [p for p in summary.plans.values() if p.kind is PlanKind.PURGE]
     if damage is not DAMAGES[8][0]:  # hot's metadata alone can tell the summary
         assert not lake.deleter.deleted

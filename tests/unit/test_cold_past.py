@@ -47,7 +47,9 @@ NAME = TableName.parse("lake.air.t")
 def services(lake: Lake, **changes: Any) -> Services:
     """With the archive that is used in earnest."""
     stores = Stores(lake.store, lake.store, COLD_WAREHOUSE)
-    return lake.services(archive=ColdArchive(stores, lake.cold, LocalCrew, lake.clock), **changes)
+    return lake.services(
+        archive=ColdArchive(stores, lake.cold, LocalCrew, lake.control, lake.clock), **changes
+    )
 
 
 def handed_over(days: int = 12, cold: str = "all") -> tuple[Lake, Table]:

@@ -4,13 +4,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import sha256
 from typing import Protocol
 
-from meltline.adapters.cold_copies import Stores
+from meltline.adapters.cold_copies import Brought, Stores
 from meltline.adapters.iceberg.archive_deletes import (
     Rewritten,
     rewrite_deletes,
     rewritten_before,
+    same_deletes,
     source_digest,
 )
 from meltline.adapters.iceberg.archive_manifests import (
@@ -23,8 +25,10 @@ from meltline.adapters.iceberg.archive_manifests import (
     rewrite_manifest,
     same_records,
 )
+from meltline.domain.cold_proofs import CopyProof
 from meltline.domain.errors import StoreRefused
 from meltline.domain.files import ManifestRef
+from meltline.ports import CopyBook
 
 THREADS = 8  # files that one process copies at a time
 _FEW = 500  # entries that cold is asked for one by one
@@ -41,6 +45,8 @@ class FileDone:
         lower: Of position deletes, the least data file they name; likewise `upper`.
         is_rewritten: Whether its length, or its bounds, may be others than in hot.
         is_new: Whether cold did not have it before.
+        proof: What is known of the copy; None where cold's own manifests vouch for it. Without a
+            digest it was found there, and is still to be read.
         error: Why cold does not have it; empty where it does.
     """
 
@@ -50,6 +56,7 @@ class FileDone:
     upper: str = ""
     is_rewritten: bool = False
     is_new: bool = False
+    proof: CopyProof | None = None
     error: str = ""
 
     @property
@@ -68,6 +75,7 @@ class ManifestDone:
         totals: What it keeps alive.
         files_copied: Files it names, and itself, that cold did not have before and no manifest
             before it named; likewise `bytes_copied`.
+        proof: What is known of its copy.
         error: Why cold does not have it; empty where it does, with everything it keeps alive.
     """
 
@@ -76,6 +84,7 @@ class ManifestDone:
     totals: Totals = field(default_factory=Totals)
     files_copied: int = 0
     bytes_copied: int = 0
+    proof: CopyProof | None = None
     error: str = ""
 
 
@@ -97,7 +106,15 @@ class Crew(Protocol):
                 repeat: cold has what they name, and need not be asked for each of those files.
 
         Returns:
-            What came of each, by its path in hot; None where a no ended it before its time.
+            What came of each, by its path in hot; None where a no ended it before its time. What
+            is known of each copy is in the book by then.
+        """
+        ...
+
+    def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
+        """Has cold hold the right bytes of files, and the book know them; what is there is read.
+
+        What the book knows and the store shows unchanged is not read, where that can be trusted.
         """
         ...
 
@@ -141,9 +158,20 @@ def bring(stores: Stores, file: NeededFile) -> FileDone:
     """Has cold hold one file; says so where it cannot."""
     try:
         if file.need is Need.COPY:
-            is_new = stores.copy(file.path, file.bytes)
-            return FileDone(file.path, file.bytes, is_new=is_new)
+            brought = stores.copy(file.path, file.bytes)
+            return FileDone(file.path, file.bytes, is_new=brought.is_new, proof=brought.proof)
         return _bring_rewritten(stores, file)
+    except Exception as odd:
+        return FileDone(file.path, error=said(file.path, odd))
+
+
+def read_again(stores: Stores, file: NeededFile, known: CopyProof | None) -> FileDone:
+    """Reads one file that cold has, and mends it where it is known for damaged; says what came."""
+    try:
+        if file.need is Need.COPY:
+            brought = stores.prove(file.path, file.bytes, known)
+            return FileDone(file.path, file.bytes, is_new=brought.is_new, proof=brought.proof)
+        return _read_rewritten(stores, file, known)
     except Exception as odd:
         return FileDone(file.path, error=said(file.path, odd))
 
@@ -152,13 +180,46 @@ def _bring_rewritten(stores: Stores, file: NeededFile) -> FileDone:
     target, source = stores.target(file.path), source_digest(file.path, file.bytes)
     there = stores.there(target)
     made = _made_before(stores, file, source, there) if there is not None else None
-    if is_new := made is None:
-        content = stores.read(file.path)
-        _require(file.path, f"{file.bytes} bytes", f"{len(content)} bytes")
-        made = rewrite_deletes(file.need, content, source, stores.warehouse)
-        stores.write(target, made.content)
+    if made is None:
+        return _rewritten_anew(stores, file, source)
+    proof = replace(stores.seen(target, made.content), sha256="")
+    return _rewritten(file, made, proof, is_new=False)
+
+
+def _rewritten_anew(stores: Stores, file: NeededFile, source: str) -> FileDone:
+    made = _rewrite(stores, file, source)
+    return _rewritten(file, made, stores.write(stores.target(file.path), made.content), is_new=True)
+
+
+def _rewrite(stores: Stores, file: NeededFile, source: str) -> Rewritten:
+    content = stores.read(file.path)
+    _require(file.path, f"{file.bytes} bytes", f"{len(content)} bytes")
+    return rewrite_deletes(file.need, content, source, stores.warehouse)
+
+
+def _rewritten(file: NeededFile, made: Rewritten, proof: CopyProof, *, is_new: bool) -> FileDone:
     length = len(made.content)
-    return FileDone(file.path, length, made.lower, made.upper, is_rewritten=True, is_new=is_new)
+    return FileDone(
+        file.path, length, made.lower, made.upper, is_rewritten=True, is_new=is_new, proof=proof
+    )
+
+
+def _read_rewritten(stores: Stores, file: NeededFile, known: CopyProof | None) -> FileDone:
+    """A rewritten file is right where it is the one that was recorded, or what is made anew."""
+    target, source = stores.target(file.path), source_digest(file.path, file.bytes)
+    there = stores.there(target)
+    if there is None:
+        return _rewritten_anew(stores, file, source)
+    is_known = known is not None and known.sha256 == sha256(there).hexdigest()
+    if not is_known:
+        if same_deletes(file.need, there, _rewrite(stores, file, source).content):
+            is_known = True
+        elif known is None and not stores.mends:
+            _require(target, f"what is made from {file.path}", "something else")
+    if not is_known:
+        return _rewritten_anew(stores, file, source)
+    made = rewritten_before(file.need, there)
+    return _rewritten(file, made, stores.seen(target, there), is_new=False)
 
 
 def _made_before(stores: Stores, file: NeededFile, source: str, there: bytes) -> Rewritten | None:
@@ -184,30 +245,32 @@ def write_manifest(
     try:
         content = stores.read(manifest.path)
         made, totals = rewrite_manifest(manifest, content, stores.warehouse, amended)
-        length, is_new = settle(stores, manifest.path, made)
-        copied = (1, length) if is_new else (0, 0)
-        return ManifestDone(manifest.path, length, totals, *copied)
+        brought = settle(stores, manifest.path, made)
+        length = brought.proof.bytes
+        copied = (1, length) if brought.is_new else (0, 0)
+        return ManifestDone(manifest.path, length, totals, *copied, proof=brought.proof)
     except Exception as odd:
         return ManifestDone(manifest.path, error=said(manifest.path, odd))
 
 
-def settle(stores: Stores, path: str, made: bytes) -> tuple[int, bool]:
-    """Writes a manifest or list of cold, or finds that it is there.
-
-    Returns:
-        Its length, and whether it was written now.
+def settle(stores: Stores, path: str, made: bytes) -> Brought:
+    """Writes a manifest or list of cold, or finds that it is there, and right.
 
     Raises:
-        StoreRefused: Something else lies in its place; what lies in cold is never replaced.
+        StoreRefused: Something else lies in its place; only a damaged copy of what was registered
+            once is replaced.
     """
     target = stores.target(path)
     there = stores.there(target)
-    if there is None or (stores.mends and not is_readable(there)):
-        stores.write(target, made)
-        return len(made), True
+    if there is None or (stores.mends and not _is_copy(there, made)):
+        return Brought(True, stores.write(target, made))
     if there != made and not same_records(there, made):
         _require(target, f"the copy of {path}", "something else")
-    return len(there), False
+    return Brought(False, stores.seen(target, there))
+
+
+def _is_copy(there: bytes, made: bytes) -> bool:
+    return there == made or (is_readable(there) and same_records(there, made))
 
 
 def _require(path: str, expected: str, found: str) -> None:
@@ -228,14 +291,25 @@ def said(path: str, odd: Exception) -> str:
     return f"{path}: {type(odd).__name__}: {odd}"
 
 
+def settled(stores: Stores, known: Mapping[str, CopyProof], found: CopyProof) -> bool:
+    """Whether a copy need not be read again: it is known, and its store shows it unchanged.
+
+    For a snapshot that is new to cold that says nothing of what hot has under that path now.
+    """
+    return stores.mends and found.path in known and known[found.path].like(found)
+
+
 # --- in this process ------------------------------------------------------------------------------
 
 
 class LocalCrew:
     """Works in this process: for few files, and for tests."""
 
-    def __init__(self, stores: Stores, threads: int = THREADS, few: int = _FEW) -> None:
+    def __init__(
+        self, stores: Stores, book: CopyBook, threads: int = THREADS, few: int = _FEW
+    ) -> None:
         self._stores = stores
+        self._book = book
         self._threads = threads
         self._few = few
 
@@ -265,7 +339,12 @@ class LocalCrew:
                 if wrong
                 else self._finish(one, brought, credited)
             )
+        self._book.save_copies([one.proof for one in outcomes.values() if one.proof])
         return outcomes
+
+    def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
+        """Has cold hold the right bytes of files. See the port."""
+        return list(self._bring(files).values())
 
     def _there(
         self, needed: Iterable[NeededFile], replaced: Sequence[str]
@@ -280,7 +359,15 @@ class LocalCrew:
 
     def _bring(self, files: Sequence[NeededFile]) -> dict[NeededFile, FileDone]:
         with ThreadPoolExecutor(self._threads) as pool:
-            return dict(zip(files, pool.map(partial(bring, self._stores), files), strict=True))
+            done = dict(zip(files, pool.map(partial(bring, self._stores), files), strict=True))
+            unread = {f: d.proof for f, d in done.items() if d.proof and not d.proof.sha256}
+            known = self._book.copies([found.path for found in unread.values()])
+            doubtful = [f for f, d in unread.items() if not settled(self._stores, known, d)]
+            proofs = [known.get(unread[file].path) for file in doubtful]
+            again = pool.map(partial(read_again, self._stores), doubtful, proofs)
+            done |= zip(doubtful, again, strict=True)
+        self._book.save_copies([d.proof for d in done.values() if d.proof and d.proof.sha256])
+        return done
 
     def _finish(
         self, manifest: ManifestRef, files: Sequence[FileDone], credited: set[str]

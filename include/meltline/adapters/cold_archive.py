@@ -20,14 +20,24 @@ from meltline.adapters.cold_batches import (
     read_pending,
 )
 from meltline.adapters.cold_copies import Stores
+from meltline.adapters.cold_mender import ColdMender
 from meltline.adapters.cold_tables import ColdTables, TablePair
 from meltline.adapters.iceberg.archive_manifests import ColdManifest
 from meltline.domain.clock import Clock
 from meltline.domain.errors import MeltlineError
 from meltline.domain.names import TableName
-from meltline.ports import Catalog, ChosenSnapshot, HandedOver, HandoffRequest
+from meltline.ports import (
+    Catalog,
+    ChosenSnapshot,
+    CopyBook,
+    HandedOver,
+    HandoffRequest,
+    Mended,
+    Original,
+)
 
 Outcome = tuple[TableName, HandedOver]
+_PORTION = 10_000  # copies that are mended between two questions whether to go on
 
 
 class ColdArchive:
@@ -37,6 +47,7 @@ class ColdArchive:
         stores: Hot's and cold's.
         catalog: The cold catalog.
         crew: Makes those who rewrite manifests and copy what these name.
+        book: Remembers each copy.
         clock: Dates the verification.
         limits: Of a batch.
     """
@@ -45,13 +56,15 @@ class ColdArchive:
         self,
         stores: Stores,
         catalog: Catalog,
-        crew: Callable[[Stores], Crew],
+        crew: Callable[[Stores, CopyBook], Crew],
+        book: CopyBook,
         clock: Clock,
         limits: BatchLimits | None = None,
     ) -> None:
         self._stores = stores
         self._catalog = catalog
         self._crew = crew
+        self._book = book
         self._clock = clock
         self._limits = limits or BatchLimits()
 
@@ -66,9 +79,20 @@ class ColdArchive:
         if (yield from new.run(requests, may_go_on)):
             yield from self._round(replace(self._stores, mends=True)).run(new.again, may_go_on)
 
+    def mend(
+        self, originals: Sequence[Original], may_go_on: Callable[[], bool]
+    ) -> Iterator[Mended]:
+        """Has cold hold copies whole, and the book know them. See the port."""
+        stores = replace(self._stores, mends=True)
+        mender = ColdMender(stores, self._crew(stores, self._book), self._book)
+        for start in range(0, len(originals), _PORTION):
+            if not may_go_on():
+                return
+            yield from mender.mend(originals[start : start + _PORTION])
+
     def _round(self, stores: Stores) -> "_Round":
         tables = ColdTables(stores, self._catalog, self._clock)
-        return _Round(stores, tables, self._crew(stores), self._limits)
+        return _Round(stores, tables, self._crew(stores, self._book), self._book, self._limits)
 
 
 class _Round:
@@ -78,10 +102,18 @@ class _Round:
         again: What turned out to be registered already, unless it is what this round is about.
     """
 
-    def __init__(self, stores: Stores, tables: ColdTables, crew: Crew, limits: BatchLimits) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        tables: ColdTables,
+        crew: Crew,
+        book: CopyBook,
+        limits: BatchLimits,
+    ) -> None:
         self._stores = stores
         self._tables = tables
         self._crew = crew
+        self._book = book
         self._limits = limits
         self._known: Known = {}
         self._near: dict[TableName, tuple[str, ...]] = {}
@@ -164,11 +196,12 @@ class _Round:
         for pending in group:
             try:
                 pending.require_whole(fresh)
-                ready.append(completed(self._stores, pending, self._known, credit))
+                ready.append(completed(self._stores, self._crew, pending, self._known, credit))
             except (MeltlineError, FileNotFoundError) as odd:
                 yield _failed(table.name, pending.chosen, odd)
         if not ready:
             return
+        self._book.save_copies([one.proof for one in ready if one.proof])
         try:
             location = self._tables.register(table, [one.registration for one in ready])
         except Exception as odd:  # nor may one table stop the others here

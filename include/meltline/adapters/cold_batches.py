@@ -3,12 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from meltline.adapters.archive_work import ManifestDone, entries_of, settle
+from meltline.adapters.archive_work import Crew, ManifestDone, entries_of, settle
 from meltline.adapters.cold_copies import Stores
 from meltline.adapters.cold_tables import TablePair
-from meltline.adapters.iceberg.archive_manifests import ColdManifest, Totals, rewrite_list
+from meltline.adapters.iceberg.archive_manifests import (
+    ColdManifest,
+    Need,
+    NeededFile,
+    Totals,
+    rewrite_list,
+)
 from meltline.adapters.iceberg.manifests import read_manifest_list
 from meltline.domain.cold_document import Registration
+from meltline.domain.cold_proofs import CopyProof
 from meltline.domain.errors import StoreRefused
 from meltline.domain.files import ManifestRef
 from meltline.domain.table import Snapshot, StatisticsFile
@@ -60,13 +67,7 @@ class Pending:
         """Raises StoreRefused where a manifest, or a file that it names, could not be copied."""
         for manifest in self.manifests:
             if (done := fresh.get(manifest.path)) and done.error:
-                raise StoreRefused(
-                    done.error,
-                    object=manifest.path,
-                    expected="a manifest of which everything can be copied",
-                    found=done.error,
-                    next="the snapshot stays hot; the next handoff tries again",
-                )
+                raise _not_whole(manifest.path, done.error)
 
 
 def read_pending(stores: Stores, table: TablePair, chosen: ChosenSnapshot) -> Pending:
@@ -110,20 +111,26 @@ class Batch:
 
 @dataclass(frozen=True)
 class Ready:
-    """A snapshot that is whole in cold: how it is registered, and what it came to."""
+    """A snapshot that is whole in cold: how it is registered, and what it came to.
+
+    Attributes:
+        proof: What is known of the copy of its list; None where it has none.
+    """
 
     chosen: ChosenSnapshot
     registration: Registration
     done: HandedOver
+    proof: CopyProof | None = None
 
 
 def completed(
-    stores: Stores, pending: Pending, known: Known, credit: dict[str, ManifestDone]
+    stores: Stores, crew: Crew, pending: Pending, known: Known, credit: dict[str, ManifestDone]
 ) -> Ready:
     """Writes a snapshot's list, now that cold has its manifests, and copies its statistics.
 
     Args:
         stores: Hot's and cold's.
+        crew: Who copies the statistics.
         pending: The snapshot.
         known: The manifests that cold has.
         credit: What was copied for manifests, and is not counted with any snapshot yet.
@@ -137,12 +144,14 @@ def completed(
     fresh = [credit.pop(path) for path in pending.targets if path in credit]
     statistics = pending.statistics
     sizes = [one.bytes for one in there] + [file.bytes for file in statistics.values()]
-    copied = [file.bytes for file in statistics.values() if stores.copy(file.path, file.bytes)]
+    copied = _statistics_copied(crew, statistics)
+    proof = None
     if path := pending.snapshot.manifest_list:
         made = rewrite_list(path, pending.listed, stores.warehouse, known)
-        length, is_new = settle(stores, path, made)
-        sizes.append(length)
-        copied += [length] if is_new else []
+        brought = settle(stores, path, made)
+        proof = brought.proof
+        sizes.append(proof.bytes)
+        copied += [proof.bytes] if brought.is_new else []
     totals = sum((one.totals for one in there), Totals())
     done = HandedOver(
         pending.snapshot.snapshot_id,
@@ -152,7 +161,27 @@ def completed(
         files_copied=len(copied) + sum(one.files_copied for one in fresh),
         bytes_copied=sum(copied) + sum(one.bytes_copied for one in fresh),
     )
-    return Ready(pending.chosen, _registration(stores, pending, done), done)
+    return Ready(pending.chosen, _registration(stores, pending, done), done, proof)
+
+
+def _statistics_copied(crew: Crew, statistics: Mapping[str, StatisticsFile]) -> list[int]:
+    """The lengths of those that cold did not have. Raises StoreRefused where one has no copy."""
+    files = [NeededFile(file.path, file.bytes, Need.COPY) for file in statistics.values()]
+    done = crew.prove(files) if files else ()
+    for one in done:
+        if one.error:
+            raise _not_whole(one.path, one.error)
+    return [one.bytes for one in done if one.is_new]
+
+
+def _not_whole(path: str, error: str) -> StoreRefused:
+    return StoreRefused(
+        error,
+        object=path,
+        expected="a file of which everything can be copied",
+        found=error,
+        next="the snapshot stays hot; the next handoff tries again",
+    )
 
 
 def _registration(stores: Stores, pending: Pending, done: HandedOver) -> Registration:

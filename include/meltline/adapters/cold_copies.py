@@ -1,13 +1,15 @@
 """Copying single files from hot to cold, verified, with memory that no file's length changes."""
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from threading import Lock
 
 from meltline.domain.cold_paths import mirrored
+from meltline.domain.cold_proofs import CopyProof
 from meltline.domain.errors import StoreRefused
-from meltline.ports import ObjectStore
+from meltline.ports import ObjectStore, StoredObject
 
 
 class Pace:
@@ -48,6 +50,19 @@ class Pace:
         return due - now
 
 
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A copy that cold holds.
+
+    Attributes:
+        is_new: Whether cold did not have it before.
+        proof: What is known of it; without a digest where it was there and nobody has read it.
+    """
+
+    is_new: bool
+    proof: CopyProof
+
+
 @dataclass(frozen=True)
 class Stores:
     """Where copies come from and where they go.
@@ -55,16 +70,14 @@ class Stores:
     Attributes:
         hot: The store of the hot catalog; `cold` likewise.
         warehouse: The folder of the cold catalog.
-        same: Whether the two are one store, with the same credentials, that can copy by itself.
         pace: What each operation waits for.
-        mends: Whether a copy of another length, or that nobody can read, is made anew. Only for
-            snapshots that cold registered once: then it was whole, and is what hot still has.
+        mends: Whether a copy that is not what its original is, or that nobody can read, is made
+            anew. Only for what cold registered once: then it was whole, and is what hot still has.
     """
 
     hot: ObjectStore
     cold: ObjectStore
     warehouse: str
-    same: bool = False
     pace: Pace = field(default_factory=Pace)
     mends: bool = False
 
@@ -92,17 +105,22 @@ class Stores:
         except FileNotFoundError:
             return None
 
-    def write(self, target: str, content: bytes) -> None:
-        """Writes a file of cold, and asks for its length. Raises StoreRefused."""
-        self.pace.wait()
-        self.cold.write_stream(target, [content])
-        self._require(target, len(content))
+    def write(self, target: str, content: bytes) -> CopyProof:
+        """Writes a file of cold. Raises StoreRefused, also where cold does not hold it then."""
+        return self._put(target, [content], len(content))
 
-    def copy(self, path: str, size: int) -> bool:
+    def seen(self, target: str, content: bytes) -> CopyProof:
+        """What is known of a file of cold whose bytes were just read and found right.
+
+        Raises:
+            StoreRefused: It is another one by now.
+        """
+        return self._measured(target, len(content), sha256(content).hexdigest())
+
+    def copy(self, path: str, size: int) -> Brought:
         """Has cold hold a file that is as long as its manifest says.
 
-        Returns:
-            False where cold had it.
+        What cold has already is not read here: `prove` does that.
 
         Raises:
             FileNotFoundError: Hot does not have it; or StoreRefused.
@@ -110,25 +128,96 @@ class Stores:
         """
         target = self.target(path)
         self.pace.wait()
-        found = self.cold.size(target)
-        if found == size:
-            return False
+        found = self.cold.measure(target)
+        if found is not None and found.bytes == size:
+            return Brought(False, _unread(found, target))
         if found is not None and not self.mends:
-            raise _refused(target, f"{size} bytes, as the manifest says", f"{found} bytes")
-        if not (self.same and self._copied_inside(path, target, size)):
-            self.pace.wait()
-            self.cold.write_stream(target, self._counted(path, size))
-        self._require(target, size)
-        return True
+            raise _refused(target, f"{size} bytes, as the manifest says", f"{found.bytes} bytes")
+        return Brought(True, self._put(target, self._counted(path, size), size))
 
-    def _copied_inside(self, path: str, target: str, size: int) -> bool:
-        """Has the store copy by itself what is as long as it should be; False where it cannot."""
+    def prove(self, path: str, size: int, known: CopyProof | None) -> Brought:
+        """Reads a copy that is there, and its original, and has cold hold the right bytes.
+
+        Args:
+            path: The original. It need not be there any more where the copy is known and whole,
+                and nobody asks for a snapshot to be registered anew (`mends`).
+            size: As its manifest says.
+            known: What was recorded of the copy.
+
+        Raises:
+            FileNotFoundError: Hot does not have it and it is needed; or StoreRefused.
+            StoreRefused: The two differ and nobody knows the copy for damaged, or a store refuses.
+        """
+        target = self.target(path)
+        found = self._copied(target)
+        is_known = known is not None and found is not None and found.sha256 == known.sha256
+        if found is not None and is_known and self.mends:
+            return Brought(False, found)
+        source = self._digest_of_original(path, size)
+        if found is not None and found.sha256 == source:
+            return Brought(False, found)
+        if is_known or (known is not None and known.sha256 != source):
+            raise _refused(path, "the bytes that were copied once", "others")
+        if found is not None and not (known or self.mends):
+            raise _refused(target, f"the bytes of {path}", "others")
+        if found is not None and found.bytes == size and known is None:
+            self._set_aside(target, found)
+        made = self._put(target, self._counted(path, size), size)
+        if made.sha256 != source:
+            raise _refused(path, "the same bytes twice", "others the second time")
+        return Brought(True, made)
+
+    def _copied(self, target: str) -> CopyProof | None:
+        """A file of cold, read; None where it is not there."""
         self.pace.wait()
-        found = self.hot.size(path)
-        if found != size:
-            raise _refused(path, f"{size} bytes, as the manifest says", f"{found} bytes")
+        found = self.cold.measure(target)
+        if found is None:
+            return None
+        return replace(_unread(found, target), sha256=self._digest(self.cold, target))
+
+    def _digest(self, store: ObjectStore, path: str) -> str:
+        digest = sha256()
+        for part in store.stream(path):
+            digest.update(part)
+            self.pace.wait()
+        return digest.hexdigest()
+
+    def _digest_of_original(self, path: str, size: int) -> str:
+        digest = sha256()
+        for part in self._counted(path, size):
+            digest.update(part)
+        return digest.hexdigest()
+
+    def _set_aside(self, target: str, found: CopyProof) -> None:
+        """What nobody can tell to be damaged is kept: perhaps its path was written twice in hot."""
         self.pace.wait()
-        return self.cold.copy(path, target)
+        aside = f"{target}.before-{found.sha256[:16]}"
+        self.cold.write_stream(aside, self.cold.stream(target))
+
+    def _put(self, target: str, parts: Iterable[bytes], size: int) -> CopyProof:
+        """Writes a file of cold, and makes sure that it holds what was sent."""
+        digest = sha256()
+
+        def hashed() -> Iterator[bytes]:
+            for part in parts:
+                digest.update(part)
+                yield part
+
+        self.pace.wait()
+        self.cold.write_stream(target, hashed())
+        sent = digest.hexdigest()
+        if not self.cold.proves_writes(target) and self._digest(self.cold, target) != sent:
+            self.cold.delete([target])  # nobody has registered these bytes: they were just written
+            raise _refused(target, "the bytes that were sent", "others when it was read again")
+        return self._measured(target, size, sent)
+
+    def _measured(self, target: str, size: int, digest: str) -> CopyProof:
+        self.pace.wait()
+        found = self.cold.measure(target)
+        if found is None or found.bytes != size:
+            shown = "none" if found is None else f"{found.bytes} bytes"
+            raise _refused(target, f"{size} bytes", shown)
+        return replace(_unread(found, target), sha256=digest)
 
     def _counted(self, path: str, size: int) -> Iterator[bytes]:
         """The parts of a file of hot; one of another length never becomes a copy."""
@@ -143,11 +232,9 @@ class Stores:
         if sent != size:
             raise _refused(path, f"{size} bytes, as the manifest says", f"{sent} bytes")
 
-    def _require(self, target: str, size: int) -> None:
-        self.pace.wait()
-        found = self.cold.size(target)
-        if found != size:
-            raise _refused(target, f"{size} bytes", "none" if found is None else f"{found} bytes")
+
+def _unread(found: StoredObject, target: str) -> CopyProof:
+    return CopyProof(target, found.bytes, "", found.modified_at, found.etag)
 
 
 def _refused(path: str, expected: str, found: str) -> StoreRefused:

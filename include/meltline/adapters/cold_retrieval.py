@@ -4,7 +4,7 @@ What was made for cold names files by their paths there. Mirrored once more, bel
 folder, it names the copies in hot; position deletes and vectors are rewritten likewise.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from meltline.adapters.archive_work import Crew
@@ -14,10 +14,11 @@ from meltline.adapters.cold_tables import TablePair
 from meltline.adapters.iceberg.archive_manifests import ColdManifest
 from meltline.adapters.iceberg.avro_container import AvroFile
 from meltline.domain.archive import Validity
+from meltline.domain.cold_proofs import CopyProof
 from meltline.domain.document import parse_json
 from meltline.domain.restored import Retrieved
 from meltline.domain.table import TableState
-from meltline.ports import ChosenSnapshot, HandoffRequest
+from meltline.ports import ChosenSnapshot, CopyBook, HandoffRequest
 
 
 class ColdRetriever:
@@ -28,7 +29,7 @@ class ColdRetriever:
         crew: Makes those who rewrite manifests and copy what these name.
     """
 
-    def __init__(self, stores: Stores, crew: Callable[[Stores], Crew]) -> None:
+    def __init__(self, stores: Stores, crew: Callable[[Stores, CopyBook], Crew]) -> None:
         self._stores = stores
         self._crew = crew
 
@@ -36,13 +37,14 @@ class ColdRetriever:
         """Copies a snapshot's files below a folder of hot. See the port."""
         stores = replace(self._stores, warehouse=folder)
         pending = _pending(stores, cold, snapshot_id)
-        fresh = self._crew(stores).rewrite(pending.manifests, lambda: True)
+        crew = self._crew(stores, _NoBook())
+        fresh = crew.rewrite(pending.manifests, lambda: True)
         assert fresh is not None  # nobody said no
         pending.require_whole(fresh)
         there = {
             stores.target(path): ColdManifest(one.bytes, one.totals) for path, one in fresh.items()
         }
-        ready = completed(stores, pending, there, dict(fresh))
+        ready = completed(stores, crew, pending, there, dict(fresh))
         made = ready.registration
         return Retrieved(
             manifest_list=made.manifest_list,
@@ -53,6 +55,16 @@ class ColdRetriever:
             bytes=made.bytes,
             rows=made.rows,
         )
+
+
+class _NoBook:
+    """Of files of hot nothing is recorded: the table's folder is new, and nobody else's."""
+
+    def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
+        return {}
+
+    def save_copies(self, proofs: Collection[CopyProof]) -> None:
+        return
 
 
 def _pending(stores: Stores, cold: TableState, snapshot_id: int) -> Pending:

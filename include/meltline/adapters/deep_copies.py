@@ -15,7 +15,7 @@ class DeepCopies:
 
     def hold(self, path: str, size: int) -> int:
         """Has it hold a file of cold. See the port."""
-        return size if self._stores.copy(path, size) else 0
+        return size if self._stores.copy(path, size).is_new else 0
 
     def size(self, path: str) -> int | None:
         """The length of a file's copy. See the port."""

@@ -9,12 +9,16 @@ it has not shown, for whatever reason, is asked for by name.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
 from meltline.adapters.cloud_stores import CloudStore, reason_of
 from meltline.ports import ObjectStat, StoredObject
+
+if TYPE_CHECKING:  # obstore keeps this name in its stubs alone
+    from obstore import ObjectMeta
 
 _PAGE = 1000
 _PER_PAGE = 25  # objects asked for on a page of a listing that make it worth its while
@@ -50,8 +54,7 @@ def _listed(store: CloudStore, folder: str, paths: dict[str, str]) -> dict[str, 
         for page in obstore.list(store, prefix, offset=keys[0][:-1], chunk_size=_PAGE):
             for found in page:
                 if path := paths.get(found["path"]):
-                    shown = StoredObject(path, found["size"], found["last_modified"])
-                    stats[path] = ObjectStat(path, shown)
+                    stats[path] = ObjectStat(path, shown(path, found))
             pages_left -= 1
             if pages_left <= 0 or len(stats) == len(paths) or page[-1]["path"] >= keys[-1]:
                 break
@@ -81,4 +84,9 @@ def _stat(store: CloudStore, one: tuple[str, str]) -> tuple[ObjectStat, bool]:
     except (BaseError, OSError, ValueError) as error:
         is_refusal = isinstance(error, PermissionDeniedError | UnauthenticatedError)
         return ObjectStat(path, error=reason_of(error)), is_refusal
-    return ObjectStat(path, StoredObject(path, found["size"], found["last_modified"])), True
+    return ObjectStat(path, shown(path, found)), True
+
+
+def shown(path: str, found: "ObjectMeta") -> StoredObject:
+    """An object as its store shows it."""
+    return StoredObject(path, found["size"], found["last_modified"], found["e_tag"] or "")

@@ -18,7 +18,7 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 
 from meltline.adapters.cloud_stores import CloudStore, open_cloud_store, reason_of
 from meltline.adapters.local_files import LocalFiles
-from meltline.adapters.object_stats import stats_of
+from meltline.adapters.object_stats import shown, stats_of
 from meltline.domain.errors import StoreRefused
 from meltline.domain.locations import Location, split_location
 from meltline.ports import DeleteOutcome, Front, ObjectStat, StoredObject
@@ -28,6 +28,7 @@ _REQUESTS = 4  # requests that one process sends at a time
 _PART = 8 * 1024 * 1024
 _PARTS = 2  # parts of one object on their way at a time
 _LARGEST_COPY = 5 * 1024**3  # what S3 copies in one request
+_UNPROVED_S3 = ("s3.endpoint", "s3.anonymous")  # not Amazon's own, or nothing is signed
 _GIVE_UP_AFTER = 3  # keys in a row that got no answer: the store is not there
 
 Batch = list[tuple[str, str]]  # paths of one store, each with its key there
@@ -84,6 +85,27 @@ class ObjectStores:
         except FileNotFoundError:
             return None
 
+    def measure(self, path: str) -> StoredObject | None:
+        """The object as a listing would show it. See the port."""
+        if _is_local(path):
+            return self._local.measure(path)
+        store, key = self._find(path)
+        try:
+            with _refusing("measure", path):
+                return shown(path, obstore.head(store, key))
+        except FileNotFoundError:
+            return None
+
+    def proves_writes(self, path: str) -> bool:
+        """Local files are read again; Amazon's S3 itself verifies what each signed request carries.
+
+        Others that speak S3 may sign and not look; GCS and Azure are not asked for it.
+        """
+        if _is_local(path):
+            return self._local.proves_writes(path)
+        is_s3 = _place(split_location(path))[0] == "s3"
+        return is_s3 and not any(self._properties.get(key) for key in _UNPROVED_S3)
+
     def write(self, path: str, content: bytes) -> datetime:
         """Writes an object and returns when the store says it was written."""
         if _is_local(path):
@@ -119,7 +141,7 @@ class ObjectStores:
             if (second := next(left, None)) is None:
                 obstore.put(store, key, first, use_multipart=False)
                 return
-            parts = chain((first, second), left)
+            parts = chain((first, second), _from_a_thread(left))
             obstore.put(store, key, parts, chunk_size=_PART, max_concurrency=_PARTS)
 
     def copy(self, source: str, target: str) -> bool:
@@ -155,7 +177,7 @@ class ObjectStores:
             for page in obstore.list(store, folder or None):
                 for found in page:
                     path = base + found["path"][len(folder) :]
-                    yield StoredObject(path, found["size"], found["last_modified"])
+                    yield shown(path, found)
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes objects in bulk, an outcome per path, in their order.
@@ -215,6 +237,13 @@ class ObjectStores:
             with _refusing("open the store of", path):
                 self._stores[place] = open_cloud_store(*place, self._properties)
         return self._stores[place]
+
+
+def _from_a_thread(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The same parts: obstore asks for them inside its runtime, where none of its reads may begin."""
+    with ThreadPoolExecutor(1) as elsewhere:
+        while (part := elsewhere.submit(next, parts, None).result()) is not None:
+            yield part
 
 
 # --- spelling --------------------------------------------------------------------------------

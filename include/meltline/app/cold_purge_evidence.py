@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meltline.app.cold_side import ColdFacts, Side, noted
+from meltline.app.copy_proofs import unproved_copies
 from meltline.app.metadata import at_once
 from meltline.app.services import Services
 from meltline.app.world import World
@@ -57,13 +58,17 @@ def purge_facts(
     """What is wrong with the copies of what a purge plan's files were part of."""
     facts = ColdFacts()
     tables = _gone(services, files, departed)
-    if not any(table.known for table in tables) and not _has_policy(services, world, tables):
+    asked = any(table.known for table in tables) or _has_policy(services, world, tables)
+    if not asked and services.cold is None:
         return facts
     with noted(facts):
         side = Side.of(services)
+        if not asked:  # copies may have been made for tables that share the files
+            facts.unproved += unproved_copies(services.control, side, files, recorded_alone=True)
+            return facts
         for table in tables:
             _check(side, table, facts)
-        _check_files(side, tables, files, facts)
+        _check_files(services, side, tables, files, facts)
     return facts
 
 
@@ -155,14 +160,22 @@ def _check_manifests(side: Side, table: _Gone, facts: ColdFacts) -> None:
 
 
 def _check_files(
-    side: Side, tables: Sequence[_Gone], files: Sequence[PlannedFile], facts: ColdFacts
+    services: Services,
+    side: Side,
+    tables: Sequence[_Gone],
+    files: Sequence[PlannedFile],
+    facts: ColdFacts,
 ) -> None:
-    """Planned files that a copy refers to must have their own copy, and a few the same bytes."""
+    """Planned files that a copy refers to must have their own copy, each proved byte for byte.
+
+    A few are held against their originals once more, whatever anybody has recorded.
+    """
     manifests = [m for table in tables for m in table.manifests.values()]
     copies = {mirrored(path, side.tier.warehouse): path for path in side.without_mirror(files)}
     if copies and manifests:
         alive = side.copies.alive(manifests, list(copies), of_copies=True)
         facts.files_missing += sorted(copies[path] for path in alive)
+    facts.unproved += unproved_copies(services.control, side, files)
     data = [f for f in files if f.kind is FileKind.DATA and f.bytes <= _LARGEST_SAMPLE]
     sampled = [f.path for f in data if f.path not in copies.values()][:_BYTES_SAMPLED]
     facts.rows_differ += side.copies.unequal(sampled, side.tier.warehouse)

@@ -1,20 +1,17 @@
 """Cold as a gate sees it: what reads it, and what was found wrong with it."""
 
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from meltline.app.cold_tables import ColdTables, no_cold, require_cold
-from meltline.app.metadata import at_once
 from meltline.app.services import ColdTier, Services
 from meltline.domain.cold_paths import lies_under, mirrored
-from meltline.domain.errors import MeltlineError
+from meltline.domain.errors import MeltlineError, StoreRefused
 from meltline.domain.files import FileKind, PlannedFile
-from meltline.domain.locations import location_key
 from meltline.domain.table import Snapshot, TableState
-from meltline.ports import CopyReader, RowComparer
+from meltline.ports import CopyReader, ObjectStat, RowComparer, StoredObject
 
-_LISTED = 50  # files in a folder, from which on one listing costs less than asking for each
 _SAME_BYTES = (FileKind.DATA, FileKind.EQUALITY_DELETE)
 _CONTENT = (*_SAME_BYTES, FileKind.POSITION_DELETE, FileKind.DELETION_VECTOR)
 
@@ -29,6 +26,7 @@ class ColdFacts:
         differing: What of a copy is not what the original has.
         outside: Paths in cold that lead out of it.
         files_missing: Planned files of archived snapshots without a copy of the right size.
+        unproved: Planned files whose copy nobody can vouch for, byte for byte.
         rows_differ: Sampled rows that are not equal on both sides.
     """
 
@@ -37,6 +35,7 @@ class ColdFacts:
     differing: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     files_missing: list[str] = field(default_factory=list)
+    unproved: list[str] = field(default_factory=list)
     rows_differ: list[str] = field(default_factory=list)
 
     def named(self) -> dict[str, Collection[str]]:
@@ -47,6 +46,7 @@ class ColdFacts:
             "cold_differs": self.differing,
             "cold_outside": self.outside,
             "cold_files_missing": self.files_missing,
+            "cold_unproved": self.unproved,
             "cold_rows_differ": self.rows_differ,
         }
 
@@ -86,35 +86,38 @@ class Side:
 
     def without_mirror(self, files: Iterable[PlannedFile]) -> list[str]:
         """Those of some files that have no copy, of the same size where it has the same bytes."""
-        lacking: list[str] = []
-        folders: dict[str, list[tuple[str, PlannedFile]]] = {}
-        for file in files:
-            if file.kind not in _CONTENT:
-                continue
-            try:
-                copy = mirrored(file.path, self.tier.warehouse)
-            except ValueError:
-                lacking.append(file.path)
-                continue
-            folders.setdefault(copy.rpartition("/")[0], []).append((copy, file))
-        sizes = dict(
-            pair for found in at_once(self._sizes, list(folders.items())) for pair in found
-        )
-        for copies in folders.values():
-            for copy, file in copies:
-                size = sizes.get(location_key(copy))
-                right = size == file.bytes if file.kind in _SAME_BYTES else bool(size)
-                lacking += [] if right else [file.path]
-        return lacking
+        content = [file for file in files if file.kind in _CONTENT]
+        places = self.places(content)
+        shown = self.shown(list(places))
+        there = {file.path: shown.get(copy) for copy, file in places.items()}
 
-    def _sizes(
-        self, folder: tuple[str, list[tuple[str, PlannedFile]]]
-    ) -> list[tuple[str, int | None]]:
-        """The sizes of copies in one folder: of many by listing it, of a few one by one."""
-        at, copies = folder
-        if len(copies) > _LISTED:
-            return [(location_key(one.path), one.bytes) for one in self.tier.store.list(at)]
-        return [(location_key(copy), self.tier.store.size(copy)) for copy, _ in copies]
+        def is_right(file: PlannedFile) -> bool:
+            found = there.get(file.path)
+            return found is not None and (
+                found.bytes == file.bytes if file.kind in _SAME_BYTES else found.bytes > 0
+            )
+
+        return [file.path for file in content if not is_right(file)]
+
+    def places(self, files: Iterable[PlannedFile]) -> dict[str, PlannedFile]:
+        """Where the copies of files lie, if they have any; those that can have none left out."""
+        found = {}
+        for file in files:
+            with suppress(ValueError):
+                found[mirrored(file.path, self.tier.warehouse)] = file
+        return found
+
+    def shown(self, copies: Sequence[str]) -> dict[str, StoredObject]:
+        """Copies as their store shows them now; those that are not there left out.
+
+        Raises:
+            StoreRefused: Of one of them it does not say.
+        """
+        found = self.tier.store.stats(copies)
+        for stat in found:
+            if stat.error:
+                raise _unsaid(stat)
+        return {stat.path: stat.found for stat in found if stat.found is not None}
 
     def leads_out(self, state: TableState, snapshots: Iterable[Snapshot]) -> list[str]:
         """Paths of a cold table's metadata that do not lie in cold."""
@@ -122,3 +125,13 @@ class Side:
         named += [file.path for file in state.statistics]
         named += [path for s in snapshots for path in (s.manifest_list, *s.inline_manifests)]
         return [p for p in named if p and not lies_under(p, self.tier.warehouse)]
+
+
+def _unsaid(stat: ObjectStat) -> StoreRefused:
+    return StoreRefused(
+        f"cannot measure {stat.path}: {stat.error}",
+        object=stat.path,
+        expected="an answer from the store of cold",
+        found=stat.error,
+        next="check that store, and run again",
+    )

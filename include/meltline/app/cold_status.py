@@ -1,15 +1,18 @@
 """What is in cold: how far it is, what it holds, and a ledger that has lost its past."""
 
+import gzip
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from meltline.app.cold_tables import ColdTables, plain_name, require_cold
 from meltline.app.handoff import pending_handoffs
-from meltline.app.services import Ledgers
+from meltline.app.services import ColdTier, Ledgers
 from meltline.app.tables import ObservedTable, cold_policy_of, read_tables
 from meltline.domain.archive import COLD_OF, ArchivedSnapshot, read_archived
 from meltline.domain.cold import cold_policy
+from meltline.domain.cold_proofs import proofs_folder, read_proofs
 from meltline.domain.errors import TableNotFound
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState
@@ -121,4 +124,19 @@ def remember_copies(ledgers: Ledgers) -> int:
             told = read_archived(state, table, keep_for)
             new += [copy for copy in told if (uuid, copy.snapshot_id) not in known]
     ledgers.control.save_archived(new)
+    _remember_proofs(ledgers, tier)
     return len(new)
+
+
+def _remember_proofs(ledgers: Ledgers, tier: ColdTier) -> None:
+    """Tells the ledger what the archive has recorded of single files; the newest word counts."""
+    folder = proofs_folder(tier.warehouse)
+    documents = sorted(tier.store.list(folder), key=lambda one: one.modified_at, reverse=True)
+    for found in documents:
+        try:
+            document = gzip.decompress(tier.store.read(found.path)).decode()
+        except (OSError, EOFError, ValueError, zlib.error):
+            continue  # its files are read again
+        proofs = {one.path: one for one in read_proofs(document)}
+        known = ledgers.control.copies(list(proofs))
+        ledgers.control.save_copies([one for one in proofs.values() if one.path not in known])

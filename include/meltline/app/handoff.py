@@ -156,7 +156,8 @@ class _Handoff:
             raise no_cold(services)
         requests = self._requests(ColdTables(services.cold))
         services.progress(f"hand off: {sum(len(r.snapshots) for r in requests)} snapshots to cold")
-        for name, done in services.archive.hand_off(requests, self._may_go_on(any_hour)):
+        go_on = may_go_on(services, any_hour=any_hour)
+        for name, done in services.archive.hand_off(requests, go_on):
             if done.error:
                 self.results[name].errors.append(f"snapshot {done.snapshot_id}: {done.error}")
             else:
@@ -213,11 +214,13 @@ class _Handoff:
         result.files_copied += done.files_copied
         result.bytes_copied += done.bytes_copied
 
-    def _may_go_on(self, any_hour: bool) -> Callable[[], bool]:
-        services, settings = self.services, self.services.config.handoff
 
-        def may_go_on() -> bool:
-            stopped = services.control.stopped() is not None
-            return not stopped and (any_hour or settings.may_begin(services.clock.now()))
+def may_go_on(services: Services, *, any_hour: bool) -> Callable[[], bool]:
+    """Asked before a batch is begun: nobody has stopped everything, and it is the time for it."""
+    settings = services.config.handoff
 
-        return may_go_on
+    def go_on() -> bool:
+        stopped = services.control.stopped() is not None
+        return not stopped and (any_hour or settings.may_begin(services.clock.now()))
+
+    return go_on

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from meltline.app.cold_mending import mend_copies
 from meltline.app.dropped import dropped_tables, is_let_go
 from meltline.app.expire import Expired, apply_expirations
 from meltline.app.gate import run_gate
 from meltline.app.guard import lift_ended_guards
-from meltline.app.handoff import hand_off, pending_handoffs
+from meltline.app.handoff import hand_off, may_go_on, pending_handoffs
 from meltline.app.letting_go import tend_dropped
 from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
@@ -60,6 +61,7 @@ def run_chain(services: Services, request: RunRequest) -> Summary:
     if not request.dry_run and settle_step(services, summary):
         observation = observe(services)
     hand_off_step(services, request, observation, summary)
+    mend_step(services, request, summary)
     planned = plan_expiration(
         services, observation, run_id=request.run_id, as_of=request.as_of,
         tables=request.tables, dry_run=request.dry_run,
@@ -154,6 +156,13 @@ def hand_off_step(
     summary.handed_off(
         hand_off(services, waiting, run_id=request.run_id, any_hour=request.any_hour)
     )
+
+
+def mend_step(services: Services, request: RunRequest, summary: Summary) -> None:
+    """Copies anew what was lost or damaged in cold, while the originals wait in failsafe."""
+    if not request.dry_run:
+        go_on = may_go_on(services, any_hour=request.any_hour)
+        summary.notices += mend_copies(services, request.run_id, go_on)
 
 
 def gate_step(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list[Plan]:

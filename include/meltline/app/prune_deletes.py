@@ -113,7 +113,9 @@ class PruneDeletes:
             batch = [path for path in plan.files[start : start + _BATCH] if path not in kept]
             outcomes = self.tier.store.delete(batch)
             told.errors += [f"{one.path}: {one.error}" for one in outcomes if one.error]
-            told.deleted += sum(1 for one in outcomes if not one.error)
+            gone = [one.path for one in outcomes if not one.error]
+            self.ledgers.control.forget_copies(gone)
+            told.deleted += len(gone)
         told.kept += sorted(kept)
         if not told.errors and not kept:
             self._forget(plan)

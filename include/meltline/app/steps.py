@@ -12,6 +12,7 @@ from meltline.app.lifecycle import (
     hand_off_step,
     judge_step,
     let_go_step,
+    mend_step,
     observe_step,
     plan_purge_step,
     purge_step,
@@ -85,6 +86,7 @@ def _hand_off_to_cold(services: Services, request: StepRequest, summary: Summary
     # Most nights and lakes have nothing to hand over: that is known without a Spark job.
     if pending_handoffs(services, read_tables(services), run.as_of, run.tables):
         hand_off_step(services, run, observe(services), summary)
+    mend_step(services, run, summary)
 
 
 def _plan_expiration(services: Services, request: StepRequest, summary: Summary) -> None:

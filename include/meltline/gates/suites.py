@@ -131,6 +131,7 @@ def purge_suite(limits: Limits) -> Suite:
             _none("planned_claimed", "planned files that another plan has claimed"),
             _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
             *_copies(),
+            _none("cold_unproved", "copies that nobody can vouch for, byte for byte"),
             _at_least("tables_read", 1, "tables whose metadata was read for this proof"),
         ),
     )

@@ -1,10 +1,12 @@
 """The archive: copies snapshots, with everything they need, to the cold tier."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from meltline.domain.archive import Validity
+from meltline.domain.cold_proofs import CopyProof
+from meltline.domain.files import FileKind
 from meltline.domain.names import TableName
 from meltline.domain.table import Snapshot, TableState
 
@@ -51,8 +53,45 @@ class HandedOver:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A file of hot that no snapshot has any more, and of which cold may hold a copy."""
+
+    path: str
+    bytes: int
+    kind: FileKind
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What came of one copy.
+
+    Attributes:
+        path: Of the original.
+        is_new: Whether it was copied anew: what was in its place was lost or damaged.
+        error: Why nobody knows the copy for whole; empty where it is.
+    """
+
+    path: str
+    is_new: bool = False
+    error: str = ""
+
+
 class Archive(Protocol):
     """Writes the cold tier. It only ever adds (AR-33, I-8)."""
+
+    def mend(
+        self, originals: Sequence[Original], may_go_on: Callable[[], bool]
+    ) -> Iterator[Mended]:
+        """Has cold hold the copies of files that snapshots in cold refer to, whole and recorded.
+
+        A copy that is not recorded is read whole and held against its original; one that is lost,
+        or not what was recorded, is made anew from it.
+
+        Yields:
+            What came of each, in any order; those not begun after a no are not yielded.
+        """
+        ...
 
     def hand_off(
         self, requests: Sequence[HandoffRequest], may_go_on: Callable[[], bool]
@@ -72,6 +111,18 @@ class Archive(Protocol):
             The hot table's name and what came of one of its snapshots, as it is done. One that
             cannot be handed over does not stop the others; those not begun are not yielded.
         """
+        ...
+
+
+class CopyBook(Protocol):
+    """What is known of single files in cold."""
+
+    def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
+        """By their path there; unknown ones are left out."""
+        ...
+
+    def save_copies(self, proofs: Collection[CopyProof]) -> None:
+        """Stores it; what was known of the same files is replaced."""
         ...
 
 

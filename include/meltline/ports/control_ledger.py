@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from meltline.domain.archive import ArchivedSnapshot
+from meltline.domain.cold_proofs import CopyProof
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
@@ -270,6 +271,18 @@ class ControlLedger(PlanLedger, IncidentLedger, Protocol):
 
     def forget_archived(self, uuid: str, snapshots: Collection[int]) -> None:
         """Forgets copies of one table that cold has no more; unknown ones are no error."""
+        ...
+
+    def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
+        """What is known of single files in cold, by their path there; unknown ones are left out."""
+        ...
+
+    def save_copies(self, proofs: Collection[CopyProof]) -> None:
+        """Stores what is known of single files in cold; what was known of the same is replaced."""
+        ...
+
+    def forget_copies(self, paths: Collection[str]) -> None:
+        """Forgets files that cold has no more; unknown ones are no error."""
         ...
 
     # runs, switch, audit, storage

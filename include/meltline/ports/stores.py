@@ -10,11 +10,17 @@ from meltline.domain.departed import DepartedObject
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object in a listing. `path` is spelled as Iceberg would write it under that prefix."""
+    """An object in a listing. `path` is spelled as Iceberg would write it under that prefix.
+
+    Attributes:
+        etag: What the store calls this version of it: no digest of anything. Empty where the store
+            has none.
+    """
 
     path: str
     bytes: int
     modified_at: datetime
+    etag: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,17 @@ class ObjectStore(Protocol):
 
     def size(self, path: str) -> int | None:
         """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
+        ...
+
+    def measure(self, path: str) -> StoredObject | None:
+        """The object as a listing would show it; None when it is not there. Raises StoreRefused."""
+        ...
+
+    def proves_writes(self, path: str) -> bool:
+        """Whether `write_stream` here ends well only where the store holds what was sent.
+
+        Either the store itself held what came against a checksum, or it was read again.
+        """
         ...
 
     def write(self, path: str, content: bytes) -> datetime:

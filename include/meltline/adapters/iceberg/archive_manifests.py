@@ -120,6 +120,18 @@ def rewrite_manifest(
     return made, Totals(len(live), sum(live.values()), rows)
 
 
+def totals_of(path: str, content: bytes) -> Totals:
+    """What a manifest of cold keeps alive. Raises MetadataUnreadable where it is none."""
+    live: dict[str, int] = {}
+    rows = 0
+    for record in _records(ManifestRef(path, len(content)), content):
+        file = record["data_file"]
+        if record["status"] != EntryStatus.DELETED:
+            live[file["file_path"]] = file["file_size_in_bytes"]
+            rows += file["record_count"] if _content(file) == _DATA else 0
+    return Totals(len(live), sum(live.values()), rows)
+
+
 def _records(manifest: ManifestRef, content: bytes) -> Iterator[Record]:
     """The entries of a manifest, its length and counts held against its list."""
     if manifest.bytes and len(content) != manifest.bytes:

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -13,10 +14,20 @@ from meltline.adapters.memory.catalog import MemoryCatalog
 from meltline.domain.archive import COLD_OF, Validity, archived_property
 from meltline.domain.clock import Clock
 from meltline.domain.cold_paths import mirrored
+from meltline.domain.cold_proofs import CopyProof
 from meltline.domain.errors import MeltlineError
+from meltline.domain.files import FileKind
 from meltline.domain.names import TableName
 from meltline.domain.quantities import to_millis
-from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest, ObjectStore
+from meltline.ports import (
+    ChosenSnapshot,
+    CopyBook,
+    HandedOver,
+    HandoffRequest,
+    Mended,
+    ObjectStore,
+    Original,
+)
 
 _DELETED = 2
 _INHERITED = ("avro.schema", "avro.codec")
@@ -26,8 +37,14 @@ class MemoryArchive:
     """The port `Archive` over an object store and a catalog in memory."""
 
     def __init__(
-        self, catalog: MemoryCatalog, store: ObjectStore, warehouse: str, clock: Clock
+        self,
+        catalog: MemoryCatalog,
+        store: ObjectStore,
+        warehouse: str,
+        clock: Clock,
+        book: CopyBook,
     ) -> None:
+        self._book = book
         self._catalog = catalog
         self._store = store
         self._warehouse = warehouse
@@ -43,9 +60,28 @@ class MemoryArchive:
                     return
                 yield request.hot.name, self._one(request, chosen)
 
+    def mend(
+        self, originals: Sequence[Original], may_go_on: Callable[[], bool]
+    ) -> Iterator[Mended]:
+        """Copies anew what is not as it was recorded, or as its original is. See the port."""
+        for file in originals if may_go_on() else ():
+            copy = _Copy(self._store, self._warehouse, self._book, mends=True)
+            make = {
+                FileKind.MANIFEST: copy.manifest,
+                FileKind.MANIFEST_LIST: copy.manifest_list,
+            }.get(file.kind, copy.file)
+            try:
+                place = make(file.path)
+            except (MeltlineError, OSError, ValueError) as odd:
+                yield Mended(file.path, error=f"{type(odd).__name__}: {odd}")
+            else:
+                yield Mended(file.path, place in copy.copied)
+
     def _one(self, request: HandoffRequest, chosen: ChosenSnapshot) -> HandedOver:
         snapshot_id = chosen.snapshot.snapshot_id
-        copy = _Copy(self._store, self._warehouse)
+        copy = _Copy(
+            self._store, self._warehouse, self._book, mends=self._has(request, snapshot_id)
+        )
         try:
             hot = json.loads(self._store.read(request.hot.metadata_location))
             (raw,) = (s for s in hot["snapshots"] if s["snapshot-id"] == snapshot_id)
@@ -67,6 +103,11 @@ class MemoryArchive:
             bytes_copied=sum(copy.sizes[path] for path in copy.copied),
             cold_location=location,
         )
+
+    def _has(self, request: HandoffRequest, snapshot_id: int) -> bool:
+        base = self._catalog.find(request.cold)
+        there = self._document(base)["snapshots"] if base else []
+        return any(snapshot["snapshot-id"] == snapshot_id for snapshot in there)
 
     def _register(
         self,
@@ -140,6 +181,8 @@ class _Copy:
 
     store: ObjectStore
     warehouse: str
+    book: CopyBook
+    mends: bool
     sizes: dict[str, int] = field(default_factory=dict)
     copied: list[str] = field(default_factory=list)
     rows: int = 0
@@ -148,11 +191,12 @@ class _Copy:
         """Copies a manifest list and all that it refers to; returns where the copy lies."""
         schema, metadata, rows = _read(self.store.read(path))
         for row in rows:
-            row["manifest_path"] = self._manifest(row["manifest_path"])
+            row["manifest_path"] = self.manifest(row["manifest_path"])
             row["manifest_length"] = self.sizes[row["manifest_path"]]
         return self._put(path, _avro(schema, metadata, rows))
 
-    def _manifest(self, path: str) -> str:
+    def manifest(self, path: str) -> str:
+        """Copies a manifest and all that it keeps alive."""
         schema, metadata, rows = _read(self.store.read(path))
         for row in rows:
             file = row["data_file"]
@@ -173,11 +217,22 @@ class _Copy:
 
     def _put(self, path: str, content: bytes) -> str:
         place = mirrored(path, self.warehouse)
-        if place not in self.sizes and self.store.size(place) != len(content):
-            self.store.write(place, content)
-            self.copied.append(place)
+        if place not in self.sizes:
+            if (there := self._there(place)) is None or (self.mends and there != content):
+                self.store.write(place, content)
+                self.copied.append(place)
+            elif there != content:
+                raise ValueError(f"{place} is not the copy of {path}")
+            found = self.store.measure(place)
+            assert found is not None
+            digest = sha256(content).hexdigest()
+            shown = CopyProof(place, len(content), digest, found.modified_at, found.etag)
+            self.book.save_copies([shown])
         self.sizes[place] = len(content)
         return place
+
+    def _there(self, place: str) -> bytes | None:
+        return None if self.store.size(place) is None else self.store.read(place)
 
 
 def _read(content: bytes) -> tuple[Any, dict[str, str], list[dict[str, Any]]]:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from meltline.adapters.memory.plans import MemoryPlans
 from meltline.domain.archive import ArchivedSnapshot
 from meltline.domain.clock import Clock, WallClock
+from meltline.domain.cold_proofs import CopyProof
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
@@ -48,6 +49,7 @@ class MemoryControlLedger(MemoryPlans):
         self._documents: dict[str, RememberedMetadata] = {}
         self._wanted: dict[str, WantedBack] = {}
         self._archived: dict[tuple[str, int], ArchivedSnapshot] = {}
+        self._copies: dict[str, CopyProof] = {}
 
     def prepare(self) -> None:
         self._prepared = True
@@ -214,3 +216,16 @@ class MemoryControlLedger(MemoryPlans):
         with self._writing():
             for snapshot_id in snapshots:
                 self._archived.pop((uuid, snapshot_id), None)
+
+    def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
+        with self._reading():
+            return {path: self._copies[path] for path in paths if path in self._copies}
+
+    def save_copies(self, proofs: Collection[CopyProof]) -> None:
+        with self._writing():
+            self._copies.update({one.path: one for one in proofs})
+
+    def forget_copies(self, paths: Collection[str]) -> None:
+        with self._writing():
+            for path in paths:
+                self._copies.pop(path, None)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import count
+from typing import NamedTuple
 
 from meltline.domain.clock import Clock, WallClock
 from meltline.domain.errors import StoreRefused
@@ -9,6 +11,18 @@ from meltline.domain.locations import Location, split_location
 from meltline.ports import DeleteOutcome, Front, ObjectStat, StoredObject
 
 _PART = 1024
+
+
+class _Object(NamedTuple):
+    """What it holds, since when, and what the store calls that; local files have no such name."""
+
+    body: bytes
+    at: datetime
+    etag: str
+
+    def shown(self, path: str) -> StoredObject:
+        """As a listing shows it."""
+        return StoredObject(path, len(self.body), self.at, self.etag)
 
 
 class MemoryStore:
@@ -29,15 +43,17 @@ class MemoryStore:
     ) -> None:
         self._clock = clock or WallClock()
         self._failing = {_place(path) for path in failing}
-        now = self._clock.now()
-        self._objects = {_place(path): (body, now) for path, body in (objects or {}).items()}
+        self._versions = count(1)
+        self._objects: dict[Location, _Object] = {}
+        for path, body in (objects or {}).items():
+            self._put(_place(path), body)
 
     def read(self, path: str) -> bytes:
         """The whole object. Raises FileNotFoundError or, for a failing path, StoreRefused."""
         place = self._allowed(path)
         if place not in self._objects:
             raise FileNotFoundError(path)
-        return self._objects[place][0]
+        return self._objects[place].body
 
     def read_front(self, path: str, length: int) -> Front:
         """The first bytes of an object, and its size. Raises as `read` does."""
@@ -47,13 +63,25 @@ class MemoryStore:
     def size(self, path: str) -> int | None:
         """Its length in bytes, None when it is not there."""
         found = self._objects.get(self._allowed(path))
-        return None if found is None else len(found[0])
+        return None if found is None else len(found.body)
+
+    def measure(self, path: str) -> StoredObject | None:
+        """The object as a listing would show it; None when it is not there."""
+        found = self._objects.get(self._allowed(path))
+        return None if found is None else found.shown(path)
+
+    def proves_writes(self, path: str) -> bool:
+        """Tests put faults in between: nobody has read again what was written."""
+        return False
 
     def write(self, path: str, content: bytes) -> datetime:
         """Writes an object at the clock's time."""
-        now = self._clock.now()
-        self._objects[self._allowed(path)] = (bytes(content), now)
-        return now
+        return self._put(self._allowed(path), bytes(content))
+
+    def _put(self, place: Location, content: bytes) -> datetime:
+        etag = "" if place.scheme == "file" else f'"{next(self._versions)}"'
+        self._objects[place] = _Object(content, self._clock.now(), etag)
+        return self._objects[place].at
 
     def stream(self, path: str) -> Iterator[bytes]:
         """The object in parts."""
@@ -75,9 +103,9 @@ class MemoryStore:
         """Every object under a folder, at any depth."""
         base = prefix.rstrip("/") + "/"
         folder = _place(base)
-        for place, (body, at) in sorted(self._objects.items()):
+        for place in sorted(self._objects):
             if place[:2] == folder[:2] and place.path.startswith(folder.path):
-                yield StoredObject(base + place.path[len(folder.path) :], len(body), at)
+                yield self._objects[place].shown(base + place.path[len(folder.path) :])
 
     def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
         """The sizes and times of many objects."""
@@ -88,7 +116,7 @@ class MemoryStore:
             found = self._objects.get(self._allowed(path))
         except StoreRefused as error:
             return ObjectStat(path, error=str(error))
-        return ObjectStat(path, found and StoredObject(path, len(found[0]), found[1]))
+        return ObjectStat(path, found and found.shown(path))
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes objects, the local ones with their side files, an outcome per path."""

@@ -5,7 +5,7 @@ manifest. Within a batch a file that many manifests name is copied once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 import pyarrow as pa
@@ -14,37 +14,51 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.archive_work import (
+    FileDone,
     LocalCrew,
     ManifestDone,
     entries_of,
     is_worth_reading,
+    settled,
     with_copied,
 )
 from meltline.adapters.cold_archive import ColdArchive
 from meltline.adapters.cold_batches import BatchLimits
 from meltline.adapters.cold_copies import Stores
+from meltline.adapters.iceberg.archive_manifests import NeededFile
 from meltline.adapters.spark.archive_rows import (
     ASKED,
     BROUGHT,
+    DOUBTFUL,
     NEEDS,
+    PROOF,
     THERE,
     WRITTEN,
     Batches,
+    Row,
     bring_files,
+    file_done,
     in_words,
     manifest_done,
+    proof_of,
+    proof_row,
+    read_files,
     read_named,
     read_needs,
     write_manifests,
 )
 from meltline.domain.clock import Clock
 from meltline.domain.files import ManifestRef
-from meltline.ports import Catalog
+from meltline.ports import Catalog, CopyBook
 
 _FEW = 500  # manifests, and new files, that are done in this process
 _REPEATED = 40  # entries of files that cold has already, for one new file
 _PORTION = 50_000  # entries of a batch, between two questions whether to go on
 
+_FILES = pa.schema(
+    [("place", pa.int64()), ("path", pa.string()), ("bytes", pa.int64()), ("need", pa.string())]
+)
+_FOUND = ("place", "path", "hot_bytes", "need", *PROOF)
 _AMENDED = "collect_list(struct(path, bytes, lower, upper)) FILTER (WHERE is_rewritten) AS amended"
 
 
@@ -55,6 +69,7 @@ class SparkArchive(ColdArchive):
         spark: The session.
         stores: Hot's and cold's; they are sent to executors.
         catalog: The cold catalog.
+        book: Remembers each copy.
         clock: Dates the verification.
         limits: Of a batch.
     """
@@ -64,21 +79,26 @@ class SparkArchive(ColdArchive):
         spark: SparkSession,
         stores: Stores,
         catalog: Catalog,
+        book: CopyBook,
         clock: Clock,
         limits: BatchLimits | None = None,
     ) -> None:
-        super().__init__(stores, catalog, partial(SparkCrew, spark), clock, limits)
+        super().__init__(stores, catalog, partial(SparkCrew, spark), book, clock, limits)
 
 
 class SparkCrew:
     """The port `Crew` on Spark's executors; a few files are done here."""
 
-    def __init__(self, spark: SparkSession, stores: Stores, few: int = _FEW) -> None:
+    def __init__(
+        self, spark: SparkSession, stores: Stores, book: CopyBook, few: int = _FEW
+    ) -> None:
         self._spark = spark
         self._tasks = spark.sparkContext.defaultParallelism
         self._stores = replace(stores, pace=stores.pace.shared(self._tasks))
-        self._here = LocalCrew(stores)
+        self._book = book
+        self._here = LocalCrew(stores, book)
         self._few = few
+        self._kept: list[DataFrame] = []
 
     def rewrite(
         self,
@@ -102,8 +122,24 @@ class SparkCrew:
                 brought.append(self._brought(needs, there, portion, portions))
             return self._finished(manifests, asked, needs, brought)
         finally:
-            for frame in (needs, there, *brought):
-                frame.unpersist()
+            self._release(needs, there)
+
+    def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
+        """Has cold hold the right bytes of files. See the port."""
+        if len(files) <= self._few:
+            return self._here.prove(files)
+        rows = [{"place": 0, **asdict(file)} for file in files]
+        asked = self._spark.createDataFrame(pa.Table.from_pylist(rows, schema=_FILES))
+        try:
+            brought = self._settled(self._spread(asked, bring_files(self._stores), BROUGHT))
+            return [file_done(row.asDict()) for row in brought.collect()]
+        finally:
+            self._release()
+
+    def _release(self, *frames: DataFrame) -> None:
+        for frame in (*frames, *self._kept):
+            frame.unpersist()
+        self._kept.clear()
 
     def _is_little(self, manifests: Sequence[ManifestRef]) -> bool:
         """Whether jobs would take longer to start than the work takes here."""
@@ -146,9 +182,37 @@ class SparkCrew:
             .groupBy("path", "bytes", "need")
             .agg(F.min("place").alias("place"))
         )
-        brought = self._spread(files, bring_files(self._stores), BROUGHT)
-        brought.persist(StorageLevel.DISK_ONLY).count()
-        return brought
+        return self._settled(self._spread(files, bring_files(self._stores), BROUGHT))
+
+    def _settled(self, brought: DataFrame) -> DataFrame:
+        """What was brought, with a digest of each: what cold had is read, and the book told."""
+        self._kept.append(brought.persist(StorageLevel.DISK_ONLY))
+        found = brought.where("sha256 = ''").select(*_FOUND).collect()
+        self._remember(brought)
+        doubtful = self._doubtful([row.asDict() for row in found])
+        if not doubtful:
+            return brought
+        asked = self._spark.createDataFrame(pa.Table.from_pylist(doubtful, schema=DOUBTFUL))
+        again = self._spread(asked, read_files(self._stores), BROUGHT)
+        self._kept.append(again.persist(StorageLevel.DISK_ONLY))
+        self._remember(again)
+        return brought.join(again, ["path", "hot_bytes"], "leftanti").unionByName(again)
+
+    def _remember(self, brought: DataFrame) -> None:
+        known = brought.where("sha256 <> ''").select(*PROOF).collect()
+        self._book.save_copies([proof for row in known if (proof := proof_of(row.asDict()))])
+
+    def _doubtful(self, found: Sequence[Row]) -> list[Row]:
+        """What was found in cold and has to be read, with what the book knows of it."""
+        known = self._book.copies([row["target"] for row in found])
+        doubtful = []
+        for row in found:
+            proof = proof_of(row)
+            if proof and not settled(self._stores, known, proof):
+                asked = {key: row[key] for key in ("place", "path", "need")}
+                told = proof_row(known.get(proof.path))
+                doubtful.append({**asked, "bytes": row["hot_bytes"], **told})
+        return doubtful
 
     def _finished(
         self,
@@ -160,7 +224,7 @@ class SparkCrew:
         files = brought[0]
         for more in brought[1:]:
             files = files.unionByName(more)
-        special = files.where("is_rewritten OR error IS NOT NULL").drop("place")
+        special = files.where("is_rewritten OR error IS NOT NULL").drop("place", "need", *PROOF)
         amended = (
             needs.withColumnRenamed("bytes", "hot_bytes")
             .withColumnRenamed("error", "unread")
@@ -175,4 +239,5 @@ class SparkCrew:
         for place, count, size in copied:
             path = manifests[place].path
             found[path] = with_copied(found[path], count, size)
+        self._book.save_copies([one.proof for one in found.values() if one.proof])
         return found

@@ -10,15 +10,19 @@ import pyarrow as pa
 
 from meltline.adapters.archive_work import (
     THREADS,
+    FileDone,
     ManifestDone,
     bring,
     files_there,
     needs_of,
+    read_again,
     write_manifest,
 )
 from meltline.adapters.cold_copies import Stores
 from meltline.adapters.iceberg.archive_manifests import Amended, Need, NeededFile, Totals
+from meltline.domain.cold_proofs import CopyProof
 from meltline.domain.files import ManifestRef
+from meltline.domain.quantities import from_millis, to_millis
 
 _ROWS = 10_000  # of an Arrow batch
 
@@ -43,17 +47,36 @@ NEEDS = pa.schema(
     ]
 )
 THERE = pa.schema([("target", pa.string()), ("bytes", pa.int64())])
+_PROOF = [
+    ("target", pa.string()),
+    ("target_bytes", pa.int64()),
+    ("sha256", pa.string()),
+    ("modified", pa.int64()),  # ms
+    ("etag", pa.string()),
+]
+PROOF = tuple(name for name, _ in _PROOF)
 BROUGHT = pa.schema(
     [
         ("place", pa.int64()),
         ("path", pa.string()),
         ("hot_bytes", pa.int64()),
+        ("need", pa.string()),
         ("bytes", pa.int64()),
         ("lower", pa.string()),
         ("upper", pa.string()),
         ("is_rewritten", pa.bool_()),
         ("is_new", pa.bool_()),
+        *_PROOF,
         ("error", pa.string()),
+    ]
+)
+DOUBTFUL = pa.schema(
+    [
+        ("place", pa.int64()),
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("need", pa.string()),
+        *_PROOF,  # what the book knows of the copy; its digest is null where that is nothing
     ]
 )
 WRITTEN = pa.schema(
@@ -65,6 +88,7 @@ WRITTEN = pa.schema(
         ("rows", pa.int64()),
         ("files_copied", pa.int64()),
         ("bytes_copied", pa.int64()),
+        *_PROOF,
         ("error", pa.string()),
     ]
 )
@@ -130,11 +154,75 @@ def bring_files(stores: Stores) -> Batches:
             for batch in batches:
                 asked = batch.to_pylist()
                 files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in asked]
-                for row, done in zip(asked, pool.map(partial(bring, stores), files), strict=True):
-                    facts = {**asdict(done), "error": done.error or None}
-                    yield {**facts, "place": row["place"], "hot_bytes": row["bytes"]}
+                done = pool.map(partial(bring, stores), files)
+                yield from map(_as_brought, asked, done)
 
     return lambda batches: _in_batches(rows(batches), BROUGHT)
+
+
+def read_files(stores: Stores) -> Batches:
+    """Files that cold has, with what is known of them (`DOUBTFUL`), read again (`BROUGHT`)."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+        with ThreadPoolExecutor(THREADS) as pool:
+            for batch in batches:
+                asked = batch.to_pylist()
+                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in asked]
+                done = pool.map(partial(read_again, stores), files, map(proof_of, asked))
+                yield from map(_as_brought, asked, done)
+
+    return lambda batches: _in_batches(rows(batches), BROUGHT)
+
+
+def _as_brought(asked: Row, done: FileDone) -> Row:
+    return {
+        "place": asked["place"],
+        "path": done.path,
+        "hot_bytes": asked["bytes"],
+        "need": asked["need"],
+        "bytes": done.bytes,
+        "lower": done.lower,
+        "upper": done.upper,
+        "is_rewritten": done.is_rewritten,
+        "is_new": done.is_new,
+        **proof_row(done.proof),
+        "error": done.error or None,
+    }
+
+
+def proof_row(proof: CopyProof | None) -> Row:
+    """What is known of a copy, as columns; all null where that is nothing."""
+    if proof is None:
+        return {}
+    return {
+        "target": proof.path,
+        "target_bytes": proof.bytes,
+        "sha256": proof.sha256,
+        "modified": to_millis(proof.modified_at),
+        "etag": proof.etag,
+    }
+
+
+def proof_of(row: Row) -> CopyProof | None:
+    """The other way round."""
+    if row["sha256"] is None:
+        return None
+    modified = from_millis(row["modified"])
+    return CopyProof(row["target"], row["target_bytes"], row["sha256"], modified, row["etag"])
+
+
+def file_done(row: Row) -> FileDone:
+    """A row of `BROUGHT`."""
+    return FileDone(
+        row["path"],
+        row["bytes"],
+        row["lower"] or "",
+        row["upper"] or "",
+        bool(row["is_rewritten"]),
+        bool(row["is_new"]),
+        proof_of(row),
+        row["error"] or "",
+    )
 
 
 def write_manifests(stores: Stores) -> Batches:
@@ -168,6 +256,7 @@ def _as_row(done: ManifestDone) -> Row:
         "rows": totals.rows,
         "files_copied": done.files_copied,
         "bytes_copied": done.bytes_copied,
+        **proof_row(done.proof),
         "error": done.error,
     }
 
@@ -180,5 +269,6 @@ def manifest_done(row: Row) -> ManifestDone:
         Totals(row["files"], row["total_bytes"], row["rows"]),
         row["files_copied"],
         row["bytes_copied"],
+        proof_of(row),
         row["error"],
     )

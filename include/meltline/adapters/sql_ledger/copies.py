@@ -1,14 +1,15 @@
 """Copies in the cold tier, as the ledger remembers them: cold itself can tell them again."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Row, delete, select
 
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.rows import in_parts, to_row
-from meltline.adapters.sql_ledger.schema import archived
+from meltline.adapters.sql_ledger.schema import archived, copies
 from meltline.domain.archive import ArchivedSnapshot, Validity
+from meltline.domain.cold_proofs import CopyProof
 
 
 class CopyRows(Database):
@@ -36,6 +37,27 @@ class CopyRows(Database):
             for some in in_parts(sorted(set(snapshots))):
                 gone = (archived.c.table_uuid == uuid) & archived.c.snapshot_id.in_(some)
                 connection.execute(delete(archived).where(gone))
+
+    def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
+        """What is known of single files in cold, by their path there."""
+        found: dict[str, CopyProof] = {}
+        with self._reading() as connection:
+            for some in in_parts(sorted(set(paths))):
+                asked = select(copies).where(copies.c.path.in_(some))
+                rows = (CopyProof(**row._mapping) for row in connection.execute(asked))
+                found |= {one.path: one for one in rows}
+        return found
+
+    def save_copies(self, proofs: Collection[CopyProof]) -> None:
+        """Stores what is known of single files; what was known of the same is replaced."""
+        with self._writing() as connection:
+            self._upsert(connection, copies, [to_row(one) for one in proofs])
+
+    def forget_copies(self, paths: Collection[str]) -> None:
+        """Forgets files that cold has no more."""
+        with self._writing() as connection:
+            for some in in_parts(sorted(set(paths))):
+                connection.execute(delete(copies).where(copies.c.path.in_(some)))
 
 
 def _to_row(copy: ArchivedSnapshot) -> dict[str, object]:

@@ -28,7 +28,7 @@ from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0008"
+REVISION = "0009"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -224,6 +224,18 @@ archived = Table(
     _instant("keep_until"),
     _instant("deep_at", nullable=True),
     _count("deep_bytes"),
+)
+
+# Single files of cold, by their path there: whatever a million of them cost, it is paid here.
+copies = Table(
+    "copies",
+    metadata,
+    _text("path", primary_key=True),
+    _count("bytes"),
+    _text("sha256"),
+    _instant("modified_at"),
+    _text("etag"),
+    Column("from_source", Boolean, nullable=False),
 )
 
 metadata_documents = Table(

@@ -1,0 +1,93 @@
+"""Mends copies in cold while their originals still wait in failsafe.
+
+Without it, a copy that was lost or damaged would keep its original for ever: the gate of a purge
+refuses it, and hot's metadata has forgotten it, so that no handoff looks at it any more.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+
+from meltline.app.cold_side import Side
+from meltline.app.edits import audit
+from meltline.app.services import Services
+from meltline.domain.errors import LockHeld, MeltlineError
+from meltline.domain.files import Departure, DepartureState, FileKind, PlannedFile
+from meltline.domain.groups import Groups
+from meltline.ports import Mended, Original
+
+MEND = "mend copy in cold"
+_LEASE = timedelta(minutes=2)
+_SHOWN = 3
+
+
+def mend_copies(services: Services, run_id: str, may_go_on: Callable[[], bool]) -> list[str]:
+    """Has cold hold, whole and recorded, the copies of what waits in failsafe.
+
+    Looks at each copy's size, time and version. What is lost, changed or was never held against
+    its original is read and, where need be, copied anew; so is, of a store that cannot vouch for
+    its files, each copy whose original is due.
+
+    Returns:
+        What a person should know: what was mended, and what could not be.
+    """
+    archived = {copy.table_uuid for copy in services.control.archived()}
+    if not archived or services.cold is None or services.archive is None:
+        return []
+    groups = Groups(services.control.sharing())
+    try:
+        side = Side.of(services)
+        waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}))
+        ours = [d for d in waiting if groups.members(d.owner) & archived]
+        doubtful = _doubtful(services, side, ours)
+        if not doubtful:
+            return []
+        uuids = {uuid for d in doubtful for uuid in groups.members(d.owner) & archived}
+        with ExitStack() as locks:
+            for uuid in sorted(uuids):
+                holder = f"{services.who} run {run_id}"
+                wait = services.config.limits.lock_wait
+                key = f"handoff {uuid}"
+                locks.enter_context(services.control.lock(key, holder, wait=wait, lease=_LEASE))
+            originals = [Original(d.path, d.bytes, d.kind) for d in doubtful]
+            services.progress(f"hand off: {len(originals)} copies in cold are read again")
+            return _told(services, list(services.archive.mend(originals, may_go_on)))
+    except (MeltlineError, LockHeld) as odd:
+        return [f"copies in cold were not looked at: {odd.message}"]
+
+
+def _doubtful(services: Services, side: Side, waiting: Sequence[Departure]) -> list[Departure]:
+    """Those whose copy is not known for whole; those that have none are left out."""
+    now = services.clock.now()
+    files = {
+        d.path: PlannedFile(d.path, d.kind, d.bytes, d.owner)
+        for d in waiting
+        if d.kind is not FileKind.METADATA
+    }
+    places = {file.path: copy for copy, file in side.places(files.values()).items()}
+    known = services.control.copies(list(places.values()))
+    shown = side.shown(list(places.values()))
+
+    def is_doubtful(departure: Departure) -> bool:
+        copy = places.get(departure.path, "")
+        found, proof = shown.get(copy), known.get(copy)
+        if found is None or proof is None:
+            return found is not None or proof is not None
+        if not proof.from_source or not proof.shows(found.bytes, found.modified_at, found.etag):
+            return True
+        return not proof.etag and departure.due_at <= now
+
+    return [departure for departure in waiting if is_doubtful(departure)]
+
+
+def _told(services: Services, done: Sequence[Mended]) -> list[str]:
+    mended = sorted(one.path for one in done if one.is_new)
+    errors = sorted(one.error for one in done if one.error)
+    told = []
+    if mended:
+        audit(services, MEND, mended[0], detail="\n".join(mended))
+        told.append(f"{len(mended)} copies in cold were lost or damaged, and were made anew")
+    if errors:
+        shown = "; ".join(errors[:_SHOWN])
+        told.append(f"{len(errors)} copies in cold cannot be mended, their originals stay: {shown}")
+    return told
