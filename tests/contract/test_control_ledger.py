@@ -1420,6 +1420,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
             "metadata_documents",
             "statements",
             "archived",
+            "copies",
             "entries",
             "incidents",
         ):

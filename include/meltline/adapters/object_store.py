@@ -240,7 +240,7 @@ class ObjectStores:
 
 
 def _from_a_thread(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """The same parts: obstore asks for them inside its runtime, where none of its reads may begin."""
+    """The same parts: inside its runtime, where obstore asks for them, no read of its may begin."""
     with ThreadPoolExecutor(1) as elsewhere:
         while (part := elsewhere.submit(next, parts, None).result()) is not None:
             yield part
