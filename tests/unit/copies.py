@@ -58,48 +58,60 @@ class _Rewriting:
         return tuple(self.manifest(manifest) for manifest in named)
 
     def snapshot(self, snapshot: Document) -> None:
-        """The lists and manifests of a snapshot, as far as they are still there."""
+        """The list, the manifests and the files of a snapshot, as far as they are there."""
+        moved = self.manifests(self.lake.manifests_of(snapshot))
         if "manifest-list" not in snapshot:
-            self.lake.name_inline(snapshot, self.manifests(self.lake.manifests_of(snapshot)))
+            self.lake.name_inline(dict(snapshot), moved)
             return
         old = snapshot["manifest-list"]
-        new = snapshot["manifest-list"] = self.place(old)
+        new = self.place(old)
         if new != old and self.lake.store.size(old) is not None:
-            moved = self.manifests(self.lake.manifests[old])
             self.lake.store.write(new, list_bytes(self.version, moved))
             self.lake.manifests[new] = moved
 
-    def document(self, document: Document) -> Document:
-        document["location"] = self.target
+    def described(self, document: Document) -> None:
+        """The files that describe an end version: its snapshots' and its statistics."""
         for snapshot in document["snapshots"]:
             self.snapshot(snapshot)
-        for key in ("statistics", "partition-statistics"):
-            for file in document.get(key) or []:
-                old = file["statistics-path"]
-                file["statistics-path"] = self.place(old)
-                if self.lake.store.size(old) is not None:
-                    self.lake.store.write(file["statistics-path"], self.lake.store.read(old))
-        for entry in document.get("metadata-log") or []:
-            entry["metadata-file"] = self.place(entry["metadata-file"])
-        return document
+        for old in (file["statistics-path"] for file in _statistics(document)):
+            if self.lake.store.size(old) is not None:
+                self.lake.store.write(self.place(old), self.lake.store.read(old))
 
-    def metadata(self, path: str) -> str:
+    def metadata(self, path: str, *, is_end: bool = False) -> str:
+        """A metadata file at its new place; of the end version all that it refers to as well."""
+        document = self.lake.document(path)
+        if is_end:
+            self.described(document)
+        document["location"] = self.target
+        for snapshot in document["snapshots"]:
+            if "manifest-list" in snapshot:
+                snapshot["manifest-list"] = self.place(snapshot["manifest-list"])
+            else:
+                snapshot["manifests"] = [self.place(path) for path in snapshot["manifests"]]
+        for file in _statistics(document):
+            file["statistics-path"] = self.place(file["statistics-path"])
+        for entry in document["metadata-log"]:
+            entry["metadata-file"] = self.place(entry["metadata-file"])
         new = self.place(path)
-        content = json.dumps(self.document(self.lake.document(path))).encode()
-        self.lake.store.write(new, content)
+        self.lake.store.write(new, json.dumps(document).encode())
         return new
+
+
+def _statistics(document: Document) -> list[Document]:
+    return [*document["statistics"], *document["partition-statistics"]]
 
 
 def rewritten(table: Table, location: str) -> str:
     """All of a table's files once more, in another folder. Returns its metadata file there.
 
-    The metadata files of its log are copied as well, as far as they are there.
+    The metadata files of its log are copied as well, as far as they are there; of what only they
+    refer to nothing is.
     """
     work = _Rewriting(table.lake, table.version, table.location, location)
     for entry in table.document["metadata-log"]:
         if table.lake.store.size(entry["metadata-file"]) is not None:
             work.metadata(entry["metadata-file"])
-    return work.metadata(table.metadata_location)
+    return work.metadata(table.metadata_location, is_end=True)
 
 
 def copied(table: Table, name: str, location: str = "") -> Table:
