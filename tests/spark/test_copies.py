@@ -21,9 +21,6 @@ from tests.spark.warehouse import DAY, SPACE, TODAY, Contents, Warehouse, tables
 
 pytestmark = pytest.mark.spark
 
-ONE_IDENTITY = pytest.mark.xfail(
-    strict=True, reason="issue of identity: what shares a UUID and snapshot ids is taken for one"
-)
 START = TODAY + timedelta(hours=1)
 CONFIG = """\
   copies_seen:
@@ -172,13 +169,11 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     return s
 
 
-@ONE_IDENTITY
 def test_a_copy_that_goes_its_own_way_keeps_its_files_and_expires(story: Story) -> None:
     assert story.is_whole("backup") and story.is_whole("prod")
     assert story.has_expired("backup") and story.has_expired("prod")
 
 
-@ONE_IDENTITY
 @pytest.mark.parametrize(("name", "source"), [("a_still", "quiet"), ("still", "calm")])
 def test_a_copy_that_nobody_touches_keeps_its_files_through_sweeps(
     story: Story, name: str, source: str
@@ -187,30 +182,25 @@ def test_a_copy_that_nobody_touches_keeps_its_files_through_sweeps(
     assert story.has_expired(name) and story.has_expired(source)
 
 
-@ONE_IDENTITY
 def test_a_table_that_was_moved_keeps_its_files_and_expires(story: Story) -> None:
     assert story.is_whole("new") and story.has_expired("new")
 
 
-@ONE_IDENTITY
 def test_two_copies_first_seen_in_one_run_are_not_refused(story: Story) -> None:
     assert story.is_whole("a_pair") and story.is_whole("pair")
     assert story.has_expired("a_pair") and story.has_expired("pair")
 
 
-@ONE_IDENTITY
 def test_a_copy_in_an_observed_catalog_loses_nothing_and_its_source_goes_on(story: Story) -> None:
     assert set(walk.disk(story.theirs.folder)) == story.disk
     assert story.theirs.all_contents() == story.hidden
     assert story.is_whole("shown") and story.has_expired("shown")
 
 
-@ONE_IDENTITY
 def test_a_table_that_was_set_back_keeps_what_it_writes_since(story: Story) -> None:
     assert story.is_whole("back") and story.has_expired("back")
 
 
-@ONE_IDENTITY
 def test_no_night_skips_or_refuses_anything(story: Story) -> None:
     for summary in story.summaries:
         found = [(n, t["skipped"], t["refused"]) for n, t in tables_of(summary).items()]

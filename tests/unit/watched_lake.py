@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from meltline.adapters.memory.catalog import MemoryCatalog
 from meltline.adapters.memory.files import MemoryLedgerReader
@@ -47,6 +47,7 @@ from tests.unit.oracle import (
     promised_of_dropped,
 )
 
+Key = TypeVar("Key", str, tuple[str, Stage])
 FAILSAFE = timedelta(days=7)
 SWEPT_FROM = timedelta(days=3)  # the least age at which a file counts as left behind
 DEFAULT_WINDOW = 7
@@ -321,7 +322,8 @@ class WatchedLake(Lake):
         single = Counter[tuple[str, Stage]]()
         for file in standing.files.values():
             single[file.owner, file.stage] += file.bytes
-        assert summed == {k: b for k, b in single.items() if b}, "I-3: the sums"
+        counted = {key: size for key, size in single.items() if size}
+        assert summed == counted, f"I-3: the sums: {_difference(summed, counted)}"
         foreign = Counter[str]()
         for file in standing.foreign.values():
             foreign[min(file.tables)] += file.bytes
@@ -423,7 +425,7 @@ def is_dropped(table: Table) -> bool:
     return table.name.namespace == (DROPPED_NAMESPACE,)
 
 
-def _difference(one: dict[str, int], other: dict[str, int]) -> str:
+def _difference(one: Mapping[Key, int], other: Mapping[Key, int]) -> str:
     keys = [key for key in one.keys() | other.keys() if one.get(key) != other.get(key)]
     return "; ".join(f"{key}: {one.get(key)} and {other.get(key)}" for key in sorted(keys)[:5])
 
