@@ -30,6 +30,7 @@ ON_SPARK = "tests/spark/test_lines.py"
 TABLE = "tests/unit/test_table.py"
 FILE_LEDGER = "tests/contract/test_file_ledger.py"
 OBJECT_STORE = "tests/contract/test_object_store.py"
+BUSY = "tests/unit/test_busy_tables.py"
 
 
 @dataclass(frozen=True)
@@ -475,5 +476,39 @@ MUTATIONS = (
     Mutation(
         "a pipe is waited for", "adapters/local_files.py",
         "os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC", "os.O_RDONLY | os.O_CLOEXEC", (OBJECT_STORE,),
+    ),
+    Mutation(
+        "busy tables: the index is to know what came since the plan", "app/plan_bases.py",
+        "is_newer = by_index is None and head not in base.snapshots", "is_newer = False", (BUSY,),
+    ),
+    Mutation(
+        "busy tables: the index need not know what the plan was made on", "app/plan_bases.py",
+        "by_index is None and head not in base.snapshots", "by_index is None", (BUSY,),
+    ),
+    Mutation(
+        "busy tables: heads of the plan's day are not checked any more", "app/plan_bases.py",
+        " | (self.heads & state.snapshots.keys())", "", (BUSY,),
+    ),
+    Mutation(
+        "busy tables: a plan cannot be judged without its base", "app/plan_bases.py",
+        "            return Base.told_by(plan)\n", "            raise\n", (BUSY,),
+    ),
+    Mutation(
+        "busy tables: a planned snapshot that a new ref reaches is let through", "app/evidence.py",
+        "[remaining_refs[sid] for sid in planned & remaining_refs.keys()]", "[]", (BUSY,),
+    ),
+    Mutation(
+        "busy tables: manifest lists that came since the plan are not read", "app/proof.py",
+        "            if key not in leaving:\n",
+        "            if key not in leaving and key in services.files.known_snapshots():\n", (BUSY,),
+    ),
+    Mutation(
+        "busy tables: a metadata file deleted before it is read makes a table unreadable", "app/metadata.py",
+        "_LOOKS = 5", "_LOOKS = 0", (BUSY,),
+    ),
+    Mutation(
+        "busy tables: what moved is checked together again before each commit", "app/expire_commits.py",
+        "[p for plan in waiting for p in self._attempt([plan], outcomes, anew=True)]",
+        "self._attempt(waiting, outcomes, anew=True)", (BUSY,),
     ),
 )  # fmt: skip

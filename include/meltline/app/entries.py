@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from meltline.app.metadata import at_once, load_document, load_state, load_states
+from meltline.app.metadata import at_once, load_document, load_state, standing_states
 from meltline.app.services import Ledgers
 from meltline.domain.drops import LET_GO
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
@@ -82,7 +82,9 @@ def load_standing(
     ledgers: Ledgers, name: TableName, location: str, *, open_new: bool = False
 ) -> TableState:
     """One table as its catalog has it now. Raises as `load_state` does."""
-    state = load_state(ledgers.store, name, location)
+    (state,) = standing_states(ledgers, [CatalogEntry(name, location)]).values()
+    if isinstance(state, MeltlineError):
+        raise state
     return with_entries(ledgers, [state], open_new=open_new)[0]
 
 
@@ -99,9 +101,7 @@ def load_tables(
     ledgers: Ledgers, entries: Iterable[CatalogEntry], *, open_new: bool = False
 ) -> Mapping[CatalogEntry, TableState | MeltlineError]:
     """Every table's state as its catalog has it now, or why it could not be had."""
-    asked = list(entries)
-    loaded = load_states(ledgers.store, asked)
-    return identified(ledgers, loaded, open_new=open_new)
+    return identified(ledgers, standing_states(ledgers, entries), open_new=open_new)
 
 
 def identified(

@@ -10,6 +10,7 @@ from meltline.app.cold_evidence import expire_facts
 from meltline.app.cold_purge_evidence import purge_facts
 from meltline.app.cold_side import ColdFacts
 from meltline.app.ended import has_ended
+from meltline.app.plan_bases import Base, differing_heads, read_bases
 from meltline.app.proof import Leaving, Proof, prove
 from meltline.app.services import Services
 from meltline.app.tables import remembered
@@ -54,12 +55,14 @@ class _Known:
         indexed: Live files and bytes of heads, by the index.
         distinct: Bytes of the distinct live files that remain of tables that lose much, by UUID.
         policies: What the control ledger remembers of policies, by object.
+        bases: What each plan was made on, by its id.
     """
 
     unknown: Collection[str] = ()
     indexed: Mapping[SnapshotKey, tuple[int, int]] = field(default_factory=dict)
     distinct: Mapping[str, int] = field(default_factory=dict)
     policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    bases: Mapping[str, Base] = field(default_factory=dict)
 
 
 def collect_evidence(services: Services, plans: Sequence[Plan]) -> list[Evidence]:
@@ -110,9 +113,13 @@ def _read_since(services: Services, plans: Sequence[Plan]) -> datetime | None:
 def _ask(services: Services, proof: Proof, plans: Sequence[Plan], paths: Sequence[str]) -> _Known:
     if not plans:
         return _Known()
-    uuids = {plan.table_uuid for plan in plans}
-    states = [state for state in proof.world.states if state.uuid in uuids]
-    heads = {SnapshotKey(s.uuid, head) for s in states for head in s.heads.values()}
+    bases = read_bases(services, proof.world, plans)
+    heads = {
+        SnapshotKey(plan.table_uuid, head)
+        for plan in plans
+        if (state := proof.world.of(plan.table_uuid, plan.table))
+        for head in bases[plan.id].checked_heads(plan, state)
+    }
     limit = services.config.limits.max_delete_ratio
     losing = {p.table_uuid for p in plans if _ratio(p, _remains(proof, p)) > limit}
     remaining = [one for one in proof.remaining if one.table_uuid in losing]
@@ -121,6 +128,7 @@ def _ask(services: Services, proof: Proof, plans: Sequence[Plan], paths: Sequenc
         indexed=services.files.live_totals(sorted(heads)),
         distinct=services.proofs.distinct_bytes(remaining) if remaining else {},
         policies=services.control.policies(),
+        bases=bases,
     )
 
 
@@ -175,7 +183,7 @@ def _row(plan: Plan, found: Mapping[str, Collection[str] | int | float | bool]) 
 def _expire_evidence(services: Services, case: _Case) -> Evidence:
     plan, proof = case.plan, case.proof
     state = proof.world.of(plan.table_uuid, plan.table)
-    planned = set(plan.snapshots)
+    planned, base = set(plan.snapshots), case.known.bases[plan.id]
     staying = (item for item in (state.heads if state else {}).items() if item[0] not in plan.refs)
     heads = {head for _, head in staying}
     # Of a dropped table whose time is up all goes, as a person has decided; of no other.
@@ -200,12 +208,14 @@ def _expire_evidence(services: Services, case: _Case) -> Evidence:
         "planned_held": _text(planned) if state and _held(services, case, state) else [],
         "planned_leased": _text(planned & leased),
         "planned_in_window": [] if ended else _text(_still_promised(services, case, state)),
-        "planned_not_in_metadata": _text(planned - (state.snapshots.keys() if state else set())),
+        "planned_not_in_metadata": _text(
+            planned - (state.snapshots.keys() & base.snapshots if state else set())
+        ),
         "planned_unknown": paths & set(case.known.unknown),
         "head_files_lost": paths & proof.lost_by_heads,
         "delete_ratio": 0.0 if ended else _delete_ratio(case),
         "growth": 0.0 if ended else _growth(services, plan),
-        "head_totals_differ": _differing_heads(case, state, heads),
+        "head_totals_differ": _differing_heads(case, state),
         "manifests_read": len(proof.result.live_files),
     }
     return _row(plan, found)
@@ -230,7 +240,10 @@ def _common_facts(
             for p in paths
             if location_key(p) in case.protected or _is_hint(p) or _is_archived(services, p)
         ],
-        "unreadable": [error for uuid in blind for error in proof.errors.get(uuid, ())],
+        "unreadable": [
+            *(error for uuid in blind for error in proof.errors.get(uuid, ())),
+            *(base.error for base in [case.known.bases.get(plan.id)] if base and base.error),
+        ],
         **case.cold.named(),
         "tables_read": len(proof.world.states),
     }
@@ -346,24 +359,11 @@ def _growth(services: Services, plan: Plan) -> float:
     return plan.bytes / max(1.0, median(earlier))
 
 
-def _differing_heads(case: _Case, state: TableState | None, heads: Collection[int]) -> list[str]:
-    """Heads whose live files differ between the files, the index and the snapshot's own totals."""
+def _differing_heads(case: _Case, state: TableState | None) -> list[str]:
     if state is None:
         return ["the table is not there"]
-    keys = [SnapshotKey(state.uuid, head) for head in sorted(heads)]
-    indexed = case.known.indexed
-    differing = []
-    for key in keys:
-        files, size = case.proof.totals.get(key, (-1, -1))
-        summary = state.snapshots[key.snapshot_id].summary
-        totals = [summary.get("total-data-files", ""), summary.get("total-delete-files", "")]
-        stated = sum(map(int, totals)) if all(t.isdecimal() for t in totals) else files
-        if indexed.get(key) != (files, size) or stated != files:
-            differing.append(
-                f"{key.snapshot_id}: files {files}/{size} B, index {indexed.get(key)}, "
-                f"summary {stated}"
-            )
-    return differing
+    base = case.known.bases[case.plan.id]
+    return list(differing_heads(case.plan, base, state, case.proof.totals, case.known.indexed))
 
 
 def _purge_evidence(

@@ -70,16 +70,23 @@ class Commits:
     def make(self, plans: Sequence[Plan]) -> Mapping[str, Outcome]:
         """Commits each plan, or finds out that it was; by the plan's id."""
         outcomes: dict[str, Outcome] = {}
-        waiting = list(plans)
-        for attempt in range(_ATTEMPTS):
-            checked = self._check(waiting, outcomes, anew=attempt > 0)
-            done = self._side_by_side(checked)
-            outcomes |= {id: outcome for id, outcome in done.items() if outcome is not None}
-            waiting = [one.plan for one in checked if done[one.plan.id] is None]
+        waiting = self._attempt(plans, outcomes, anew=False)
+        for attempt in range(_ATTEMPTS - 1):
             if not waiting:
-                return outcomes
+                break
             self.pause(random.uniform(0.05, 0.2) * 2**attempt)
+            # Each on its own now: while one is committed another one may move on.
+            waiting = [p for plan in waiting for p in self._attempt([plan], outcomes, anew=True)]
         return outcomes | {plan.id: _restless(plan) for plan in waiting}
+
+    def _attempt(
+        self, plans: Sequence[Plan], outcomes: dict[str, Outcome], *, anew: bool
+    ) -> list[Plan]:
+        """Commits those that may be; returns those whose table has moved since it was checked."""
+        checked = self._check(plans, outcomes, anew=anew)
+        done = self._side_by_side(checked)
+        outcomes |= {id: outcome for id, outcome in done.items() if outcome is not None}
+        return [one.plan for one in checked if done[one.plan.id] is None]
 
     def _check(
         self, plans: Sequence[Plan], outcomes: dict[str, Outcome], *, anew: bool

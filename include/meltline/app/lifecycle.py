@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from meltline.app.cold_mending import mend_copies
 from meltline.app.dropped import dropped_tables, is_let_go
 from meltline.app.expire import Expired, apply_expirations
-from meltline.app.gate import run_gate
+from meltline.app.gate import reasons, run_gate
 from meltline.app.guard import lift_ended_guards
 from meltline.app.handoff import hand_off, may_go_on, pending_handoffs
 from meltline.app.letting_go import tend_dropped
@@ -27,11 +27,17 @@ from meltline.app.services import Services
 from meltline.app.shares import update_auto_shares
 from meltline.app.summary import Summary
 from meltline.domain.errors import CatalogUnlistable, LockHeld, PlanStale
+from meltline.domain.gate import GateResult
 from meltline.domain.names import TableName
 from meltline.domain.plan import Plan, PlanKind, PlanState
 
 _REPLANS = 2
 _TENDED = 2  # what was dropped long before it is noticed may be let go at once
+_REFERENCED = "planned_referenced"
+_OVERTAKEN = (  # facts by which a gate tells that others have acted since the plan was made
+    _REFERENCED, "planned_heads", "planned_ref_targets", "planned_young_refs", "planned_held",
+    "planned_leased", "planned_in_window", "planned_not_in_metadata",
+)  # fmt: skip
 _UPKEEP = "the file ledger"
 _SETTLED_AFTER = timedelta(days=7)  # no run takes so long that it could go by what was open then
 APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
@@ -180,10 +186,7 @@ def judge_step(services: Services, plans: Sequence[Plan]) -> list[Plan]:
     refused = [plan for plan, _ in judged if plan.state is PlanState.REFUSED]
     overtaken += end_overtaken(services, refused)
     ended = {plan.id for plan in overtaken}
-    anew = _look_everywhere(
-        services,
-        [p for p, result in judged if result.failed_on("planned_referenced") and p.id not in ended],
-    )
+    anew = _plan_refused_anew(services, [found for found in judged if found[0].id not in ended])
     rest = [p for plan, _ in judged if plan.id not in ended for p in anew.get(plan.id, [plan])]
     return [*overtaken, *_plan_what_is_left(services, overtaken), *rest]
 
@@ -202,27 +205,31 @@ def _plan_what_is_left(services: Services, overtaken: Sequence[Plan]) -> list[Pl
     return [plan for plan, _ in run_gate(services, anew)]
 
 
-def _look_everywhere(services: Services, plans: Sequence[Plan]) -> dict[str, list[Plan]]:
-    """Plans and gates anew what named a file that is needed elsewhere; by the old plan's id.
+def _plan_refused_anew(
+    services: Services, judged: Sequence[tuple[Plan, GateResult]]
+) -> dict[str, list[Plan]]:
+    """Plans and gates anew, once, what was refused for what others did; by the old plan's id.
 
-    The planner looks for a file where it may be; the gate looks everywhere. Where it finds one,
-    the history is stranger than it looked, and the planner looks everywhere too, once.
+    A planned snapshot may be gone by now, or somebody may need it: then the plan is out of date.
+    Or the gate found a planned file where the planner had not looked, for the gate looks
+    everywhere: the history is stranger than it looked, and the planner looks everywhere too.
     """
-    refused = [plan for plan in plans if plan.state is PlanState.REFUSED]
+    refused = [(plan, result) for plan, result in judged if plan.state is PlanState.REFUSED]
+    refused = [found for found in refused if any(map(found[1].failed_on, _OVERTAKEN))]
     if not refused:
         return {}
-    services.progress(f"gate: planning {len(refused)} plans anew, with a look at every table")
+    services.progress(f"gate: planning {len(refused)} plans anew, as everything is now")
     observation = observe(services)
     found: dict[str, list[Plan]] = {}
-    for plan in refused:
+    for plan, result in refused:
         if plan.kind is PlanKind.EXPIRE:
             anew = plan_expiration(
                 services, observation, run_id=plan.run_id, as_of=plan.as_of,
-                only=[plan.table], everywhere=True,
+                only=[plan.table], everywhere=result.failed_on(_REFERENCED),
             )  # fmt: skip
             if [planned.plan.id for planned in anew] == [plan.id]:
                 continue
-            stale = services.control.move_plan(plan, PlanState.STALE, note="planned anew")
+            stale = services.control.move_plan(plan, PlanState.STALE, note=reasons(result))
         elif moved := take_back_referenced(services, [plan], observation.dead):
             stale = moved[0]
             anew = plan_purge(

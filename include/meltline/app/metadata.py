@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from meltline.app.services import Ledgers
 from meltline.domain.document import parse_json, unreadable
-from meltline.domain.errors import MeltlineError, MetadataMissing
+from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState, parse_table
 from meltline.ports import CatalogEntry, ObjectStore, RememberedMetadata
@@ -18,6 +18,7 @@ from meltline.side_by_side import THREADS, side_by_side
 _MOST_REMEMBERED = 32 * 1024 * 1024  # bytes; a larger file is read each time
 _LARGE = 4 * 1024 * 1024  # bytes; taken apart, a document is some ten times as large
 _one_large = Lock()
+_LOOKS = 5  # at a table whose metadata file is gone before it is read
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -75,6 +76,39 @@ def load_states(
     return dict(zip(asked, at_once(load, asked), strict=True))
 
 
+def standing_states(
+    ledgers: Ledgers, entries: Iterable[CatalogEntry]
+) -> Mapping[CatalogEntry, TableState | MeltlineError]:
+    """Every listed table's state: as it was listed, or a newer one where that is gone already."""
+    return _followed(ledgers, load_states(ledgers.store, entries))
+
+
+def _followed(
+    ledgers: Ledgers, loaded: Mapping[CatalogEntry, TableState | MeltlineError]
+) -> Mapping[CatalogEntry, TableState | MeltlineError]:
+    """Looks again, a few times, for tables that moved on between their listing and their reading.
+
+    Some engines delete a metadata file as soon as a commit or two have replaced it. Each answer
+    stands for the entry that was asked for.
+    """
+    states = dict(loaded)
+    newest = {entry: entry for entry in states}
+    for _ in range(_LOOKS):
+        missing = [entry for entry, state in states.items() if isinstance(state, MetadataMissing)]
+        try:
+            listings = {c: ledgers.catalogs[c].listing() for c in {e.name.catalog for e in missing}}
+        except CatalogUnlistable:
+            break
+        now = {entry: listings[entry.name.catalog].of(entry.name) for entry in missing}
+        moved = {entry: at for entry, at in now.items() if at is not None and at != newest[entry]}
+        if not moved:
+            break
+        newest |= moved
+        again = load_states(ledgers.store, moved.values())
+        states |= {entry: again[at] for entry, at in moved.items()}
+    return states
+
+
 def remembered_states(
     ledgers: Ledgers, entries: Iterable[CatalogEntry]
 ) -> Mapping[CatalogEntry, TableState | MeltlineError]:
@@ -113,7 +147,7 @@ def remembered_states(
     ledgers.control.save_metadata_documents(
         list(fresh.values()), current=[entry.metadata_location for entry in asked]
     )
-    return states
+    return _followed(ledgers, states)
 
 
 def _needed_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from meltline.app.dropped import is_let_go
 from meltline.app.entries import as_registered, identified
 from meltline.app.membership import vouched_for
-from meltline.app.metadata import at_once, load_states
+from meltline.app.metadata import at_once, load_states, standing_states
 from meltline.app.services import Services
 from meltline.domain.drops import LET_GO, levels_of
 from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
@@ -83,8 +83,8 @@ def look_afresh(services: Services) -> World:
     look.list_catalogs()
     standing = [entry for listing in look.listings.values() for entry in listing.entries]
     left = look.names_left(standing)
-    loaded = load_states(services.store, [*standing, *left])
-    look.add_standing(identified(services, {entry: loaded[entry] for entry in standing}))
+    look.add_standing(identified(services, standing_states(services, standing)))
+    loaded = load_states(services.store, left)
     look.add_left([(row, as_registered(loaded[entry], row)) for entry, row in left.items()])
     return World(
         tuple(look.states),
