@@ -53,6 +53,7 @@ from meltline.ports import (
     StatementRecord,
     StatementState,
     StopSwitch,
+    VouchedFile,
     WantedBack,
 )
 from tests.contract.postgres import PostgresServer, throwaway_postgres
@@ -1375,6 +1376,7 @@ def test_a_days_storage_is_replaced_table_by_table(ledger: Ledger) -> None:
         (Lease, schema.leases, set()),
         (StatementRecord, schema.statements, set()),
         (WantedBack, schema.wanted_back, set()),
+        (VouchedFile, schema.vouched, set()),
         (Plan, schema.plans, {"seq"}),
         (GateResult, schema.gate_results, {"seq"}),
         (Approval, schema.approvals, {"seq"}),
@@ -1423,6 +1425,8 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
             "copies",
             "entries",
             "incidents",
+            "vouched",
+            "lifted_guards",
         ):
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ("table_uuid", "newest"):

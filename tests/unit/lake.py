@@ -272,7 +272,7 @@ class Lake:
 
     def document(self, metadata_location: str) -> dict[str, Any]:
         """A metadata file's content."""
-        document: dict[str, Any] = json.loads(self.store.read(metadata_location))
+        document: dict[str, Any] = json.loads(self.truth(metadata_location))
         return document
 
     def next_id(self) -> int:
@@ -290,7 +290,7 @@ class Lake:
         return found
 
     def _named_by(self, location: str) -> Iterable[str]:
-        document = json.loads(self.store.read(location))
+        document = self.document(location)
         yield location
         for old in document.get("metadata-log") or []:
             yield old["metadata-file"]
@@ -323,20 +323,28 @@ class Lake:
             return b""
         return self.store.read(path)
 
+    def truth(self, path: str) -> bytes:
+        """What an object held before it was spoilt."""
+        return self._truths.get(path) or self.store.read(path)
+
+    @property
+    def _truths(self) -> dict[str, bytes]:
+        return self.__dict__.setdefault("_spoilt", {})
+
     @property
     def spoilt(self) -> set[str]:
-        return self.__dict__.setdefault("_spoilt", set())
+        return set(self._truths)
 
     def spoil(self, path: str) -> bytes:
         """Makes a file unreadable; returns what it held."""
         before = self.store.read(path)
         self.store.write(path, b"\x00 not what it was")
-        self.spoilt.add(path)
+        self._truths.setdefault(path, before)
         return before
 
     def mend(self, path: str, content: bytes) -> None:
         self.store.write(path, content)
-        self.spoilt.discard(path)
+        self._truths.pop(path, None)
 
     def check_nothing_is_missing(self) -> None:
         there = {location_key(path) for path in self.paths()}

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from meltline.app.clone import clone
+from meltline.app.guard import may_share, set_guard
+from meltline.app.metadata import load_state
 from meltline.app.services import Services
 from meltline.domain.errors import CommitConflict, LockLost, MeltlineError
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectKind
 from meltline.domain.timetravel import Side, TagPoint, TravelPoint
+from meltline.ports import AuditEntry
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import MINUTE, Lake, Table
 
@@ -279,3 +282,17 @@ def test_the_words_of_a_finished_clone_are_taken_back_so_that_no_run_reads_all_i
     lake, _ = a_lake()
     clones(lake.services())
     assert lake.control.wanted_back() == []
+
+
+def test_that_a_guard_was_lifted_is_known_of_the_table_and_not_of_a_name() -> None:
+    lake = Lake()
+    one, other = lake.table("one"), lake.table("other")
+    services = lake.services()
+    states = [load_state(lake.store, t.name, t.metadata_location) for t in (one, other)]
+    lake.control.add_sharing([(one.uuid, other.uuid)])
+    assert may_share(services, states) == {one.uuid, other.uuid}
+    lake.control.add_audit(AuditEntry(lake.clock.now(), "x", "lift guard", str(other.name)))
+    lake.control.save_lifted_guard(one.uuid)
+    assert may_share(services, states) == {other.uuid}
+    set_guard(services, states[0])
+    assert may_share(services, states) == {one.uuid, other.uuid}

@@ -1,6 +1,7 @@
 """Doctor: everything that keeps a table out, holds a run back, or endangers files."""
 
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from meltline.app.cold_findings import cold_findings
@@ -8,6 +9,7 @@ from meltline.app.drop_risks import drop_risks
 from meltline.app.entries import load_standing
 from meltline.app.guard import may_share
 from meltline.app.holds import ending_soon
+from meltline.app.membership import described, never_read, vouched_for
 from meltline.app.noticed import gone_tables
 from meltline.app.permission import require_generation
 from meltline.app.services import Ledgers
@@ -20,9 +22,11 @@ from meltline.app.tables import (
 )
 from meltline.domain.clones import is_guarded
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.names import TableName
 from meltline.domain.plan import PlanState
 from meltline.domain.quantities import format_instant
 from meltline.domain.table import TableState
+from meltline.ports import CatalogEntry
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,7 @@ def _ledger(ledgers: Ledgers) -> list[Finding]:
 def _tables(ledgers: Ledgers) -> list[Finding]:
     findings: list[Finding] = []
     tables: list[ObservedTable] = []
+    listed: list[CatalogEntry] = []
     if ledgers.config.catalogs[ledgers.config.hot].type in READ_ONLY_TYPES:
         findings.append(
             Finding(
@@ -117,6 +122,7 @@ def _tables(ledgers: Ledgers) -> list[Finding]:
         except CatalogUnlistable as refused:
             findings.append(_error("catalog_unlistable", refused))
             continue
+        listed += listing.entries
         for entry in listing.entries:
             if is_ledger(ledgers, entry.name):
                 continue
@@ -126,6 +132,7 @@ def _tables(ledgers: Ledgers) -> list[Finding]:
             except MeltlineError as refused:
                 findings.append(_error("table_unreadable", refused))
     findings += _known(ledgers)
+    findings += _words(ledgers, listed, {table.state.name for table in tables})
     findings += _policies(ledgers, tables)
     findings += _holds(ledgers, tables)
     for risk in drop_risks(ledgers, [table.state for table in tables]):
@@ -160,6 +167,38 @@ def _known(ledgers: Ledgers) -> Iterable[Finding]:
             if gone.question
             else "the next observation keeps it among the dropped tables; or register it again",
         )
+
+
+def _words(
+    ledgers: Ledgers, listed: Sequence[CatalogEntry], readable: Collection[TableName]
+) -> Iterable[Finding]:
+    """Tables that were never read and hold all purging back, and for which a person vouches."""
+    rows = ledgers.control.tables()
+    broken = {row.name for row in rows if row.status == "unreadable"}
+    unread = [entry for entry in listed if entry.name in broken or entry.name not in readable]
+    unread = [entry for entry in never_read(rows, unread) if not is_ledger(ledgers, entry.name)]
+    vouched = vouched_for(ledgers, unread)
+    names = sorted(str(entry.name) for entry in set(unread) - vouched)
+    if names:
+        yield Finding(
+            "error",
+            "purging_held_back",
+            ", ".join(names),
+            "never read completely as they stand, so they may refer to any file and nothing is "
+            "purged; a word for an earlier metadata file, or by an earlier release, does not count",
+            "make them readable; where none refers to another table's files: "
+            f"`meltline detach {shlex.join(names)} --reason TEXT`",
+        )
+    for word in ledgers.control.vouched():
+        if CatalogEntry(word.table, word.location) in vouched:
+            yield Finding(
+                "info",
+                "table_vouched_for",
+                str(word.table),
+                f"{word.who} vouches for {described(word)} since {format_instant(word.at)}: "
+                f"{word.reason}",
+                f"`meltline attach {shlex.quote(str(word.table))}` takes it back",
+            )
 
 
 def _policies(ledgers: Ledgers, tables: list[ObservedTable]) -> Iterable[Finding]:

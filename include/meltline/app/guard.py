@@ -26,7 +26,7 @@ from meltline.ports import CatalogEntry, SnapshotKey
 
 CLONED = "clone"
 LIFTED = "lift guard"
-"""What the audit calls making a clone, and lifting a guard."""
+"""What the audit calls making a clone, and lifting a guard; only written there."""
 
 
 def set_guard(ledgers: Ledgers, seen: TableState, snapshot_id: int | None = None) -> bool:
@@ -42,6 +42,7 @@ def set_guard(ledgers: Ledgers, seen: TableState, snapshot_id: int | None = None
         CatalogReadOnly: It cannot be changed from here.
     """
     changed = False
+    ledgers.control.forget_lifted_guard(seen.uuid)
 
     def edit(document: MetadataDocument) -> None:
         nonlocal changed
@@ -113,6 +114,7 @@ def lift_ended_guards(ledgers: Ledgers, history: StorageHistory, totals: Totals)
             with group_locks(ledgers, [state.uuid], f"lift the guard of {state.name}"):
                 if _is_all_known(ledgers, history, state):
                     lift_guard(ledgers, state)
+                    ledgers.control.save_lifted_guard(state.uuid)
                     audit(ledgers, LIFTED, str(state.name), "it shares no file any more")
         except MeltlineError as stop:
             ledgers.progress(f"report: {state.name} stays guarded today: {stop.message}")
@@ -166,10 +168,4 @@ def may_share(ledgers: Ledgers, states: Sequence[TableState]) -> set[str]:
     here = {state.uuid for state in states}
     pairs = [pair for pair in ledgers.control.sharing() if here.issuperset(pair)]
     shared = {uuid for pair in pairs for uuid in pair}
-    lifted: set[str] = set()
-    for entry in ledgers.control.audit():
-        if entry.action == LIFTED:
-            lifted.add(entry.object)
-        elif entry.action == CLONED:
-            lifted.discard(entry.object)
-    return {s.uuid for s in states if s.uuid in shared and str(s.name) not in lifted}
+    return (here & shared) - ledgers.control.lifted_guards()

@@ -1,75 +1,197 @@
-"""Which tables Meltline takes care of: attach and detach."""
+"""Which tables Meltline takes care of: attach and detach.
 
+Of a table that was never read, detaching it is also a person's word that it refers to no other
+table's files: purging, which such a table holds back everywhere, may go on. The word is for one
+metadata file, by its place and its bytes, and for nothing that stands there later.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from meltline.app.edits import audit
 from meltline.app.metadata import load_state
 from meltline.app.services import Ledgers
-from meltline.domain.errors import MeltlineError, TableNotFound
+from meltline.domain.document import MetadataDocument
+from meltline.domain.drops import LET_GO
+from meltline.domain.errors import CatalogReadOnly, MeltlineError, TableNotFound, UsageInvalid
 from meltline.domain.names import TableName
 from meltline.domain.policy import ENABLED
 from meltline.domain.table import TableState
-from meltline.ports import AuditEntry, CatalogEntry
+from meltline.ports import CatalogEntry, KnownTable, ObjectStore, VouchedFile
 
-DETACH = "detach"
-ATTACH = "attach"
+
+@dataclass(frozen=True)
+class DetachedTable:
+    """What became of a table.
+
+    Attributes:
+        vouched: What a person's word covers from now on; None where the table was read before.
+    """
+
+    table: TableName
+    vouched: VouchedFile | None
 
 
 def attach(ledgers: Ledgers, name: TableName) -> None:
-    """Takes a table back into care.
+    """Takes a table back into care; a word for it holds no longer, even if it stays unreadable.
 
     Raises:
         TableNotFound: The catalog has no such table.
-        MetadataUnreadable: It cannot be read, so it cannot be cared for.
+        MetadataUnreadable: It cannot be read, so it cannot be cared for; nor was there a word.
     """
-    entry = _entry(ledgers, name)
-    state = load_state(ledgers.store, name, entry.metadata_location)
+    was_vouched = ledgers.control.forget_vouched(name)
+    if was_vouched:
+        audit(ledgers, "attach", str(name), detail="the word for it is taken back")
+    (entry,) = _entries(ledgers, [name])
+    try:
+        state = load_state(ledgers.store, name, entry.metadata_location)
+    except MeltlineError:
+        if was_vouched:
+            return
+        raise
     if ENABLED in state.properties:
         ledgers.catalogs[name.catalog].set_table_properties(name, {}, [ENABLED])
-    _audit(ledgers, name, ATTACH)
+    if not was_vouched:
+        audit(ledgers, "attach", str(name))
 
 
-def detach(ledgers: Ledgers, name: TableName) -> None:
-    """Leaves a table alone from now on; its references count as long as it can be read.
+def detach(
+    ledgers: Ledgers, names: Sequence[TableName], reason: str, *, dry_run: bool = False
+) -> list[DetachedTable]:
+    """Leaves tables alone from now on; their references count as long as they can be read.
 
-    Of a table that cannot be read, and never was, it is also a person's word that it refers to
-    no other table's files: purging, which such a table holds back everywhere, may go on.
+    Args:
+        ledgers: Where they are.
+        names: The tables; all are looked at before the first is touched.
+        reason: Why; a table that was never read completely demands one.
+        dry_run: Says what would be vouched for, and changes nothing.
 
     Raises:
         TableNotFound: The catalog has no such table.
+        CatalogReadOnly: A table that can be read stands where nothing may be changed.
+        UsageInvalid: A table was never read completely, and there is no reason.
     """
-    entry = _entry(ledgers, name)
+    rows = ledgers.control.tables()
+    entries = _entries(ledgers, list(dict.fromkeys(names)))
+    never_read = {entry for entry in entries if _was_never_read(ledgers, rows, entry)}
+    if never_read and not reason.strip():
+        raise _reason_missing(sorted(entry.name for entry in never_read))
+    return [_detach(ledgers, one, reason, one in never_read, dry_run=dry_run) for one in entries]
+
+
+def _detach(
+    ledgers: Ledgers, entry: CatalogEntry, reason: str, never_read: bool, *, dry_run: bool
+) -> DetachedTable:
+    at = entry.metadata_location
     try:
-        state: TableState | None = load_state(ledgers.store, name, entry.metadata_location)
+        at = at if dry_run else _opted_out(ledgers, entry)
+    except CatalogReadOnly:
+        if not never_read:  # else the word is what was asked for
+            raise
+    vouched = _word(ledgers, entry.name, at, reason) if never_read else None
+    if not dry_run:
+        if vouched:
+            ledgers.control.save_vouched([vouched])
+        audit(ledgers, "detach", str(entry.name), reason, described(vouched) if vouched else "")
+    return DetachedTable(entry.name, vouched)
+
+
+def _opted_out(ledgers: Ledgers, entry: CatalogEntry) -> str:
+    """Has the table say that it is left alone, where it can; returns where it stands then."""
+    state = _state(ledgers, entry)
+    if state is None or state.properties.get(ENABLED) == "false":
+        return entry.metadata_location
+
+    def edit(document: MetadataDocument) -> None:
+        document.set_properties({ENABLED: "false"})
+
+    return ledgers.catalogs[entry.name.catalog].edit_table(entry.name, edit)
+
+
+def _state(ledgers: Ledgers, entry: CatalogEntry) -> TableState | None:
+    try:
+        return load_state(ledgers.store, entry.name, entry.metadata_location)
     except MeltlineError:
-        state = None
-    if state is not None and state.properties.get(ENABLED) != "false":
-        ledgers.catalogs[name.catalog].set_table_properties(name, {ENABLED: "false"})
-    _audit(ledgers, name, DETACH)
+        return None
 
 
-def vouched_for(ledgers: Ledgers) -> set[str]:
-    """Tables that a person has detached, by name, and not attached again since."""
-    detached: set[str] = set()
-    for entry in ledgers.control.audit():
-        if entry.action == DETACH:
-            detached.add(entry.object)
-        elif entry.action == ATTACH:
-            detached.discard(entry.object)
-    return detached
+def _word(ledgers: Ledgers, name: TableName, location: str, reason: str) -> VouchedFile:
+    size, sha256 = _fingerprint(ledgers.store, location)
+    return VouchedFile(name, location, size, sha256, ledgers.who, reason, ledgers.clock.now())
 
 
-def _entry(ledgers: Ledgers, name: TableName) -> CatalogEntry:
-    catalog = ledgers.catalogs.get(name.catalog)
-    for entry in catalog.listing().entries if catalog else ():
-        if entry.name == name:
-            return entry
-    raise TableNotFound(
-        f"no table {name}",
-        object=str(name),
-        expected="a table of " + ", ".join(ledgers.catalogs),
-        found=str(name),
-        next="`meltline storage` lists the tables",
+def _fingerprint(store: ObjectStore, location: str) -> tuple[int | None, str]:
+    """A file's length and SHA-256; None and nothing where its bytes cannot be had."""
+    try:
+        content = store.read(location)
+    except (MeltlineError, OSError):
+        return None, ""
+    return len(content), hashlib.sha256(content).hexdigest()
+
+
+def described(vouched: VouchedFile) -> str:
+    """What a word covers, for people."""
+    size = "bytes unreadable" if vouched.size is None else f"{vouched.size} bytes"
+    return f"{vouched.location}, {size}"
+
+
+# --- what holds purging back ----------------------------------------------------------------------
+
+
+def never_read(rows: Iterable[KnownTable], unread: Iterable[CatalogEntry]) -> list[CatalogEntry]:
+    """Of tables that cannot be read completely, those that never were.
+
+    Args:
+        rows: What the ledger knows.
+        unread: What catalogs have of such tables.
+    """
+    incomplete: dict[TableName, bool] = {}
+    for row in rows:
+        if row.status not in ("gone", LET_GO):
+            incomplete[row.name] = row.incomplete or incomplete.get(row.name, False)
+    return [entry for entry in unread if incomplete.get(entry.name, True)]
+
+
+def vouched_for(ledgers: Ledgers, entries: Iterable[CatalogEntry]) -> set[CatalogEntry]:
+    """Those of the tables for which a person's word holds: file and bytes are what they were."""
+    words = {(one.table, one.location): one for one in ledgers.control.vouched()}
+    return {
+        entry
+        for entry in entries
+        if (word := words.get((entry.name, entry.metadata_location)))
+        and (word.size, word.sha256) == _fingerprint(ledgers.store, entry.metadata_location)
+    }
+
+
+def _was_never_read(ledgers: Ledgers, rows: Sequence[KnownTable], entry: CatalogEntry) -> bool:
+    broken = any(row.name == entry.name and row.status == "unreadable" for row in rows)
+    unread = broken or _state(ledgers, entry) is None
+    return unread and entry in never_read(rows, [entry])
+
+
+def _reason_missing(names: Sequence[TableName]) -> UsageInvalid:
+    shown = ", ".join(map(str, names))
+    return UsageInvalid(
+        f"{shown}: never read completely, so detaching is a word that nothing else is needed there",
+        object=shown,
+        expected="--reason TEXT: why no file of another table is referred to",
+        found="no reason",
+        next="give the reason; it is kept with the word, and `meltline attach` takes both back",
     )
 
 
-def _audit(ledgers: Ledgers, name: TableName, action: str) -> None:
-    now = ledgers.clock.now()
-    ledgers.control.add_audit(AuditEntry(now, ledgers.who, action, str(name)))
+def _entries(ledgers: Ledgers, names: Sequence[TableName]) -> list[CatalogEntry]:
+    asked = {name.catalog for name in names} & ledgers.catalogs.keys()
+    listed = [entry for one in asked for entry in ledgers.catalogs[one].listing().entries]
+    there = {entry.name: entry for entry in listed}
+    for name in names:
+        if name not in there:
+            raise TableNotFound(
+                f"no table {name}",
+                object=str(name),
+                expected="a table of " + ", ".join(ledgers.catalogs),
+                found=str(name),
+                next="`meltline storage` lists the tables",
+            )
+    return [there[name] for name in names]

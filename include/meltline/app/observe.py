@@ -13,7 +13,7 @@ from meltline.app.dropped import let_go_tables
 from meltline.app.entries import identified, known_table
 from meltline.app.ingest import ingest_snapshots
 from meltline.app.left_behind import left_behind
-from meltline.app.membership import vouched_for
+from meltline.app.membership import never_read, vouched_for
 from meltline.app.metadata import at_once, remembered_states
 from meltline.app.services import Services
 from meltline.app.tables import ObservedTable, is_ledger, observed_table
@@ -262,7 +262,10 @@ def _observation(
     unchecked: Sequence[str],
 ) -> Observation:
     tables = services.control.tables()
-    reasons, never_read = _not_read(services, tables, skipped)
+    reasons = _not_read(tables, skipped)
+    entries = [entry for listing in listings.values() for entry in listing.entries]
+    unread = never_read(tables, [entry for entry in entries if entry.name in skipped])
+    unread = sorted(set(unread) - vouched_for(services, unread), key=lambda entry: entry.name)
     groups = Groups(services.control.sharing())
     left = left_behind(services, readable, listings, groups)
     reasons |= left.unclear
@@ -284,7 +287,7 @@ def _observation(
         ),
         skipped=skipped,
         blocked=groups.blocked(reasons),
-        purge_blocked=_purge_blocked(unlisted, never_read),
+        purge_blocked=_purge_blocked(unlisted, unread),
         known=frozenset(known),
         live=frozenset(live),
         owners=owners,
@@ -300,29 +303,28 @@ def _observation(
 
 
 def _not_read(
-    services: Services, tables: Sequence[KnownTable], skipped: Mapping[TableName, MeltlineError]
-) -> tuple[dict[str, str], list[str]]:
-    """Why tables could not be read, by UUID, and the names of those that never were, completely."""
-    reasons: dict[str, str] = {}
-    never_read: list[str] = []
-    vouched = vouched_for(services)
-    standing = {table.name: table for table in tables if table.status not in ("gone", LET_GO)}
-    for name, refused in skipped.items():
-        table = standing.get(name)
-        if table is not None:
-            reasons[table.uuid] = f"{name}: {refused.message}"
-        if (table is None or table.incomplete) and str(name) not in vouched:
-            never_read.append(str(name))
-    return reasons, never_read
+    tables: Sequence[KnownTable], skipped: Mapping[TableName, MeltlineError]
+) -> dict[str, str]:
+    """Why tables could not be read, by UUID."""
+    return {
+        table.uuid: f"{table.name}: {skipped[table.name].message}"
+        for table in tables
+        if table.name in skipped and table.status not in ("gone", LET_GO)
+    }
 
 
-def _purge_blocked(unlisted: Mapping[str, CatalogUnlistable], never_read: Sequence[str]) -> str:
+def _purge_blocked(
+    unlisted: Mapping[str, CatalogUnlistable], unread: Sequence[CatalogEntry]
+) -> str:
     reasons = [f"{name}: {refused.found}" for name, refused in unlisted.items()]
     if reasons:
         return "a catalog could not be listed: " + "; ".join(reasons)
-    if never_read:
-        names = ", ".join(never_read)
-        return f"tables that were never read completely may refer to any file: {names}"
+    if unread:
+        names = ", ".join(str(entry.name) for entry in unread)
+        return (
+            f"tables that were never read completely may refer to any file: {names}; "
+            "`meltline doctor` says what to do"
+        )
     return ""
 
 

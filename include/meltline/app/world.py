@@ -133,13 +133,14 @@ class _Look:
             at.setdefault(table.metadata_location, set()).add(table.uuid)
             if table.status not in _LEFT:
                 at.setdefault(str(table.name), set()).add(table.uuid)
-        detached = vouched_for(self.services)
+        unreadable = [entry for entry, found in loaded.items() if isinstance(found, MeltlineError)]
+        vouched = vouched_for(self.services, unreadable)
         for entry, found in loaded.items():
             if isinstance(found, TableState):
                 self.states.append(found)
                 continue
             whose = at.get(entry.metadata_location, set()) | at.get(str(entry.name), set())
-            for uuid in sorted(whose) or [""] * (str(entry.name) not in detached):
+            for uuid in sorted(whose) or [""] * (entry not in vouched):
                 self._note(uuid, f"{entry.name}: {found.message}")
 
     def add_left(self, loaded: Sequence[tuple[KnownTable, TableState | MeltlineError]]) -> None:

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from meltline.app.membership import attach as attach_table
-from meltline.app.membership import detach as detach_table
+from meltline.app.membership import described
+from meltline.app.membership import detach as detach_tables
 from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, wire
 from meltline.cli.output import console, print_json
 from meltline.domain.errors import UsageInvalid
@@ -62,17 +63,28 @@ def attach(
 
 
 def detach(
-    table: TableArgument,
+    tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="full names")],
     config: ConfigPath = None,
     as_json: AsJson = False,
     dry_run: DryRun = False,
+    reason: Annotated[
+        str,
+        typer.Option(
+            "--reason", help="why no other table's file is needed, where it is unreadable"
+        ),
+    ] = "",
 ) -> int:
-    """Leave a table alone: its references still count, nothing of it changes."""
-    name = _name(table)
-    ledgers = wire(config).ledgers()
-    if not dry_run:
-        detach_table(ledgers, name)
-    _answer(as_json, {"table": name, "managed": False, "dry_run": dry_run}, f"{name}: detached.")
+    """Leave tables alone: their references still count, nothing of them changes."""
+    names = [_name(table) for table in tables]
+    done = detach_tables(wire(config).ledgers(), names, reason, dry_run=dry_run)
+    lines = [
+        f"{one.table}: detached."
+        + (f" You vouch for {described(one.vouched)}." if one.vouched else "")
+        for one in done
+    ]
+    found = [{"table": one.table, "vouched": one.vouched} for one in done]
+    document = {"tables": found, "managed": False, "dry_run": dry_run}
+    _answer(as_json, document, "\n".join(lines))
     return 0
 
 

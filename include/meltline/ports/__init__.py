@@ -38,6 +38,7 @@ from meltline.ports.control_ledger import (
     StopSwitch,
     WantedBack,
 )
+from meltline.ports.decisions import Decisions, VouchedFile
 from meltline.ports.file_ledger import (
     DepartingFile,
     FileLedger,
@@ -91,6 +92,7 @@ __all__ = [
     "CopiedManifest",
     "CopyBook",
     "CopyReader",
+    "Decisions",
     "DeleteOutcome",
     "Deleter",
     "DepartingFile",
@@ -145,6 +147,7 @@ __all__ = [
     "TableEdit",
     "TableMove",
     "UsedFile",
+    "VouchedFile",
     "WantedBack",
     "Weighing",
 ]

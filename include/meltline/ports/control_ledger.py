@@ -12,6 +12,7 @@ from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
 from meltline.domain.storage import StorageRow
+from meltline.ports.decisions import Decisions
 from meltline.ports.incidents import IncidentLedger
 from meltline.ports.plan_ledger import PlanLedger
 
@@ -159,7 +160,7 @@ class RememberedMetadata:
     content: bytes
 
 
-class ControlLedger(PlanLedger, IncidentLedger, Protocol):
+class ControlLedger(PlanLedger, Decisions, IncidentLedger, Protocol):
     """The small transactional facts."""
 
     def prepare(self) -> None:

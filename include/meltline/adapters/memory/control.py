@@ -18,6 +18,7 @@ from meltline.ports import (
     Lease,
     RememberedMetadata,
     StatementRecord,
+    VouchedFile,
     WantedBack,
 )
 
@@ -48,6 +49,8 @@ class MemoryControlLedger(MemoryPlans):
         self._policies: dict[str, dict[str, str]] = {}
         self._documents: dict[str, RememberedMetadata] = {}
         self._wanted: dict[str, WantedBack] = {}
+        self._vouched: dict[TableName, VouchedFile] = {}
+        self._lifted: set[str] = set()
         self._archived: dict[tuple[str, int], ArchivedSnapshot] = {}
         self._copies: dict[str, CopyProof] = {}
 
@@ -202,6 +205,30 @@ class MemoryControlLedger(MemoryPlans):
     def settle_wanted_back(self, ids: Sequence[str]) -> None:
         with self._writing():
             self._wanted = {id: row for id, row in self._wanted.items() if id not in ids}
+
+    def vouched(self) -> Sequence[VouchedFile]:
+        with self._reading():
+            return [self._vouched[table] for table in sorted(self._vouched)]
+
+    def save_vouched(self, files: Sequence[VouchedFile]) -> None:
+        with self._writing():
+            self._vouched.update({one.table: one for one in files})
+
+    def forget_vouched(self, table: TableName) -> bool:
+        with self._writing():
+            return self._vouched.pop(table, None) is not None
+
+    def lifted_guards(self) -> frozenset[str]:
+        with self._reading():
+            return frozenset(self._lifted)
+
+    def save_lifted_guard(self, table_uuid: str) -> None:
+        with self._writing():
+            self._lifted.add(table_uuid)
+
+    def forget_lifted_guard(self, table_uuid: str) -> None:
+        with self._writing():
+            self._lifted.discard(table_uuid)
 
     def archived(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
         with self._reading():

@@ -28,7 +28,7 @@ from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0009"
+REVISION = "0010"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -203,6 +203,20 @@ wanted_back = Table(
     _prose("reason"),
     _instant("at"),
 )
+
+vouched = Table(
+    "vouched",
+    metadata,
+    Column("table", Name, primary_key=True),
+    _text("location"),
+    Column("size", BigInteger, nullable=True),
+    _text("sha256"),
+    _text("who"),
+    _prose("reason"),
+    _instant("at"),
+)
+
+lifted_guards = Table("lifted_guards", metadata, _text("table_uuid", primary_key=True))
 
 # `readable_from` and `readable_until` are the validity's two ends.
 archived = Table(

@@ -1,0 +1,62 @@
+"""What was decided about tables and holds until it is taken back: state, which no audit keeps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from meltline.domain.names import TableName
+
+
+@dataclass(frozen=True)
+class VouchedFile:
+    """A person's word that a table nobody can read refers to no other table's files.
+
+    It covers one metadata file as it was, under one name: nothing that comes to stand under that
+    name, or in that file, later.
+
+    Attributes:
+        table: The name.
+        location: The metadata file, as the catalog had it.
+        size: Its length in bytes; None where its bytes could not be had.
+        sha256: Of its bytes, in hexadecimal; empty where they could not be had.
+        who: Who gave the word.
+        reason: Why.
+        at: When.
+    """
+
+    table: TableName
+    location: str
+    size: int | None
+    sha256: str
+    who: str
+    reason: str
+    at: datetime
+
+
+class Decisions(Protocol):
+    """Words of people, and guards that are no longer needed."""
+
+    def vouched(self) -> Sequence[VouchedFile]:
+        """Every word that was given and not taken back, by table."""
+        ...
+
+    def save_vouched(self, files: Sequence[VouchedFile]) -> None:
+        """Stores words, all or none; a table's earlier word is replaced."""
+        ...
+
+    def forget_vouched(self, table: TableName) -> bool:
+        """Takes a table's word back; False where there was none."""
+        ...
+
+    def lifted_guards(self) -> frozenset[str]:
+        """Tables, by UUID, that share no file any more and were not cloned since."""
+        ...
+
+    def save_lifted_guard(self, table_uuid: str) -> None:
+        """Remembers that a table shares no file any more."""
+        ...
+
+    def forget_lifted_guard(self, table_uuid: str) -> None:
+        """The table is about to share files again."""
+        ...
