@@ -26,6 +26,7 @@ EVIDENCE = "tests/unit/test_evidence_reader.py"
 LINES = "tests/unit/test_lines.py"
 CHANGES = "tests/unit/test_reading_changes.py"
 FRONTS = "tests/unit/test_manifest_fronts.py"
+KEPT_LIVES = "tests/unit/test_kept_lives.py"
 ON_SPARK = "tests/spark/test_lines.py"
 TABLE = "tests/unit/test_table.py"
 FILE_LEDGER = "tests/contract/test_file_ledger.py"
@@ -269,7 +270,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a registration goes while files of its table wait", "app/letting_go.py",
-        "        if not any(p.id in waiting for p", "        if True or any(p.id in waiting for p",
+        "            plan.id in waiting or plan.state is PlanState.APPLYING\n", "            plan.state is PlanState.APPLYING\n",
         (LETTING_GO,),
     ),
     Mutation(
@@ -283,6 +284,10 @@ MUTATIONS = (
     Mutation(
         "a table counts as dropped while a catalog cannot be listed", "app/letting_go.py",
         "    if observation.purge_blocked:", "    if False:", (LETTING_GO,),
+    ),
+    Mutation(
+        "a dropped table is let go before its killed expiration is recorded", "app/letting_go.py",
+        "            plan.id in waiting or plan.state is PlanState.APPLYING\n", "            plan.id in waiting\n", (KEPT_LIVES,),
     ),
     Mutation(
         "an app works on the plans of all batches", "app/run_plans.py",

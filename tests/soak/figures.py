@@ -28,6 +28,7 @@ class Figures:
         lost: Files that were needed, and gone or about to go.
         broken: Histories that broke this or another promise.
         seeds: Where each batch began.
+        killed_in: The call that each killed process had made last.
         failures: What went wrong, in a line each.
     """
 
@@ -44,6 +45,7 @@ class Figures:
     lost: int = 0
     broken: int = 0
     seeds: list[int] = field(default_factory=list)
+    killed_in: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     def add(self, other: "Figures") -> None:

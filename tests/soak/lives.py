@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,13 @@ class Ended(BaseException):
     """The soak is over; no life goes on."""
 
 
-def batch(seed: int, commit: str, folder: Path, is_over: Callable[[], bool]) -> Figures:
+def batch(
+    seed: int,
+    commit: str,
+    folder: Path,
+    is_over: Callable[[], bool],
+    kinds: Sequence[type[RandomLifecycles]] = KINDS,
+) -> Figures:
     """Some lives of one kind; the first that goes wrong ends it, and is written to the folder."""
     figures = Figures(commit, "lives", seeds=[seed])
     dice, began = random.Random(seed), time.monotonic()
@@ -30,14 +36,14 @@ def batch(seed: int, commit: str, folder: Path, is_over: Callable[[], bool]) -> 
         if is_over():
             raise Ended
 
-    kind, moves = dice.choice(KINDS), dice.choice((15, 30, 60))
+    kind, moves = dice.choice(kinds), dice.choice((15, 30, 60))
     try:
         live(kind, lives=LIVES, moves=moves, begin=seed, failed=folder, after_each=count)
     except Ended:
         pass
     except Exception as error:
         figures.broken = 1
-        figures.lost = str(error).count("file:///") if "I-1" in str(error) else 0
+        figures.lost = str(error).count("file:///") if str(error).startswith("I-1") else 0
         figures.failures = [f"{kind.__name__}, seed {seed}: {error}".splitlines()[0]]
     figures.seconds = time.monotonic() - began
     return figures

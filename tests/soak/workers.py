@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -12,9 +12,11 @@ from pathlib import Path
 from tests.seeds import new_seed
 from tests.soak import figures
 from tests.soak.figures import Figures
+from tests.soak.kills import history
 from tests.soak.lives import batch
 
 BATCHES_A_PROCESS = 20
+SOURCES = {"lives": batch, "kills": history}
 
 
 class Worker:
@@ -31,25 +33,29 @@ class Worker:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     @classmethod
-    def work(cls, seed: int, commit: str, folder: Path) -> Figures:
+    def work(cls, source: str, commit: str, folder: Path) -> Figures:
         """One batch."""
-        return batch(seed, commit, folder, cls.over.is_set)
+        return SOURCES[source](new_seed(), commit, folder, cls.over.is_set)
 
 
-def soak(seconds: float, workers: int, folder: Path) -> Iterator[Figures]:
-    """Batches as they end."""
+def soak(seconds: float, workers: Mapping[str, int], folder: Path) -> Iterator[Figures]:
+    """Batches as they end; so many workers for each source."""
     spawn = multiprocessing.get_context("spawn")
     over, commit, end = spawn.Event(), figures.this_commit(), time.monotonic() + seconds
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: over.set())
+    idle = [source for source, number in workers.items() for _ in range(number)]
+    working: dict[Future[Figures], str] = {}
     with ProcessPoolExecutor(
-        workers, spawn, Worker.begin, (over,), max_tasks_per_child=BATCHES_A_PROCESS
+        len(idle), spawn, Worker.begin, (over,), max_tasks_per_child=BATCHES_A_PROCESS
     ) as pool:
-        working: set[Future[Figures]] = set()
         while working or not over.is_set():
-            while len(working) < workers and not over.is_set():
-                working.add(pool.submit(Worker.work, new_seed(), commit, folder))
-            done, working = wait(working, timeout=1, return_when=FIRST_COMPLETED)
-            yield from (batch.result() for batch in done)
+            while idle and not over.is_set():
+                source = idle.pop()
+                working[pool.submit(Worker.work, source, commit, folder)] = source
+            done, _ = wait(working, timeout=1, return_when=FIRST_COMPLETED)
+            for batch in done:
+                idle.append(working.pop(batch))
+                yield batch.result()
             if time.monotonic() > end:
                 over.set()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from threading import RLock
-from typing import Any
+from typing import Any, Protocol
 
 from meltline.adapters.memory.archive import MemoryArchive
 from meltline.app.services import ColdTier, Services
@@ -23,6 +23,12 @@ PORTS = (
 
 class Killed(BaseException):
     """The process died. No `except Exception` may swallow it."""
+
+
+class Caller(Protocol):
+    """Makes calls, or does not."""
+
+    def call(self, name: str, work: Callable[[], Any]) -> Any: ...
 
 
 @dataclass
@@ -75,7 +81,7 @@ class Process:
 
     def _cold(self, services: Services, tier: ColdTier) -> dict[str, Any]:
         """Cold, and an archive that dies at any call that it makes itself."""
-        store, catalog = _Port(tier.store, "cold store", self), _Port(tier.catalog, "cold", self)
+        store, catalog = Port(tier.store, "cold store", self), Port(tier.catalog, "cold", self)
         archive: Any = MemoryArchive(  # type: ignore[arg-type]
             catalog, store, tier.warehouse, services.clock, services.control
         )
@@ -87,17 +93,19 @@ class Process:
 
     def of(self, services: Services) -> Services:
         """The services as this process uses them."""
-        ports = {name: _Port(getattr(services, name), name, self) for name in PORTS}
+        ports = {name: Port(getattr(services, name), name, self) for name in PORTS}
         ports["control"] = _Control(services.control, "control", self)
-        catalogs = {name: _Port(c, "catalog", self) for name, c in services.catalogs.items()}
+        catalogs = {name: Port(c, "catalog", self) for name, c in services.catalogs.items()}
         changes: dict[str, Any] = {**vars(services), **ports, "catalogs": catalogs}
         if services.cold is not None:
             changes |= self._cold(services, services.cold)
         return Services(**changes)
 
 
-class _Port:
-    def __init__(self, target: Any, name: str, process: Process) -> None:
+class Port:
+    """A port each of whose calls goes through a process."""
+
+    def __init__(self, target: Any, name: str, process: "Caller") -> None:
         self._target, self._name, self._process = target, name, process
 
     def __getattr__(self, attribute: str) -> Any:
@@ -112,7 +120,7 @@ class _Port:
         return call
 
 
-class _Control(_Port):
+class _Control(Port):
     """Locks whose holder, once dead, neither renews nor frees them."""
 
     @contextmanager

@@ -25,6 +25,7 @@ from meltline.domain.files import Departure, DepartureState, FileKind, SideFile
 from meltline.domain.holds import is_held
 from meltline.domain.locations import is_odd, location_key
 from meltline.domain.names import selected
+from meltline.domain.plan import PlanState
 from meltline.domain.table import TableState
 
 
@@ -76,14 +77,20 @@ def _keep(services: Services, observation: Observation, gone: GoneTable) -> bool
 
 
 def _settled(services: Services, tables: list[ObservedTable]) -> list[ObservedTable]:
-    """Those of which nothing waits in failsafe: until then `recover` needs their metadata."""
+    """Those of which nothing waits in failsafe: until then `recover` needs their metadata.
+
+    What an expiration took that was killed before it could record so, does not even wait yet.
+    """
     if not tables:
         return []
     waiting = services.files.waiting_plans()
     return [
         table
         for table in tables
-        if not any(p.id in waiting for p in services.control.plans(table_uuid=table.state.uuid))
+        if not any(
+            plan.id in waiting or plan.state is PlanState.APPLYING
+            for plan in services.control.plans(table_uuid=table.state.uuid)
+        )
     ]
 
 

@@ -1,0 +1,84 @@
+"""Runs of the chain in a process that its parent may kill at any moment.
+
+    python -m tests.soak.chain FOLDER
+
+Reads a line of JSON per run from its input. Tells each call of a port before it makes it, and how
+the run ended, in a line each. Deletes go key by key, so that there is a moment between any two.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from meltline.app.init import init
+from meltline.app.lifecycle import RunRequest, run_chain
+from meltline.app.services import Services
+from meltline.config import load_config
+from meltline.domain.clock import NOW
+from meltline.ports import DeleteOutcome, Deleter
+from meltline.wiring import Wiring
+from tests.unit.kills import PORTS, Port
+
+
+def tell(what: str, name: str) -> None:
+    """A line for the parent."""
+    sys.stdout.write(f"{what} {name}\n")
+    sys.stdout.flush()
+
+
+class Told:
+    """Tells each call of a port."""
+
+    def call(self, name: str, work: Callable[[], Any]) -> Any:
+        tell("call", name)
+        return work()
+
+
+@dataclass
+class KeyByKey:
+    """Deletes one key after the other."""
+
+    deleter: Deleter
+
+    def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
+        outcomes: list[DeleteOutcome] = []
+        for path in paths:
+            tell("call", "deleter.delete.key")
+            outcomes += self.deleter.delete([path], keys_per_second)
+        return outcomes
+
+
+def services(folder: Path, now: str) -> Services:
+    """The real ones, at a simulated time, with each call told."""
+    environ = {**os.environ, NOW: now, "MELTLINE_USER": "soak"}
+    config = load_config(folder / "meltline.yaml", environ, folder)
+    built = Wiring(config, environ, progress=lambda line: None).services("soak")
+    told: Any = Told()
+    ports = {name: Port(getattr(built, name), name, told) for name in PORTS}
+    ports["deleter"] = Port(KeyByKey(built.deleter), "deleter", told)
+    catalogs = {name: Port(c, "catalog", told) for name, c in built.catalogs.items()}
+    changes: dict[str, Any] = {**ports, "catalogs": catalogs}
+    return replace(built, **changes)
+
+
+def main(folder: Path) -> None:
+    """Until its input ends, or it is killed."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        built = services(folder, asked["now"])
+        tell("ready", "")
+        if asked["run"] == "init":
+            init(built)
+            tell("ended", "0")
+            continue
+        request = RunRequest(asked["run"], datetime.fromisoformat(asked["now"]))
+        tell("ended", str(run_chain(built, request).exit_code))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
