@@ -26,6 +26,7 @@ def batch(
     folder: Path,
     is_over: Callable[[], bool],
     kinds: Sequence[type[RandomLifecycles]] = KINDS,
+    lives: int = LIVES,
 ) -> Figures:
     """Some lives of one kind; the first that goes wrong ends it, and is written to the folder."""
     figures = Figures(commit, "lives", seeds=[seed])
@@ -38,7 +39,7 @@ def batch(
 
     kind, moves = dice.choice(kinds), dice.choice((15, 30, 60))
     try:
-        live(kind, lives=LIVES, moves=moves, begin=seed, failed=folder, after_each=count)
+        live(kind, lives=lives, moves=moves, begin=seed, failed=folder, after_each=count)
     except Ended:
         pass
     except Exception as error:
