@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -374,4 +375,23 @@ def test_a_proof_sees_what_was_committed_since_it_began() -> None:
     proof = Reproof(services, paths)
     assert table.data("f0") in paths and proof.still_needed(paths) == set()
     table.append("f0")
+    assert proof.still_needed(paths) == {table.data("f0")}
+
+
+def test_a_proof_knows_a_snapshot_by_its_list_and_not_by_its_id() -> None:
+    lake, table, plan = departed()
+    services = lake.services()
+    paths = [file.path for file in services.files.items([plan.id])[plan.id]]
+    proof = Reproof(services, paths)
+    assert proof.still_needed(paths) == set()
+    before = table.head
+    again = table.manifest_list(table.append("f0"))
+
+    def set_back(document: dict[str, Any]) -> None:
+        """The snapshot that was there before, as one that refers to the file again."""
+        document["snapshots"] = [s for s in document["snapshots"] if s["snapshot-id"] == before]
+        document["snapshots"][0]["manifest-list"] = again
+        document["refs"]["main"]["snapshot-id"] = document["current-snapshot-id"] = before
+
+    table.edit(set_back)
     assert proof.still_needed(paths) == {table.data("f0")}

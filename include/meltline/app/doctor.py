@@ -53,7 +53,7 @@ def examine(ledgers: Ledgers) -> list[Finding]:
                 "run `meltline init`",
             )
         ]
-    for check in (_ledger, _tables, _plans):
+    for check in (_ledger, _incidents, _tables, _plans):
         findings += check(ledgers)
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda f: (order[f.level], f.code, f.object))
@@ -242,6 +242,11 @@ def _who_else_deletes(state: TableState, shares: bool) -> Iterable[Finding]:
             "it shares files with another table, and other tools may still expire or purge it",
             "set gc.enabled=false on it",
         )
+
+
+def _incidents(ledgers: Ledgers) -> Iterable[Finding]:
+    for incident in ledgers.control.incidents():
+        yield Finding("error", "incident", incident.object, incident.message, incident.next)
 
 
 def _plans(ledgers: Ledgers) -> Iterable[Finding]:

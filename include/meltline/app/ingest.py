@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from meltline.app.changed_lists import changed_lists
 from meltline.app.departures import take_back
 from meltline.app.line_changes import TableLine, as_far_as_told, lines_that_moved
 from meltline.app.metadata import at_once
@@ -12,8 +13,9 @@ from meltline.domain.errors import MeltlineError, MetadataUnreadable
 from meltline.domain.files import DepartureState, ManifestOutcome, ManifestRef, SnapshotRecord
 from meltline.domain.locations import OwnerIndex
 from meltline.domain.names import TableName
+from meltline.domain.reachable import ReachableSet
 from meltline.domain.table import Snapshot, TableState
-from meltline.ports import IngestRequest, SnapshotKey
+from meltline.ports import IngestRequest, ProofSnapshot, SnapshotKey
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Ingested:
 class _Listed:
     state: TableState
     snapshot: Snapshot
-    bytes: int
+    reachable: ReachableSet
     manifests: tuple[ManifestRef, ...]
 
     @property
@@ -48,9 +50,10 @@ class _Listed:
             snapshot.committed_at,
             snapshot.parent_id,
             snapshot.manifest_list,
-            self.bytes,
+            self.reachable.length if snapshot.manifest_list else 0,
             self.manifests,
             snapshot.sequence_number,
+            list_sha256=self.reachable.sha256,
         )
 
 
@@ -88,6 +91,7 @@ def ingest_snapshots(
     listed = _read_lists(services, unseen, refused)
     before = [(line.state, one) for line in lines.values() for one in line.seen_before(known)]
     listed_before = _read_lists(services, before, {})  # they are known: only a line needs them
+    listed_before = _refuse_changed(services, listed_before, refused)
     read = _read_manifests(services, listed, listed_before, lines, owners)
     again = [found for found in listed_before if _key(found) in read.totals]
     return _record(services, [*listed, *again], read, refused, owners)
@@ -98,14 +102,37 @@ def _read_lists(
     asked: Sequence[tuple[TableState, Snapshot]],
     refused: dict[TableName, MeltlineError],
 ) -> list[_Listed]:
+    """Reads each reachable set once, however many tables have it."""
+    places = {snapshot.files_key: (state, snapshot) for state, snapshot in asked}
+    read = at_once(lambda one: _read_list(services, *one), list(places.values()))
+    answers = dict(zip(places, read, strict=True))
     listed = []
-    answers = at_once(lambda one: _read_list(services, *one), asked)
-    for (state, _), answer in zip(asked, answers, strict=True):
+    for state, snapshot in asked:
+        answer = answers[snapshot.files_key]
         if isinstance(answer, _Listed):
-            listed.append(answer)
+            listed.append(replace(answer, state=state, snapshot=snapshot))
         else:
             refused.setdefault(state.name, answer)
     return listed
+
+
+def _refuse_changed(
+    services: Services, listed: Sequence[_Listed], refused: dict[TableName, MeltlineError]
+) -> list[_Listed]:
+    """Those of lists that were read before that still say what they said then."""
+    places = {_key(one): _place(one) for one in listed}
+    names = {one.state.uuid: str(one.state.name) for one in listed}
+    read = {_key(one): one.reachable for one in listed}
+    changed = changed_lists(services, read, places, names)
+    for one in listed:
+        if error := changed.get(_key(one)):
+            refused.setdefault(one.state.name, error)
+    return [one for one in listed if _key(one) not in changed]
+
+
+def _place(one: _Listed) -> ProofSnapshot:
+    lists = (one.snapshot.manifest_list, one.snapshot.inline_manifests)
+    return ProofSnapshot(one.state.uuid, one.snapshot.snapshot_id, *lists)
 
 
 def _key(found: _Listed) -> SnapshotKey:
@@ -119,17 +146,10 @@ def _read_list(
         if snapshot.manifest_list:
             content = services.store.read(snapshot.manifest_list)
             manifests = services.manifests.read_list(snapshot.manifest_list, content)
-            return _Listed(state, snapshot, len(content), manifests)
-        sizes = [services.store.size(path) for path in snapshot.inline_manifests]
-        return _Listed(
-            state,
-            snapshot,
-            0,
-            tuple(
-                ManifestRef(path, size or 0, added_snapshot_id=None)
-                for path, size in zip(snapshot.inline_manifests, sizes, strict=True)
-            ),
-        )
+            return _Listed(state, snapshot, ReachableSet.of_list(content), manifests)
+        contents = [(path, services.store.read(path)) for path in snapshot.inline_manifests]
+        named = (ManifestRef(at, len(held), added_snapshot_id=None) for at, held in contents)
+        return _Listed(state, snapshot, ReachableSet.of_manifests(contents), tuple(named))
     except FileNotFoundError:
         return _incomplete(state, snapshot, snapshot.manifest_list, "the manifest list is missing")
     except MeltlineError as odd:

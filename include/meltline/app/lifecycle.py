@@ -222,6 +222,8 @@ def _plan_refused_anew(
     observation = observe(services)
     found: dict[str, list[Plan]] = {}
     for plan, result in refused:
+        if plan.table_uuid in observation.blocked:
+            continue  # its own verdict says why
         if plan.kind is PlanKind.EXPIRE:
             anew = plan_expiration(
                 services, observation, run_id=plan.run_id, as_of=plan.as_of,

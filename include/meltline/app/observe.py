@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from meltline.app.changed_lists import forget_changed_lists, still_changed
 from meltline.app.departures import take_back
 from meltline.app.dropped import let_go_tables
 from meltline.app.entries import identified, known_table
@@ -263,6 +264,7 @@ def _observation(
 ) -> Observation:
     tables = services.control.tables()
     reasons = _not_read(tables, skipped)
+    reasons |= still_changed(services, readable, away=reasons.keys())
     entries = [entry for listing in listings.values() for entry in listing.entries]
     unread = never_read(tables, [entry for entry in entries if entry.name in skipped])
     unread = sorted(set(unread) - vouched_for(services, unread), key=lambda entry: entry.name)
@@ -340,3 +342,4 @@ def rebuild(services: Services) -> None:
     """Forgets the index of every table that can be read; the next observation reads it again."""
     readable = {table.uuid for table in services.control.tables() if table.status == "live"}
     services.files.rebuild(sorted(readable))
+    forget_changed_lists(services)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+from meltline.app.changed_lists import changed_lists
 from meltline.app.services import Services
 from meltline.app.world import World
 from meltline.domain.locations import location_key
@@ -91,6 +92,9 @@ def prove(
     result = services.proofs.prove(list(remaining.values()), planned, since)
     totals = _live_totals(result, remaining)
     errors = _errors(world, result, totals)
+    names = {state.uuid: str(state.name) for state in world.states}
+    for key, changed in changed_lists(services, result.lists, remaining, names).items():
+        errors[key.table_uuid] = (*errors.get(key.table_uuid, ()), changed.message)
     referenced = dict(_referenced(world, remaining.values(), result, planned, leaving.released))
     referenced |= _by_index(services, {*errors, *world.vanished}, world.lost, planned)
     return Proof(

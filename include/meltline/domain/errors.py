@@ -76,6 +76,10 @@ class MetadataUnreadable(MeltlineError):
     """A metadata file, manifest list or manifest is missing, corrupt or contradicts itself."""
 
 
+class ListChanged(MetadataUnreadable):
+    """A manifest list whose bytes are not those that were read when it was recorded."""
+
+
 class MetadataMissing(MetadataUnreadable):
     """A metadata file is not there: the store was asked, and has none of that name."""
 

@@ -93,6 +93,7 @@ class SnapshotRecord:
             else its manifests were read wholly.
         live_files: Of one known by changes, how many files are alive in it, by those changes;
             `live_bytes` is their size.
+        list_sha256: Of its reachable set, as it was read (`ReachableSet`).
     """
 
     table_uuid: str
@@ -106,6 +107,7 @@ class SnapshotRecord:
     by_changes: bool = False
     live_files: int = 0
     live_bytes: int = 0
+    list_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from meltline.domain.files import (
 )
 from meltline.domain.lines import LineStep, LineTip
 from meltline.domain.locations import Ownership
+from meltline.domain.reachable import ReachableSet
 from meltline.ports.storage import Holdings, Weighing
 
 
@@ -128,6 +129,10 @@ class FileLedger(Protocol):
 
     def known_snapshots(self) -> set[SnapshotKey]:
         """Every snapshot ever recorded, whose manifest list has not departed."""
+        ...
+
+    def reachable_sets(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, ReachableSet]:
+        """How the manifest lists of known snapshots were when they were read."""
         ...
 
     def record_snapshots(self, records: Sequence[SnapshotRecord]) -> None: ...

@@ -1,13 +1,14 @@
 """Reading manifests, for the planner and apart from it for the gate; and a table's rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from meltline.domain.files import ManifestRef
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectName
+from meltline.domain.reachable import ReachableSet
 from meltline.ports.file_ledger import SnapshotKey
 
 
@@ -52,6 +53,7 @@ class ProofResult:
         sizes: The length in bytes of each manifest, and of each manifest list.
         hits: Wanted paths that a manifest keeps alive, by manifest; compared by the hashes of their
             locations, so a collision counts as a hit.
+        lists: How the manifest lists are that were read from the files for this result.
         errors: Why a list or manifest could not be read, per table UUID.
         read: How many manifests were read from the files for this result; of the others it is known
             what an earlier reading found.
@@ -64,6 +66,7 @@ class ProofResult:
     hits: Mapping[str, tuple[str, ...]]
     errors: Mapping[str, tuple[str, ...]]
     read: int
+    lists: Mapping[SnapshotKey, ReachableSet] = field(default_factory=dict)
 
 
 class ProofReader(Protocol):

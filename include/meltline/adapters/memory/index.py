@@ -22,6 +22,7 @@ from meltline.domain.files import (
 )
 from meltline.domain.lines import LineTip
 from meltline.domain.locations import OwnerIndex, Ownership, location_key
+from meltline.domain.reachable import ReachableSet
 from meltline.ports import (
     DepartingFile,
     IngestRequest,
@@ -130,6 +131,15 @@ class MemoryIndex:
     def known_snapshots(self) -> set[SnapshotKey]:
         """Every snapshot ever recorded whose manifest list has not departed."""
         return set(self._known())
+
+    def reachable_sets(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, ReachableSet]:
+        """How the manifest lists of known snapshots were when they were read."""
+        with self._guard:
+            records = {key: self._snapshots[key] for key in keys if key in self._snapshots}
+        return {
+            key: ReachableSet(record.manifest_list_bytes, record.list_sha256)
+            for key, record in records.items()
+        }
 
     def _known(self) -> dict[SnapshotKey, SnapshotRecord]:
         with self._guard:

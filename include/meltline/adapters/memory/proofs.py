@@ -12,6 +12,7 @@ from meltline.adapters.iceberg.evidence_reader import (
 )
 from meltline.domain.errors import MeltlineError
 from meltline.domain.locations import location_key
+from meltline.domain.reachable import ReachableSet
 from meltline.ports import ObjectStore, ProofResult, ProofSnapshot, SnapshotKey
 
 
@@ -63,6 +64,7 @@ class _Reading:
     _hits: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _errors: dict[str, list[str]] = field(default_factory=dict)
     _sizes: dict[str, int] = field(default_factory=dict)
+    _lists: dict[SnapshotKey, ReachableSet] = field(default_factory=dict)
 
     def read_list(self, snapshot: ProofSnapshot) -> None:
         """Notes which manifests a snapshot refers to."""
@@ -72,6 +74,7 @@ class _Reading:
                 self._note(snapshot, self._inline(snapshot))
                 return
             content = self.store.read(path)
+            self._lists[snapshot.key] = ReachableSet.of_list(content)
             self._note(snapshot, listed_manifests(path, content))
             self._sizes[path] = len(content)
         except FileNotFoundError:
@@ -80,10 +83,9 @@ class _Reading:
             self._errors.setdefault(uuid, []).append(f"{odd.message}: {odd.found}")
 
     def _inline(self, snapshot: ProofSnapshot) -> list[ListedManifest]:
-        return [
-            ListedManifest(path, self.store.size(path) or 0, None)
-            for path in snapshot.inline_manifests
-        ]
+        contents = [(path, self.store.read(path)) for path in snapshot.inline_manifests]
+        self._lists[snapshot.key] = ReachableSet.of_manifests(contents)
+        return [ListedManifest(path, len(content), None) for path, content in contents]
 
     def _note(self, snapshot: ProofSnapshot, manifests: Iterable[ListedManifest]) -> None:
         named = self._manifests.setdefault(snapshot.key, [])
@@ -119,6 +121,7 @@ class _Reading:
             errors={uuid: tuple(found) for uuid, found in self._errors.items()},
             sizes=self._sizes | {path: manifest.bytes for path, manifest in self.asked.items()},
             read=len(self._live),
+            lists=self._lists,
         )
 
     def distinct_bytes(self) -> int:

@@ -23,6 +23,7 @@ from meltline.domain.files import (
     SnapshotRecord,
 )
 from meltline.domain.lines import LineTip
+from meltline.domain.reachable import ReachableSet
 from meltline.ports import SnapshotKey
 
 LIVE: Sequence[Condition] = [("status", "<", int(EntryStatus.DELETED))]
@@ -75,6 +76,21 @@ class IndexRows(IngestRows):
         """Every snapshot ever recorded whose manifest list has not departed."""
         return set(self._known().keys)
 
+    def reachable_sets(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, ReachableSet]:
+        """How the manifest lists of known snapshots were when they were read."""
+        if not keys:
+            return {}
+        ids = ("snapshot_id", [key.snapshot_id for key in keys])
+        columns = ("table_uuid", "snapshot_id", "manifest_list_bytes", "list_sha256")
+        rows = self._look("snapshots", columns, among=ids).to_pylist()
+        found = {
+            SnapshotKey(row["table_uuid"], row["snapshot_id"]): ReachableSet(
+                row["manifest_list_bytes"], row["list_sha256"] or ""
+            )
+            for row in rows
+        }
+        return {key: found[key] for key in keys if key in found}
+
     def _known(self) -> KnownSnapshots:
         return self._once("snapshots departures", "known", self._known_now)
 
@@ -116,6 +132,7 @@ class IndexRows(IngestRows):
                 "by_changes": record.by_changes,
                 "live_files": record.live_files if record.by_changes else None,
                 "live_bytes": record.live_bytes if record.by_changes else None,
+                "list_sha256": record.list_sha256,
             }
             for record in records
         ]

@@ -1,6 +1,6 @@
 """What one list names, and one manifest keeps alive, as the gate reads it from the file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from meltline.adapters.hashing import key_hash
 from meltline.adapters.iceberg.evidence_reader import ListedManifest, listed_manifests, live_columns
 from meltline.adapters.spark.proof_hashes import Packed, fingerprint, packed
 from meltline.domain.errors import MeltlineError
+from meltline.domain.reachable import ReachableSet
 from meltline.ports import ObjectStore
 
 LISTED = pa.schema(
@@ -20,6 +21,7 @@ LISTED = pa.schema(
         ("bytes", pa.int64()),
         ("rows", pa.int64()),
         ("list_bytes", pa.int64()),
+        ("list_sha256", pa.string()),
         ("error", pa.string()),
     ]
 )
@@ -42,21 +44,31 @@ def read_list(store: ObjectStore, row: dict[str, Any]) -> Iterator[dict[str, Any
     """Rows of `LISTED`: one of the snapshot's list itself, one for each manifest it names."""
     of = {"number": row["number"], "path": None, "bytes": 0, "rows": None, "error": ""}
     try:
-        if not row["manifest_list"]:
-            yield {**of, "list_bytes": 0}
-            for path in row["inline"]:
-                yield {**of, "path": path, "bytes": store.size(path) or 0, "list_bytes": 0}
-            return
-        content = store.read(row["manifest_list"])
-        # A row of its own: an empty table's list names no manifest.
-        yield {**of, "list_bytes": len(content)}
-        for manifest in listed_manifests(row["manifest_list"], content):
-            named = {"path": manifest.path, "bytes": manifest.bytes, "rows": manifest.rows}
-            yield {**of, **named, "list_bytes": len(content)}
+        listed, manifests = _listed(store, row)
     except FileNotFoundError:
-        yield {**of, "list_bytes": 0, "error": f"{row['manifest_list']} is missing"}
+        where = row["manifest_list"] or "an inline manifest"
+        yield {**of, "list_bytes": 0, "list_sha256": "", "error": f"{where} is missing"}
+        return
     except MeltlineError as odd:
-        yield {**of, "list_bytes": 0, "error": f"{odd.message}: {odd.found}"}
+        error = f"{odd.message}: {odd.found}"
+        yield {**of, "list_bytes": 0, "list_sha256": "", "error": error}
+        return
+    of |= {"list_bytes": listed.length, "list_sha256": listed.sha256}
+    yield of  # a row of its own: an empty table's list names no manifest
+    for manifest in manifests:
+        yield {**of, "path": manifest.path, "bytes": manifest.bytes, "rows": manifest.rows}
+
+
+def _listed(
+    store: ObjectStore, row: dict[str, Any]
+) -> tuple[ReachableSet, Sequence[ListedManifest]]:
+    path = row["manifest_list"]
+    if path:
+        content = store.read(path)
+        return ReachableSet.of_list(content), listed_manifests(path, content)
+    contents = [(inline, store.read(inline)) for inline in row["inline"]]
+    manifests = [ListedManifest(inline, len(content), None) for inline, content in contents]
+    return ReachableSet.of_manifests(contents), manifests
 
 
 @dataclass

@@ -28,6 +28,7 @@ from meltline.adapters.spark.proof_rows import (
     read_list,
 )
 from meltline.adapters.spark.spreading import spread
+from meltline.domain.reachable import ReachableSet
 from meltline.ports import ObjectStore, ProofResult, ProofSnapshot, SnapshotKey
 from meltline.side_by_side import side_by_side
 
@@ -46,6 +47,7 @@ class _Found:
     tables: dict[str, set[str]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     errors: dict[str, list[str]] = field(default_factory=dict)
+    lists: dict[SnapshotKey, ReachableSet] = field(default_factory=dict)
 
     def name(self, snapshot: ProofSnapshot, manifests: Iterable[ListedManifest]) -> None:
         named = self.manifests.setdefault(snapshot.key, [])
@@ -115,6 +117,7 @@ class SparkProofReader:
             },
             errors={uuid: tuple(odd) for uuid, odd in found.errors.items()},
             read=len(proofs),
+            lists=found.lists,
         )
 
     def forget(self, before: datetime) -> str:
@@ -166,6 +169,8 @@ class SparkProofReader:
                 found.fail(snapshot.table_uuid, error)
                 continue
             found.sizes[snapshot.manifest_list] = rows[0]["list_bytes"]
+            as_read = ReachableSet(rows[0]["list_bytes"], rows[0]["list_sha256"])
+            found.lists[snapshot.key] = as_read
             named = [row for row in rows if row["path"] is not None]
             found.name(snapshot, [ListedManifest(r["path"], r["bytes"], r["rows"]) for r in named])
 

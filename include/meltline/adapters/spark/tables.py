@@ -61,6 +61,7 @@ SNAPSHOTS = pa.schema(
         ("by_changes", pa.bool_()),
         ("live_files", pa.int64()),
         ("live_bytes", pa.int64()),
+        ("list_sha256", pa.string()),
     ]
 )
 SIDE_FILES = pa.schema(
