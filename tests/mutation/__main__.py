@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mutation.mutations import MUTATIONS, Mutation
+from tests.mutation.mutation import Mutation
+from tests.mutation.mutations import MUTATIONS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "include"

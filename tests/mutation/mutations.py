@@ -2,7 +2,8 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
-from dataclasses import dataclass
+from tests.mutation.identity import IDENTITY
+from tests.mutation.mutation import Mutation
 
 KEEP = "tests/unit/test_keep_set.py"
 CHAIN = "tests/unit/test_chain.py"
@@ -33,25 +34,6 @@ FILE_LEDGER = "tests/contract/test_file_ledger.py"
 VOUCHING = "tests/unit/test_vouching.py"
 OBJECT_STORE = "tests/contract/test_object_store.py"
 BUSY = "tests/unit/test_busy_tables.py"
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """One wrong line.
-
-    Attributes:
-        name: What is wrong with it, as a sentence.
-        file: Where, below `include/meltline`.
-        old: The text that is replaced; it stands there exactly once.
-        new: What replaces it.
-        tests: Those that are to notice.
-    """
-
-    name: str
-    file: str
-    old: str
-    new: str
-    tests: tuple[str, ...]
 
 
 MUTATIONS = (
@@ -538,4 +520,5 @@ MUTATIONS = (
         "[p for plan in waiting for p in self._attempt([plan], outcomes, anew=True)]",
         "self._attempt(waiting, outcomes, anew=True)", (BUSY,),
     ),
+    *IDENTITY,
 )  # fmt: skip

@@ -1,0 +1,68 @@
+"""Ways to take one table, or one reachable set, for another."""
+
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
+from tests.mutation.mutation import Mutation
+
+COPIES = "tests/unit/test_copies.py"
+ENTRIES = "tests/unit/test_entries.py"
+RACES = "tests/unit/test_races.py"
+
+IDENTITY = (
+    Mutation(
+        "a copy is the registration whose UUID it has",
+        "domain/table.py",
+        "        return table_uuid == self.table_uuid and any(location_key(path) == at for path in log)\n",
+        "        return table_uuid == self.table_uuid\n",
+        (COPIES, ENTRIES),
+    ),
+    Mutation(
+        "two registrations may have one id",
+        "app/entries.py",
+        "        while entry in self.used:\n",
+        "        while False:\n",
+        (COPIES, ENTRIES),
+    ),
+    Mutation(
+        "a second name takes over the entry of a table that stands",
+        "app/entries.py",
+        "        free = [row for row in rows if row.uuid not in self._taken and self._left(row, present)]\n",
+        "        free = list(rows)\n",
+        (ENTRIES,),
+    ),
+    Mutation(
+        "what cannot be read has left its name",
+        "app/entries.py",
+        "        except MeltlineError:\n            return True\n",
+        "        except MeltlineError:\n            return False\n",
+        (ENTRIES,),
+    ),
+    Mutation(
+        "a head of the last look proves the lineage by its id alone",
+        "app/entries.py",
+        '    return head is not None and f"{snapshot_id} {head.files_key}" == row.newest\n',
+        "    return head is not None\n",
+        (ENTRIES,),
+    ),
+    Mutation(
+        "the last proof knows lists by the snapshots' ids",
+        "app/reproof.py",
+        "            key = snapshot.files_key\n",
+        "            key = str(snapshot.snapshot_id)\n",
+        (RACES, COPIES),
+    ),
+    Mutation(
+        "a manifest list whose bytes have changed is as good as the old one",
+        "domain/reachable.py",
+        "        return bool(recorded.sha256) and self.sha256 != recorded.sha256\n",
+        "        return False\n",
+        (COPIES,),
+    ),
+    Mutation(
+        "an incident of a manifest list is over with the next look",
+        "app/changed_lists.py",
+        "    return not now.differs_from(recorded)\n",
+        "    return True\n",
+        (COPIES,),
+    ),
+)
