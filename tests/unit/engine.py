@@ -247,8 +247,9 @@ class Table:
 
     def _new_file(self, name: str, kind: FileKind, snapshot_id: int, sequence: int) -> Entry:
         path = self.data(name)
-        size = 100 + len(path)
-        if self.lake.store.size(path) is None:
+        size = self.lake.store.size(path)  # that of a copy's file is its original's
+        if size is None:
+            size = 100 + len(path)
             self.lake.store.write(path, b"d" * size)
         return Entry(path, size, kind, EntryStatus.ADDED, snapshot_id, sequence)
 

@@ -272,7 +272,12 @@ class Engines:
 
     def _is_whole(self, location: str) -> bool:
         there = self.lake.paths()
-        return location in there and self.lake.walk.of_table(location) <= there
+        if location not in there:
+            return False
+        try:
+            return self.lake.walk.of_table(location) <= there
+        except FileNotFoundError:  # an old state of a copy, with what nobody has copied
+            return False
 
     def register_old(self, table: Table, number: int) -> None:
         """A table as it once was, under another name, while all its files are still there."""

@@ -4,15 +4,19 @@ Each has the snapshot ids, refs, log and sequence numbers of its source, so noth
 which files are meant.
 """
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import pytest
 
+from meltline.adapters.memory.control import MemoryControlLedger
 from meltline.adapters.memory.store import MemoryStore
 from meltline.adapters.memory.sweeper import MemorySweeper
 from meltline.app.doctor import examine
 from meltline.app.drop import drop
+from meltline.app.init import init
 from meltline.app.leases import acquire_lease, renew_lease
 from meltline.app.metadata import load_state
 from meltline.app.observe import observe, rebuild
@@ -675,3 +679,117 @@ def test_a_table_that_was_never_copied_and_has_no_manifest_lists_expires() -> No
     lake.run()
     nights(lake)
     all_expired(prod)
+
+
+# --- what else stands for a table or a file -------------------------------------------------------
+
+
+@ONE_IDENTITY
+def test_a_table_that_was_rewritten_in_place_with_its_log_keeps_its_files() -> None:
+    """Some tools rewrite paths and leave the log: the table goes on, and its snapshots do not."""
+    lake = fresh_lake()
+    prod = prod_of(lake)
+    lake.run()
+    lake.on(1)
+    log = [*prod.document["metadata-log"]]
+    log.append({"timestamp-ms": 0, "metadata-file": prod.metadata_location})
+    old = {prod.manifest_list(snapshot_id) for snapshot_id in prod.snapshots}
+    at = rewritten(prod, "file:///w/air/elsewhere")
+    document = lake.document(at) | {"metadata-log": log}
+    lake.store.write(at, json.dumps(document).encode())
+    prod.catalog._tables[prod.name] = at
+    lake.run()
+    sweep(lake, 10, 17)
+    nights(lake, 18, 26, 34)
+    assert is_whole(prod) and prod.snapshots == [prod.head]
+    all_expired(prod)
+    assert not old & lake.paths()
+
+
+@pytest.mark.parametrize("name", [pytest.param(BEFORE, marks=ONE_IDENTITY), AFTER])
+def test_copies_keep_their_files_where_the_control_ledger_begins_anew(name: str) -> None:
+    """The file ledger still knows snapshots by ids that the new control ledger gives to others."""
+    lake = fresh_lake()
+    prod = prod_of(lake)
+    lake.run()
+    copy = copied(prod, name)
+    lake.on(1)
+    go_apart(prod, copy)
+    lake.run()
+    lake.control = MemoryControlLedger(lake.clock, database=lake.clock, lease_time=lake.lease_time)
+    init(lake.services(), adopt=True)
+    lake.on(2).run()
+    sweep(lake, 10, 17)
+    nights(lake, 18, 26, 34, 42)
+    assert is_whole(prod) and is_whole(copy)
+    all_expired(prod, copy)
+
+
+@ONE_IDENTITY
+def test_metadata_in_the_place_of_other_metadata_is_read() -> None:
+    """Catalogs that number metadata files, and nothing else, use a path again."""
+    lake = Lake()
+    prod = lake.on(0).table("prod", uuid=str(UUID(int=1, version=4)))
+    prod.append("a")
+    lake.run()
+    size, at = lake.store.size(prod.metadata_location), prod.metadata_location
+    place = prod.location
+    prod.drop()
+    lake.store.delete([stored.path for stored in lake.store.list(f"{place}/")])  # with PURGE
+    prod = lake.table("prod", uuid=str(UUID(int=2, version=4)))
+    prod.append("b")
+    assert (prod.metadata_location, lake.store.size(at)) == (at, size)
+    lake.on(1).run()
+    sweep(lake, 10, 17)
+    nights(lake, 18, 26)
+    assert is_whole(prod)
+    assert lake.files.live_totals(sorted(lake.files.known_snapshots()))
+    prod.overwrite("c")
+    nights(lake, 34, 42, 50)
+    all_expired(prod)
+
+
+def test_manifests_in_the_place_of_others_are_read() -> None:
+    lake = fresh_lake()
+    prod = prod_of(lake)
+    lake.run()
+    ids, place = prod.snapshots, prod.location
+    prod.drop()
+    lake.store.delete([stored.path for stored in lake.store.list(f"{place}/")])  # with PURGE
+    lake.on(1)
+    prod = lake.table("prod")
+    lake._ids = ids[0] - 1  # an engine that names files by what it counts
+    for file in ("x", "y"):
+        prod.append(file)
+    prod.overwrite("z")
+    assert prod.snapshots == ids
+    lake.run()
+    sweep(lake, 10, 17)
+    for day in (18, 26, 34):
+        lake.on(day).run()
+    assert is_whole(prod)
+
+
+def test_another_file_at_the_path_of_one_in_cold_does_not_take_its_copy_for_its_own() -> None:
+    lake = fresh_lake(has_cold=True)
+    prod, _ = prod_of(lake), lake.table("other")
+    prod.configure(meltline__cold="all")
+    nights(lake, 10, 18)
+    place = prod.location
+    prod.drop()
+    lake.store.delete([stored.path for stored in lake.store.list(f"{place}/")])  # with PURGE
+    nights(lake, 19)
+    new = lake.table("prod", properties={"meltline.cold": "all"})
+    again = new.data("a")
+    (in_cold,) = (p for p in lake.paths("file:///cold") if p.endswith("/prod/data/a.parquet"))
+    before = lake.store.read(in_cold)
+    other = bytes(reversed(range(100))) + b"e" * (len(before) - 100)
+    lake.store.write(again, other)
+    new.append("a")
+    new.overwrite("n")
+    new.overwrite("o")
+    for day in (30, 38, 46):
+        lake.on(day).run()
+    assert lake.store.read(in_cold) == before
+    copies = {p for p in lake.paths("file:///cold") if p.endswith("a.parquet")} | {again}
+    assert other in {lake.store.read(path) for path in copies if lake.store.size(path) is not None}
