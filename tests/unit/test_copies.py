@@ -40,6 +40,9 @@ from tests.unit.copies import (
 from tests.unit.lake import DAY, Lake, Table
 
 BEFORE, AFTER = "lake.air.backup", "lake.air.spare"  # as names sort beside prod
+REFUSED_FOR_EVER = pytest.mark.xfail(
+    strict=True, reason="issue of identity: nothing is lost, and nothing goes on by itself either"
+)
 NIGHTS = (10, 18, 26, 34)  # each later by more than the window and failsafe
 
 
@@ -684,7 +687,7 @@ def test_a_table_that_was_never_copied_and_has_no_manifest_lists_expires() -> No
 # --- what else stands for a table or a file -------------------------------------------------------
 
 
-@ONE_IDENTITY
+@REFUSED_FOR_EVER
 def test_a_table_that_was_rewritten_in_place_with_its_log_keeps_its_files() -> None:
     """Some tools rewrite paths and leave the log: the table goes on, and its snapshots do not."""
     lake = fresh_lake()
@@ -706,7 +709,7 @@ def test_a_table_that_was_rewritten_in_place_with_its_log_keeps_its_files() -> N
     assert not old & lake.paths()
 
 
-@pytest.mark.parametrize("name", [pytest.param(BEFORE, marks=ONE_IDENTITY), AFTER])
+@pytest.mark.parametrize("name", [pytest.param(BEFORE, marks=REFUSED_FOR_EVER), AFTER])
 def test_copies_keep_their_files_where_the_control_ledger_begins_anew(name: str) -> None:
     """The file ledger still knows snapshots by ids that the new control ledger gives to others."""
     lake = fresh_lake()
@@ -725,7 +728,7 @@ def test_copies_keep_their_files_where_the_control_ledger_begins_anew(name: str)
     all_expired(prod, copy)
 
 
-@ONE_IDENTITY
+@REFUSED_FOR_EVER
 def test_metadata_in_the_place_of_other_metadata_is_read() -> None:
     """Catalogs that number metadata files, and nothing else, use a path again."""
     lake = Lake()
