@@ -16,6 +16,7 @@ from benchmarks.sides import BARE, PROCEDURE
 from meltline.adapters.object_store import ObjectStores
 from meltline.adapters.spark.session import jar_paths
 from meltline.adapters.store_deleter import StoreDeleter
+from meltline.app.confinement import Confinement
 
 _UNLIMITED = 1_000_000_000
 _LIMIT, _SECONDS, _TOLERANCE = 1000, 10, 0.1
@@ -29,6 +30,7 @@ class Store:
 
     Attributes:
         name: For people.
+        root: The folder or bucket that all of it lies in.
         count: How many files a round deletes.
         io: Iceberg's FileIO.
         properties: How to reach the store, in PyIceberg's words.
@@ -37,6 +39,7 @@ class Store:
     """
 
     name: str
+    root: str
     count: int
     io: Any
     properties: Mapping[str, str]
@@ -56,7 +59,8 @@ def run_purge(bench: Bench) -> list[Outcome]:
 
 
 def _compare(bench: Bench, store: Store) -> Outcome:
-    deleter = StoreDeleter(ObjectStores(store.properties))
+    stores = ObjectStores(store.properties)
+    deleter = StoreDeleter(stores, Confinement([store.root], stores).refused)
     took: dict[str, list[float]] = {PROCEDURE: [], BARE: []}
     for number in range(_ROUNDS):
         bench.say(f"purge: {store.count:,} files on {store.name}, round {number + 1}")
@@ -92,7 +96,8 @@ def _in_java(bench: Bench, paths: Sequence[str]) -> Any:
 def _limit(bench: Bench) -> Outcome:
     """The rate is kept: neither more keys a second than allowed, nor much fewer."""
     store = _local(bench, _LIMIT * _SECONDS)
-    deleter = StoreDeleter(ObjectStores({}))
+    stores = ObjectStores({})
+    deleter = StoreDeleter(stores, Confinement([store.root], stores).refused)
     paths = store.fill()
     bench.say(f"purge: {len(paths):,} files at {_LIMIT:,} a second")
     start = time.perf_counter()
@@ -122,7 +127,7 @@ def _local(bench: Bench, count: int = 0) -> Store:
 
     hadoop = bench.spark.sparkContext._jsc.hadoopConfiguration()
     io = jvm.org.apache.iceberg.hadoop.HadoopFileIO(hadoop)
-    return Store("local files", files, io, {}, fill, left)
+    return Store("local files", f"file://{place}", files, io, {}, fill, left)
 
 
 @contextmanager
@@ -152,5 +157,5 @@ def _s3(bench: Bench) -> Iterator[Store]:
 
         io: Any = bench.spark._jvm.org.apache.iceberg.aws.s3.S3FileIO()  # type: ignore[union-attr]
         io.initialize({**keys, "client.region": keys["s3.region"]})
-        yield Store("s3proxy", count, io, keys, fill, left)
+        yield Store("s3proxy", f"s3://{server.bucket}", count, io, keys, fill, left)
         io.close()

@@ -36,6 +36,7 @@ from meltline.domain.cold import HandoffSettings
 from meltline.domain.errors import ConfigInvalid
 from meltline.domain.limits import GateSettings, Limits
 from meltline.domain.orphans import SweepSettings
+from meltline.domain.places import StoreNames
 from meltline.domain.policy import PROFILES, AccountPolicy
 
 FILE_NAME = "meltline.yaml"
@@ -79,6 +80,8 @@ class Config:
         ledger_namespace: Where the file ledger's tables are, dotted.
         cold: The catalog that is the archive, one of `catalogs`; empty where there is none.
         deep: Where permanent copies go; empty where they go nowhere.
+        storage_roots: Where tables lie beside the warehouses: files there may be deleted too.
+        stores: Which names of stores are one place, and which are different ones.
     """
 
     path: Path
@@ -95,6 +98,18 @@ class Config:
     handoff: HandoffSettings = field(default_factory=HandoffSettings)
     cold: str = ""
     deep: str = ""
+    storage_roots: tuple[str, ...] = ()
+    stores: StoreNames = field(default_factory=StoreNames)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders and buckets outside of which nothing is ever deleted.
+
+        Warehouses of the catalogs that are not merely observed, and not the archive's.
+        """
+        ours = (found for name, found in self.catalogs.items() if name != self.cold)
+        places = [found.warehouse for found in ours if not found.observe_only]
+        return tuple(dict.fromkeys([*filter(_is_place, places), *self.storage_roots]))
 
     @property
     def archives(self) -> tuple[str, ...]:
@@ -161,7 +176,14 @@ def _config(path: Path, model: ConfigFile) -> Config:
         handoff=HandoffSettings(model.handoff.store_iops, *model.handoff.quiet_window),
         cold=model.cold,
         deep=model.deep,
+        storage_roots=tuple(model.storage_roots),
+        stores=StoreNames.of(model.same, model.different),
     )
+
+
+def _is_place(warehouse: str) -> bool:
+    """Whether a warehouse is a location; a REST server may know it by a name."""
+    return warehouse.startswith("/") or ":/" in warehouse
 
 
 def _catalog(name: str, section: CatalogSection) -> CatalogConfig:

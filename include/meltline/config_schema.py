@@ -28,6 +28,7 @@ from meltline.config_values import (
     Size,
     around,
     control_url,
+    is_store,
     local_warehouse,
     namespace,
     nested,
@@ -36,6 +37,7 @@ from meltline.config_values import (
     sqlalchemy_url,
     wrong,
 )
+from meltline.domain.places import StoreNames
 
 ColdWord: TypeAlias = Literal["none", "all", "daily", "weekly", "monthly"]
 CatalogType: TypeAlias = Literal["sql", "rest", "hive", "glue"]
@@ -226,6 +228,15 @@ class ConfigFile(Section):
     hot: str = Field(HOT, description="The catalog that is lived in; one of catalogs.")
     cold: str = Field("", description="The catalog that is the archive; one of catalogs.")
     deep: str = Field("", description="Where permanent copies go: file:, s3:, gs: or abfss:.")
+    storage_roots: list[str] = Field(
+        [], description="Where tables lie beside the warehouses; elsewhere nothing is deleted."
+    )
+    same: list[list[str]] = Field(
+        [], description="Names of stores that are one place, such as [s3://a, s3://b]."
+    )
+    different: list[list[str]] = Field(
+        [], description="Names of stores that are different places, though keys may be alike."
+    )
     account: Annotated[AccountSection, _EMPTY_IS_DEFAULT] = _all_defaults(AccountSection)
     limits: Annotated[LimitsSection, _EMPTY_IS_DEFAULT] = _all_defaults(LimitsSection)
     gates: Annotated[GatesSection, _EMPTY_IS_DEFAULT] = _all_defaults(GatesSection)
@@ -275,3 +286,26 @@ class ConfigFile(Section):
     @classmethod
     def _a_store(cls, value: str, info: ValidationInfo) -> str:
         return local_warehouse(value, around(info).directory) if value else value
+
+    @field_validator("storage_roots")
+    @classmethod
+    def _places(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        if not all(value):
+            raise wrong("folders or buckets", "write, say, [s3://bucket/tables]")
+        return [local_warehouse(place, around(info).directory) for place in value]
+
+    @field_validator("same", "different")
+    @classmethod
+    def _stores(cls, value: list[list[str]]) -> list[list[str]]:
+        for group in value:
+            if len(group) < 2 or not all(map(is_store, group)):
+                fix = "write each group such as [s3://one, s3://other]"
+                raise wrong("lists of two stores or more, without a path", fix)
+        return value
+
+    @field_validator("different")
+    @classmethod
+    def _not_the_same_too(cls, value: list[list[str]], info: ValidationInfo) -> list[list[str]]:
+        for pair in StoreNames.of(info.data.get("same", ()), value).contradictions:
+            raise wrong(f"{' and '.join(pair)} to be the same or different", "take one away")
+        return value

@@ -174,6 +174,12 @@ def local_warehouse(value: str, directory: Path) -> str:
     return "file://" + os.path.normpath(directory / location.path)
 
 
+def is_store(value: str) -> bool:
+    """Whether a value names a whole store: a scheme and a bucket or container, no folder."""
+    location = split_location(value)
+    return bool(location.authority) and not location.path.strip("/")
+
+
 Duration: TypeAlias = Annotated[
     timedelta,
     BeforeValidator(_to_duration),

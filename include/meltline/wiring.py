@@ -24,6 +24,7 @@ from meltline.adapters.iceberg.manifests import AvroManifests
 from meltline.adapters.object_store import ObjectStores
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
 from meltline.adapters.store_deleter import StoreDeleter
+from meltline.app.confinement import Confinement
 from meltline.app.restore import Retrieval
 from meltline.app.services import ColdTier, Ledgers
 from meltline.app.sweep import SweepServices
@@ -140,7 +141,7 @@ class Wiring:
             **{name: getattr(ledgers, name) for name in Ledgers.__dataclass_fields__},
             files=SparkFileLedger(*ledger),
             committer=JvmCommitter(spark, self.config.catalogs),
-            deleter=StoreDeleter(self.store),
+            deleter=StoreDeleter(self.store, Confinement(self.config.roots, self.store).refused),
             proofs=SparkProofReader(spark, self.store, book),
             sweeper=SparkSweeper(
                 spark,

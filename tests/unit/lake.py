@@ -22,6 +22,7 @@ from meltline.adapters.memory.proofs import MemoryProofReader
 from meltline.adapters.memory.rows import MemoryRowComparer
 from meltline.adapters.memory.store import MemoryStore
 from meltline.adapters.store_deleter import StoreDeleter
+from meltline.app.confinement import Confinement
 from meltline.app.init import init
 from meltline.app.lifecycle import RunRequest, run_chain
 from meltline.app.services import ColdTier, Services
@@ -33,6 +34,7 @@ from meltline.domain.files import DepartureState
 from meltline.domain.limits import GateSettings, Limits
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
+from meltline.domain.places import StoreNames
 from meltline.domain.policy import PROFILES, AccountPolicy
 from meltline.domain.quantities import to_millis
 from meltline.ports import DeleteOutcome
@@ -84,7 +86,7 @@ class WatchfulDeleter:
     ) -> Sequence[DeleteOutcome]:
         assert keys_per_second > 0
         needed, paths = self._lake.needed(), [file.path for file in files]
-        doomed = sorted(path for path in paths if location_key(path) in needed)
+        doomed = sorted(path for path in paths if self._lake._real_key(path) in needed)
         assert not doomed, f"about to delete what is needed: {doomed}"
         waiting = {
             d.path: d.due_at
@@ -96,7 +98,8 @@ class WatchfulDeleter:
 
     def delete_checked(self, files: Sequence[DepartedObject]) -> Sequence[DeleteOutcome]:
         """Deletes, and notes what was; at once, for the lake's clock stands still."""
-        outcomes = StoreDeleter(self._lake.store).delete(files, AT_ONCE)
+        roots = Confinement(self._lake.config().roots, self._lake.store)
+        outcomes = StoreDeleter(self._lake.store, roots.refused).delete(files, AT_ONCE)
         self.deleted += [o.path for o in outcomes if not o.error and not o.replaced]
         return outcomes
 
@@ -115,6 +118,8 @@ class Lake:
     has_cold: bool = False
     clock: MovingClock = field(default_factory=MovingClock)
     lease_time: LeaseTime = field(default_factory=LeaseTime)
+    storage_roots: tuple[str, ...] = ()
+    stores: StoreNames = field(default_factory=StoreNames)
     unique: Callable[[], str] = lambda: "m"
     """The unique part of a new metadata file's name."""
 
@@ -163,6 +168,8 @@ class Lake:
             limits=self.limits,
             gates=GateSettings(),
             cold="ice" if self.has_cold else "",
+            storage_roots=self.storage_roots,
+            stores=self.stores,
         )
 
     def services(self, **changes: Any) -> Services:
@@ -282,12 +289,18 @@ class Lake:
     # --- the truth, found by walking -----------------------------------------------------------
 
     def needed(self) -> set[str]:
-        """Every file that any table of any catalog refers to now, as location keys."""
+        """Every file that any table of any catalog refers to now, as location keys.
+
+        By whatever name: each is the key of what the name leads to.
+        """
         found: set[str] = set()
         for catalog in self.catalogs.values():
             for location in list(catalog._tables.values()):
-                found |= {location_key(path) for path in self._named_by(location)}
+                found |= {self._real_key(path) for path in self._named_by(location)}
         return found
+
+    def _real_key(self, path: str) -> str:
+        return location_key(self.store.real_path(path))
 
     def _named_by(self, location: str) -> Iterable[str]:
         document = self.document(location)
@@ -347,7 +360,8 @@ class Lake:
         self._truths.pop(path, None)
 
     def check_nothing_is_missing(self) -> None:
-        there = {location_key(path) for path in self.paths()}
+        roots = self.config().roots
+        there = {self._real_key(path) for root in roots for path in self.paths(root)}
         missing = self.needed() - there
         assert not missing, f"needed, and gone: {sorted(missing)}"
 

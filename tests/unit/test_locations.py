@@ -45,6 +45,18 @@ def owner_index(**locations: str) -> OwnerIndex:
             "abfss://c@acct.dfs.core.windows.net/t/a",
         ),
         pytest.param(
+            "wasbs://c@acct.blob.core.windows.net/t/a",
+            "abfs://c@acct.dfs.core.windows.net/t/a",
+        ),
+        pytest.param(
+            "wasb://c@Acct.blob.core.windows.net/t/a",
+            "wasbs://c@acct.blob.core.windows.net/t/a",
+        ),
+        pytest.param(
+            "az://c@acct.blob.core.windows.net/t/a",
+            "abfss://c@acct.dfs.core.windows.net/t/a",
+        ),
+        pytest.param(
             "file:/wh/a%2520b",
             "file:/wh/a%20b",
         ),
@@ -59,6 +71,9 @@ def test_two_spellings_of_a_place_give_one_key(one: str, other: str) -> None:
     [
         ("s3://bucket/t/a", "s3://other/t/a"),
         ("s3://bucket/t/a", "gs://bucket/t/a"),
+        ("wasbs://c@one.blob.core.windows.net/a", "abfss://c@two.dfs.core.windows.net/a"),
+        ("wasbs://c@one.blob.core.windows.net/a", "abfss://d@one.dfs.core.windows.net/a"),
+        ("s3://my.blob.store/a", "s3://my.dfs.store/a"),
         ("s3://bucket/t/a", "s3://bucket/T/a"),
         ("file:/wh/it's/a", "file:/wh/its/a"),
         ("file:/wh/a?b", "file:/wh/a"),

@@ -1,6 +1,6 @@
 """Bulk deletes: an outcome for each file, and no more in a second than is allowed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -71,8 +71,12 @@ def files(count: int) -> list[DepartedObject]:
     return [DepartedObject(name(number), SIZE, DEPARTED) for number in range(count)]
 
 
+def all_may_go(paths: Sequence[str]) -> Mapping[str, str]:
+    return {}
+
+
 def deleter(sent: Sent) -> StoreDeleter:
-    return StoreDeleter(sent, sent.watch.seconds, sent.watch.wait)  # type: ignore[arg-type]
+    return StoreDeleter(sent, all_may_go, sent.watch.seconds, sent.watch.wait)  # type: ignore[arg-type]
 
 
 def test_files_are_deleted_and_one_that_is_gone_already_counts_as_done(tmp_path: Path) -> None:
@@ -81,7 +85,7 @@ def test_files_are_deleted_and_one_that_is_gone_already_counts_as_done(tmp_path:
         file.write_text("x")
     paths = [f"file://{file}" for file in (*there, tmp_path / "gone.parquet")]
     departed = [DepartedObject(path, 1, datetime.now(UTC) + timedelta(hours=1)) for path in paths]
-    outcomes = StoreDeleter(ObjectStores({})).delete(departed, 1000)
+    outcomes = StoreDeleter(ObjectStores({}), all_may_go).delete(departed, 1000)
     assert [outcome.path for outcome in outcomes] == paths
     assert not any(outcome.error for outcome in outcomes)
     assert list(tmp_path.iterdir()) == []

@@ -26,13 +26,14 @@ EXPIRE_FACTS = COLD_FACTS | {
     "digest_matches", "planned_heads", "planned_ref_targets", "planned_main",
     "planned_young_refs", "planned_held",
     "planned_leased", "planned_in_window", "planned_not_in_metadata", "planned_referenced",
-    "planned_unowned", "planned_unknown", "planned_protected", "head_files_lost", "delete_ratio",
+    "planned_unowned", "planned_outside_roots", "planned_unknown", "planned_protected",
+    "head_files_lost", "delete_ratio",
     "growth", "head_totals_differ", "unreadable", "tables_read", "manifests_read",
 }  # fmt: skip
 PURGE_FACTS = COLD_FACTS | {
     "digest_matches", "planned_not_due", "planned_not_in_failsafe", "planned_referenced",
-    "planned_unowned", "planned_protected", "planned_held", "planned_claimed", "unreadable",
-    "tables_read",
+    "planned_unowned", "planned_outside_roots", "planned_protected", "planned_held",
+    "planned_claimed", "unreadable", "tables_read",
 }  # fmt: skip
 
 

@@ -161,6 +161,38 @@ class LocalFiles:
         is_file = stat.S_ISREG(status.st_mode)
         return StoredObject(path, status.st_size, _time(status)) if is_file else None
 
+    def real_path(self, path: str) -> str:
+        """The path without links, as far as it is there."""
+        try:
+            return f"file://{os.path.realpath(_local_name(path))}"
+        except (OSError, ValueError) as error:
+            raise _refused("resolve", path, error) from error
+
+    def identity(self, path: str) -> str:
+        """The number of its inode; the path itself where nothing is there.
+
+        Without the device: one folder, mounted twice over a network, may have two.
+        """
+        try:
+            return f"inode {os.stat(split_location(path).path).st_ino}"  # noqa: PTH116 - many
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return path
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+                return path
+            raise _refused("resolve", path, error) from error
+
+    def is_link(self, path: str) -> bool:
+        """Whether it is a symbolic link. What is not there, or cannot be, is none."""
+        try:
+            return stat.S_ISLNK(os.lstat(split_location(path).path).st_mode)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return False
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+                return False
+            raise _refused("resolve", path, error) from error
+
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes files, each with Hadoop's checksum file beside it, an outcome per path.
 

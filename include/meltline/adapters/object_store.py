@@ -158,6 +158,18 @@ class ObjectStores:
             obstore.copy(store, key, new)
         return True
 
+    def real_path(self, path: str) -> str:
+        """Where a name leads. See the port."""
+        return self._local.real_path(path) if _is_local(path) else path
+
+    def identity(self, path: str) -> str:
+        """What two names of one thing have in common. See the port."""
+        return self._local.identity(path) if _is_local(path) else path
+
+    def is_link(self, path: str) -> bool:
+        """Whether a name is a link. See the port."""
+        return _is_local(path) and self._local.is_link(path)
+
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object under a folder, at any depth. A folder that is not there is empty.
 

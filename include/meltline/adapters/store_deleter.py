@@ -1,7 +1,7 @@
 """Bulk deletes by this process, at the configured rate (decision 021)."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from meltline.domain.departed import DepartedObject
 from meltline.ports import DeleteOutcome, ObjectStat, ObjectStore
@@ -17,11 +17,16 @@ class StoreDeleter:
     def __init__(
         self,
         store: ObjectStore,
+        refused: Callable[[Sequence[str]], Mapping[str, str]],
         seconds: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Takes the store, a clock that only goes forward, and what waits for some seconds."""
+        """Takes the store, what tells which paths may not go and why, a clock, and a wait.
+
+        The clock only goes forward; what waits does so for some seconds.
+        """
         self._store = store
+        self._refused = refused
         self._seconds = seconds
         self._wait = wait
 
@@ -47,6 +52,8 @@ class StoreDeleter:
         if [stat.path for stat in stats] != paths:
             return [DeleteOutcome(path, _NO_ANSWER) for path in paths]
         outcomes = {s.path: _judged(f, s) for f, s in zip(files, stats, strict=True)}
+        refused = self._refused([path for path, outcome in outcomes.items() if outcome is None])
+        outcomes |= {p: DeleteOutcome(p, f"it is not deleted: {why}") for p, why in refused.items()}
         free = [path for path, outcome in outcomes.items() if outcome is None]
         for at in range(0, len(free), pace.portion):
             portion = free[at : at + pace.portion]

@@ -12,6 +12,7 @@ from meltline.app.holds import ending_soon
 from meltline.app.membership import described, never_read, vouched_for
 from meltline.app.noticed import gone_tables
 from meltline.app.permission import require_generation
+from meltline.app.roots import withheld_findings
 from meltline.app.services import Ledgers
 from meltline.app.tables import (
     READ_ONLY_TYPES,
@@ -139,6 +140,8 @@ def _tables(ledgers: Ledgers) -> list[Finding]:
         findings.append(Finding("info", risk.code, risk.object, risk.message, risk.fix))
     for cold in cold_findings(ledgers, tables):
         findings.append(Finding(cold.level, cold.code, cold.object, cold.message, cold.fix))
+    for kept in withheld_findings(ledgers, [t.state for t in tables if t.managed]):
+        findings.append(Finding("warning", kept.code, kept.object, kept.message, kept.fix))
     sharing = may_share(ledgers, [table.state for table in tables])
     for table in tables:
         findings += _who_else_deletes(table.state, table.state.uuid in sharing)

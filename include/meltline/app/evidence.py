@@ -10,18 +10,20 @@ from meltline.app.cold_evidence import expire_facts
 from meltline.app.cold_purge_evidence import purge_facts
 from meltline.app.cold_side import ColdFacts
 from meltline.app.ended import has_ended
+from meltline.app.held_back import leading_out, outside_roots
+from meltline.app.other_names import OtherNames, needed_by_other_names
 from meltline.app.plan_bases import Base, differing_heads, read_bases
 from meltline.app.proof import Leaving, Proof, prove
+from meltline.app.protected_files import metadata_keys, protected_among
 from meltline.app.services import Services
 from meltline.app.tables import remembered
 from meltline.app.world import fresh_owners, ledger_uuids, look_afresh
-from meltline.domain.cold_paths import lies_under
 from meltline.domain.drops import is_dropped_name
 from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.domain.gate import Evidence
 from meltline.domain.groups import Groups
 from meltline.domain.holds import is_held
-from meltline.domain.locations import OwnerIndex, location_key
+from meltline.domain.locations import OwnerIndex
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest
 from meltline.domain.policy import effective_retention
 from meltline.domain.table import MAIN, TableState
@@ -44,6 +46,7 @@ class _Case:
     protected: Collection[str]
     known: "_Known"
     cold: ColdFacts
+    elsewhere: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -82,10 +85,16 @@ def collect_evidence(services: Services, plans: Sequence[Plan]) -> list[Evidence
     released = {(plan.table, sid) for plan in plans for sid in plan.snapshots}
     since = _read_since(services, plans)
     paths = sorted({file.path for files in items.values() for file in files})
-    proof = prove(services, world, Leaving(leaving, released), paths, own, since)
+    purged = sorted({f.path for p in plans if p.kind is PlanKind.PURGE for f in items[p.id]})
+    names = OtherNames.now(services)
+    asked = sorted({*paths, *(other for path in purged for other in names.of(path))})
+    proof = prove(services, world, Leaving(leaving, released), asked, own, since)
+    elsewhere = needed_by_other_names(
+        names, purged, lambda others: proof.referenced.keys() & others
+    )
     owners, groups = fresh_owners(services, world), Groups(services.control.sharing())
     known = _ask(services, proof, [p for p in plans if p.kind is PlanKind.EXPIRE], paths)
-    protected = _protected(proof)
+    protected = metadata_keys(proof.world.states)
     departed = services.files.departures(frozenset(DepartureState), paths=paths)
     claimed = services.control.claimed_paths()
     cold = expire_facts(services, world, [p for p in plans if p.kind is PlanKind.EXPIRE], items)
@@ -94,7 +103,7 @@ def collect_evidence(services: Services, plans: Sequence[Plan]) -> list[Evidence
     for plan in plans:
         files = items[plan.id]
         copies = cold.get(plan.id) or purge_facts(services, world, plan, files, left)
-        case = _Case(plan, files, proof, owners, groups, protected, known, copies)
+        case = _Case(plan, files, proof, owners, groups, protected, known, copies, elsewhere)
         if plan.kind is PlanKind.EXPIRE:
             evidence.append(_expire_evidence(services, case))
         else:
@@ -229,17 +238,16 @@ def _common_facts(
     digest = plan_digest(plan.table_uuid, plan.snapshots, plan.refs, case.files)
     members = case.groups.members(plan.table_uuid) | {file.owner for file in case.files}
     blind = {"", *members} if plan.kind is PlanKind.PURGE else members
+    outside = leading_out if plan.kind is PlanKind.PURGE else outside_roots
     return {
         "digest_matches": digest == plan.digest and len(case.files) == plan.files,
-        "planned_referenced": [p for p in paths if p in proof.referenced],
+        "planned_referenced": [p for p in paths if p in proof.referenced]
+        + [f"{p}, maybe the same as {case.elsewhere[p]}" for p in paths if p in case.elsewhere],
         "planned_unowned": [
             f.path for f in case.files if f.owner not in case.owners.owners(f.path)
         ],
-        "planned_protected": [
-            p
-            for p in paths
-            if location_key(p) in case.protected or _is_hint(p) or _is_archived(services, p)
-        ],
+        "planned_outside_roots": outside(services, paths).keys(),
+        "planned_protected": protected_among(paths, case.protected, services.config.archives),
         "unreadable": [
             *(error for uuid in blind for error in proof.errors.get(uuid, ())),
             *(base.error for base in [case.known.bases.get(plan.id)] if base and base.error),
@@ -247,23 +255,6 @@ def _common_facts(
         **case.cold.named(),
         "tables_read": len(proof.world.states),
     }
-
-
-def _protected(proof: Proof) -> set[str]:
-    return {
-        location_key(path)
-        for state in proof.world.states
-        for path in (state.metadata_location, *state.metadata_log)
-    }
-
-
-def _is_hint(path: str) -> bool:
-    return path.rpartition("/")[2] == "version-hint.text"
-
-
-def _is_archived(services: Services, path: str) -> bool:
-    """Whether a file lies in the archive: no plan of ours takes anything from there (I-8)."""
-    return any(lies_under(path, place) for place in services.config.archives)
 
 
 def _text(ids: Collection[int]) -> list[str]:

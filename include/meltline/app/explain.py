@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from meltline.app.held_back import leading_out
+from meltline.app.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import Ledgers
-from meltline.app.standing import Standing, standing_now
+from meltline.app.standing import FileStanding, Standing, standing_now
 from meltline.app.tables import Kept, find_table, keep_sets, read_tables
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.files import DepartureState
@@ -13,6 +15,7 @@ from meltline.domain.keep import KeepReason
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.storage import Stage
+from meltline.domain.withheld import Why
 from meltline.ports import SnapshotKey
 
 _WINDOW_ONLY = (str(KeepReason.WINDOW),)
@@ -47,8 +50,7 @@ def explain_path(ledgers: Ledgers, path: str) -> Explanation:
     """
     standing = standing_now(ledgers, path)
     at = location_key(path)
-    departed = standing.departures.get(at)
-    file = standing.files.get(at) or standing.foreign.get(at)
+    departed, file = standing.departures.get(at), _found(standing, path)
     if file is None:
         raise UsageInvalid(
             f"{path} is not known",
@@ -64,7 +66,7 @@ def explain_path(ledgers: Ledgers, path: str) -> Explanation:
     since, due_at = _times(kept, file.snapshots), None
     if departed is not None and file.stage in (Stage.FAILSAFE, Stage.DELETED):
         since, due_at = departed.departed_at, departed.due_at
-        reasons = ["failsafe"] if file.stage is Stage.FAILSAFE else []
+        reasons = _why_in_failsafe(ledgers, file.path) if file.stage is Stage.FAILSAFE else []
         if departed.state is DepartureState.DELETED:
             since = departed.recorded_at
     foreign = at in standing.foreign
@@ -76,6 +78,26 @@ def explain_path(ledgers: Ledgers, path: str) -> Explanation:
         since=since,
         due_at=due_at,
     )
+
+
+def _found(standing: Standing, path: str) -> FileStanding | None:
+    at = location_key(path)
+    return standing.files.get(at) or standing.foreign.get(at)
+
+
+def _why_in_failsafe(ledgers: Ledgers, path: str) -> list[str]:
+    """Failsafe alone, or what keeps the file when that has ended."""
+    outside = [str(why) for why in leading_out(ledgers, [path]).values()]
+    elsewhere = needed_by_other_names(
+        OtherNames.now(ledgers), [path], lambda others: _needed_now(ledgers, others)
+    )
+    same = [f"{Why.MAYBE_THE_SAME}: {other}" for other in elsewhere.values()]
+    return ["failsafe", *outside, *same]
+
+
+def _needed_now(ledgers: Ledgers, paths: Sequence[str]) -> list[str]:
+    stages = ((path, _found(standing_now(ledgers, path), path)) for path in paths)
+    return [path for path, file in stages if file and (file.snapshots or file.tables)]
 
 
 def explain_table(

@@ -1,6 +1,6 @@
 """Ingest: unseen snapshots' manifest lists, unseen manifests, and whether they add up."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meltline.app.changed_lists import changed_lists
@@ -13,6 +13,7 @@ from meltline.domain.errors import MeltlineError, MetadataUnreadable
 from meltline.domain.files import DepartureState, ManifestOutcome, ManifestRef, SnapshotRecord
 from meltline.domain.locations import OwnerIndex
 from meltline.domain.names import TableName
+from meltline.domain.places import places_in
 from meltline.domain.reachable import ReachableSet
 from meltline.domain.table import Snapshot, TableState
 from meltline.ports import IngestRequest, ProofSnapshot, SnapshotKey
@@ -275,6 +276,7 @@ def _record(
             records.append(
                 replace(found.record, by_changes=True, live_files=files, live_bytes=size)
             )
+    _note_places(services, records, outcomes.values())
     # Snapshots last: a kill before that makes the next run look for what is back once more.
     _take_back(services, records, outcomes.keys())
     services.files.record_snapshots(records)
@@ -283,6 +285,16 @@ def _record(
         services.control.add_sharing(sorted(new))
     recorded = frozenset(SnapshotKey(r.table_uuid, r.snapshot_id) for r in records)
     return Ingested(recorded, refused, tuple(unchecked))
+
+
+def _note_places(
+    services: Services, records: Sequence[SnapshotRecord], outcomes: Iterable[ManifestOutcome]
+) -> None:
+    """Remembers where what is new refers to: by whatever name, those files are needed."""
+    paths = [record.manifest_list for record in records if record.manifest_list]
+    paths += {manifest.path for record in records for manifest in record.manifests}
+    found = places_in(paths, services.store.is_link)
+    services.control.add_places(found.union(*(outcome.places for outcome in outcomes)))
 
 
 def _verdict(

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 from meltline.app.cold_status import remember_copies
 from meltline.app.permission import GENERATION
+from meltline.app.roots import proposed_roots
 from meltline.app.services import Services
 from meltline.domain.errors import LedgerOutOfStep, NotASandbox
 from meltline.domain.files import DepartureState
@@ -15,12 +16,17 @@ SANDBOX_MARK = ".meltline-sandbox"
 
 @dataclass(frozen=True)
 class Initialised:
-    """What `meltline init` did."""
+    """What `meltline init` did.
+
+    Attributes:
+        storage_roots: Places of tables outside every root: a person may want to make them some.
+    """
 
     generation: int
     adopted: bool
     sandbox: bool
     failsafe_restarted: int = 0
+    storage_roots: tuple[str, ...] = ()
 
 
 def init(services: Services, *, adopt: bool = False, sandbox: bool = False) -> Initialised:
@@ -48,7 +54,8 @@ def init(services: Services, *, adopt: bool = False, sandbox: bool = False) -> I
     properties = hot.listing().namespaces.get((config.ledger_namespace,), {})
     stated, ours = properties.get(GENERATION), services.control.generation()
     if stated == str(ours) and ours > 0:
-        return Initialised(ours, adopted=False, sandbox=sandbox)
+        roots = proposed_roots(services)
+        return Initialised(ours, adopted=False, sandbox=sandbox, storage_roots=roots)
     if (stated is not None or ours > 0) and not adopt:
         raise LedgerOutOfStep(
             "the control ledger and the catalog are of different generations",
@@ -64,7 +71,8 @@ def init(services: Services, *, adopt: bool = False, sandbox: bool = False) -> I
     services.control.add_audit(
         AuditEntry(services.clock.now(), services.who, "init", f"generation {number}")
     )
-    return Initialised(number, adopted=adopt, sandbox=sandbox, failsafe_restarted=restarted)
+    roots = proposed_roots(services)
+    return Initialised(number, adopt, sandbox, restarted, storage_roots=roots)
 
 
 def mark_sandbox(services: Services) -> None:

@@ -10,6 +10,7 @@ from meltline.app.expire import Expired, apply_expirations
 from meltline.app.gate import reasons, run_gate
 from meltline.app.guard import lift_ended_guards
 from meltline.app.handoff import hand_off, may_go_on, pending_handoffs
+from meltline.app.held_back import kept_back
 from meltline.app.letting_go import tend_dropped
 from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
@@ -293,6 +294,7 @@ def plan_purge_step(services: Services, request: RunRequest) -> list[Planned]:
 def purge_step(services: Services, plans: Sequence[Plan], summary: Summary) -> list[Purged]:
     """Deletes what passed."""
     summary.with_plans([p for p in plans if p.state is PlanState.STALE])
+    summary.notices += kept_back(services)
     results = apply_purges(services, [p for p in plans if p.state in APPLICABLE])
     summary.purged([p for p in plans if p.state not in (*APPLICABLE, PlanState.STALE)], results)
     return results

@@ -25,6 +25,7 @@ from meltline.domain.groups import Groups
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import OwnerIndex, Ownership, claim_prefix, location_key
 from meltline.domain.names import TableName
+from meltline.domain.places import places_in
 from meltline.domain.sightings import next_sightings
 from meltline.domain.table import TableState
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
@@ -88,6 +89,8 @@ def observe(services: Services) -> Observation:
     # Before any metadata is read: else a snapshot that another run expires meanwhile would look as
     # if it had come back, and its files would be taken back.
     known = services.files.known_snapshots()
+    if known and not services.control.places():  # of a ledger from before places were noted
+        services.control.add_places(services.files.places())
     listings, unlisted = _list_catalogs(services)
     entries = [entry for listing in listings.values() for entry in listing.entries]
     services.progress(f"observe: loading the metadata of {len(entries)} tables")
@@ -163,6 +166,7 @@ def _record_side_files(services: Services, states: Sequence[TableState], now: da
         for file, size in zip(new.values(), sizes, strict=True)
         if size is not None  # the engine deleted it already
     ]
+    services.control.add_places(places_in([f.path for f in found], services.store.is_link))
     services.files.record_side_files(found, now)
     # One that had departed is named again: an older metadata file was registered, say.
     take_back(services, [file.path for file in found], "a table's metadata names it again")

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from meltline.app.held_back import note_withheld, outside_roots, withheld
 from meltline.app.observe import Observation, registrations, side_files_of
 from meltline.app.services import Services
 from meltline.app.tables import Kept, ObservedTable, keep_sets, retention_of
@@ -60,6 +61,8 @@ def plan_expiration(
     archive = [claim_prefix(place) for place in services.config.archives]
     departing = [file for file in departing if not _lies_in(file.path, archive)]
     assigned = _assign(observation, wanted, departing)
+    whole = not (tables or dry_run) and only is None
+    assigned = _inside_roots(services, observation, assigned, note=whole)
     plans = []
     for found in wanted:
         planned = _plan(
@@ -238,6 +241,28 @@ def _assign(
         planned = PlannedFile(file.path, FileKind(file.kind), file.bytes, owner)
         assigned.setdefault(table.state.name, []).append(planned)
     return assigned
+
+
+def _inside_roots(
+    services: Services,
+    observation: Observation,
+    assigned: Mapping[TableName, list[PlannedFile]],
+    *,
+    note: bool,
+) -> dict[TableName, list[PlannedFile]]:
+    """Leaves out all files of a plan of which some lie outside the roots.
+
+    All: what tells of the others, the manifest lists, must not go before they can.
+    """
+    files = [file for found in assigned.values() for file in found]
+    outside = outside_roots(services, [file.path for file in files])
+    if note:
+        note_withheld(services, "expire", withheld("expire", observation, files, outside))
+    return {
+        name: found
+        for name, found in assigned.items()
+        if not any(file.path in outside for file in found)
+    }
 
 
 def untouchable(observation: Observation) -> set[str]:

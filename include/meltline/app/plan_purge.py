@@ -1,9 +1,10 @@
 """Plan purge: departures past their failsafe that nothing refers to today."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from meltline.app.departures import take_back
+from meltline.app.held_back import leading_out, needed_elsewhere, note_withheld, withheld
 from meltline.app.observe import Observation
 from meltline.app.plan_expiration import Planned, store_plans, untouchable
 from meltline.app.services import Services
@@ -45,6 +46,8 @@ def plan_purge(
         # What is referred to again was taken back as it was observed. Without a gate, look again.
         held |= services.files.referenced_now([d.path for d in due], observation.dead)
     by_owner = _free_by_owner(services, observation, due, held)
+    whole = not (tables or dry_run) and only is None
+    by_owner = _not_held_back(services, observation, by_owner, remember=whole)
     owners = _owners(observation)
     plans = []
     for owner, departures in sorted(by_owner.items()):
@@ -82,6 +85,27 @@ def _free_by_owner(
         if not hands_off.intersection(observation.owners.owners(departure.path)):
             by_owner.setdefault(departure.owner, []).append(departure)
     return by_owner
+
+
+def _not_held_back(
+    services: Services,
+    observation: Observation,
+    by_owner: Mapping[str, Sequence[Departure]],
+    *,
+    remember: bool,
+) -> dict[str, list[Departure]]:
+    """Leaves out what lies outside the roots, and what may be needed by another name."""
+    due = [departure for found in by_owner.values() for departure in found]
+    outside = leading_out(services, [d.path for d in due])
+    inside = [d.path for d in due if d.path not in outside]
+    needed = needed_elsewhere(services, observation, inside)
+    if remember:
+        note_withheld(services, "purge", withheld("purge", observation, due, outside, needed))
+    return {
+        owner: free
+        for owner, found in by_owner.items()
+        if (free := [d for d in found if d.path not in outside and d.path not in needed])
+    }
 
 
 def _owners(observation: Observation) -> dict[str, TableState | KnownTable]:

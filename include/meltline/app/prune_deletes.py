@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from meltline.app.confinement import Confinement
 from meltline.app.metadata import load_state
 from meltline.app.permission import require_go
 from meltline.app.prune_evidence import PROOF_LASTS, needed
@@ -111,7 +112,9 @@ class PruneDeletes:
                 proved, kept = clock.now(), needed(self.ledgers, self.tier, plan, removed=True)
             self.require_still_allowed()
             batch = [path for path in plan.files[start : start + _BATCH] if path not in kept]
-            outcomes = self.tier.store.delete(batch)
+            outside = Confinement([self.tier.warehouse], self.tier.store).refused(batch)
+            told.errors += [f"{path}: not deleted: {why}" for path, why in outside.items()]
+            outcomes = self.tier.store.delete([path for path in batch if path not in outside])
             told.errors += [f"{one.path}: {one.error}" for one in outcomes if one.error]
             gone = [one.path for one in outcomes if not one.error]
             self.ledgers.control.forget_copies(gone)

@@ -1,15 +1,17 @@
 """The proof before each delete batch, at the cost of what changed since the last look."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from meltline.app.entries import load_standing
 from meltline.app.observe import observe, side_files_of
+from meltline.app.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import Services
 from meltline.app.tables import observed_table
 from meltline.app.wanted import wanted_files
 from meltline.domain.errors import HoldInForce, MeltlineError, PlanStale
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
+from meltline.domain.places import places_in
 from meltline.domain.table import TableState
 from meltline.ports import CatalogEntry, CatalogListing
 
@@ -34,9 +36,11 @@ class Reproof:
         }
         self._known_manifests: set[str] = set()
         # What the planned files were needed for at the first look, and at every later one.
-        self._needed = {
-            location_key(path) for path in services.files.referenced_now(paths, observation.dead)
-        }
+        self._dead = observation.dead
+        self._asked: set[str] = set()
+        self._places: set[str] = set()  # of what has come since the first look
+        self._needed: set[str] = set()
+        self._ask(paths)
         self._named = {
             location_key(file.path)
             for table in observation.tables
@@ -56,7 +60,7 @@ class Reproof:
                 self._seen[entry] = None
 
     def still_needed(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that something refers to now.
+        """Those of the paths that something refers to now, by whatever name.
 
         Raises:
             CatalogUnlistable: A catalog cannot be listed: nothing is deleted.
@@ -67,7 +71,22 @@ class Reproof:
                 self._look_at(entry)
                 self._seen[entry] = None
         self._add_wanted()
-        return {path for path in paths if location_key(path) in self._needed | self._named}
+        names = OtherNames.now(self._services, self._places)
+        elsewhere = needed_by_other_names(names, paths, self._needed_of)
+        return self._needed_of(paths) | elsewhere.keys()
+
+    def _needed_of(self, paths: Sequence[str]) -> set[str]:
+        """Those of some paths that something refers to, the index or what came since."""
+        self._ask(paths)
+        needed = self._needed | self._named
+        return {path for path in paths if location_key(path) in needed}
+
+    def _ask(self, paths: Sequence[str]) -> None:
+        """Asks the index of each path once: what has come since is read here."""
+        new = [path for path in paths if path not in self._asked]
+        found = self._services.files.referenced_now(new, self._dead) if new else ()
+        self._needed |= {location_key(path) for path in found}
+        self._asked.update(new)
 
     def require_no_hold(self, owner: str) -> None:
         """Refuses while a hold lies on a table or on one that shares files with it.
@@ -146,25 +165,28 @@ class Reproof:
 
     def _add(self, state: TableState) -> None:
         store, manifests = self._services.store, self._services.manifests
-        self._named |= {location_key(file.path) for file in side_files_of(state)}
+        self._need([file.path for file in side_files_of(state)])
         for snapshot in state.snapshots.values():
             key = snapshot.files_key
             if key in self._known_lists:
                 continue
-            self._needed.add(location_key(snapshot.manifest_list))
             if not snapshot.manifest_list:
                 raise PlanStale(
                     f"{state.name}: a snapshot with inline manifests appeared during the purge",
                     object=str(state.name),
                     next="run again: it is observed first",
                 )
+            self._need([snapshot.manifest_list])
             for manifest in manifests.read_list(
                 snapshot.manifest_list, store.read(snapshot.manifest_list)
             ):
                 if manifest.path in self._known_manifests:
                     continue
                 live = manifests.live_paths(manifest, store.read(manifest.path))
-                self._needed.add(location_key(manifest.path))
-                self._needed.update(location_key(path) for path in live)
+                self._need([manifest.path, *live])
                 self._known_manifests.add(manifest.path)
             self._known_lists.add(key)
+
+    def _need(self, paths: Collection[str]) -> None:
+        self._needed.update(map(location_key, paths))
+        self._places |= places_in(paths, self._services.store.is_link)

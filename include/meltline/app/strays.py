@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
+from meltline.app.held_back import leading_out, needed_elsewhere
 from meltline.app.metadata import at_once, load_state
 from meltline.app.observe import Observation
 from meltline.app.services import Services
@@ -187,3 +188,16 @@ def leave_other_names(
                 sifted.refuse(owners[path], why)
             elif same_file_perhaps(path, prefix, other):
                 sifted.keep({path: f"it may be {other}, which a table refers to"})
+
+
+def leave_held_back(
+    services: Services,
+    observation: Observation,
+    orphans: Sequence[Candidate],
+    sifted: Candidates,
+) -> None:
+    """Keeps orphans outside the roots, and those that a table may refer to by another name."""
+    paths = [found.path for found in orphans]
+    sifted.keep({path: f"it is {why}" for path, why in leading_out(services, paths).items()})
+    elsewhere = needed_elsewhere(services, observation, paths)
+    sifted.keep({p: f"it may be {other}, which is needed" for p, other in elsewhere.items()})

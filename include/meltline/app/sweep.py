@@ -16,7 +16,7 @@ from meltline.app.metadata import at_once
 from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
 from meltline.app.services import Services
-from meltline.app.strays import Candidate, Candidates, leave_other_names, sift
+from meltline.app.strays import Candidate, Candidates, leave_held_back, leave_other_names, sift
 from meltline.app.summary import Summary
 from meltline.app.swept_places import Claims, places_to_sweep
 from meltline.domain.errors import UsageInvalid
@@ -132,7 +132,7 @@ def _sweep(
     services.progress("sweep: holding the listing against the file ledger")
     sifted = sift(services, observation, claims, listing.strays())
     sifted.refused.update(unswept)
-    judged = _judge(services, places, listing, sifted, settings, request.inventory)
+    judged = _judge(services, observation, places, listing, sifted, settings, request.inventory)
     held_back = _held_back(services, observation, listing)
     orphans = [] if held_back else judged.get(StrayVerdict.ORPHAN, [])
     if not run.dry_run:
@@ -185,6 +185,7 @@ def _held_back(services: Services, observation: Observation, listing: Listing) -
 
 def _judge(
     services: SweepServices,
+    observation: Observation,
     places: SweptPlaces,
     listing: Listing,
     sifted: Candidates,
@@ -198,6 +199,7 @@ def _judge(
 
     orphans = [found for found in sifted.found if verdict(found) is StrayVerdict.ORPHAN]
     leave_other_names(services.sweeper, places, orphans, sifted)
+    leave_held_back(services, observation, orphans, sifted)
     if inventory is not None:
         sifted.keep(_not_as_listed(services, orphans))
     judged: dict[StrayVerdict, list[Candidate]] = {}

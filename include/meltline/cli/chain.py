@@ -18,6 +18,7 @@ from meltline.app.permission import require_generation
 from meltline.app.plan_expiration import plan_expiration
 from meltline.app.plan_purge import plan_purge
 from meltline.app.purge import apply_purges, approve
+from meltline.app.roots import as_yaml
 from meltline.app.services import Services
 from meltline.app.summary import Summary, plan_document
 from meltline.cli.options import AsJson, AsOf, ConfigPath, DryRun, Tables, request, wire
@@ -61,6 +62,10 @@ def init(
         print_json(done)
     else:
         console().print(f"The ledgers are ready (generation {done.generation}).")
+        if done.storage_roots:
+            console().print("Tables lie outside every root, and nothing of them will be deleted.")
+            console().print("If they are yours to delete from, add to the configuration:")
+            console().print(as_yaml(done.storage_roots), markup=False, soft_wrap=True)
     return 0
 
 

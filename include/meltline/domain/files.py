@@ -71,6 +71,7 @@ class ManifestOutcome:
             `bytes_removed` of those it removes.
         odd: Why its changes do not tell what its snapshot refers to, though nothing is wrong with
             it: it has to be read wholly.
+        places: Where the files lie that it keeps, and those of them that are links (`places_in`).
     """
 
     path: str
@@ -82,6 +83,7 @@ class ManifestOutcome:
     bytes_added: int = 0
     bytes_removed: int = 0
     odd: str = ""
+    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,17 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
-_SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
+_SAME_SCHEME = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "abfs": "abfss",
+    "wasb": "abfss",
+    "wasbs": "abfss",
+    "az": "abfss",
+    "gcs": "gs",
+}
+_BLOBS, _DATA_LAKE = ".blob.", ".dfs."
+"""Two names of one Azure account's host: `account.blob.core.windows.net`, and with `dfs`."""
 
 
 class Location(NamedTuple):
@@ -69,7 +79,10 @@ def _key(path: str) -> str:
 
 def _root(path: str) -> tuple[str, str]:
     scheme, authority, raw = split_location(path)
-    return f"{_SAME_SCHEME.get(scheme, scheme)}://{authority.lower()}/", raw
+    scheme, authority = _SAME_SCHEME.get(scheme, scheme), authority.lower()
+    if scheme == "abfss":
+        authority = authority.replace(_BLOBS, _DATA_LAKE)
+    return f"{scheme}://{authority}/", raw
 
 
 def is_odd(path: str) -> bool:
@@ -124,14 +137,18 @@ class OwnerIndex:
         return self._by_folder[folder]
 
     def _owners_of(self, path: str) -> tuple[str, ...]:
+        return tuple(self._owners.get(self.prefix_of(path), ()))
+
+    def prefix_of(self, path: str) -> str:
+        """The prefix by which a path is owned: the longest that matches; empty when foreign."""
         at = claim_prefix(path).rstrip("/")
         while (cut := at.rfind("/")) >= 0:
             at = at[:cut]
             if at.endswith(":/"):
-                return ()
-            if owners := self._owners.get(at + "/"):
-                return tuple(owners)
-        return ()
+                return ""
+            if at + "/" in self._owners:
+                return at + "/"
+        return ""
 
     def is_sole(self, location: str, table_uuid: str) -> bool:
         """Whether everything under a folder is that one table's: nobody else nests below it."""

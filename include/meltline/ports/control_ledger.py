@@ -12,6 +12,7 @@ from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
 from meltline.domain.storage import StorageRow
+from meltline.domain.withheld import Withheld
 from meltline.ports.decisions import Decisions
 from meltline.ports.incidents import IncidentLedger
 from meltline.ports.plan_ledger import PlanLedger
@@ -198,6 +199,23 @@ class ControlLedger(PlanLedger, Decisions, IncidentLedger, Protocol):
         ...
 
     def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None: ...
+
+    def places(self) -> frozenset[str]:
+        """Where files lie, or ever lay, that a table referred to (`domain.places`)."""
+        ...
+
+    def add_places(self, places: Iterable[str]) -> None:
+        """Adds what is new; a place is never taken away."""
+        ...
+
+    def withheld(self) -> Sequence[Withheld]:
+        """What the last plans of each kind kept although nothing refers to it."""
+        ...
+
+    def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:
+        """Stores what a step kept; what it kept before is forgotten."""
+        ...
+
     def sightings(
         self, uuids: Collection[str] | None = None
     ) -> Mapping[str, Mapping[int, Sighting]]:

@@ -123,6 +123,13 @@ class FileLedger(Protocol):
         """
         ...
 
+    def places(self) -> set[str]:
+        """Where all files lie that the index knows, and those of them that are links.
+
+        One job over all of the index, for a control ledger that does not know them yet.
+        """
+        ...
+
     def lines(self) -> Mapping[str, LineTip]:
         """The newest snapshot of each table that is known by its changes, by the table's UUID."""
         ...

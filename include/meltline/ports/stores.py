@@ -145,6 +145,21 @@ class ObjectStore(Protocol):
         """Deletes objects in bulk, an outcome per path, with the side files of local ones."""
         ...
 
+    def real_path(self, path: str) -> str:
+        """The location that a name leads to once links are followed; of an object its own."""
+        ...
+
+    def identity(self, path: str) -> str:
+        """What two names of one thing have in common, whatever links and mounts lead to it.
+
+        Two things may have it in common too: it narrows a search, and proves nothing.
+        """
+        ...
+
+    def is_link(self, path: str) -> bool:
+        """Whether a name is itself a link to a file that has another one."""
+        ...
+
 
 class Deleter(Protocol):
     """Deletes files in bulk, at no more than the given rate.

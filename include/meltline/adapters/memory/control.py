@@ -12,6 +12,7 @@ from meltline.domain.cold_proofs import CopyProof
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
+from meltline.domain.withheld import Withheld, order
 from meltline.ports import (
     Incident,
     KnownTable,
@@ -43,6 +44,8 @@ class MemoryControlLedger(MemoryPlans):
         self._incidents: dict[str, Incident] = {}
         self._ownerships: set[Ownership] = set()
         self._sharing: set[tuple[str, str]] = set()
+        self._places: frozenset[str] = frozenset()
+        self._withheld: dict[str, Sequence[Withheld]] = {}
         self._sightings: dict[str, dict[int, Sighting]] = {}
         self._leases: dict[str, Lease] = {}
         self._statements: dict[str, StatementRecord] = {}
@@ -126,6 +129,22 @@ class MemoryControlLedger(MemoryPlans):
     def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None:
         with self._writing():
             self._sharing.update((min(pair), max(pair)) for pair in pairs if pair[0] != pair[1])
+
+    def places(self) -> frozenset[str]:
+        with self._reading():
+            return self._places
+
+    def add_places(self, places: Iterable[str]) -> None:
+        with self._writing():
+            self._places |= frozenset(places)
+
+    def withheld(self) -> Sequence[Withheld]:
+        with self._reading():
+            return [file for _, files in sorted(self._withheld.items()) for file in files]
+
+    def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:
+        with self._writing():
+            self._withheld[step] = sorted(files, key=order)
 
     def sightings(
         self, uuids: Collection[str] | None = None

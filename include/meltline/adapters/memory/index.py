@@ -22,6 +22,7 @@ from meltline.domain.files import (
 )
 from meltline.domain.lines import LineTip
 from meltline.domain.locations import OwnerIndex, Ownership, location_key
+from meltline.domain.places import places_in
 from meltline.domain.reachable import ReachableSet
 from meltline.ports import (
     DepartingFile,
@@ -118,13 +119,22 @@ class MemoryIndex:
             return (), ManifestOutcome(manifest.path, error=f"{odd.message}: {odd.found}")
         counts = Counter(entry.status for entry in entries)
         paths = [manifest.path, *(entry.path for entry in entries)]
+        live = [entry.path for entry in entries if entry.status is not EntryStatus.DELETED]
         return entries, ManifestOutcome(
             path=manifest.path,
             added=counts[EntryStatus.ADDED],
             existing=counts[EntryStatus.EXISTING],
             deleted=counts[EntryStatus.DELETED],
             owners=tuple(sorted({owner for path in paths for owner in owners.owners(path)})),
+            places=tuple(sorted(places_in(live, self._store.is_link))),
         )
+
+    def places(self) -> set[str]:
+        """Where all files lie that the index knows, and those of them that are links."""
+        with self._guard:
+            paths = [path for r in self._snapshots.values() for path, _, _ in self._named_by(r)]
+            paths += [file.path for file in self._side_files.values()]
+        return places_in(paths, self._store.is_link)
 
     # --- snapshots and side files --------------------------------------------------------------
 

@@ -47,6 +47,8 @@ class MemoryStore:
         self._objects: dict[Location, _Object] = {}
         for path, body in (objects or {}).items():
             self._put(_place(path), body)
+        self.links: dict[str, str] = {}
+        """Other names: of a folder, to its slash, or of a file; and what each leads to."""
 
     def read(self, path: str) -> bytes:
         """The whole object. Raises FileNotFoundError or, for a failing path, StoreRefused."""
@@ -102,7 +104,7 @@ class MemoryStore:
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object under a folder, at any depth."""
         base = prefix.rstrip("/") + "/"
-        folder = _place(base)
+        folder = _place(self.real_path(base))
         for place in sorted(self._objects):
             if place[:2] == folder[:2] and place.path.startswith(folder.path):
                 yield self._objects[place].shown(base + place.path[len(folder.path) :])
@@ -123,6 +125,8 @@ class MemoryStore:
         return [DeleteOutcome(path, self._delete(path)) for path in paths]
 
     def _delete(self, path: str) -> str:
+        if self.links.pop(path, ""):
+            return ""  # the link goes, and what it leads to stays
         try:
             place = self._allowed(path)
         except StoreRefused as error:
@@ -133,8 +137,23 @@ class MemoryStore:
             self._objects.pop(place._replace(path=f"{folder}{slash}.{name}.crc"), None)
         return ""
 
+    def real_path(self, path: str) -> str:
+        """What a name leads to, by `links`."""
+        for name, leads_to in self.links.items():
+            if path == name or (name.endswith("/") and f"{path}/".startswith(name)):
+                return self.real_path(leads_to + path[len(name) :])
+        return path
+
+    def identity(self, path: str) -> str:
+        """Where it leads."""
+        return self.real_path(path.rstrip("/")).rstrip("/")
+
+    def is_link(self, path: str) -> bool:
+        """Whether it is another name of a file."""
+        return path in self.links
+
     def _allowed(self, path: str) -> Location:
-        place = _place(path)
+        place = _place(self.real_path(path))
         if place in self._failing:
             raise StoreRefused(
                 f"{path} is refused",

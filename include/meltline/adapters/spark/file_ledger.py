@@ -4,7 +4,8 @@ It answers the one question the plans ask: which files do only these snapshots r
 Manifests anti-join first, then hashes of locations; a collision can only keep a file.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,8 @@ from meltline.adapters.spark.known_snapshots import KnownSnapshots, Split
 from meltline.adapters.spark.ledger_scan import Condition
 from meltline.adapters.spark.settling import SettledRows
 from meltline.domain.files import EntryStatus, FileKind
-from meltline.ports import DepartingFile, Neighbourhood, SnapshotKey
+from meltline.domain.places import places_in
+from meltline.ports import DepartingFile, Neighbourhood, ObjectStore, SnapshotKey
 
 _PUSHED = 200  # ids a filter may name: row groups without them are passed over; above, a join
 _PUSHED_TABLES = 100
@@ -202,6 +204,15 @@ class SparkFileLedger(SettledRows):
         found |= known.naming(by_hash) | known.lists_among(by_hash)
         return {path for path in paths if key_hash(path) in found}
 
+    def places(self) -> set[str]:
+        """Where all files lie that the index knows, and those of them that are links."""
+        named = ("entries", "path"), ("changes", "path"), ("manifests", "path"), (
+            "snapshots", "manifest_list"), ("side_files", "path")  # fmt: skip
+        paths = (self._read(table).select(F.col(name).alias("path")) for table, name in named)
+        rows = reduce(DataFrame.unionByName, paths).where("path IS NOT NULL")
+        found = rows.mapInArrow(_places(self._store), "place string").distinct()
+        return {row["place"] for row in found.collect()}
+
     def waiting_for(self, snapshots: Sequence[SnapshotKey]) -> set[str]:
         """Files in failsafe that these known snapshots refer to."""
         if not snapshots or not self._waiting().rows.num_rows:
@@ -210,6 +221,17 @@ class SparkFileLedger(SettledRows):
         on_lines = self._on_lines(self._waiting().hashes.to_pylist(), known)
         named = self._waiting_named_by(known.manifests.to_pylist())
         return named | self._waiting_paths(on_lines)
+
+
+def _places(
+    store: ObjectStore,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found = places_in(batch.column("path").to_pylist(), store.is_link)
+            yield pa.RecordBatch.from_pydict({"place": pa.array(sorted(found), pa.string())})
+
+    return read
 
 
 def _of(uuids: Collection[str]) -> tuple[Condition, ...]:

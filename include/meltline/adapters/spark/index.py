@@ -9,7 +9,7 @@ needed for the store, and one unreadable manifest costs only its own table.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from meltline.adapters.hashing import key_hash, part_hash
 from meltline.adapters.iceberg.manifest_fronts import read_front, read_whole
 from meltline.adapters.iceberg.manifests import changed_entries, checked_entries
+from meltline.adapters.spark.outcome_rows import outcome_rows
 from meltline.adapters.spark.spreading import spread
 from meltline.adapters.spark.tables import CHANGES, ENTRIES
 from meltline.domain.errors import MetadataUnreadable, StoreRefused
 from meltline.domain.files import EntryStatus, ManifestEntry, ManifestOutcome, ManifestRef
 from meltline.domain.locations import OwnerIndex, Ownership
+from meltline.domain.places import places_in
 from meltline.ports import Front, ObjectStore
 from meltline.side_by_side import side_by_side
 
@@ -62,6 +64,7 @@ _RESULT = pa.schema(
         ("bytes_added", pa.int64()),
         ("bytes_removed", pa.int64()),
         ("odd", pa.string()),
+        ("places", pa.list_(pa.string())),
     ]
 )
 _ROWS_PER_BATCH = 20_000
@@ -72,7 +75,7 @@ RESULT = (
     "bytes bigint, status int, snapshot_id bigint, sequence_number bigint, part bigint, "
     "since bigint, until bigint, manifest string, "
     "manifest_bytes bigint, added int, existing int, deletes int, owners array<string>, "
-    "error string, bytes_added bigint, bytes_removed bigint, odd string"
+    "error string, bytes_added bigint, bytes_removed bigint, odd string, places array<string>"
 )
 
 
@@ -152,21 +155,6 @@ def index_spread(
     return parts.mapInArrow(_reader(store, tuple(ownerships)), RESULT)
 
 
-def outcome_of(row: dict[str, object]) -> ManifestOutcome:
-    """A manifest's outcome from its row in the job's result."""
-    return ManifestOutcome(
-        path=str(row["manifest"]),
-        added=int(row["added"]),  # type: ignore[call-overload]
-        existing=int(row["existing"]),  # type: ignore[call-overload]
-        deleted=int(row["deletes"]),  # type: ignore[call-overload]
-        owners=tuple(row["owners"]),  # type: ignore[arg-type]
-        error=str(row["error"]),
-        bytes_added=int(row["bytes_added"]),  # type: ignore[call-overload]
-        bytes_removed=int(row["bytes_removed"]),  # type: ignore[call-overload]
-        odd=str(row["odd"]),
-    )
-
-
 def _reader(
     store: ObjectStore, ownerships: tuple[Ownership, ...]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -187,27 +175,9 @@ def _reader(
                 if len(columns) >= _ROWS_PER_BATCH:
                     yield from _widened(columns.taken())
         yield from _widened(columns.taken())
-        yield _outcome_rows(outcomes)  # in one batch: each costs as much as a manifest
+        yield outcome_rows(outcomes, _RESULT)  # in one batch: each costs as much as a manifest
 
     return read
-
-
-def _outcome_rows(outcomes: Sequence[ManifestOutcome]) -> pa.RecordBatch:
-    rows = [
-        {
-            "manifest": outcome.path,
-            "added": outcome.added,
-            "existing": outcome.existing,
-            "deletes": outcome.deleted,
-            "owners": list(outcome.owners),
-            "error": outcome.error,
-            "bytes_added": outcome.bytes_added,
-            "bytes_removed": outcome.bytes_removed,
-            "odd": outcome.odd,
-        }
-        for outcome in outcomes
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=_RESULT)
 
 
 def _widened(entries: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -233,8 +203,10 @@ class _Columns:
         if asked.step is not None:
             return self._read_changes(front, asked, asked.step)
         entries, outcome = read_checked(front.content, asked.manifest, self._owners)
-        self._add(asked, entries)
-        self._add_spans([None] * len(entries), [None] * len(entries))
+        outcome = self._with_places(outcome, entries)
+        if not outcome.error:
+            self._add(asked, entries)
+            self._add_spans([None] * len(entries), [None] * len(entries))
         return outcome
 
     def _read_changes(self, front: Front, asked: Asked, step: Step) -> ManifestOutcome:
@@ -244,10 +216,20 @@ class _Columns:
             if isinstance(whole, ManifestOutcome):
                 return whole
             changed = read_changes(whole, asked.manifest, self._owners, step)
-        if not changed.outcome.error and not changed.outcome.odd:
+        outcome = self._with_places(changed.outcome, changed.entries)
+        if not outcome.error and not outcome.odd:
             self._add(asked, changed.entries, step)
             self._add_spans(changed.since, changed.until)
-        return changed.outcome
+        return outcome
+
+    def _with_places(
+        self, outcome: ManifestOutcome, entries: Sequence[ManifestEntry]
+    ) -> ManifestOutcome:
+        live = (entry.path for entry in entries if entry.status != EntryStatus.DELETED)
+        try:
+            return replace(outcome, places=tuple(sorted(places_in(live, self._store.is_link))))
+        except StoreRefused as odd:
+            return replace(outcome, error=f"{odd.message}: {odd.found}")
 
     def _add(
         self, asked: Asked, entries: Sequence[ManifestEntry], step: Step | None = None

@@ -30,8 +30,8 @@ from meltline.adapters.spark.index import (
     Step,
     index_here,
     index_spread,
-    outcome_of,
 )
+from meltline.adapters.spark.outcome_rows import outcome_of
 from meltline.adapters.spark.tables import TABLES
 from meltline.domain.files import ManifestOutcome, ManifestRef
 from meltline.domain.lines import LineStep

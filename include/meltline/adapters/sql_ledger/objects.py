@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import delete, select, update
 
-from meltline.adapters.sql_ledger import schema
+from meltline.adapters.sql_ledger import place_tables, schema
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.rows import ASKED_AT_ONCE, from_row, in_parts, to_row
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
+from meltline.domain.withheld import Withheld, order
 from meltline.ports import KnownTable, Lease, RememberedMetadata, StatementRecord, WantedBack
 
 
@@ -67,6 +68,32 @@ class ObjectRows(Database):
         rows = [{"table_uuid": one, "other_uuid": other} for one, other in ordered]
         with self._writing() as connection:
             self._insert_new(connection, schema.sharing, rows)
+
+    def places(self) -> frozenset[str]:
+        """Where files lie, or ever lay, that a table referred to."""
+        with self._reading() as connection:
+            return frozenset(connection.execute(select(place_tables.places.c.place)).scalars())
+
+    def add_places(self, places: Iterable[str]) -> None:
+        """Adds what is new; a place is never taken away."""
+        if rows := [{"place": place} for place in sorted(places)]:
+            with self._writing() as connection:
+                self._insert_new(connection, place_tables.places, rows)
+
+    def withheld(self) -> Sequence[Withheld]:
+        """What the last plans of each kind kept although nothing refers to it."""
+        with self._reading() as connection:
+            rows = connection.execute(select(place_tables.withheld)).all()
+        found = (from_row(Withheld, row) for row in rows)
+        return sorted(found, key=lambda one: (one.step, order(one)))
+
+    def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:
+        """Stores what a step kept; what it kept before is forgotten."""
+        with self._writing() as connection:
+            connection.execute(
+                delete(place_tables.withheld).where(place_tables.withheld.c.step == step)
+            )
+            self._upsert(connection, place_tables.withheld, [to_row(one) for one in files])
 
     def sightings(
         self, uuids: Collection[str] | None = None

@@ -1,0 +1,95 @@
+"""Places: what can have two names. A local folder, or a whole store; and which stores are one."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from meltline.domain.locations import claim_prefix, split_location
+
+_LOCAL = "file:///"
+
+
+def place_of(path: str) -> str:
+    """Where a file lies, as far as that can have another name.
+
+    Of a local file its folder, as it is written, for a link may stand anywhere in it; of an
+    object its store alone.
+    """
+    return _place_of_folder(path.rpartition("/")[0] + "/")
+
+
+@lru_cache(maxsize=4096)
+def _place_of_folder(folder: str) -> str:
+    location = split_location(folder)
+    if location.scheme == "file" and not location.authority:
+        return f"file://{location.path}"  # raw: what is opened, not what is compared
+    return store_of(folder)
+
+
+def is_local(place: str) -> bool:
+    """Whether a place, or a location, is one of this machine's file system."""
+    location = split_location(place)
+    return location.scheme == "file" and not location.authority
+
+
+def places_in(paths: Iterable[str], is_link: Callable[[str], bool]) -> set[str]:
+    """Where some files lie, and those local ones that are links to a file of another name."""
+    found: set[str] = set()
+    local: dict[str, bool] = {}
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        if folder not in local:
+            place = place_of(path)
+            found.add(place)
+            local[folder] = is_local(place)
+        if local[folder] and is_link(path):
+            found.add(path)
+    return found
+
+
+def store_of(path: str) -> str:
+    """The store of a location, such as `s3://bucket/`; `file:///` for all local files."""
+    scheme, _, rest = claim_prefix(path).partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}/"
+
+
+@dataclass(frozen=True)
+class StoreNames:
+    """What a person has said of stores: which names are one place, and which are different ones.
+
+    Attributes:
+        same: Groups of names that all mean one place, as `store_of` spells them.
+        different: Groups of names each of which means a place of its own.
+    """
+
+    same: tuple[frozenset[str], ...] = ()
+    different: tuple[frozenset[str], ...] = ()
+
+    @classmethod
+    def of(cls, same: Sequence[Sequence[str]], different: Sequence[Sequence[str]]) -> "StoreNames":
+        """From groups as they are written."""
+        return cls(
+            tuple(frozenset(map(store_of, group)) for group in same),
+            tuple(frozenset(map(store_of, group)) for group in different),
+        )
+
+    def are_same(self, one: str, other: str) -> bool:
+        """Whether two stores are said to be one place."""
+        return one == other or any({one, other} <= group for group in self.same)
+
+    def are_different(self, one: str, other: str) -> bool:
+        """Whether two stores are said to be different places."""
+        return one != other and any({one, other} <= group for group in self.different)
+
+    @property
+    def contradictions(self) -> tuple[tuple[str, str], ...]:
+        """Pairs that are said to be both."""
+        return tuple(
+            sorted(
+                (one, other)
+                for group in self.same
+                for one in group
+                for other in group
+                if one < other and self.are_different(one, other)
+            )
+        )
