@@ -20,6 +20,7 @@ from meltline.app.lifecycle import RunRequest, run_chain
 from meltline.app.services import Services
 from meltline.config import load_config
 from meltline.domain.clock import NOW
+from meltline.domain.departed import DepartedObject
 from meltline.ports import DeleteOutcome, Deleter
 from meltline.wiring import Wiring
 from tests.unit.kills import PORTS, Port
@@ -45,11 +46,13 @@ class KeyByKey:
 
     deleter: Deleter
 
-    def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
+    def delete(
+        self, files: Sequence[DepartedObject], keys_per_second: int
+    ) -> Sequence[DeleteOutcome]:
         outcomes: list[DeleteOutcome] = []
-        for path in paths:
+        for file in files:
             tell("call", "deleter.delete.key")
-            outcomes += self.deleter.delete([path], keys_per_second)
+            outcomes += self.deleter.delete([file], keys_per_second)
         return outcomes
 
 

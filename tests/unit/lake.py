@@ -348,10 +348,11 @@ class Lake:
     def spoilt(self) -> set[str]:
         return set(self._truths)
 
-    def spoil(self, path: str) -> bytes:
+    def spoil(self, path: str, *, same_length: bool = False) -> bytes:
         """Makes a file unreadable; returns what it held."""
         before = self.store.read(path)
-        self.store.write(path, b"\x00 not what it was")
+        noise = b"\x00 not what it was"
+        self.store.write(path, noise.ljust(len(before), b"\x00") if same_length else noise)
         self._truths.setdefault(path, before)
         return before
 

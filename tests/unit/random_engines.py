@@ -442,7 +442,8 @@ class Engines:
         needs = self.lake.walk.of_table(table.metadata_location)
         if (avro := sorted(p for p in needs if p.endswith(".avro"))) and not self._spoilt:
             path = chosen(avro, number)
-            self._spoilt[path] = self.lake.spoil(path)
+            # Of another length it would be another object, which no purge takes.
+            self._spoilt[path] = self.lake.spoil(path, same_length=True)
 
     def mend(self, number: int) -> None:
         for path, content in self._spoilt.items():
