@@ -78,6 +78,45 @@ def test_what_lies_in_the_place_of_a_copy_is_replaced_only_to_mend(
     assert stores.cold.read(stores.target(path)) == b"original"
 
 
+def test_a_damaged_copy_of_the_same_length_is_found_and_made_anew_from_its_original(
+    tiers: tuple[Stores, str],
+) -> None:
+    stores, hot = tiers
+    path = f"{hot}/t/a"
+    stores.hot.write(path, b"original")
+    known = stores.copy(path, 8).proof
+    stores.cold.write(stores.target(path), b"originol")
+    brought = stores.prove(path, 8, known)
+    assert brought.is_new and brought.proof.sha256 == known.sha256
+    assert stores.cold.read(stores.target(path)) == b"original"
+    stores.hot.write(path, b"another!")
+    with pytest.raises(StoreRefused, match="the bytes that were copied once"):
+        stores.prove(path, 8, known)
+
+
+def test_listings_and_single_requests_show_a_copy_as_it_was_recorded(
+    tiers: tuple[Stores, str],
+) -> None:
+    stores, hot = tiers
+    for number, content in enumerate((b"small", LARGE)):
+        path = f"{hot}/shown/{number}"
+        stores.hot.write(path, content)
+        known = stores.copy(path, len(content)).proof
+        (listed,) = (
+            o for o in stores.cold.list(known.path.rpartition("/")[0]) if o.path == known.path
+        )
+        single = stores.cold.measure(known.path)
+        (stat,) = stores.cold.stats([known.path])
+        for shown in (listed, single, stat.found):
+            assert shown is not None and known.shows(shown.bytes, shown.modified_at, shown.etag)
+        assert bool(known.etag) is known.path.startswith("s3:")
+        stores.cold.write(known.path, content[::-1])
+        again = stores.cold.measure(known.path)
+        assert again is not None
+        same = known.shows(again.bytes, again.modified_at, again.etag)
+        assert not (same and known.etag), "another version under the same name"
+
+
 def test_a_pace_gives_each_operation_its_turn_and_saves_none_up() -> None:
     pace: Pace = pickle.loads(pickle.dumps(Pace(20).shared(2)))
     assert [round(pace.delay(100.0), 6) for _ in range(4)] == [0.0, 0.1, 0.2, 0.3]

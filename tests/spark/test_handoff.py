@@ -6,6 +6,7 @@ whole chain, with Great Expectations as its gate, at simulated times.
 """
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,10 +15,13 @@ from pathlib import Path
 import pytest
 
 from meltline.adapters.spark.rows import SparkRowComparer, rows_differ
+from meltline.app.cold_verify import cold_verify
 from meltline.app.summary import Summary
+from meltline.domain.names import TableName
 from meltline.domain.plan import PlanKind, PlanState
+from meltline.ports import HandedOver, Mended
 from tests.spark import merge_on_read
-from tests.spark.warehouse import DAY, TODAY, Warehouse, stock_session, tables_of
+from tests.spark.warehouse import DAY, SPACE, TODAY, Warehouse, stock_session, tables_of
 
 pytestmark = pytest.mark.spark
 
@@ -126,6 +130,48 @@ def test_over_a_copy_that_has_gone_from_cold_nothing_is_purged(tmp_path: Path) -
     assert refused.exit_code == 3
     assert "cold_" in tables_of(refused)["t"]["refused"]
     assert before <= set(hot.disk())
+
+
+def test_a_flipped_bit_is_found_mended_from_the_original_and_only_then_is_that_purged(
+    tmp_path: Path,
+) -> None:
+    config = CONFIG.replace("handoff_cold", "flipped_cold")
+    hot = Warehouse.empty(tmp_path, "handoff_flipped", config)
+    hot.init()
+    merge_on_read.history(hot, "t", 2)
+    hot.sql("ALTER TABLE {t} DROP TAG early", "ALTER TABLE {t} DROP TAG late")
+    hot.stage("t", PAST_DAYS, timedelta(days=20))
+    assert hot.run(TODAY).exit_code == 0
+    copies = sorted(Path(tmp_path, "cold").rglob("*.parquet"))
+    copy = copies[-1]  # no first one of anything
+    whole, at = copy.read_bytes(), copy.stat()
+    copy.write_bytes(whole[:50] + bytes([whole[50] ^ 1]) + whole[51:])
+    os.utime(copy, ns=(at.st_atime_ns, at.st_mtime_ns))
+    name = TableName(hot.catalog, (SPACE,), "t")
+    services = hot.services(TODAY)
+    assert any(str(copy) in p for v in cold_verify(services, name) for p in v.problems)
+    later = TODAY + 8 * DAY
+    before = set(hot.disk())
+    refused = hot.run(later, "refused", archive=Unwilling())
+    assert refused.exit_code == 3
+    assert "cold_unproved" in tables_of(refused)["t"]["refused"]
+    assert before <= set(hot.disk())
+    mended = hot.run(later + timedelta(hours=1), "mended")
+    assert mended.exit_code == 0, json.dumps(mended.as_json(), indent=1)
+    assert copy.read_bytes() == whole
+    assert any("made anew" in notice for notice in mended.notices)
+    assert tables_of(mended)["t"]["files_purged"] > 0
+    assert not any(v.problems for v in cold_verify(hot.services(later), name, content=True))
+
+
+class Unwilling:
+    """An archive that mends nothing."""
+
+    def hand_off(self, *_: object) -> Iterator[tuple[TableName, HandedOver]]:
+        yield from ()
+
+    def mend(self, *_: object) -> Iterator[Mended]:
+        yield from ()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from meltline.domain.cold_document import Addition, Registration, first_document
 from meltline.domain.document import MetadataDocument, NextMetadata, first_file, parse_json
 from meltline.domain.errors import MetadataUnreadable, NameConflict, StoreRefused, TableNotFound
 from meltline.domain.names import TableName
+from meltline.domain.seals import sealing, with_seal
 from meltline.domain.table import Snapshot, StatisticsFile, TableState, parse_table
 from meltline.ports import Catalog, HandoffRequest, NewTable
 
@@ -143,7 +144,7 @@ class ColdTables:
             _require_ours(request, document.state)
             document.replace(with_snapshots(document.document, addition, verified))
 
-        return self._catalog.edit_table(request.cold, edit)
+        return self._catalog.edit_table(request.cold, sealing(edit))
 
     def _first(
         self, table: TablePair, addition: Addition, verified: datetime, now: datetime
@@ -151,7 +152,7 @@ class ColdTables:
         request = table.request
         location = self._stores.target(request.hot.location.rstrip("/"))
         uuid = str(uuid4())
-        document = first_document(addition, uuid, location, verified, now)
+        document = with_seal(first_document(addition, uuid, location, verified, now))
         return first_file(request.cold, document, str(uuid4()))
 
 

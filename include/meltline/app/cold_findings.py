@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from meltline.app.cold_foreign import foreign_commits, last_of_ours
 from meltline.app.cold_tables import ColdTables, plain_name
 from meltline.app.handoff import pending_handoffs
 from meltline.app.services import Ledgers
@@ -10,6 +11,9 @@ from meltline.app.tables import ObservedTable, cold_policy_of
 from meltline.domain.archive import COLD_OF
 from meltline.domain.errors import MeltlineError
 from meltline.domain.table import TableState
+from meltline.ports import ObjectStore
+
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,26 @@ def cold_findings(ledgers: Ledgers, tables: Sequence[ObservedTable]) -> Iterable
     for state in states:
         if isinstance(state, MeltlineError):
             yield ColdFinding("error", "cold_unreadable", state.object, _said(state), state.next)
+        else:
+            yield from _foreign(cold.tier.store, state)
     yield from _names_taken(wanting, [s for s in states if isinstance(s, TableState)])
     yield from _waiting(ledgers, wanting)
+
+
+def _foreign(store: ObjectStore, state: TableState) -> Iterator[ColdFinding]:
+    """Commits to the archive that are not Meltline's: nobody else may write there (AR-34)."""
+    found = foreign_commits(store, state)
+    if not found:
+        return
+    ours = last_of_ours(store, state)
+    back = f"point {state.name} at {ours} again" if ours else "bring the table back from a backup"
+    yield ColdFinding(
+        "error",
+        "cold_foreign_commit",
+        str(state.name),
+        "; ".join(found[:_SHOWN]),
+        f"find out who may write to the archive; to undo it, {back} in its catalog",
+    )
 
 
 def _said(odd: MeltlineError) -> str:

@@ -44,6 +44,7 @@ from meltline.domain.pruning import (
     tags_on,
     without_snapshots,
 )
+from meltline.domain.seals import sealing
 from meltline.domain.table import Snapshot, TableState
 from meltline.ports import Lock
 
@@ -252,7 +253,8 @@ class _Pruning:
         place = plan.place(state.location)
         self.tier.store.write(place, plan.written)
         self.deletes.require_still_allowed()
-        self.tier.catalog.edit_table(self.cold, lambda document: _remove(document, plan, place))
+        remove = sealing(lambda document: _remove(document, plan, place))
+        self.tier.catalog.edit_table(self.cold, remove)
         self.ledgers.control.forget_archived(self.uuid, plan.snapshots)
         detail = f"{len(plan.snapshots)} snapshots, {len(plan.files)} files, {plan.digest}"
         audit(self.ledgers, PRUNE, str(self.name), reason=self.reason, detail=detail)

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from meltline.app.cold_foreign import foreign_commits
 from meltline.app.cold_status import cold_list
 from meltline.app.cold_tables import ColdTables, no_cold, require_cold
+from meltline.app.copy_proofs import ContentCheck
 from meltline.app.services import ColdTier, Ledgers
 from meltline.domain.archive import ArchivedSnapshot
 from meltline.domain.cold_paths import lies_under
@@ -14,6 +16,7 @@ from meltline.domain.table import TableState
 from meltline.ports import CopiedManifest, CopyReader, ListedCopy
 
 _SHOWN = 5
+_PORTION = 100  # manifests whose files are in memory at a time
 
 CountRows = Callable[[TableName, int], int | str]
 """Reads every row of a snapshot: how many there are, or why they cannot be read."""
@@ -27,6 +30,9 @@ class Verified:
         files: Its data and delete files, its manifests and its manifest list.
         rows: Of its data files, as its manifests count them.
         rows_read: How many rows came when all were read, deletes applied; None where none was.
+        unread: Of its files, how many nobody has a digest of; their bytes were not looked at.
+        alone: Of its files, how many were read now without their originals: that they were not
+            damaged before nobody can tell any more.
         problems: What is wrong; none where all is there.
     """
 
@@ -34,6 +40,8 @@ class Verified:
     files: int = 0
     rows: int = 0
     rows_read: int | None = None
+    unread: int = 0
+    alone: int = 0
     problems: tuple[str, ...] = ()
 
 
@@ -42,16 +50,21 @@ def cold_verify(
     name: TableName,
     snapshot_id: int | None = None,
     count_rows: CountRows | None = None,
+    *,
+    content: bool = False,
 ) -> list[Verified]:
     """Opens every manifest of a table's copies, and looks for every file that they name.
 
-    Copies that are whole are noted as verified now.
+    Each file's size, time and version are held against what was recorded when it was verified.
+    What has changed, and what a store shows without a version, is read. Copies that are whole are
+    noted as verified now.
 
     Args:
         ledgers: Where they are.
         name: The table, by its name in hot.
         snapshot_id: One of them; None is all.
         count_rows: Reads every row as well, where it is given.
+        content: Read every file, and compare its digest.
 
     Raises:
         ColdMissing: There is no cold tier.
@@ -67,7 +80,8 @@ def cold_verify(
     for uuid in dict.fromkeys(copy.table_uuid for copy in asked):
         own = [copy for copy in asked if copy.table_uuid == uuid]
         state = tables.of(uuid, [name])
-        verified = _Audit.of(tier, ledgers.copies, state, own).verify(own, count_rows)
+        check = ContentCheck(ledgers.control, tier.store, content)
+        verified = _Audit.of(tier, ledgers.copies, state, own, check).verify(own, count_rows)
         now, whole = ledgers.clock.now(), {v.snapshot_id for v in verified if not v.problems}
         again = [replace(c, verified_at=now) for c in own if c.snapshot_id in whole]
         ledgers.control.save_archived(again)
@@ -90,6 +104,29 @@ def _asked(ledgers: Ledgers, name: TableName, snapshot_id: int | None) -> list[A
 
 
 @dataclass(frozen=True)
+class _Opened:
+    """A manifest of cold, and what came of the bytes of its files.
+
+    Attributes:
+        damaged: Why some of the files are not what they were: a few.
+        unread: How many files nobody has a digest of.
+        alone: How many were read now without their originals.
+    """
+
+    manifest: CopiedManifest
+    damaged: tuple[str, ...]
+    unread: int
+    alone: int
+
+    @classmethod
+    def of(cls, manifest: CopiedManifest, check: ContentCheck) -> "_Opened":
+        paths = {file.path for file in manifest.shown}
+        damaged = tuple(check.odd[path] for path in sorted(paths & check.odd.keys()))
+        unread, alone = len(paths & check.unread), len(paths & check.alone)
+        return cls(replace(manifest, shown=()), damaged[:_SHOWN], unread, alone)
+
+
+@dataclass(frozen=True)
 class _Audit:
     """The copies of one table, and what was found when their files were opened.
 
@@ -97,12 +134,16 @@ class _Audit:
         state: The cold table; None where there is none.
         lists: The manifests of each manifest list, or why it cannot be read.
         manifests: What each manifest keeps alive, by path.
+        check: What came of the bytes.
+        foreign: What somebody else has committed to the table.
     """
 
     tier: ColdTier
     state: TableState | None
     lists: Mapping[str, tuple[ListedCopy, ...] | str]
-    manifests: Mapping[str, CopiedManifest]
+    manifests: Mapping[str, "_Opened"]
+    check: ContentCheck
+    foreign: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -111,13 +152,21 @@ class _Audit:
         copies: CopyReader,
         state: TableState | None,
         asked: Sequence[ArchivedSnapshot],
+        check: ContentCheck,
     ) -> "_Audit":
         there = state.snapshots if state else {}
         paths = [there[c.snapshot_id].manifest_list for c in asked if c.snapshot_id in there]
         lists = copies.lists(paths, of_copies=True)
         named = {m.path: m for found in lists.values() if not isinstance(found, str) for m in found}
-        audited = copies.audit(list(named.values()), tier.warehouse)
-        return cls(tier, state, lists, {one.path: one for one in audited})
+        audited, listed = dict[str, _Opened](), list(named.values())
+        for start in range(0, len(listed), _PORTION):
+            for one in copies.audit(listed[start : start + _PORTION], tier.warehouse):
+                check.look(one.shown)
+                audited[one.path] = _Opened.of(one, check)
+        for stat in tier.store.stats([*paths, *named]):
+            check.look([stat.found] if stat.found else [])
+        foreign = () if state is None else foreign_commits(tier.store, state)
+        return cls(tier, state, lists, audited, check, foreign)
 
     def verify(
         self, asked: Sequence[ArchivedSnapshot], count_rows: CountRows | None
@@ -132,18 +181,25 @@ class _Audit:
         listed = self.lists[path]
         if isinstance(listed, str):
             return Verified(sid, problems=(listed,))
-        manifests = [self.manifests[manifest.path] for manifest in listed]
-        problems = [odd for manifest in manifests for odd in manifest.odd]
+        opened = [self.manifests[manifest.path] for manifest in listed]
+        manifests = [one.manifest for one in opened]
+        problems = [odd for one in opened for odd in (*one.manifest.odd, *one.damaged)]
+        named = (path, *(manifest.path for manifest in manifests))
         problems += [
             f"{p} is not below {self.tier.warehouse}"
-            for p in (path, *(m.path for m in manifests))
+            for p in named
             if not lies_under(p, self.tier.warehouse)
         ]
+        problems += [self.check.odd[p] for p in named if p in self.check.odd]
+        problems += self.foreign
         rows = sum(manifest.rows for manifest in manifests)
         if rows != copy.rows:
             problems.append(f"{rows} rows by its manifests, {copy.rows} when it was archived")
         files = 1 + len(manifests) + sum(manifest.files for manifest in manifests)
-        return Verified(sid, files, rows, problems=tuple(problems[:_SHOWN]))
+        unread = sum(one.unread for one in opened) + len(self.check.unread.intersection(named))
+        alone = sum(one.alone for one in opened) + len(self.check.alone.intersection(named))
+        shown = tuple(problems[:_SHOWN])
+        return Verified(sid, files, rows, unread=unread, alone=alone, problems=shown)
 
     def _rows(self, found: Verified, count_rows: CountRows | None) -> Verified:
         if count_rows is None or self.state is None or found.problems:

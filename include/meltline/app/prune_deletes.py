@@ -11,6 +11,7 @@ from meltline.app.services import ColdTier, Ledgers
 from meltline.domain.errors import PlanAltered
 from meltline.domain.names import TableName
 from meltline.domain.pruning import PRUNING, PrunePlan, read_plan
+from meltline.domain.seals import sealing
 from meltline.domain.table import TableState
 from meltline.ports import Lock
 
@@ -126,7 +127,7 @@ class PruneDeletes:
     def _forget(self, plan: PrunePlan) -> None:
         place = self._state().properties[plan.key]
         self.tier.catalog.edit_table(
-            self.cold, lambda document: document.set_properties({}, [plan.key])
+            self.cold, sealing(lambda document: document.set_properties({}, [plan.key]))
         )
         self.tier.store.delete([place])
 

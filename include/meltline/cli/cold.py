@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from meltline.app.cold_status import ColdStatus, cold_list, cold_status
-from meltline.app.cold_verify import cold_verify
+from meltline.app.cold_verify import Verified, cold_verify
 from meltline.app.handoff import pending_handoffs
 from meltline.app.objects import parse_table_name
 from meltline.app.tables import read_tables
@@ -86,23 +86,40 @@ def verify(
     rows: Annotated[
         bool, typer.Option("--rows", help="read every row as well; needs Spark")
     ] = False,
+    content: Annotated[
+        bool, typer.Option("--content", help="read every file, and compare its digest")
+    ] = False,
 ) -> int:
     """Open every manifest in cold and look for every file; nothing of hot is needed."""
     wiring, ledgers = ready_wiring(config)
     name = parse_table_name(table)
     counting = wiring.services("cold verify").rows if rows else None
-    found = cold_verify(ledgers, name, snapshot, counting.count if counting else None)
+    count = counting.count if counting else None
+    found = cold_verify(ledgers, name, snapshot, count, content=content)
     broken = any(one.problems for one in found)
     if as_json:
         print_json({"table": str(name), "verified": not broken, "snapshots": found})
         return 1 if broken else 0
     lines = [
         [str(v.snapshot_id), str(v.files), str(v.rows if v.rows_read is None else v.rows_read),
-         "; ".join(v.problems) or "whole"]
+         "; ".join(v.problems) or _whole(v)]
         for v in found
     ]  # fmt: skip
     print_rows(str(name), ("snapshot", "files", "rows", "state"), lines)
     return 1 if broken else 0
+
+
+def _whole(found: Verified) -> str:
+    """Says what "whole" does not cover."""
+    notes = [
+        f"{count} {what}"
+        for count, what in (
+            (found.unread, "files have no digest; --content reads them"),
+            (found.alone, "files read without their originals"),
+        )
+        if count
+    ]
+    return f"whole ({'; '.join(notes)})" if notes else "whole"
 
 
 def plan_handoff(

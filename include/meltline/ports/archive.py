@@ -9,6 +9,7 @@ from meltline.domain.cold_proofs import CopyProof
 from meltline.domain.files import FileKind
 from meltline.domain.names import TableName
 from meltline.domain.table import Snapshot, TableState
+from meltline.ports.stores import StoredObject
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,7 @@ class CopiedManifest:
     Attributes:
         files: Data and delete files; `bytes` their sizes.
         rows: Rows of the data files.
+        shown: The files, as their store shows them; those that are missing or cut left out.
         odd: Why it cannot be read, or what of it is not where or what it should be: a few.
     """
 
@@ -162,6 +164,7 @@ class CopiedManifest:
     files: int = 0
     bytes: int = 0
     rows: int = 0
+    shown: tuple[StoredObject, ...] = ()
     odd: tuple[str, ...] = ()
 
 

@@ -12,7 +12,13 @@ from meltline.adapters.iceberg.evidence_reader import (
 from meltline.domain.cold_paths import lies_under, mirrored
 from meltline.domain.errors import MeltlineError
 from meltline.domain.locations import location_key
-from meltline.ports import CopiedManifest, ListedCopy, ManifestPair, ObjectStore
+from meltline.ports import (
+    CopiedManifest,
+    ListedCopy,
+    ManifestPair,
+    ObjectStore,
+    StoredObject,
+)
 from meltline.side_by_side import side_by_side
 
 _SHOWN = 5
@@ -95,25 +101,34 @@ class StoreCopyReader:
             live = _live(self._cold, manifest)
         except (MeltlineError, OSError) as odd:
             return CopiedManifest(manifest.path, odd=(_why(manifest.path, odd),))
-        misplaced = [found for file in live if (found := self._misplaced(file, warehouse))]
+        shown, misplaced = list[StoredObject](), list[str]()
+        for file in live:
+            found = self._looked_for(file, warehouse)
+            if isinstance(found, str):
+                misplaced.append(found)
+            else:
+                shown.append(found)
         return CopiedManifest(
             manifest.path,
             files=len(live),
             bytes=sum(file.bytes for file in live),
             rows=sum(file.rows for file in live if not file.is_delete),
+            shown=tuple(shown),
             odd=tuple(misplaced[:_SHOWN]),
         )
 
-    def _misplaced(self, file: LiveFile, warehouse: str) -> str:
+    def _looked_for(self, file: LiveFile, warehouse: str) -> StoredObject | str:
+        """A file as the store shows it, or why it is not what it should be."""
         if outside := _outside(file, warehouse):
             return f"{outside} is not below {warehouse}"
         try:
-            size = self._cold.size(file.path)
+            found = self._cold.measure(file.path)
         except (MeltlineError, OSError) as odd:
             return _why(file.path, odd)
-        if size != file.bytes:
-            return f"{file.path} has {'no' if size is None else size} bytes, not {file.bytes}"
-        return ""
+        if found is None or found.bytes != file.bytes:
+            size = "no" if found is None else found.bytes
+            return f"{file.path} has {size} bytes, not {file.bytes}"
+        return found
 
 
 def _listed(store: ObjectStore, path: str) -> tuple[ListedCopy, ...] | str:

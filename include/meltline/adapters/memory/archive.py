@@ -19,6 +19,7 @@ from meltline.domain.errors import MeltlineError
 from meltline.domain.files import FileKind
 from meltline.domain.names import TableName
 from meltline.domain.quantities import to_millis
+from meltline.domain.seals import foreign_to, with_seal
 from meltline.ports import (
     ChosenSnapshot,
     CopyBook,
@@ -124,6 +125,7 @@ class MemoryArchive:
             raise ValueError(f"{request.cold} holds the history of another table")
         if any(s["snapshot-id"] == raw["snapshot-id"] for s in document["snapshots"]):
             return str(base)
+        is_ours = not foreign_to(document)
         document["snapshots"].append(raw)
         document["statistics"] += statistics
         document["last-sequence-number"] = max(
@@ -140,6 +142,8 @@ class MemoryArchive:
             bytes_copied=sum(copy.sizes[path] for path in copy.copied),
         )  # fmt: skip
         document["properties"][key] = value
+        if is_ours:
+            document = with_seal(document)
         return self._commit(request.cold, base, document)
 
     def _first(self, request: HandoffRequest, hot: Mapping[str, Any]) -> dict[str, Any]:
