@@ -20,6 +20,7 @@ IN_BATCHES = "tests/unit/test_steps_in_batches.py"
 HANDOFF = "tests/unit/test_handoff.py"
 COLD = "tests/unit/test_cold.py"
 COLD_GATE = "tests/unit/test_cold_gate.py"
+COPY_PROOFS = "tests/unit/test_copy_proofs.py"
 PROOFS = "tests/contract/test_proofs.py"
 SETTLING = "tests/contract/test_settling.py"
 PROOF_HASHES = "tests/unit/test_proof_hashes.py"
@@ -314,6 +315,51 @@ MUTATIONS = (
         "before a purge nobody asks what was archived", "app/cold_purge_evidence.py",
         "    facts.missing += [str(sid) for sid in table.archived if sid not in there]\n", "    pass\n",
         (COLD_GATE,),
+    ),
+    Mutation(
+        "the digests of copies are not compared", "app/copy_proofs.py",
+        "        if digest != proof.sha256:\n            unproved", "        if False:\n            unproved",
+        (COPY_PROOFS,),
+    ),
+    Mutation(
+        "only the first three copies are proved", "app/copy_proofs.py",
+        "    for copy, found in shown.items():\n", "    for copy, found in list(shown.items())[:3]:\n",
+        (COPY_PROOFS,),
+    ),
+    Mutation(
+        "nobody asks whether a store shows a copy as it was", "app/copy_proofs.py",
+        "        elif not proof.shows(found.bytes, found.modified_at, found.etag):\n", "        elif False:\n",
+        (COPY_PROOFS,),
+    ),
+    Mutation(
+        "a digest of the copy alone passes for one of its original", "app/copy_proofs.py",
+        "        if proof is None or not proof.from_source:\n", "        if proof is None:\n",
+        (COPY_PROOFS,),
+    ),
+    Mutation(
+        "a copy that was lost is not missed", "app/copy_proofs.py",
+        "    unproved = [f\"{copy} has been lost\" for copy in known if copy not in shown]\n",
+        "    unproved = list[str]()\n", (COPY_PROOFS,),
+    ),
+    Mutation(
+        "a copy is not read back", "adapters/cold_copies.py",
+        "        if not self.cold.proves_writes(target) and self._digest(self.cold, target) != sent:\n",
+        "        if False:\n", (COPY_PROOFS,),
+    ),
+    Mutation(
+        "a path that was written twice passes for its first copy", "adapters/cold_copies.py",
+        "        if found is not None and is_known and self.mends:\n",
+        "        if found is not None and is_known:\n", (COPY_PROOFS,),
+    ),
+    Mutation(
+        "verify does not compare digests", "app/copy_proofs.py",
+        "        elif digest != known.sha256:\n", "        elif False:\n",
+        ("tests/unit/test_cold_verify.py",),
+    ),
+    Mutation(
+        "a broken seal is made anew", "domain/seals.py",
+        "        if is_ours and document.is_changed:\n", "        if document.is_changed:\n",
+        ("tests/unit/test_cold_verify.py",),
     ),
     Mutation(
         "files of the archive are planned like any others", "app/plan_expiration.py",

@@ -2,23 +2,29 @@
 beside their invariants these two, held at every commit and after every step.
 
 Nothing that the policy chooses leaves hot without a whole copy in cold, and cold never shrinks
-(AR-30, AR-35, I-8). `MELTLINE_EXAMPLES=2000` looks longer.
+(AR-30, AR-35, I-8). Copies are damaged and lost while their originals wait in failsafe, and others
+commit to the archive: no original is deleted unless its copy is whole byte for byte, and nothing
+hides a foreign commit. `MELTLINE_EXAMPLES=2000` looks longer.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hypothesis import strategies as st
+
 from meltline.app.services import Services
 from meltline.domain.archive import COLD_OF
 from meltline.domain.cold_paths import mirrored
+from meltline.domain.departed import DepartedObject
 from meltline.domain.names import TableName
-from meltline.ports import CommitOutcome, Committer
+from meltline.domain.seals import foreign_to
+from meltline.ports import CommitOutcome, Committer, DeleteOutcome, Deleter
 from tests.seeds import examples
 from tests.unit.lake import COLD_WAREHOUSE, Table, business
-from tests.unit.random_engines import Engines
-from tests.unit.recorded import live
-from tests.unit.test_random_lifecycles import RandomLifecycles
+from tests.unit.random_engines import Engines, chosen
+from tests.unit.recorded import live, rule
+from tests.unit.test_random_lifecycles import NUMBER, RandomLifecycles
 from tests.unit.watched_lake import WatchedLake
 
 
@@ -28,15 +34,20 @@ class ArchivedLake(WatchedLake):
 
     Attributes:
         copies: Every file that was ever in cold, and what it held; metadata files aside.
+        hurt: Those of them that have been damaged or lost, and were not made anew since.
+        meddled: Tables of the archive to which somebody else has committed.
         archived: Every snapshot that was ever in cold, by the hot table's UUID.
     """
 
     copies: dict[str, bytes] = field(default_factory=dict)
     archived: set[tuple[str, int]] = field(default_factory=set)
+    hurt: set[str] = field(default_factory=set)
+    meddled: set[TableName] = field(default_factory=set)
 
     def services(self, **changes: Any) -> Services:
         built = super().services(**changes)
-        return replace(built, committer=_Watch(self, built.committer))
+        deleter = _WatchOriginals(self, built.deleter)
+        return replace(built, committer=_Watch(self, built.committer), deleter=deleter)
 
     def check(self) -> None:
         super().check()
@@ -46,8 +57,12 @@ class ArchivedLake(WatchedLake):
         there = {path: self.store.read(path) for path in self.paths(COLD_WAREHOUSE)}
         kept = {path: body for path, body in there.items() if "metadata.json" not in path}
         lost = {path for path, body in self.copies.items() if kept.get(path) != body}
-        assert not lost, f"I-8: gone from cold, or changed: {sorted(lost)}"
-        self.copies = kept
+        assert lost <= self.hurt, f"I-8: gone from cold, or changed: {sorted(lost - self.hurt)}"
+        self.spoilt.difference_update(self.hurt - lost)
+        self.hurt = lost
+        self.copies = kept | {path: self.copies[path] for path in lost}
+        for name in self.meddled:
+            assert foreign_to(self.document(self.cold.location(name))), f"{name}: hidden"
         found = set(self.in_cold())
         assert self.archived <= found, f"I-8: cold forgot {self.archived - found}"
         self.archived = found
@@ -64,6 +79,56 @@ class ArchivedLake(WatchedLake):
                 found.append((uuid, snapshot["snapshot-id"]))
         return found
 
+    def hurt_a_copy(self, number: int, *, lose: bool) -> None:
+        """A copy whose original waits in failsafe loses a bit, or all."""
+        copies = [mirrored(path, COLD_WAREHOUSE) for path in sorted(self.waiting())]
+        whole = [copy for copy in copies if copy in self.copies.keys() - self.hurt]
+        if not whole:
+            return
+        path = chosen(whole, number)
+        body = self.copies[path]
+        if lose:
+            self.store.delete([path])
+        else:
+            at = number % len(body)
+            self.store.write(path, body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :])
+        self.hurt.add(path)
+        self.spoilt.add(path)
+
+    def meddle(self, number: int) -> None:
+        """Somebody commits to a table of the archive."""
+        names = sorted(entry.name for entry in self.cold.listing().entries)
+        if not names:
+            return
+        name = chosen(names, number)
+        base = self.cold.location(name)
+        document = self.document(base)
+        document["properties"]["owner"] = f"somebody {number}"
+        assert self.cold.commit(name, base, document)
+        self.meddled.add(name)
+
+
+@dataclass
+class _WatchOriginals:
+    """Holds each delete against the copy at that very moment: whole, byte for byte."""
+
+    lake: ArchivedLake
+    inner: Deleter
+
+    def delete(
+        self, files: Sequence[DepartedObject], keys_per_second: int
+    ) -> Sequence[DeleteOutcome]:
+        lake = self.lake
+        for file in files:
+            copy = mirrored(file.path, COLD_WAREHOUSE)
+            body = lake.store.read(copy) if lake.store.size(copy) is not None else None
+            if copy in lake.copies:
+                assert body == lake.copies[copy], f"{file.path} goes, its copy is not whole"
+            if body is not None and file.path.endswith(".parquet"):
+                original = lake.store.size(file.path) and lake.store.read(file.path)
+                assert original in (None, 0, body), f"{file.path} goes, its copy is another"
+        return self.inner.delete(files, keys_per_second)
+
 
 @dataclass
 class _Watch:
@@ -77,11 +142,14 @@ class _Watch:
     ) -> CommitOutcome | None:
         lake, hot = self.lake, Table(self.lake, table)
         there = set(lake.in_cold())
+        entries = {known.uuid for known in lake.control.tables() if known.name == table}
         for snapshot_id in set(snapshots) & set(hot.snapshots):
-            assert (hot.uuid, snapshot_id) in there, f"{table}: {snapshot_id} would be lost"
+            is_there = any((entry, snapshot_id) in there for entry in entries)
+            assert is_there, f"{table}: {snapshot_id} would be lost"
             for path in lake._walk(hot.manifest_list(snapshot_id)):
                 copy = mirrored(path, COLD_WAREHOUSE)
-                assert lake.store.size(copy) is not None, f"{table}: {path} has no copy"
+                has_copy = lake.store.size(copy) is not None
+                assert has_copy or copy in lake.hurt, f"{table}: {path} has no copy"
         return self.inner.expire(table, base_location, snapshots, refs)
 
 
@@ -94,6 +162,15 @@ class RandomArchives(RandomLifecycles):
             other_catalogs=("theirs",), has_cold=True, account=business(cold="all")
         )
         self.engines = Engines(self.lake)
+
+    @rule(number=NUMBER, lose=st.booleans())
+    def a_copy_is_hurt(self, number: int, lose: bool) -> None:
+        self.lake.check()
+        self.lake.hurt_a_copy(number, lose=lose)
+
+    @rule(number=NUMBER)
+    def somebody_commits_to_the_archive(self, number: int) -> None:
+        self.lake.meddle(number)
 
     def teardown(self) -> None:
         super().teardown()

@@ -67,6 +67,9 @@ class MemoryArchive:
         """Copies anew what is not as it was recorded, or as its original is. See the port."""
         for file in originals if may_go_on() else ():
             copy = _Copy(self._store, self._warehouse, self._book, mends=True)
+            if copy.is_known(mirrored(file.path, self._warehouse)):
+                yield Mended(file.path)
+                continue
             make = {
                 FileKind.MANIFEST: copy.manifest,
                 FileKind.MANIFEST_LIST: copy.manifest_list,
@@ -227,13 +230,25 @@ class _Copy:
                 self.copied.append(place)
             elif there != content:
                 raise ValueError(f"{place} is not the copy of {path}")
-            found = self.store.measure(place)
-            assert found is not None
-            digest = sha256(content).hexdigest()
-            shown = CopyProof(place, len(content), digest, found.modified_at, found.etag)
-            self.book.save_copies([shown])
+            self._record(place, content)
         self.sizes[place] = len(content)
         return place
+
+    def is_known(self, place: str) -> bool:
+        """Whether a copy has the bytes that were recorded; then it is recorded as it is shown."""
+        known, there = self.book.copies([place]).get(place), self._there(place)
+        if known is None or there is None or sha256(there).hexdigest() != known.sha256:
+            return False
+        if known.from_source:
+            self._record(place, there)
+        return known.from_source
+
+    def _record(self, place: str, content: bytes) -> None:
+        found, digest = self.store.measure(place), sha256(content).hexdigest()
+        assert found is not None
+        self.book.save_copies(
+            [CopyProof(place, len(content), digest, found.modified_at, found.etag)]
+        )
 
     def _there(self, place: str) -> bytes | None:
         return None if self.store.size(place) is None else self.store.read(place)
