@@ -27,6 +27,7 @@ from meltline.domain.names import TableName
 from meltline.domain.shares import Origin, Share, read_origin
 from meltline.domain.timetravel import Moment, Side, TravelPoint
 from tests.unit.copies import copied
+from tests.unit.dark_table import DarkTable
 from tests.unit.lake import DAY, WAREHOUSE, Table
 from tests.unit.oracle import MAIN, Document, Story, on_branches
 from tests.unit.watched_lake import ENABLED, HOLD, WINDOW, WatchedLake
@@ -44,7 +45,7 @@ REFS = ("branch", "tag", "hold_tag", "drop_ref", "publish", "catch_up", "rollbac
 OTHERS: tuple[str, ...] = (
     "expire_elsewhere", "expire_elsewhere", "expire_and_delete", "clone", "register_again",
     "register_old", "rename", "drop", "undrop", "create", "create_inside", "leave", "leave",
-    "commit_late",
+    "commit_late", "hide", "replace_hidden",
 )  # fmt: skip
 # What leaves one UUID with other files, or with an older state.
 COPIES = ("copy_table", "copy_table", "move_table", "set_back")
@@ -54,11 +55,11 @@ PEOPLE = (
     "hold", "let_go", "hold_all", "lease", "retention", "fewest", "ref_age", "opt_out", "opt_in",
     "spoil", "mend", "unlist", "list_again", "drop_by_command", "undrop_by_command",
     "clone_by_command", "clone_by_command", "share", "share", "update_share", "write_to_share",
-    "drop_share",
+    "drop_share", "vouch",
 )  # fmt: skip
 WITHOUT_A_TABLE = (
     "undrop", "undrop_by_command", "mend", "list_again", "create", "update_share",
-    "write_to_share", "drop_share",
+    "write_to_share", "drop_share", "hide", "vouch",
 )  # fmt: skip
 
 
@@ -74,6 +75,7 @@ class Engines:
         self._numbers = count(1)
         self._gone: list[tuple[TableName, str]] = []  # its name and last metadata
         self._spoilt: dict[str, bytes] = {}
+        self._dark = DarkTable(lake)
 
     def act(self, action: str, table: int, number: int) -> None:
         """One action on one of the tables there are."""
@@ -450,6 +452,19 @@ class Engines:
             if self.lake.store.size(path) is not None:
                 self.lake.mend(path, content)
         self._spoilt.clear()
+        self._dark.can_be_read_again()
+
+    def hide(self, number: int) -> None:
+        """A table comes that cannot be read at all; half the time a person vouches for it."""
+        self._dark.comes(self.new_file())
+        if number % 2:
+            self._dark.is_vouched_for()
+
+    def vouch(self, number: int) -> None:
+        self._dark.is_vouched_for()
+
+    def replace_hidden(self, table: Table, number: int) -> None:
+        self._dark.is_replaced(table)
 
     def unlist(self, table: Table, number: int) -> None:
         """The other catalog cannot be listed for a while."""

@@ -13,6 +13,7 @@ from meltline.app.lifecycle import plan_purge_step
 from meltline.app.observe import observe
 from meltline.app.plan_expiration import Planned, plan_expiration
 from meltline.app.purge import apply_purges
+from meltline.domain.departed import DepartedObject
 from meltline.domain.errors import (
     CatalogUnlistable,
     GateNotPassed,
@@ -244,10 +245,10 @@ def test_a_file_that_cannot_be_deleted_fails_its_own_plan_alone() -> None:
     lake, (one, two), plans = two_tables_in_failsafe()
 
     class Refusing:
-        def delete(self, paths: Sequence[str], rate: int) -> Sequence[DeleteOutcome]:
-            theirs = [path for path in paths if "/two/" in path]
-            mine = lake.deleter.delete([p for p in paths if p not in theirs], rate)
-            return [*mine, *(DeleteOutcome(path, "denied") for path in theirs)]
+        def delete(self, files: Sequence[DepartedObject], rate: int) -> Sequence[DeleteOutcome]:
+            theirs = [file for file in files if "/two/" in file.path]
+            mine = lake.deleter.delete([file for file in files if file not in theirs], rate)
+            return [*mine, *(DeleteOutcome(file.path, "denied") for file in theirs)]
 
     outcome = {d.plan.table: d for d in apply_purges(lake.services(deleter=Refusing()), plans)}
     assert outcome[one.name].plan.state is PlanState.APPLIED
