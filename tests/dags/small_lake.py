@@ -16,7 +16,7 @@ TABLES = ("t", "it's u")
 COMMITS = 6
 SECRET = "a-key-that-nobody-may-see"
 
-# Retention of a day, and nothing to wait for afterwards: what departs is purged the same night.
+# Nothing to wait for after the retention: what departs is purged the same night.
 _CONFIG = """
 control: sqlite:///control.db
 hot: lake
@@ -27,7 +27,11 @@ catalogs:
     uri: sqlite:///catalog.db
     warehouse: {warehouse}
     s3.secret-access-key: {secret}
-account: {{profile: lakehouse, retention-days: 1, failsafe-days: 0, reader-grace: 0s}}
+account:
+  profile: lakehouse
+  retention-days: {retention_days}
+  failsafe-days: 0
+  reader-grace: 0s
 limits: {{max-delete-ratio: 1, max-growth: 1000}}
 batches: {{files-per-app: {files_per_app}}}
 """
@@ -43,7 +47,7 @@ def committed_at(number: int) -> datetime:
     return today() - timedelta(days=5 + COMMITS - number, hours=-1)
 
 
-def small_lake(folder: Path, *, files_per_app: int = 1_000_000) -> Path:
+def small_lake(folder: Path, *, files_per_app: int = 1_000_000, retention_days: int = 1) -> Path:
     """Builds the warehouse in an empty folder and returns the path of its meltline.yaml.
 
     Each commit overwrites all rows of its table: every snapshot but the last is history.
@@ -56,7 +60,9 @@ def small_lake(folder: Path, *, files_per_app: int = 1_000_000) -> Path:
     warehouse.mkdir()
     config = folder / "meltline.yaml"
     written = {"warehouse": f"file://{warehouse}", "secret": SECRET}
-    config.write_text(_CONFIG.format(**written, files_per_app=files_per_app))
+    config.write_text(
+        _CONFIG.format(**written, files_per_app=files_per_app, retention_days=retention_days)
+    )
     path = os.pathsep.join([str(ROOT / "include"), str(ROOT)])
     done = subprocess.run(
         [sys.executable, "-m", "tests.dags.small_lake", str(config)],

@@ -5,6 +5,7 @@ needs is gone. `MELTLINE_EXAMPLES=2000` looks longer, `make soak` for hours.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 from hypothesis import strategies as st
@@ -16,13 +17,16 @@ from meltline.app.lifecycle import plan_purge_step
 from meltline.app.observe import observe
 from meltline.app.plan_expiration import Planned, plan_expiration
 from meltline.app.purge import apply_purges
+from meltline.domain.errors import LockHeld
 from meltline.domain.plan import Plan, PlanState
 from tests.seeds import examples
+from tests.unit.gaps import Gap, with_gaps
 from tests.unit.lake import DAY, MINUTE, T0
 from tests.unit.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
 from tests.unit.recorded import RecordedLife, initialize, live, rule
 from tests.unit.watched_lake import WatchedLake
 
+GAPS = st.sampled_from([gap.name for gap in Gap if gap is not Gap.LISTED])
 TABLE, NUMBER = st.integers(0, 3), st.integers(0, 99)
 SPANS = (MINUTE, timedelta(hours=1), DAY, DAY, 3 * DAY, 8 * DAY, 8 * DAY, 20 * DAY)
 LATER = st.sampled_from(SPANS)
@@ -139,6 +143,30 @@ class RandomLifecycles(RecordedLife):
         apply_purges(self.lake.services(), plans)
         self.lake.look()
 
+    @rule(
+        span=LATER,
+        moments=st.lists(
+            st.tuples(GAPS, some(*WRITES, *REFS, *OTHERS, *PEOPLE)), min_size=1, max_size=6
+        ),
+    )
+    def run_while_others_act(
+        self, span: timedelta, moments: list[tuple[str, list[tuple[str, int, int]]]]
+    ) -> None:
+        """In any gap of a whole run: each once, as soon as its gap is reached."""
+        self.pass_time(span)
+        left = list(moments)
+
+        def act(gap: Gap) -> None:
+            if gap is Gap.OBSERVED:
+                self.lake.looked()
+            if moment := next((one for one in left if one[0] == gap.name), None):
+                left.remove(moment)
+                with suppress(LockHeld):  # what a command would change is being changed
+                    self.happens(moment[1], MINUTE)
+
+        self.lake.run(services=with_gaps(self.lake.services(), act))
+        self.lake.look()
+
     def _gated(self, planned: Sequence[Planned]) -> list[Plan]:
         judged = run_gate(self.lake.services(), [p.plan for p in planned])
         return [plan for plan, _ in judged if plan.state is PlanState.PASSED]
@@ -155,6 +183,7 @@ class RandomLifecycles(RecordedLife):
             return
         self.engines.make_peace()
         self.lake.check()
+        self.busy_nights()
         for days in (0, 31, 31, 8, 8, 8):
             self.lake.clock.moment += days * DAY
             summary = self.lake.run()
@@ -164,6 +193,34 @@ class RandomLifecycles(RecordedLife):
         self.lake.check_accounts()
         self.lake.check_all_is_gone()
         self.lake.check_sweeps()
+
+    def busy_nights(self) -> None:
+        """On time although nobody rests: every table gets a commit in each gap of each night."""
+        for night in range(3):
+            self.pass_time(31 * DAY)
+            needless = self.lake.needless()
+            reached = set[Gap]()
+
+            def act(gap: Gap, reached: set[Gap] = reached) -> None:
+                if gap is Gap.OBSERVED:
+                    self.lake.looked()
+                if gap in reached:
+                    return
+                reached.add(gap)
+                for table in range(len(self.lake.tables())):
+                    self.engines.act("append", table, 0)
+                self.lake.check()
+
+            summary = self.lake.run(services=with_gaps(self.lake.services(), act))
+            self.lake.look()
+            self.lake.check()
+            assert summary.exit_code == 0, summary.as_json()
+            now = self.lake.needless()
+            left = {
+                name: both for name, ids in needless.items() if (both := ids & now.get(name, set()))
+            }
+            # The first night finds what nobody rested from before.
+            assert not night or not left, f"not expired on a busy night: {left}"
 
 
 def test_random_lives_keep_every_invariant() -> None:

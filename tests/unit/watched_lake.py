@@ -337,14 +337,17 @@ class WatchedLake(Lake):
 
     def check_all_is_gone(self) -> None:
         """On time: only what something needs, or what no observation ever saw, is left."""
-        for table in self.registered():
-            if self.is_managed(table):
-                left = set(table.snapshots) - self._still_kept(table)
-                assert not left, f"{table.name}: never expired: {sorted(left)}"
+        left_over = {name: ids for name, ids in self.needless().items() if ids}
+        assert not left_over, f"never expired: {left_over}"
         if any(name.held for name in self.gone):
             return  # a hold that nobody can take off any more keeps its whole group
         left = {path for path in self.paths() & self.seen if self._should_go(path)} - self.needs()
         assert not left, f"never purged: {sorted(left)}"
+
+    def needless(self) -> Mapping[TableName, set[int]]:
+        """Snapshots of managed tables that go when nothing happens for longer than any window."""
+        managed = [table for table in self.registered() if self.is_managed(table)]
+        return {table.name: set(table.snapshots) - self._still_kept(table) for table in managed}
 
     def check_sweeps(self) -> None:
         """On time: two sweeps a week apart take what lies with managed tables and is nobody's."""
