@@ -567,4 +567,9 @@ MUTATIONS = (
         "self._attempt(waiting, outcomes, anew=True)", (BUSY,),
     ),
     *IDENTITY,
+    Mutation(
+        "what two tables name that are let go the same night stays for ever", "app/letting_go.py",
+        "let_go={**observation.let_go, state.uuid: row}", "let_go=observation.let_go",
+        ("tests/unit/test_kept_lives.py",),
+    ),
 )  # fmt: skip

@@ -57,11 +57,20 @@ def tend_dropped(
         for table in _settled(services, done):
             if _let_go(services, observation, table):
                 changed.append(True)
-                left = tuple(t for t in observation.tables if t is not table)
-                observation = replace(observation, tables=left)
-        changed += [_finish(services, observation, table) for table in begun]
+                observation = _without(observation, table.state)
+        for gone_table in begun:
+            if gone_table.state and _finish(services, observation, gone_table):
+                changed.append(True)
+                observation = _without(observation, gone_table.state)
         changed += _forget_namespaces(services, observation, as_of)
     return any(changed)
+
+
+def _without(observation: Observation, state: TableState) -> Observation:
+    """What is there once a table was let go: it names no file any more that another one has too."""
+    left = tuple(table for table in observation.tables if table.state.name != state.name)
+    row = replace(known_table(state, LET_GO, observation.at), incomplete=False)
+    return replace(observation, tables=left, let_go={**observation.let_go, state.uuid: row})
 
 
 def _keep(services: Services, observation: Observation, gone: GoneTable) -> bool:
