@@ -382,12 +382,12 @@ MUTATIONS = (
     ),
     Mutation(
         "what departed again meanwhile is taken away", "adapters/spark/settling.py",
-        "_keys(_without(over.hashes, tips)), only=known)", "_keys(_without(over.hashes, tips)))",
+        "_keys(_without(over.hashes, tips)), until=newest)", "_keys(_without(over.hashes, tips)))",
         (SETTLING,),
     ),
     Mutation(
         "what another process moves is moved with it", "adapters/spark/settling.py",
-        "WHERE going.move = '{move}'\"", 'WHERE true"', (SETTLING,),
+        'WHERE going.move = :move"', 'WHERE :move IS NOT NULL"', (SETTLING,),
     ),
     Mutation(
         "what a faster run leaves of a purge waits for the next night", "app/lifecycle.py",
