@@ -21,6 +21,7 @@ import pytest
 
 from meltline.app.observe import observe
 from meltline.app.summary import Summary
+from meltline.domain.departed import DepartedObject
 from meltline.domain.errors import (
     CatalogUnlistable,
     LedgerOutOfStep,
@@ -516,7 +517,9 @@ def test_a_purge_cut_short_goes_on_although_a_file_is_needed_again(small: Small)
     w.run(small.later(8 * DAY))
 
     class Broken:
-        def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
+        def delete(
+            self, files: Sequence[DepartedObject], keys_per_second: int
+        ) -> Sequence[DeleteOutcome]:
             raise StoreRefused("the store went away", object="store", found="silence")
 
     cut = w.run(small.later(8 * DAY), deleter=Broken())

@@ -116,6 +116,7 @@ class Lake:
     limits: Limits = ROOMY
     other_catalogs: tuple[str, ...] = ()
     has_cold: bool = False
+    sandbox: bool = True
     clock: MovingClock = field(default_factory=MovingClock)
     lease_time: LeaseTime = field(default_factory=LeaseTime)
     storage_roots: tuple[str, ...] = ()
@@ -155,7 +156,7 @@ class Lake:
             path=Path("meltline.yaml"),
             control="sqlite://",
             hot="lake",
-            sandbox=True,
+            sandbox=self.sandbox,
             ledger_namespace="meltline",
             catalogs={
                 name: CatalogConfig(

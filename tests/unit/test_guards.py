@@ -143,11 +143,13 @@ class Interrupting:
     def __init__(self, lake: Lake, happens: Callable[[], object]) -> None:
         self._lake, self._happens, self.calls = lake, happens, 0
 
-    def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
+    def delete(
+        self, files: Sequence[DepartedObject], keys_per_second: int
+    ) -> Sequence[DeleteOutcome]:
         self.calls += 1
         if self.calls == 1:
             self._happens()
-        return self._lake.deleter.delete(paths, keys_per_second)
+        return self._lake.deleter.delete(files, keys_per_second)
 
 
 def test_what_is_needed_again_while_a_purge_runs_is_not_in_its_next_batch() -> None:

@@ -16,6 +16,7 @@ from meltline.app.observe import observe
 from meltline.app.plan_purge import plan_purge
 from meltline.app.purge import apply_purges
 from meltline.app.undo import rollback
+from meltline.domain.departed import DepartedObject
 from meltline.domain.errors import (
     CatalogReadOnly,
     CommitConflict,
@@ -252,9 +253,9 @@ def test_a_hold_that_another_engine_sets_during_a_purge_stops_the_next_table() -
     lake.on(30)
 
     class HoldMeanwhile:
-        def delete(self, paths: Sequence[str], rate: int) -> Sequence[DeleteOutcome]:
+        def delete(self, files: Sequence[DepartedObject], rate: int) -> Sequence[DeleteOutcome]:
             second.configure(**{"meltline.hold": "stop"})
-            return lake.deleter.delete(paths, rate)
+            return lake.deleter.delete(files, rate)
 
     services = lake.services(deleter=HoldMeanwhile())
     plans = [p.plan for p in plan_purge_step(services, lake.request())]

@@ -26,6 +26,7 @@ from meltline.app.purge import apply_purges
 from meltline.app.recover import recover
 from meltline.app.standing import standing_now
 from meltline.app.undrop import Undropped, undrop
+from meltline.domain.departed import DepartedObject
 from meltline.domain.drops import LET_GO, is_dropped_name
 from meltline.domain.errors import LockHeld, NotDropped, OutsideRetention, PlanStale
 from meltline.domain.names import TableName
@@ -639,11 +640,13 @@ def test_an_undrop_during_a_purge_waits_for_it_and_then_finds_the_table_whole() 
     class Undropping:
         """Deletes; somebody undrops the table at that very moment."""
 
-        def delete(self, paths: Sequence[str], keys_per_second: int) -> Sequence[DeleteOutcome]:
+        def delete(
+            self, files: Sequence[DepartedObject], keys_per_second: int
+        ) -> Sequence[DeleteOutcome]:
             with pytest.raises(LockHeld) as held:
                 back(lake)
             refused.append(held.value.next)
-            return lake.deleter.delete(paths, keys_per_second)
+            return lake.deleter.delete(files, keys_per_second)
 
     lake.on(17).run(services=lake.services(deleter=Undropping()))
     assert refused and lake.deleter.deleted

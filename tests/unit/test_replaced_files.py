@@ -1,20 +1,23 @@
 """A new object under the path of a waiting file is not the one that departed: it stays."""
 
+from datetime import timedelta
+
 import pytest
 
 from meltline.app.lifecycle import gate_step, plan_purge_step, purge_step
 from meltline.app.purge import apply_purges
 from meltline.app.summary import Summary
+from meltline.domain.departed import DepartedObject
 from meltline.domain.files import DepartureState
 from meltline.domain.plan import PlanKind
-from tests.unit.lake import MINUTE, Lake, MovingClock, Table
+from tests.unit.lake import DAY, MINUTE, T0, Lake, MovingClock, Table
 
 BODY = 100  # what an engine's file holds besides its path's length
 
 
-def departed(*, simulated: bool = False) -> tuple[Lake, Table]:
+def departed(*, sandbox: bool = False) -> tuple[Lake, Table]:
     """A table of four snapshots, the first three of which were expired on day 12."""
-    lake = Lake(clock=MovingClock(simulated=simulated))
+    lake = Lake(sandbox=sandbox, clock=MovingClock(simulated=sandbox))
     table = lake.on(0).table("t")
     for day in range(4):
         lake.on(day)
@@ -98,14 +101,34 @@ def test_what_was_kept_may_be_committed_again() -> None:
     assert lake.store.read(path) == b"new"
 
 
-def test_a_simulated_clock_says_nothing_of_the_store_s_times_but_sizes_still_count() -> None:
-    lake, table = departed(simulated=True)
-    same, other = table.data("f0"), table.data("f1")
+def test_in_a_sandbox_times_count_up_to_its_present_and_sizes_always() -> None:
+    lake, table = departed(sandbox=True)
+    later, larger, to_come = (table.data(name) for name in ("f0", "f1", "f2"))
+    content = lake.store.read(later), lake.store.read(to_come)
     lake.on(15)
-    lake.store.write(same, lake.store.read(same))
-    lake.store.write(other, b"new")
+    lake.store.write(later, content[0])
+    lake.on(99)  # the machine's own time, where the simulated one is that of some past days
+    lake.store.write(larger, b"new")
+    lake.store.write(to_come, content[1])
     lake.on(20).run()
-    assert same not in lake.paths() and lake.store.read(other) == b"new"
+    assert {later, larger} <= lake.paths() and to_come not in lake.paths()
+
+
+@pytest.mark.parametrize(
+    ("size", "time", "kept"),
+    [(7, DAY, False), (7, 3 * DAY, True), (7, 9 * DAY, False), (8, DAY, True), (8, 9 * DAY, True)],
+)
+def test_a_size_that_was_recorded_counts_first(size: int, time: timedelta, kept: bool) -> None:
+    departed = DepartedObject("p", 7, T0 + 2 * DAY, T0 + 5 * DAY)
+    assert bool(departed.unlike(size, T0 + time)) is kept
+
+
+@pytest.mark.parametrize(("days", "kept"), [(1, False), (3, True), (9, True)])
+def test_where_no_size_was_recorded_the_time_alone_decides_and_without_it_all_is_kept(
+    days: int, kept: bool
+) -> None:
+    departed = DepartedObject("p", 0, T0 + 2 * DAY, T0 + 5 * DAY)
+    assert bool(departed.unlike(8, T0 + days * DAY)) is kept
 
 
 def test_a_purge_that_keeps_some_is_applied_and_counts_only_what_it_took() -> None:

@@ -131,7 +131,10 @@ def test_deleting_nothing_asks_nobody() -> None:
 
 
 def test_what_is_not_what_departed_is_left_alone_and_the_others_go() -> None:
-    larger, later = StoredObject(name(1), 8, BEFORE), StoredObject(name(2), SIZE, DEPARTED)
+    larger, later = (
+        StoredObject(name(1), 8, BEFORE),
+        StoredObject(name(2), SIZE, DEPARTED + timedelta(seconds=1)),
+    )
     sent = Sent(Watch(), holds={name(1): larger, name(2): later})
     outcomes = deleter(sent).delete(files(4), 1000)
     assert [bool(outcome.replaced) for outcome in outcomes] == [False, True, True, False]

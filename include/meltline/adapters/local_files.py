@@ -245,6 +245,8 @@ def _stat(path: str) -> ObjectStat:
         return ObjectStat(path)
     except (OSError, ValueError, StoreRefused) as error:
         return ObjectStat(path, error=str(error))
+    if stat.S_ISDIR(status.st_mode):
+        return ObjectStat(path, error="a folder lies there")
     return ObjectStat(path, StoredObject(path, status.st_size, _time(status)))
 
 

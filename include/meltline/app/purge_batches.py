@@ -11,6 +11,7 @@ from datetime import timedelta
 from meltline.app.permission import require_go
 from meltline.app.reproof import Reproof
 from meltline.app.services import Services
+from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.departed import DepartedObject
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.files import Departure, PlannedFile
@@ -176,9 +177,16 @@ class Waves:
                     batch.of.deleted.append(file)
 
     def _departed(self, path: str) -> DepartedObject:
-        """What may be deleted under a path. A simulated clock says nothing of the store's times."""
-        departure, simulated = self.waiting[path], self.services.clock.simulated
-        return DepartedObject(path, departure.bytes, None if simulated else departure.departed_at)
+        """What may be deleted under a path.
+
+        In a sandbox files may be written, expire and go within minutes, on one machine: there its
+        store's clock is not behind. Where time is simulated there, files may be of days to come.
+        """
+        services, departure = self.services, self.waiting[path]
+        behind = timedelta(0) if services.config.sandbox else CLOCK_TOLERANCE
+        present = services.clock.now() if services.clock.simulated else None
+        since = departure.departed_at - behind
+        return DepartedObject(path, departure.bytes, since, present)
 
     def _require_free(self, batches: Sequence[Batch]) -> None:
         """Notes what stops a plan alone: a hold that came, or a lock that went."""

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.quantities import format_instant
 
 
@@ -15,28 +14,26 @@ class DepartedObject:
         path: As Iceberg wrote it.
         bytes: How large it was recorded; 0 where nobody could tell, as of a file that was not
             there. Then its time alone decides.
-        departed_at: When its departure was recorded; None where that cannot be held against the
-            store's times: under a simulated clock.
+        unmodified_since: When its departure was recorded, less what the store's clock may be
+            behind ours.
+        known_times: Until when a time of the store's can be held against ours: under a simulated
+            clock, until its present. None is for ever.
     """
 
     path: str
     bytes: int
-    departed_at: datetime | None
+    unmodified_since: datetime
+    known_times: datetime | None = None
 
     def unlike(self, size: int, modified_at: datetime) -> str:
-        """Why an object of that size, modified then, is another one; empty where it is this one.
-
-        The store's clock may be behind ours: what was modified shortly before the departure was
-        recorded may have come after it.
-        """
+        """Why an object of that size, modified then, is another one; empty where it is this one."""
         if self.bytes and size != self.bytes:
             return f"it has {size} B, what departed had {self.bytes} B"
-        if self.departed_at is not None:
-            if modified_at <= self.departed_at - CLOCK_TOLERANCE:
-                return ""
-            then, left = format_instant(modified_at), format_instant(self.departed_at)
-            minutes = int(CLOCK_TOLERANCE.total_seconds()) // 60
-            return f"it was modified at {then}, what departed did so at {left} ({minutes} min off)"
-        if size and not self.bytes:
-            return f"it has {size} B, how many departed was never recorded, and time is simulated"
+        if self.known_times is not None and modified_at > self.known_times:
+            return (
+                "" if self.bytes else "neither its size nor its time can be held against anything"
+            )
+        if modified_at > self.unmodified_since:
+            then, since = format_instant(modified_at), format_instant(self.unmodified_since)
+            return f"it was modified at {then}, what departed was not since {since}"
         return ""
