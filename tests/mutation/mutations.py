@@ -11,6 +11,8 @@ RACES = "tests/unit/test_races.py"
 WRECKS = "tests/unit/test_known_wrecks.py"
 GUARDS = "tests/unit/test_guards.py"
 RECHECK = "tests/unit/test_recheck.py"
+REPLACED = "tests/unit/test_replaced_files.py"
+NAMED_LATE = "tests/unit/test_deleted_while_named.py"
 HOLDS = "tests/unit/test_holds.py"
 LOCATIONS = "tests/unit/test_locations.py"
 COMPLETENESS = "tests/unit/test_completeness.py"
@@ -156,8 +158,48 @@ MUTATIONS = (
     ),
     Mutation(
         "the second proof is forgotten", "app/purge_batches.py",
-        "        needed = self.reproof.still_needed([file.path for _, file in items])\n",
+        "        needed = self._prove([file.path for _, file in items])\n",
         "        needed: set[str] = set()\n", (GUARDS, RACES),
+    ),
+    Mutation(
+        "what lies under a waiting path may have any size", "domain/departed.py",
+        "        if self.bytes and size != self.bytes:\n", "        if False:\n", (REPLACED,),
+    ),
+    Mutation(
+        "what lies under a waiting path may have been written later", "domain/departed.py",
+        "        if modified_at > self.unmodified_since:\n", "        if False:\n", (REPLACED,),
+    ),
+    Mutation(
+        "the store's clock is never behind", "app/purge_batches.py",
+        "        behind = timedelta(0) if services.config.sandbox else CLOCK_TOLERANCE\n",
+        "        behind = timedelta(0)\n", (REPLACED,),
+    ),
+    Mutation(
+        "a delete does not look before", "adapters/store_deleter.py",
+        "    return DeleteOutcome(file.path, replaced=replaced) if replaced else None\n",
+        "    return None\n", (REPLACED,),
+    ),
+    Mutation(
+        "what was replaced goes on waiting", "app/purge.py",
+        "            *moved(one.replaced, DepartureState.DELETED, before, now),\n", "", (REPLACED,),
+    ),
+    Mutation(
+        "nobody looks after the last deletes", "app/purge.py",
+        "            look_back.look()\n", "", (NAMED_LATE,),
+    ),
+    Mutation(
+        "the next files' proof is no look at those before", "app/purge_batches.py",
+        "        self.look_back.judge()\n        return needed\n",
+        "        self.look_back._deleted.clear()\n        return needed\n", (NAMED_LATE,),
+    ),
+    Mutation(
+        "what a killed purge has hit is never looked for", "app/look_back.py",
+        "    for plan in begun:\n", "    for plan in ():\n", (NAMED_LATE,),
+    ),
+    Mutation(
+        "an incident does not stop its group", "app/purge_batches.py",
+        "            batch.of.error = batch.of.error or self.look_back.stopped.get(batch.of.group)\n",
+        "", (NAMED_LATE,),
     ),
     Mutation(
         "a hold or a lost lock stops no table of a wave", "app/purge_batches.py",

@@ -12,6 +12,7 @@ from meltline.app.guard import lift_ended_guards
 from meltline.app.handoff import hand_off, may_go_on, pending_handoffs
 from meltline.app.held_back import kept_back
 from meltline.app.letting_go import tend_dropped
+from meltline.app.look_back import standing_incidents
 from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
 from meltline.app.plan_expiration import Planned, plan_expiration, store_plans
@@ -297,6 +298,7 @@ def purge_step(services: Services, plans: Sequence[Plan], summary: Summary) -> l
     summary.notices += kept_back(services)
     results = apply_purges(services, [p for p in plans if p.state in APPLICABLE])
     summary.purged([p for p in plans if p.state not in (*APPLICABLE, PlanState.STALE)], results)
+    summary.stand(standing_incidents(services))
     return results
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from meltline.app.departures import take_back
 from meltline.app.held_back import leading_out, needed_elsewhere, note_withheld, withheld
+from meltline.app.look_back import tend_incidents
 from meltline.app.observe import Observation
 from meltline.app.plan_expiration import Planned, store_plans, untouchable
 from meltline.app.services import Services
@@ -37,6 +38,8 @@ def plan_purge(
     if observation.purge_blocked:
         services.progress(f"plan purge: nothing anywhere: {observation.purge_blocked}")
         return []
+    if not dry_run:
+        tend_incidents(services, observation)
     # A preview of a day to come asks what will be due by then.
     now = max(services.clock.now(), as_of) if dry_run else services.clock.now()
     wanted = _wanted(services, dry_run=dry_run)  # it takes back what is settled: before the next

@@ -12,11 +12,12 @@ from uuid import uuid4
 from meltline.app.departures import audit_cancelled, audit_replaced, moved
 from meltline.app.expire import altered, group_locks, stored_files
 from meltline.app.gate import not_passed
+from meltline.app.look_back import LookBack
 from meltline.app.permission import require_clock, require_generation, require_go
+from meltline.app.plan_in_hand import PlanInHand
 from meltline.app.purge_batches import (
     BATCH,
     Batch,
-    PlanInHand,
     Waves,
     batches_of,
     claim_of,
@@ -82,11 +83,14 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
     groups = Groups(services.control.sharing())
     ordered = sorted(work, key=lambda p: (groups.key(p.table_uuid), p.id))
     in_hand = [PlanInHand(plan, files[plan.id], groups.key(plan.table_uuid)) for plan in ordered]
+    look_back = LookBack(services, reproof)
     with ExitStack() as locks:
-        purge = _Purge(services, waiting, Waves(services, reproof, waiting), groups, locks)
+        waves = Waves(services, reproof, look_back, waiting)
+        purge = _Purge(services, waiting, waves, groups, locks)
         try:
             for wave in in_waves(services, [b for one in in_hand for b in batches_of(one)]):
                 purge.delete(wave)
+            look_back.look()
         finally:
             _record(services, in_hand, waiting)
         _finish(services, in_hand)

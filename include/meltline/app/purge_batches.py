@@ -5,55 +5,23 @@ many plans, go in one wave: one look at the catalogs proves them all, and one ca
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
+from meltline.app.look_back import LookBack
 from meltline.app.permission import require_go
+from meltline.app.plan_in_hand import PlanInHand
 from meltline.app.reproof import Reproof
 from meltline.app.services import Services
 from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.departed import DepartedObject
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.files import Departure, PlannedFile
-from meltline.domain.plan import Plan, PlanState
-from meltline.ports import Claim, DeleteOutcome, Lock
+from meltline.ports import Claim
 
 BATCH = 20_000  # never by configuration: a run that goes on must find the batches as they were
 _SECONDS_PER_PROOF = 60
 _PROOF_LASTS = timedelta(minutes=5)
-
-
-@dataclass
-class PlanInHand:
-    """A plan while it is purged.
-
-    Attributes:
-        group: The key of its table's group.
-        lock: The group's lock, from when the plan was looked at under it.
-        error: What stopped it.
-        replaced: Why what lies under a file's path is not the one that departed: it was left alone.
-    """
-
-    plan: Plan
-    files: Sequence[PlannedFile]
-    group: str
-    lock: Lock | None = None
-    error: MeltlineError | None = None
-    deleted: list[PlannedFile] = field(default_factory=list)
-    cancelled: list[PlannedFile] = field(default_factory=list)
-    failed: list[DeleteOutcome] = field(default_factory=list)
-    replaced: dict[PlannedFile, str] = field(default_factory=dict)
-
-    @property
-    def is_new(self) -> bool:
-        """Whether it was not looked at yet."""
-        return self.lock is None and self.error is None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it was begun under its lock, and nothing has stopped it or finished it."""
-        begun = self.lock is not None and self.plan.state is PlanState.APPLYING
-        return begun and self.error is None
 
 
 @dataclass
@@ -113,6 +81,7 @@ class Waves:
 
     services: Services
     reproof: Reproof
+    look_back: LookBack
     waiting: Mapping[str, Departure]
 
     def delete(self, claimed: Sequence[Batch]) -> None:
@@ -151,11 +120,12 @@ class Waves:
 
     def _delete_part(self, items: Sequence[Item]) -> None:
         services = self.services
-        needed = self.reproof.still_needed([file.path for _, file in items])
+        needed = self._prove([file.path for _, file in items])
         proved_at = services.clock.now()
         self._require_free(list({id(batch): batch for batch, _ in items}.values()))
         free: dict[str, list[Item]] = {}
         for batch, file in items:
+            batch.of.error = batch.of.error or self.look_back.stopped.get(batch.of.group)
             if batch.of.error is not None:
                 continue
             if file.path in needed:
@@ -175,6 +145,17 @@ class Waves:
                     batch.of.replaced[file] = outcome.replaced
                 else:
                     batch.of.deleted.append(file)
+                    self.look_back.add(file.path, batch.of)
+
+    def _prove(self, paths: Sequence[str]) -> set[str]:
+        """What is needed of some files now. The same look is the one after the deletes before."""
+        try:
+            needed = self.reproof.still_needed(paths)
+        except MeltlineError as blind:
+            self.look_back.judge(blind)
+            raise
+        self.look_back.judge()
+        return needed
 
     def _departed(self, path: str) -> DepartedObject:
         """What may be deleted under a path.

@@ -1,6 +1,6 @@
 """The proof before each delete batch, at the cost of what changed since the last look."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 
 from meltline.app.entries import load_standing
 from meltline.app.observe import observe, side_files_of
@@ -35,17 +35,15 @@ class Reproof:
             for snapshot in table.state.snapshots.values()
         }
         self._known_manifests: set[str] = set()
-        # What the planned files were needed for at the first look, and at every later one.
+        # What names a file, by its location key: of those asked for, at the first look; of all
+        # that has come since, at every later one.
+        self._named: dict[str, str] = {}
         self._dead = observation.dead
         self._asked: set[str] = set()
         self._places: set[str] = set()  # of what has come since the first look
-        self._needed: set[str] = set()
         self._ask(paths)
-        self._named = {
-            location_key(file.path)
-            for table in observation.tables
-            for file in side_files_of(table.state)
-        }
+        for table in observation.tables:
+            self._add_side_files(table.state)
         self._groups = observation.groups
         self._states: dict[str, dict[TableName, TableState]] = {}  # by UUID, then by name
         for table in observation.tables:
@@ -66,26 +64,44 @@ class Reproof:
             CatalogUnlistable: A catalog cannot be listed: nothing is deleted.
             PlanStale: A table that moved cannot be read: what it needs is unknown.
         """
+        self.look()
+        names = OtherNames.now(self._services, self._places)
+        elsewhere = needed_by_other_names(names, paths, self._named_by)
+        return self._named_by(paths).keys() | elsewhere.keys()
+
+    def look(self) -> None:
+        """Lists the catalogs and reads what has moved since the last look; raises the same."""
         for entry in self._entries():
             if entry not in self._seen:
                 self._look_at(entry)
                 self._seen[entry] = None
         self._add_wanted()
-        names = OtherNames.now(self._services, self._places)
-        elsewhere = needed_by_other_names(names, paths, self._needed_of)
-        return self._needed_of(paths) | elsewhere.keys()
 
-    def _needed_of(self, paths: Sequence[str]) -> set[str]:
+    def named(self, paths: Sequence[str]) -> dict[str, str]:
+        """Those of some deleted paths that something referred to at some look, with what did.
+
+        By another name too, unless something is there by that. After a look that failed it tells
+        what had been read until then.
+        """
+        own = self._named_by(paths)
+        names = OtherNames.now(self._services, self._places)
+        others = {path: names.of(path) for path in paths if path not in own}
+        by = self._named_by(sorted({other for found in others.values() for other in found}))
+        gone = {s.path for s in self._services.store.stats(sorted(by)) if s.found is None}
+        found = ((path, other) for path in others for other in others[path] if other in gone)
+        return own | {path: f"{by[other]} as {other}" for path, other in found}
+
+    def _named_by(self, paths: Sequence[str]) -> dict[str, str]:
         """Those of some paths that something refers to, the index or what came since."""
         self._ask(paths)
-        needed = self._needed | self._named
-        return {path for path in paths if location_key(path) in needed}
+        keys = ((path, location_key(path)) for path in paths)
+        return {path: self._named[key] for path, key in keys if key in self._named}
 
     def _ask(self, paths: Sequence[str]) -> None:
         """Asks the index of each path once: what has come since is read here."""
         new = [path for path in paths if path not in self._asked]
         found = self._services.files.referenced_now(new, self._dead) if new else ()
-        self._needed |= {location_key(path) for path in found}
+        self._need(found, "a snapshot that the index knows")
         self._asked.update(new)
 
     def require_no_hold(self, owner: str) -> None:
@@ -120,7 +136,7 @@ class Reproof:
                 found="; ".join(found.blind.values()),
                 next="run again: the files wait in failsafe",
             )
-        self._needed |= found.keys
+        self._named.update(dict.fromkeys(found.keys, "a snapshot that somebody wants back"))
         self._wanted |= {row.id for row in rows}
 
     def _entries(self) -> list[CatalogEntry]:
@@ -163,30 +179,36 @@ class Reproof:
             config.ledger_namespace,
         )
 
+    def _add_side_files(self, state: TableState) -> None:
+        by = f"{state.name}: {state.metadata_location}"
+        self._need([file.path for file in side_files_of(state)], by)
+
     def _add(self, state: TableState) -> None:
+        """Names before it reads: so what is gone, and cannot be read, is named all the same."""
         store, manifests = self._services.store, self._services.manifests
-        self._need([file.path for file in side_files_of(state)])
+        self._add_side_files(state)
         for snapshot in state.snapshots.values():
             key = snapshot.files_key
+            by = f"{state.name}: snapshot {snapshot.snapshot_id}"
             if key in self._known_lists:
                 continue
+            self._need([snapshot.manifest_list], by)
             if not snapshot.manifest_list:
                 raise PlanStale(
                     f"{state.name}: a snapshot with inline manifests appeared during the purge",
                     object=str(state.name),
                     next="run again: it is observed first",
                 )
-            self._need([snapshot.manifest_list])
-            for manifest in manifests.read_list(
-                snapshot.manifest_list, store.read(snapshot.manifest_list)
-            ):
-                if manifest.path in self._known_manifests:
-                    continue
-                live = manifests.live_paths(manifest, store.read(manifest.path))
-                self._need([manifest.path, *live])
+            listed = manifests.read_list(snapshot.manifest_list, store.read(snapshot.manifest_list))
+            new = [manifest for manifest in listed if manifest.path not in self._known_manifests]
+            self._need([manifest.path for manifest in new], by)
+            for manifest in new:
+                self._need(manifests.live_paths(manifest, store.read(manifest.path)), by)
                 self._known_manifests.add(manifest.path)
             self._known_lists.add(key)
 
-    def _need(self, paths: Collection[str]) -> None:
-        self._needed.update(map(location_key, paths))
+    def _need(self, paths: Iterable[str], by: str) -> None:
+        paths = list(paths)
+        for path in paths:
+            self._named.setdefault(location_key(path), by)
         self._places |= places_in(paths, self._services.store.is_link)

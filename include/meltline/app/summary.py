@@ -12,6 +12,7 @@ from meltline.app.observe import Observation
 from meltline.app.purge import Purged
 from meltline.domain.batches import Batch
 from meltline.domain.errors import (
+    DeletedWhileNamed,
     GateNotPassed,
     HoldInForce,
     LedgerOutOfStep,
@@ -22,6 +23,7 @@ from meltline.domain.errors import (
 from meltline.domain.names import TableName, selected
 from meltline.domain.plan import Plan, PlanState
 from meltline.domain.quantities import format_instant
+from meltline.ports import Incident
 
 _SHOWN = 3
 _REFUSALS = (GateNotPassed, HoldInForce, PlanAltered, Stopped, LedgerOutOfStep)
@@ -69,7 +71,9 @@ class Summary:
 
     def _note_error(self, table: TableName, error: MeltlineError) -> None:
         why = f"{error.message} ({error.found})" if error.found else error.message
-        if isinstance(error, _REFUSALS):
+        if isinstance(error, DeletedWhileNamed):
+            self._change(table, failed=why)
+        elif isinstance(error, _REFUSALS):
             self._change(table, refused=why)
         else:
             self._change(table, skipped=why)
@@ -160,6 +164,13 @@ class Summary:
                 self.notices.append(f"{result.plan.table}: {kept}; `meltline sweep` sees to them")
             if result.error is not None:
                 self._note_error(result.plan.table, result.error)
+
+    def stand(self, incidents: Sequence[Incident]) -> None:
+        """Notes incidents that are not over."""
+        lines = [f"{one.object}: {one.message}; {one.next}" for one in incidents]
+        self.notes += lines[:_SHOWN]
+        if len(lines) > _SHOWN:
+            self.notes.append(f"{len(lines) - _SHOWN} more incidents: `meltline doctor` lists them")
 
     def swept(
         self,

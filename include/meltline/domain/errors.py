@@ -232,6 +232,10 @@ class ApprovalMissing(GateNotPassed):
     """A purge is larger than the configured limit and no person has approved it."""
 
 
+class DeletedWhileNamed(MeltlineError):
+    """Something came to name files between the last proof before their delete and that delete."""
+
+
 class LedgerOutOfStep(MeltlineError):
     """The ledger's generation and the catalog's differ: an old backup came back, or it was lost."""
 
