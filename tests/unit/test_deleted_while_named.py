@@ -103,7 +103,7 @@ def test_what_is_named_while_it_is_deleted_is_an_incident_that_names_it(
     assert all(one.kind == "DeletedWhileNamed" for one in incidents.values())
     (entry,) = [e for e in lake.control.audit() if e.action == "incident"]
     assert set(incidents) == {line.partition(": ")[0] for line in entry.detail.splitlines()}
-    findings = [f for f in examine(lake.services()) if f.code == "deleted_while_named"]
+    findings = [f for f in examine(lake.services()) if f.code == "incident"]
     assert {f.object for f in findings} == set(incidents)
     assert {f.level for f in findings} == {"error"}
 

@@ -1,6 +1,5 @@
 """Doctor: everything that keeps a table out, holds a run back, or endangers files."""
 
-import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -102,12 +101,6 @@ def _ledger(ledgers: Ledgers) -> list[Finding]:
             )
         )
     return findings
-
-
-def _incidents(ledgers: Ledgers) -> Iterable[Finding]:
-    for one in ledgers.control.incidents():
-        code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", one.kind).lower()
-        yield Finding("error", code, one.object, f"{one.table}: {one.message}", one.next)
 
 
 def _tables(ledgers: Ledgers) -> list[Finding]:

@@ -43,7 +43,7 @@ class Reproof:
         self._places: set[str] = set()  # of what has come since the first look
         self._ask(paths)
         for table in observation.tables:
-            self._add_side_files(table.state)
+            self._need(*_side_files(table.state))
         self._groups = observation.groups
         self._states: dict[str, dict[TableName, TableState]] = {}  # by UUID, then by name
         for table in observation.tables:
@@ -179,20 +179,16 @@ class Reproof:
             config.ledger_namespace,
         )
 
-    def _add_side_files(self, state: TableState) -> None:
-        by = f"{state.name}: {state.metadata_location}"
-        self._need([file.path for file in side_files_of(state)], by)
-
     def _add(self, state: TableState) -> None:
         """Names before it reads: so what is gone, and cannot be read, is named all the same."""
         store, manifests = self._services.store, self._services.manifests
-        self._add_side_files(state)
+        self._comes(*_side_files(state))
         for snapshot in state.snapshots.values():
             key = snapshot.files_key
             by = f"{state.name}: snapshot {snapshot.snapshot_id}"
             if key in self._known_lists:
                 continue
-            self._need([snapshot.manifest_list], by)
+            self._comes([snapshot.manifest_list], by)
             if not snapshot.manifest_list:
                 raise PlanStale(
                     f"{state.name}: a snapshot with inline manifests appeared during the purge",
@@ -201,14 +197,23 @@ class Reproof:
                 )
             listed = manifests.read_list(snapshot.manifest_list, store.read(snapshot.manifest_list))
             new = [manifest for manifest in listed if manifest.path not in self._known_manifests]
-            self._need([manifest.path for manifest in new], by)
+            self._comes([manifest.path for manifest in new], by)
             for manifest in new:
-                self._need(manifests.live_paths(manifest, store.read(manifest.path)), by)
+                self._comes(manifests.live_paths(manifest, store.read(manifest.path)), by)
                 self._known_manifests.add(manifest.path)
             self._known_lists.add(key)
 
-    def _need(self, paths: Iterable[str], by: str) -> None:
+    def _comes(self, paths: Iterable[str], by: str) -> None:
+        """Notes what was not named at the first look, and where that lies."""
         paths = list(paths)
+        self._need(paths, by)
+        self._places |= places_in(paths, self._services.store.is_link)
+
+    def _need(self, paths: Iterable[str], by: str) -> None:
         for path in paths:
             self._named.setdefault(location_key(path), by)
-        self._places |= places_in(paths, self._services.store.is_link)
+
+
+def _side_files(state: TableState) -> tuple[list[str], str]:
+    """The files that a metadata file names directly, and what names them."""
+    return [file.path for file in side_files_of(state)], f"{state.name}: {state.metadata_location}"
