@@ -126,3 +126,20 @@ def test_a_pace_gives_each_operation_its_turn_and_saves_none_up() -> None:
 
 def test_without_a_limit_nobody_waits() -> None:
     assert [Pace().delay(100.0) for _ in range(3)] == [0.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("path", "properties", "proves"),
+    [
+        ("file:///x", {}, True),
+        ("s3://b/x", {}, True),
+        ("s3a://b/x", {"s3.endpoint": "http://minio:9000"}, False),
+        ("s3://b/x", {"s3.anonymous": "true"}, False),
+        ("gs://b/x", {}, False),
+        ("abfss://c@a.dfs.core.windows.net/x", {}, False),
+    ],
+)
+def test_what_nobody_has_verified_is_read_back(
+    path: str, properties: dict[str, str], proves: bool
+) -> None:
+    assert ObjectStores(properties).proves_writes(path) is proves

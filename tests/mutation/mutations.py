@@ -394,6 +394,11 @@ MUTATIONS = (
         "        if found is not None and is_known:\n", (COPY_PROOFS,),
     ),
     Mutation(
+        "a lost copy is not looked for where its original is alive", "app/cold_mending.py",
+        "        originals |= {one.path: one for one in _absent(services, side, refused)}\n", "",
+        (COPY_PROOFS,),
+    ),
+    Mutation(
         "verify does not compare digests", "app/copy_proofs.py",
         "        elif digest != known.sha256:\n", "        elif False:\n",
         ("tests/unit/test_cold_verify.py",),

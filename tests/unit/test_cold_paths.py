@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from meltline.domain.cold_paths import lies_under, mirrored
+from meltline.domain.cold_paths import lies_under, mirrored, original_of
 
 COLD = "s3://ice/archive"
 PARTS = st.text(st.sampled_from("ab_~%#|?[]:@ é.2E"), min_size=1, max_size=4)
@@ -32,6 +32,7 @@ PATHS = st.builds(
     ],
 )
 def test_a_copy_lies_at_the_originals_path_below_the_cold_warehouse(path: str, copy: str) -> None:
+    assert original_of(f"{COLD}/{copy}", COLD) == path
     assert mirrored(path, COLD) == mirrored(path, f"{COLD}/") == f"{COLD}/{copy}"
 
 
@@ -76,3 +77,19 @@ def test_lying_under_a_folder_is_not_beginning_like_it() -> None:
     assert lies_under("s3a://ice/archive/x", COLD)
     for path in ("s3://ice/archive_2/x", "s3://ice/archive/../x", "/ice/archive/x"):
         assert not lies_under(path, COLD)
+
+
+@given(PATHS)
+def test_the_way_back_from_a_copy_leads_to_its_original_alone(path: str) -> None:
+    try:
+        copy = mirrored(path, COLD)
+    except ValueError:
+        return
+    assert original_of(copy, COLD) == path
+
+
+@pytest.mark.parametrize(
+    "path", ["s3://ice/other/x", f"{COLD}/x", f"{COLD}/s3/b/~zz", f"{COLD}/s3", ""]
+)
+def test_what_is_no_copy_has_no_original(path: str) -> None:
+    assert original_of(path, COLD) == ""

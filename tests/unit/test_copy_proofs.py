@@ -160,6 +160,23 @@ def test_a_lost_copy_is_made_anew_before_its_original_is_due() -> None:
     assert lake.store.read(copy) == before
 
 
+def test_a_lost_copy_whose_original_is_alive_holds_a_purge_up_for_one_night() -> None:
+    lake = Lake(has_cold=True)
+    table = lake.on(0).table("t", properties={"meltline.cold": "all"})
+    for day in range(12):
+        lake.on(day)
+        table.append(f"kept{day}")
+    assert lake.on(EXPIRE_DAY).run().exit_code == 0
+    table.configure(**{"meltline__cold": "none"})  # no handoff comes by any more
+    copy = mirrored(table.data("kept0"), COLD_WAREHOUSE)
+    before = lake.store.read(copy)
+    assert table.data("kept0") not in lake.waiting() and lake.waiting()
+    lake.store.delete([copy])
+    assert lake.on(PURGE_DAY).run().exit_code == 3 and not lake.deleter.deleted
+    assert lake.on(PURGE_DAY + 1).run().exit_code == 0
+    assert lake.store.read(copy) == before and lake.deleter.deleted
+
+
 def test_copies_from_before_are_read_once_beside_their_originals_and_recorded() -> None:
     lake, _ = archived()
     original, copy = last_copy(lake)

@@ -4,19 +4,22 @@ Without it, a copy that was lost or damaged would keep its original for ever: th
 refuses it, and hot's metadata has forgotten it, so that no handoff looks at it any more.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 
 from meltline.app.cold_side import Side
 from meltline.app.edits import audit
 from meltline.app.services import Services
+from meltline.domain.cold_paths import original_of
 from meltline.domain.errors import LockHeld, MeltlineError
 from meltline.domain.files import Departure, DepartureState, FileKind, PlannedFile
 from meltline.domain.groups import Groups
+from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import Mended, Original
 
 MEND = "mend copy in cold"
+_LATELY = timedelta(days=3)
 _LEASE = timedelta(minutes=2)
 _SHOWN = 3
 
@@ -26,7 +29,8 @@ def mend_copies(services: Services, run_id: str, may_go_on: Callable[[], bool]) 
 
     Looks at each copy's size, time and version. What is lost, changed or was never held against
     its original is read and, where need be, copied anew; so is, of a store that cannot vouch for
-    its files, each copy whose original is due.
+    its files, each copy whose original is due. Of tables whose purge was refused because of cold,
+    what is lost there is looked for among all their copies: its original may be alive.
 
     Returns:
         What a person should know: what was mended, and what could not be.
@@ -40,18 +44,22 @@ def mend_copies(services: Services, run_id: str, may_go_on: Callable[[], bool]) 
         waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}))
         ours = [d for d in waiting if groups.members(d.owner) & archived]
         doubtful = _doubtful(services, side, ours)
-        if not doubtful:
-            return []
         uuids = {uuid for d in doubtful for uuid in groups.members(d.owner) & archived}
+        originals = {d.path: Original(d.path, d.bytes, d.kind) for d in doubtful}
+        refused = _refused(services, archived)
+        originals |= {one.path: one for one in _absent(services, side, refused)}
+        if not originals:
+            return []
+        uuids |= refused
         with ExitStack() as locks:
             for uuid in sorted(uuids):
                 holder = f"{services.who} run {run_id}"
                 wait = services.config.limits.lock_wait
                 key = f"handoff {uuid}"
                 locks.enter_context(services.control.lock(key, holder, wait=wait, lease=_LEASE))
-            originals = [Original(d.path, d.bytes, d.kind) for d in doubtful]
             services.progress(f"hand off: {len(originals)} copies in cold are read again")
-            return _told(services, list(services.archive.mend(originals, may_go_on)))
+            done = services.archive.mend(list(originals.values()), may_go_on)
+            return _told(services, list(done))
     except (MeltlineError, LockHeld) as odd:
         return [f"copies in cold were not looked at: {odd.message}"]
 
@@ -78,6 +86,29 @@ def _doubtful(services: Services, side: Side, waiting: Sequence[Departure]) -> l
         return not proof.etag and departure.due_at <= now
 
     return [departure for departure in waiting if is_doubtful(departure)]
+
+
+def _refused(services: Services, archived: set[str]) -> set[str]:
+    """Archived tables of which a gate has lately refused to purge files because of cold."""
+    since = services.clock.now() - _LATELY
+    refused = services.control.plans(states=[PlanState.REFUSED])
+    plans = [p for p in refused if p.kind is PlanKind.PURGE and p.as_of >= since]
+    return {plan.table_uuid for plan in plans if "cold_" in plan.note} & archived
+
+
+def _absent(services: Services, side: Side, uuids: set[str]) -> Iterator[Original]:
+    """Files of tables' copies that cold has lost, and that hot still has, alive or waiting."""
+    for uuid in sorted(uuids):
+        names = {copy.table for copy in services.control.archived([uuid])}
+        state = side.tables.of(uuid, sorted(names))
+        snapshots = state.snapshots.values() if state else ()
+        lists = side.copies.lists([one.manifest_list for one in snapshots], of_copies=True)
+        listed = {m.path: m for some in lists.values() if not isinstance(some, str) for m in some}
+        for audited in side.copies.audit(list(listed.values()), side.tier.warehouse):
+            for copy, kind in audited.absent:
+                path = original_of(copy, side.tier.warehouse)
+                if path and (size := services.store.size(path)) is not None:
+                    yield Original(path, size, kind)
 
 
 def _told(services: Services, done: Sequence[Mended]) -> list[str]:

@@ -8,6 +8,7 @@ _NO_AUTHORITY = "_"
 """Stands for `file:/x`; twice for `file:///x`; alone, without a scheme, for `/x`."""
 
 _ODD = re.compile(r"[^A-Za-z0-9_.=%+,@:-]")
+_SPELLED = re.compile(r"(?:~[0-9A-F]{2})+")
 _DOTS = (".", "..")
 
 
@@ -32,6 +33,32 @@ def mirrored(path: str, warehouse: str) -> str:
         raise ValueError(f"{path!r} cannot be mirrored: it is no absolute path")
     folders = raw.removeprefix("/").split("/")
     return "/".join([warehouse.rstrip("/"), *place, *map(_spelled, folders)])
+
+
+def original_of(copy: str, warehouse: str) -> str:
+    """The path that is mirrored at a place of cold; empty where none is."""
+    base = warehouse.rstrip("/") + "/"
+    place, _, rest = copy.removeprefix(base).partition("/")
+    if place != _NO_AUTHORITY:
+        authority, _, rest = rest.partition("/")
+        begin = {_NO_AUTHORITY: "", 2 * _NO_AUTHORITY: "//"}.get(authority, f"//{_read(authority)}")
+        place = f"{_read(place)}:{begin}"
+    path = f"{place.removeprefix(_NO_AUTHORITY)}/" + "/".join(map(_read, rest.split("/")))
+    try:
+        return path if copy.startswith(base) and mirrored(path, warehouse) == copy else ""
+    except ValueError:
+        return ""
+
+
+def _read(part: str) -> str:
+    """A part of a path as it was before it was spelled for cold."""
+    if part == "~":
+        return ""
+    return _SPELLED.sub(_decoded, part)
+
+
+def _decoded(spelled: re.Match[str]) -> str:
+    return bytes.fromhex(spelled[0].replace("~", "")).decode(errors="replace")
 
 
 def _taken_apart(path: str) -> tuple[list[str], str]:

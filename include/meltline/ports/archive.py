@@ -157,6 +157,7 @@ class CopiedManifest:
         files: Data and delete files; `bytes` their sizes.
         rows: Rows of the data files.
         shown: The files, as their store shows them; those that are missing or cut left out.
+        absent: Those that are missing or of another length, with what they are.
         odd: Why it cannot be read, or what of it is not where or what it should be: a few.
     """
 
@@ -165,6 +166,7 @@ class CopiedManifest:
     bytes: int = 0
     rows: int = 0
     shown: tuple[StoredObject, ...] = ()
+    absent: tuple[tuple[str, FileKind], ...] = ()
     odd: tuple[str, ...] = ()
 
 

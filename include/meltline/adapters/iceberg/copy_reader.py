@@ -11,6 +11,7 @@ from meltline.adapters.iceberg.evidence_reader import (
 )
 from meltline.domain.cold_paths import lies_under, mirrored
 from meltline.domain.errors import MeltlineError
+from meltline.domain.files import FileKind
 from meltline.domain.locations import location_key
 from meltline.ports import (
     CopiedManifest,
@@ -22,6 +23,7 @@ from meltline.ports import (
 from meltline.side_by_side import side_by_side
 
 _SHOWN = 5
+_KINDS = (FileKind.DATA, FileKind.POSITION_DELETE, FileKind.EQUALITY_DELETE)
 _REWRITTEN = 1
 """Content of delete files that name data files: their copies name the copies, in other bytes."""
 
@@ -102,10 +104,12 @@ class StoreCopyReader:
         except (MeltlineError, OSError) as odd:
             return CopiedManifest(manifest.path, odd=(_why(manifest.path, odd),))
         shown, misplaced = list[StoredObject](), list[str]()
+        absent = list[tuple[str, FileKind]]()
         for file in live:
             found = self._looked_for(file, warehouse)
             if isinstance(found, str):
                 misplaced.append(found)
+                absent.append((file.path, _KINDS[file.content]))
             else:
                 shown.append(found)
         return CopiedManifest(
@@ -114,6 +118,7 @@ class StoreCopyReader:
             bytes=sum(file.bytes for file in live),
             rows=sum(file.rows for file in live if not file.is_delete),
             shown=tuple(shown),
+            absent=tuple(absent),
             odd=tuple(misplaced[:_SHOWN]),
         )
 
