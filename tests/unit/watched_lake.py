@@ -501,7 +501,10 @@ class _WatchedCommitter:
             return promised(document, lake.stories[table.name], as_of, lake.window(table))
         until = lake.restorable.get(place_of(table))  # none for what a share has let go of
         if until is not None and as_of <= until:
-            return dict.fromkeys(table.snapshots, "a dropped table that can be brought back")
+            twins = [t for t in lake.registered() if is_dropped(t) and t.uuid == table.uuid]
+            elsewhere = {id for t in twins if t.name != table.name for id in t.snapshots}
+            last = set(table.snapshots) - elsewhere  # a twin can be brought back with the others
+            return dict.fromkeys(last, "a dropped table that can be brought back")
         return dict.fromkeys(promised_of_dropped(document, as_of), "a tag on a dropped table")
 
 
