@@ -22,7 +22,7 @@ from meltline.domain.errors import (
     OutsideRetention,
     TableNotFound,
 )
-from meltline.domain.files import FileKind
+from meltline.domain.files import DepartureState, FileKind
 from meltline.domain.names import TableName
 from meltline.domain.shares import Origin, Share, read_origin
 from meltline.domain.timetravel import Moment, Side, TravelPoint
@@ -45,7 +45,7 @@ REFS = ("branch", "tag", "hold_tag", "drop_ref", "publish", "catch_up", "rollbac
 OTHERS: tuple[str, ...] = (
     "expire_elsewhere", "expire_elsewhere", "expire_and_delete", "clone", "register_again",
     "register_old", "rename", "drop", "undrop", "create", "create_inside", "leave", "leave",
-    "commit_late", "hide", "replace_hidden",
+    "commit_late", "write_again", "hide", "replace_hidden",
 )  # fmt: skip
 # What leaves one UUID with other files, or with an older state.
 COPIES = ("copy_table", "copy_table", "move_table", "set_back")
@@ -140,6 +140,14 @@ class Engines:
         path = table.data(self.new_file())
         self.lake.store.write(path, b"d" * (100 + len(path)))
         self.lake.strays[path] = self.lake.clock.moment
+
+    def write_again(self, table: Table, number: int) -> None:
+        """A writer puts a new object under the path of a file that waits in failsafe."""
+        now, here = self.lake.clock.moment, f"{table.location}/data/"
+        waiting = self.lake.files.departures(frozenset({DepartureState.FAILSAFE}))
+        old = sorted(d.path for d in waiting if d.departed_at < now and d.path.startswith(here))
+        if old and (size := self.lake.store.size(path := chosen(old, number // 2))) is not None:
+            self.lake.write_again(path, b"n" * (size + number % 2))
 
     def commit_late(self, table: Table, number: int) -> None:
         """A writer commits what it wrote long ago, as far as it is still there."""

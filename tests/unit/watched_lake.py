@@ -94,6 +94,7 @@ class WatchedLake(Lake):
         last_needed: When each file was last referred to by anything.
         contents: What each file held when it was first there.
         strays: Files that writers left without committing them, and when.
+        rewritten: Paths under which a new object was put, and when.
         looks: How often all that anything needs was held against what is there.
     """
 
@@ -109,6 +110,7 @@ class WatchedLake(Lake):
     last_needed: dict[str, datetime] = field(default_factory=dict)
     contents: dict[str, bytes] = field(default_factory=dict)
     strays: dict[str, datetime] = field(default_factory=dict)
+    rewritten: dict[str, datetime] = field(default_factory=dict)
     looks: int = 0
 
     def __post_init__(self) -> None:
@@ -184,6 +186,33 @@ class WatchedLake(Lake):
             was = around[1].get("meltline.dropped.name", "air")
             around.append(listed.get(tuple(was.split(".")[:1]), {}))
         return any(properties.get(HOLD) for properties in around)
+
+    # --- what is written again -------------------------------------------------------------------
+
+    def write_again(self, path: str, content: bytes) -> None:
+        """A new object comes under the path of another: only a sweep may take it, or its table."""
+        self.store.write(path, content)
+        self.contents[path] = content
+        self.rewritten[path] = self.strays[path] = self.clock.now()
+
+    def mend(self, path: str, content: bytes) -> None:
+        """What a person puts back is newer than what departed meanwhile."""
+        super().mend(path, content)
+        self.write_again(path, content)
+
+    def replaced(self) -> set[str]:
+        """What lies under the paths of files that departed before it was written, and are over."""
+        over = {p for p, (state, _) in self.departed.items() if state is DepartureState.DELETED}
+        return {path for path in over & self.rewritten.keys() if self.store.size(path) is not None}
+
+    def _check_rewritten(self, there: set[str], departed_at: Mapping[str, datetime]) -> None:
+        """What was written again is there until it has departed itself."""
+        lost = {
+            path
+            for path, at in self.rewritten.items()
+            if path not in there | self.lost and departed_at.get(path, at - DAY) < at
+        }
+        assert not lost, f"I-1: new objects deleted under old paths: {sorted(lost)}"
 
     # --- looking -------------------------------------------------------------------------------
 
@@ -281,6 +310,8 @@ class WatchedLake(Lake):
         """I-2: a recorded stage moves right, or somebody logged why it did not; I-4: no reset."""
         told = MemoryLedgerReader(self.files).departures()  # what was set aside among it
         now = {d.path: (d.state, d.due_at) for d in told}
+        there = {stored.path for stored in self.store.list(WAREHOUSE)}
+        self._check_rewritten(there, {d.path: d.departed_at for d in told})
         logged_returns = Counter(
             path
             for entry in self.control.audit()
@@ -307,7 +338,8 @@ class WatchedLake(Lake):
         stages = {f.path: f for f in standing.files.values() if f.stage is not Stage.DELETED}
         disk = {s.path: len(self.contents[s.path]) for s in self.store.list(WAREHOUSE)}
         unsure = (self.glimpsed - self.seen) | (self.lost - disk.keys())
-        held = {p: b for p, b in disk.items() if p in self.seen and self.is_ours(p)}
+        known = self.seen - self.replaced()
+        held = {p: b for p, b in disk.items() if p in known and self.is_ours(p)}
         counted = {p: f.bytes for p, f in stages.items() if self.is_ours(p) and p not in unsure}
         assert counted == held, f"I-3: {_difference(counted, held)}"
         self._check_totals(standing)
@@ -342,6 +374,7 @@ class WatchedLake(Lake):
         if any(name.held for name in self.gone):
             return  # a hold that nobody can take off any more keeps its whole group
         left = {path for path in self.paths() & self.seen if self._should_go(path)} - self.needs()
+        left -= self.replaced()
         assert not left, f"never purged: {sorted(left)}"
 
     def needless(self) -> Mapping[TableName, set[int]]:
