@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from meltline.adapters.object_store import ObjectStores
 from meltline.adapters.spark.session import jar_paths
 from meltline.adapters.store_deleter import StoreDeleter
 from meltline.app.confinement import Confinement
+from meltline.domain.departed import DepartedObject
+from meltline.ports import DeleteOutcome, ObjectStat
 
 _UNLIMITED = 1_000_000_000
 _LIMIT, _SECONDS, _TOLERANCE = 1000, 10, 0.1
@@ -60,7 +63,8 @@ def run_purge(bench: Bench) -> list[Outcome]:
 
 def _compare(bench: Bench, store: Store) -> Outcome:
     stores = ObjectStores(store.properties)
-    deleter = StoreDeleter(stores, Confinement([store.root], stores).refused)
+    watched = _Watched(stores)
+    deleter = StoreDeleter(watched, Confinement([store.root], stores).refused)  # type: ignore[arg-type]
     took: dict[str, list[float]] = {PROCEDURE: [], BARE: []}
     for number in range(_ROUNDS):
         bench.say(f"purge: {store.count:,} files on {store.name}, round {number + 1}")
@@ -71,8 +75,8 @@ def _compare(bench: Bench, store: Store) -> Outcome:
             if side == PROCEDURE:
                 store.io.deleteFiles(names)
             else:
-                outcomes = deleter.delete(names, _UNLIMITED)
-                assert not any(outcome.error for outcome in outcomes), "some were not deleted"
+                outcomes = deleter.delete(_departed(names), _UNLIMITED)
+                assert not any(o.error or o.replaced for o in outcomes), "some were not deleted"
             took[side].append(time.perf_counter() - start)
             assert store.left(paths) == 0, f"{side} left files behind"
     theirs, ours = min(took[PROCEDURE]), min(took[BARE])
@@ -80,9 +84,48 @@ def _compare(bench: Bench, store: Store) -> Outcome:
         Figure(f"purge on {store.name}, rate against Iceberg's", theirs / ours, 1.0),
         Figure(f"purge on {store.name}, Meltline", store.count / ours, None, "/s"),
         Figure(f"purge on {store.name}, Iceberg", store.count / theirs, None, "/s"),
+        Figure(f"purge on {store.name}, longest from look to delete", watched.window, None, "s"),
+        Figure(f"purge on {store.name}, price of the look", watched.price, None, "x"),
     )
     size = f"{store.count:,} files on {store.name}, the best of {_ROUNDS} rounds each"
     return Outcome("purge", bench.scale, size, figures)
+
+
+class _Watched:
+    """A store that notes how long looks and deletes take, and what lies between them.
+
+    Attributes:
+        window: The longest time from the beginning of a look to the end of a delete that it was
+            for, in seconds.
+    """
+
+    def __init__(self, store: ObjectStores) -> None:
+        self._store = store
+        self._looks = self._deletes = self._looked_at = self.window = 0.0
+
+    @property
+    def price(self) -> float:
+        """Time with the looks, as a multiple of the time without them."""
+        return 1 + self._looks / self._deletes
+
+    def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+        self._looked_at = time.perf_counter()
+        stats = self._store.stats(paths)
+        self._looks += time.perf_counter() - self._looked_at
+        return stats
+
+    def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
+        start = time.perf_counter()
+        outcomes = self._store.delete(paths)
+        end = time.perf_counter()
+        self._deletes += end - start
+        self.window = max(self.window, end - self._looked_at)
+        return outcomes
+
+
+def _departed(paths: Sequence[str]) -> list[DepartedObject]:
+    """The files as if they had departed just now; their sizes are not what is measured."""
+    return [DepartedObject(path, 0, datetime.now(UTC) + timedelta(minutes=1)) for path in paths]
 
 
 def _in_java(bench: Bench, paths: Sequence[str]) -> Any:
@@ -101,7 +144,7 @@ def _limit(bench: Bench) -> Outcome:
     paths = store.fill()
     bench.say(f"purge: {len(paths):,} files at {_LIMIT:,} a second")
     start = time.perf_counter()
-    deleter.delete(paths, _LIMIT)
+    deleter.delete(_departed(paths), _LIMIT)
     rate = len(paths) / (time.perf_counter() - start)
     off = abs(rate / _LIMIT - 1)
     figures = (Figure("purge, off the configured rate by", off, _TOLERANCE, "", at_most=True),)
