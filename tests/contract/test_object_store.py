@@ -252,26 +252,6 @@ def test_parts_that_end_too_early_leave_what_was_there(place: Place, odd: BaseEx
     assert listed(place.store, place.root) == [f"{place.root}/old"]
 
 
-def test_a_copy_inside_a_store_is_the_same_object_under_another_name(place: Place) -> None:
-    source, target = f"{place.root}/a b/x#y", f"{place.root}/copies/a+b/x%23y"
-    place.store.write(source, b"content")
-    assert place.store.copy(source, target)
-    assert place.store.read(source) == place.store.read(target) == b"content"
-    with pytest.raises(FileNotFoundError):
-        place.store.copy(f"{place.root}/none", f"{place.root}/copies/none")
-    assert listed(place.store, f"{place.root}/copies") == [target]
-
-
-def test_between_two_stores_nothing_is_copied_and_the_caller_is_told(
-    s3_server: S3Server, tmp_path: Path
-) -> None:
-    store, path = ObjectStores(s3_server.properties), f"s3://{s3_server.bucket}/between/x"
-    store.write(path, b"x")
-    for target in (f"{tmp_path}/x", "s3://another/x"):
-        assert not store.copy(path, target)
-    assert not (tmp_path / "x").exists()
-
-
 def test_a_disk_that_keeps_other_bytes_than_it_was_given_is_found_out(
     tmp_path: Path,
 ) -> None:
@@ -328,7 +308,6 @@ READS: dict[str, Callable[[ObjectStore, str], object]] = {
     "read": lambda store, path: store.read(path),
     "read_front": lambda store, path: store.read_front(path, 10),
     "stream": lambda store, path: list(store.stream(path)),
-    "copy": lambda store, path: store.copy(path, f"{path}.copy"),
     "size": lambda store, path: store.size(path),
     "pyiceberg": lambda store, path: RegularFiles().new_input(path).open(),
 }

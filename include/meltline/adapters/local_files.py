@@ -97,11 +97,6 @@ class LocalFiles:
         """Writes a file from parts, and reads it again before it gets its name."""
         self._write(path, lambda file: _require_same(file, _pour(file, parts)))
 
-    def copy(self, source: str, target: str) -> bool:
-        """Copies a file, as `write_stream` writes one."""
-        self.write_stream(target, self.stream(source))
-        return True
-
     def _write(self, path: str, fill: Callable[[BinaryIO], object]) -> datetime:
         """Writes a file under a name of its own, and renames it when it is whole and on disk."""
         try:

@@ -27,7 +27,6 @@ _BULK = 250  # keys of one request: each counts as a write, and large requests t
 _REQUESTS = 4  # requests that one process sends at a time
 _PART = 8 * 1024 * 1024
 _PARTS = 2  # parts of one object on their way at a time
-_LARGEST_COPY = 5 * 1024**3  # what S3 copies in one request
 _UNPROVED_S3 = ("s3.endpoint", "s3.anonymous")  # not Amazon's own, or nothing is signed
 _GIVE_UP_AFTER = 3  # keys in a row that got no answer: the store is not there
 
@@ -143,20 +142,6 @@ class ObjectStores:
                 return
             parts = chain((first, second), _from_a_thread(left))
             obstore.put(store, key, parts, chunk_size=_PART, max_concurrency=_PARTS)
-
-    def copy(self, source: str, target: str) -> bool:
-        """Copies within a bucket, or between local files. See the port."""
-        if _is_local(source) and _is_local(target):
-            return self._local.copy(source, target)
-        if _place(split_location(source)) != _place(split_location(target)):
-            return False
-        store, key = self._find(source)
-        _, new = self._find(target)
-        with _refusing("copy", source):
-            if obstore.head(store, key)["size"] > _LARGEST_COPY:
-                return False
-            obstore.copy(store, key, new)
-        return True
 
     def real_path(self, path: str) -> str:
         """Where a name leads. See the port."""

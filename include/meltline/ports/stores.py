@@ -121,18 +121,6 @@ class ObjectStore(Protocol):
         """
         ...
 
-    def copy(self, source: str, target: str) -> bool:
-        """Copies an object inside the store, without its bytes passing through here.
-
-        Returns:
-            False where the store cannot: the two lie in different ones, or it is too large.
-
-        Raises:
-            FileNotFoundError: The source is not there.
-            StoreRefused: Any other reason.
-        """
-        ...
-
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object under a folder, at any depth. A folder that is not there is empty."""
         ...

@@ -96,11 +96,6 @@ class MemoryStore:
         self._allowed(path)
         self.write(path, b"".join(parts))
 
-    def copy(self, source: str, target: str) -> bool:
-        """Copies an object."""
-        self.write(target, self.read(source))
-        return True
-
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object under a folder, at any depth."""
         base = prefix.rstrip("/") + "/"
