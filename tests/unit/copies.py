@@ -41,7 +41,8 @@ class _Rewriting:
 
     def data(self, entry: Entry) -> Entry:
         moved = replace(entry, path=self.place(entry.path))
-        if moved.path != entry.path and self.lake.store.size(entry.path) is not None:
+        is_there = entry.is_live and self.lake.store.size(entry.path) is not None
+        if moved.path != entry.path and is_there:
             self.lake.store.write(moved.path, self.lake.store.read(entry.path))
         return moved
 

@@ -18,6 +18,7 @@ from meltline.app.undrop import undrop
 from meltline.domain.errors import (
     MeltlineError,
     NameConflict,
+    NamespaceNotFound,
     ObjectDropped,
     OutsideRetention,
     TableNotFound,
@@ -415,7 +416,7 @@ class Engines:
 
     def update_share(self, number: int) -> None:
         if share := self._a_share(number):
-            with suppress(ObjectDropped, TableNotFound):
+            with suppress(ObjectDropped, TableNotFound, NamespaceNotFound):
                 update_share(self.lake.services(), share.name)
                 shares = list_shares(self.lake.services())
                 (tables,) = (found.tables for found in shares if found.share.name == share.name)
