@@ -20,19 +20,31 @@ from tests.unit.recorded import (
     rule,
     to_json,
 )
+from tests.unit.restored_ledgers import RestoredLedgers
 from tests.unit.shrinking import Move, shrunk
 from tests.unit.test_random_archives import RandomArchives
 from tests.unit.test_random_lifecycles import RandomLifecycles
 from tests.unit.unlucky_lives import UnluckyLifecycles
 
-KINDS = (RandomLifecycles, RandomArchives, UnluckyLifecycles)
+KINDS = (RandomLifecycles, RandomArchives, UnluckyLifecycles, RestoredLedgers)
+OPEN = KEPT / "open"
 LIVES = {kind.__name__: kind for kind in KINDS}
+
+
+def lived_again(recording: Path) -> None:
+    kind = json.loads(recording.read_text("utf-8"))["life"]
+    live_again(LIVES[kind](), read_moves(recording))
 
 
 @pytest.mark.parametrize("recording", sorted(KEPT.glob("*.json")), ids=lambda path: path.stem)
 def test_a_life_that_failed_once_does_not_fail_again(recording: Path) -> None:
-    kind = json.loads(recording.read_text("utf-8"))["life"]
-    live_again(LIVES[kind](), read_moves(recording))
+    lived_again(recording)
+
+
+@pytest.mark.xfail(strict=True, reason="found by chance, and not mended yet")
+@pytest.mark.parametrize("recording", sorted(OPEN.glob("*.json")), ids=lambda path: path.stem)
+def test_a_life_that_fails_today_moves_up_a_folder_once_it_is_mended(recording: Path) -> None:
+    lived_again(recording)
 
 
 # --- the recorder itself -------------------------------------------------------------------------
