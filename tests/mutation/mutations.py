@@ -4,6 +4,7 @@
 
 from tests.mutation.identity import IDENTITY
 from tests.mutation.mutation import Mutation
+from tests.mutation.places import PLACES
 
 KEEP = "tests/unit/test_keep_set.py"
 CHAIN = "tests/unit/test_chain.py"
@@ -619,4 +620,5 @@ MUTATIONS = (
         "let_go={**observation.let_go, state.uuid: row}", "let_go=observation.let_go",
         ("tests/unit/test_kept_lives.py",),
     ),
+    *PLACES,
 )  # fmt: skip

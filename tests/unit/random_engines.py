@@ -46,7 +46,7 @@ REFS = ("branch", "tag", "hold_tag", "drop_ref", "publish", "catch_up", "rollbac
 OTHERS: tuple[str, ...] = (
     "expire_elsewhere", "expire_elsewhere", "expire_and_delete", "clone", "register_again",
     "register_old", "rename", "drop", "undrop", "create", "create_inside", "leave", "leave",
-    "commit_late", "write_again", "hide", "replace_hidden",
+    "commit_late", "write_again", "hide", "replace_hidden", "add_through_a_link", "link_a_file",
 )  # fmt: skip
 # What leaves one UUID with other files, or with an older state.
 COPIES = ("copy_table", "copy_table", "move_table", "set_back")
@@ -163,6 +163,29 @@ class Engines:
         if data:
             table.append(chosen(data, number))
 
+    def add_through_a_link(self, table: Table, number: int) -> None:
+        """A file of any table, by another name of its folder: `add_files` does that."""
+        if found := self._any_live(number):
+            folder, _, name = found.rpartition("/")
+            table.append(f"{self._linked(f'{folder}/')}{name}")
+
+    def link_a_file(self, table: Table, number: int) -> None:
+        """A file of any table, by a link of its own."""
+        if found := self._any_live(number):
+            link = f"{WAREHOUSE}/links/{self.new_file()}.parquet"
+            self.lake.store.links[link] = self.lake.store.real_path(found)
+            table.append(link)
+
+    def _any_live(self, number: int) -> str:
+        data = [path for other in self.lake.tables() for path in self._live(other, FileKind.DATA)]
+        return chosen(data, number) if data else ""
+
+    def _linked(self, folder: str) -> str:
+        """A new name of a folder."""
+        link = f"{WAREHOUSE}/links/{self.new_file()}/"
+        self.lake.store.links[link] = folder
+        return link
+
     def statistics(self, table: Table, number: int) -> None:
         described = {file["snapshot-id"] for file in table.document["statistics"]}
         if free := sorted(set(table.snapshots) - described):
@@ -238,7 +261,9 @@ class Engines:
         before = self.lake.walk.of_table(table.metadata_location)
         self.expire_elsewhere(table, number)
         unneeded = before - self.lake.needs()
-        gone = {path for path in unneeded if not path.endswith(".json")}
+        needed, real = self.lake.needed_places(), self.lake.store.real_path
+        gone = {p for p in unneeded if not p.endswith(".json") and real(p) not in needed}
+        gone -= {path for path in gone if real(path) != path}  # the tool knows of no links
         self.lake.store.delete(sorted(gone))
         self.lake.lost |= gone
 

@@ -11,6 +11,7 @@ from meltline.app.lifecycle import plan_purge_step, run_chain
 from meltline.app.observe import observe
 from meltline.app.plan_purge import plan_purge
 from meltline.app.purge import apply_purges
+from meltline.app.reproof import Reproof
 from meltline.domain.places import StoreNames
 from meltline.domain.plan import PlanState
 from meltline.domain.withheld import Why
@@ -129,6 +130,27 @@ def test_a_commit_through_a_new_link_between_gate_and_delete_is_seen() -> None:
     apply_purges(lake.services(), passed)
     assert there(lake, table.data("a"))
     lake.check_nothing_is_missing()
+    assert table.data("a") in lake.waiting(), "taken back, it would never depart again"
+    other.overwrite("z")
+    run_days(lake, 27, 36)
+    assert not there(lake, table.data("a"))
+
+
+def test_a_commit_through_a_new_link_between_two_batches_is_seen() -> None:
+    """After the purge's first look, which takes in what is new by then."""
+    lake = Lake()
+    table, other = lake.on(0).table("t"), lake.table("u")
+    table.append("a")
+    lake.run()
+    lake.on(1)
+    table.overwrite("b")
+    run_days(lake, 9)
+    paths = [table.data("a")]
+    proof = Reproof(lake.on(18).services(), paths)
+    assert proof.still_needed(paths) == set()
+    lake.store.links[ALIAS] = DATA
+    other.append(f"{ALIAS}a.parquet")
+    assert proof.still_needed(paths) == set(paths) == set(proof.elsewhere)
 
 
 def test_the_gate_finds_by_itself_what_is_needed_by_another_name() -> None:

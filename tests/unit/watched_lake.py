@@ -156,6 +156,10 @@ class WatchedLake(Lake):
         log = self.walk.document(location)["metadata-log"]
         return {location, *(old["metadata-file"] for old in log)}
 
+    def needed_places(self) -> set[str]:
+        """What is needed, by whatever name, as it is called in the store."""
+        return {self.store.real_path(path) for path in self.needs()}
+
     def needs(self) -> set[str]:
         """Every file that a table refers to, or one did that may be registered again."""
         found = [self.walk.of_table(location) for location in self.locations().values()]
@@ -292,7 +296,7 @@ class WatchedLake(Lake):
         self.told()
         self.follow_the_gone()
         needs, there = self.needs(), {s.path for s in self.store.list(WAREHOUSE)}
-        missing = needs - there
+        missing = {path for path in needs if self.store.real_path(path) not in there}
         assert not missing, f"I-1: needed and gone: {sorted(missing)}"
         self._check_departures(needs)
         for path in there:
@@ -373,8 +377,8 @@ class WatchedLake(Lake):
         assert not left_over, f"never expired: {left_over}"
         if any(name.held for name in self.gone):
             return  # a hold that nobody can take off any more keeps its whole group
-        left = {path for path in self.paths() & self.seen if self._should_go(path)} - self.needs()
-        left -= self.replaced()
+        left = {path for path in self.paths() & self.seen if self._should_go(path)}
+        left -= self.needed_places() | self.replaced()
         assert not left, f"never purged: {sorted(left)}"
 
     def needless(self) -> Mapping[TableName, set[int]]:
@@ -391,7 +395,7 @@ class WatchedLake(Lake):
             self.sweep()
             self.run()
             self.check()
-        needs, there = self.needs(), self.paths()
+        needs, there = self.needs() | self.needed_places(), self.paths()
         # Where only dropped tables lay nothing is swept: whose it is nobody can say any more.
         left = {path for path in self.strays if path in there and self.is_ours(path)} - needs
         left -= {path for path in left if path.startswith(tuple(gone.folder for gone in self.gone))}
@@ -551,7 +555,8 @@ class _WatchedDeleter:
         self, files: Sequence[DepartedObject], keys_per_second: int
     ) -> Sequence[DeleteOutcome]:
         lake, now, paths = self.lake, self.lake.clock.now(), [file.path for file in files]
-        needed = sorted(lake.needs() & set(paths))
+        places = lake.needed_places()
+        needed = sorted(path for path in paths if lake.store.real_path(path) in places)
         assert not needed, f"I-1: about to delete what is needed: {needed}"
         for path in paths:
             since = lake.last_needed.get(path)

@@ -36,15 +36,21 @@ def note_withheld(services: Ledgers, step: str, found: Sequence[Withheld]) -> No
 
 
 def needed_elsewhere(
-    services: Services, observation: Observation, paths: Sequence[str]
+    services: Services,
+    observation: Observation,
+    paths: Sequence[str],
+    wanted: Collection[str] = (),
 ) -> Mapping[str, str]:
-    """Those of some files that are, or may be, needed by another name: by path, that name."""
+    """Those of some files that are, or may be, needed by another name: by path, that name.
+
+    `wanted` are keys of files that somebody has asked back.
+    """
     if not paths:
         return {}
     named: set[str] = set()
 
     def needed(others: Sequence[str]) -> Collection[str]:
-        named.update(named or _named(services, observation))
+        named.update(named or _named(services, observation) | set(wanted))
         hits = services.files.referenced_now(others, observation.dead)
         return hits | {path for path in others if location_key(path) in named}
 

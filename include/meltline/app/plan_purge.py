@@ -50,7 +50,7 @@ def plan_purge(
         held |= services.files.referenced_now([d.path for d in due], observation.dead)
     by_owner = _free_by_owner(services, observation, due, held)
     whole = not (tables or dry_run) and only is None
-    by_owner = _not_held_back(services, observation, by_owner, remember=whole)
+    by_owner = _not_held_back(services, observation, by_owner, wanted, remember=whole)
     owners = _owners(observation)
     plans = []
     for owner, departures in sorted(by_owner.items()):
@@ -94,6 +94,7 @@ def _not_held_back(
     services: Services,
     observation: Observation,
     by_owner: Mapping[str, Sequence[Departure]],
+    wanted: WantedFiles,
     *,
     remember: bool,
 ) -> dict[str, list[Departure]]:
@@ -101,7 +102,7 @@ def _not_held_back(
     due = [departure for found in by_owner.values() for departure in found]
     outside = leading_out(services, [d.path for d in due])
     inside = [d.path for d in due if d.path not in outside]
-    needed = needed_elsewhere(services, observation, inside)
+    needed = needed_elsewhere(services, observation, inside, wanted.keys)
     if remember:
         note_withheld(services, "purge", withheld("purge", observation, due, outside, needed))
     return {

@@ -128,6 +128,8 @@ class Waves:
             batch.of.error = batch.of.error or self.look_back.stopped.get(batch.of.group)
             if batch.of.error is not None:
                 continue
+            if file.path in self.reproof.elsewhere:
+                continue
             if file.path in needed:
                 batch.of.cancelled.append(file)
             else:

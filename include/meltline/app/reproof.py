@@ -21,6 +21,10 @@ class Reproof:
 
     The first look observes everything, so the index covers it. Later looks list the catalogs and
     read only tables whose metadata moved: their unseen manifest lists and manifests.
+
+    Attributes:
+        elsewhere: Of what the last look found needed, what is so by another name alone: nobody
+            would find it again if it were taken back, so it goes on waiting.
     """
 
     def __init__(self, services: Services, paths: Sequence[str]) -> None:
@@ -39,6 +43,7 @@ class Reproof:
         # that has come since, at every later one.
         self._named: dict[str, str] = {}
         self._dead = observation.dead
+        self.elsewhere: Collection[str] = frozenset()
         self._asked: set[str] = set()
         self._places: set[str] = set()  # of what has come since the first look
         self._ask(paths)
@@ -66,8 +71,10 @@ class Reproof:
         """
         self.look()
         names = OtherNames.now(self._services, self._places)
-        elsewhere = needed_by_other_names(names, paths, self._named_by)
-        return self._named_by(paths).keys() | elsewhere.keys()
+        needed = self._named_by(paths).keys()
+        elsewhere = needed_by_other_names(names, paths, self._named_by).keys()
+        self.elsewhere = elsewhere - needed
+        return needed | elsewhere
 
     def look(self) -> None:
         """Lists the catalogs and reads what has moved since the last look; raises the same."""

@@ -1,0 +1,84 @@
+"""Ways in which another name of a file could be overlooked, or what lies outside the roots go."""
+
+from tests.mutation.mutation import Mutation
+
+NAMES = ("tests/unit/test_two_names.py",)
+DISK = ("tests/unit/test_two_names_on_disk.py",)
+
+PLACES = (
+    Mutation(
+        "places: a plan does not ask for other names", "app/plan_purge.py",
+        "d.path not in outside and d.path not in needed", "d.path not in outside", NAMES,
+    ),
+    Mutation(
+        "places: the gate does not ask for other names", "app/evidence.py",
+        "for p in paths if p in case.elsewhere]", "for p in paths if not p]", NAMES,
+    ),
+    Mutation(
+        "places: the last proof does not ask for other names", "app/reproof.py",
+        "        return needed | elsewhere\n", "        return set(needed)\n", NAMES,
+    ),
+    Mutation(
+        "places: the last proof does not note where new commits refer to", "app/reproof.py",
+        "        self._places |= places_in(", "        places_in(", NAMES,
+    ),
+    Mutation(
+        "places: links to single files are passed over", "domain/places.py",
+        "if local[folder] and is_link(path):", "if not folder:", (*NAMES, *DISK),
+    ),
+    Mutation(
+        "places: links to single files are not followed", "app/other_names.py",
+        "*self._links.get((at, name), ())", "", (*NAMES, *DISK),
+    ),
+    Mutation(
+        "places: folders are one only where their names are", "app/other_names.py",
+        "self._identities[folder] = self._store.identity(folder)",
+        "self._identities[folder] = folder", (*NAMES, *DISK),
+    ),
+    Mutation(
+        "places: a ledger from before has none", "app/observe.py",
+        "if known and not services.control.places():", "if not known:", NAMES,
+    ),
+    Mutation(
+        "places: the same key in another store is another file", "app/other_names.py",
+        "found = [other + key for other in self._stores_beside(place)]", "found = []", NAMES,
+    ),
+    Mutation(
+        "places: stores that are called different are asked all the same", "app/other_names.py",
+        "if not self._names.are_different(place, other)", "if place", NAMES,
+    ),
+    Mutation(
+        "places: stores that are called the same are two", "app/other_names.py",
+        "self._names.are_same(store_of(path), store_of(other))", "not path", NAMES,
+    ),
+    Mutation(
+        "places: sizes are not compared", "app/other_names.py",
+        "None not in (one, two) and one != two", "None in (one, two) and one == two", NAMES,
+    ),
+    Mutation(
+        "places: wasb and abfs are two", "domain/locations.py",
+        '    "wasbs": "abfss",\n', "", ("tests/unit/test_locations.py", *NAMES),
+    ),
+    Mutation(
+        "roots: an expiration takes what lies outside", "app/plan_expiration.py",
+        "if not any(file.path in outside for file in found)", "if found", NAMES,
+    ),
+    Mutation(
+        "roots: the gate lets a plan pass for what lies outside", "app/evidence.py",
+        '"planned_outside_roots": outside(services, paths).keys(),',
+        '"planned_outside_roots": 0,', NAMES,
+    ),
+    Mutation(
+        "roots: the deleter does not ask", "adapters/store_deleter.py",
+        "for p, why in refused.items()}", "for p, why in refused.items() if not p}", NAMES,
+    ),
+    Mutation(
+        "roots: names are not resolved", "app/confinement.py",
+        "if is_local(path) and look.leads_out(path):", "if not path:", (*NAMES, *DISK),
+    ),
+    Mutation(
+        "roots: an observed catalog's warehouse is one", "config.py",
+        "[found.warehouse for found in ours if not found.observe_only]",
+        "[found.warehouse for found in self.catalogs.values()]", NAMES,
+    ),
+)  # fmt: skip
