@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from meltline.domain.places import StoreNames, place_of, places_in
 from meltline.domain.withheld import Why
 
 STORE = ObjectStores({})
+LATER = datetime.now(UTC) + timedelta(hours=1)
 
 
 def url(path: Path) -> str:
@@ -182,7 +184,7 @@ def test_what_leads_out_since_it_was_planned_is_not_deleted(file: Path, tmp_path
     (root / "t").symlink_to(file.parents[2])
     deleter = StoreDeleter(STORE, Confinement([url(root)], STORE).refused)
     name = url(root / "t" / "data" / "part=1" / file.name)
-    (outcome,) = deleter.delete([DepartedObject(name, 4, None)], 1000)
+    (outcome,) = deleter.delete([DepartedObject(name, 4, LATER)], 1000)
     assert "not deleted" in outcome.error and file.exists()
 
 

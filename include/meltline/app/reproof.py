@@ -43,7 +43,7 @@ class Reproof:
         # that has come since, at every later one.
         self._named: dict[str, str] = {}
         self._dead = observation.dead
-        self.elsewhere: Collection[str] = frozenset()
+        self.elsewhere: set[str] = set()
         self._asked: set[str] = set()
         self._places: set[str] = set()  # of what has come since the first look
         self._ask(paths)
