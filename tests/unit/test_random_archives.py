@@ -53,12 +53,14 @@ class ArchivedLake(WatchedLake):
         super().check()
         self.check_cold()
 
+    def peek(self, path: str) -> bytes:
+        return b"" if path in self.hurt else super().peek(path)
+
     def check_cold(self) -> None:
         there = {path: self.store.read(path) for path in self.paths(COLD_WAREHOUSE)}
         kept = {path: body for path, body in there.items() if "metadata.json" not in path}
         lost = {path for path, body in self.copies.items() if kept.get(path) != body}
         assert lost <= self.hurt, f"I-8: gone from cold, or changed: {sorted(lost - self.hurt)}"
-        self.spoilt.difference_update(self.hurt - lost)
         self.hurt = lost
         self.copies = kept | {path: self.copies[path] for path in lost}
         for name in self.meddled:
@@ -93,7 +95,6 @@ class ArchivedLake(WatchedLake):
             at = number % len(body)
             self.store.write(path, body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :])
         self.hurt.add(path)
-        self.spoilt.add(path)
 
     def meddle(self, number: int) -> None:
         """Somebody commits to a table of the archive."""
