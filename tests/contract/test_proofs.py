@@ -329,17 +329,12 @@ def test_old_proofs_are_deleted_once_they_are_half_of_all(lake: Lake) -> None:
 
 # --- paths with one hash -------------------------------------------------------------------------
 
-ONE_HASH = pytest.mark.xfail(
-    strict=True, reason="issue of identity: a hash of 64 bits stands for a path in the gate's book"
-)
-
 
 def in_folder(lake: Lake, paths: tuple[str, str]) -> tuple[str, str]:
     one, other = (path.removeprefix(f"{lake.root}/") for path in paths)
     return one, other
 
 
-@ONE_HASH
 def test_a_manifest_whose_paths_hash_another_one_has_is_read_for_itself(remembering: Lake) -> None:
     first, second = in_folder(remembering, colliding(remembering.root, "-m0.avro"))
     remembering.manifest(first, "x")
@@ -351,7 +346,6 @@ def test_a_manifest_whose_paths_hash_another_one_has_is_read_for_itself(remember
         assert remembering.hits("x", "y") == {first: {"x"}, second: {"y"}}
 
 
-@ONE_HASH
 def test_a_list_whose_paths_hash_another_one_has_is_read_for_itself(remembering: Lake) -> None:
     lists = colliding(remembering.root, "-snap.avro")
     for path, name in zip(lists, ("old", "new"), strict=True):

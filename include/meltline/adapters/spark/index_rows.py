@@ -23,6 +23,7 @@ from meltline.domain.files import (
     SnapshotRecord,
 )
 from meltline.domain.lines import LineTip
+from meltline.domain.locations import location_key
 from meltline.domain.reachable import ReachableSet
 from meltline.ports import SnapshotKey
 
@@ -62,11 +63,8 @@ class IndexRows(IngestRows):
         """Those of the manifests that have never been read wholly."""
         if not paths:
             return set()
-        among = ("manifest_id", list(map(key_hash, paths)))
-        rows = self._look("manifests", ("manifest_id", "whole"), among=among)
-        wholly = rows.filter(pc.fill_null(rows.column("whole"), fill_value=True))
-        known = set(wholly.column("manifest_id").to_pylist())
-        return {path for path in paths if key_hash(path) not in known}
+        known = self._known_manifests(paths)
+        return {path for path in paths if known.get(key_hash(path)) != location_key(path)}
 
     def lines(self) -> Mapping[str, LineTip]:
         """The newest snapshot of each table that is known by its changes, departed or not."""

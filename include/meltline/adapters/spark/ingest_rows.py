@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
@@ -35,7 +36,7 @@ from meltline.adapters.spark.outcome_rows import outcome_of
 from meltline.adapters.spark.tables import TABLES
 from meltline.domain.files import ManifestOutcome, ManifestRef
 from meltline.domain.lines import LineStep
-from meltline.domain.locations import Ownership
+from meltline.domain.locations import Ownership, location_key
 from meltline.ports import IngestRequest
 
 
@@ -80,10 +81,12 @@ class IngestRows(DepartureRows):
             for request in requests
             for manifest in request.manifests
         ]
+        outcomes = self._colliding(asked)
+        asked = [one for one in asked if one.manifest.path not in outcomes]
         homes = {request.table_uuid: spellings(request.homes) for request in requests}
         large = sum(map(decoded, asked)) > self.limits.bulk_entries
         bulk = [one for one in asked if is_large(one, homes, self.limits.bulk_manifest)]
-        outcomes = self._ingest_bulk(bulk, homes, marker) if large and bulk else {}
+        outcomes |= self._ingest_bulk(bulk, homes, marker) if large and bulk else {}
         rest = [one for one in asked if one.manifest.path not in outcomes]
         read = self._ingest_rest(rest, ownerships, marker)
         outcomes |= {outcome.path: outcome for outcome in read}
@@ -95,6 +98,30 @@ class IngestRows(DepartureRows):
         rows = [_manifest_row(*one) for one in found if not one[2].error]
         self._append("manifests", rows, marker)
         return [outcome for _, _, outcome in found]
+
+    def _known_manifests(self, paths: Sequence[str], *, wholly: bool = True) -> dict[int, str]:
+        """Where manifests lie that have the ids of these, and were read, or read wholly.
+
+        An id is a hash of 64 bits, and whoever wants to can make two locations with one.
+        """
+        among = ("manifest_id", list(map(key_hash, paths)))
+        rows = self._look("manifests", ("manifest_id", "path", "whole"), among=among)
+        if wholly:
+            rows = rows.filter(pc.fill_null(rows.column("whole"), fill_value=True))
+        ids, places = (rows.column(name).to_pylist() for name in ("manifest_id", "path"))
+        return {id: location_key(path) for id, path in zip(ids, places, strict=True)}
+
+    def _colliding(self, asked: Sequence[Asked]) -> Outcomes:
+        """Manifests whose id is another one's: taken for that, they would lose their files."""
+        paths = list(dict.fromkeys(one.manifest.path for one in asked))
+        places = self._known_manifests(paths, wholly=False) if paths else {}
+        outcomes: Outcomes = {}
+        for path in paths:
+            place = places.setdefault(key_hash(path), location_key(path))
+            if place != location_key(path):
+                error = f"{path} has the same 64-bit hash as {place}: write that manifest anew"
+                outcomes[path] = ManifestOutcome(path, error=error)
+        return outcomes
 
     def _ingest_rest(
         self, asked: Sequence[Asked], ownerships: Sequence[Ownership], marker: str

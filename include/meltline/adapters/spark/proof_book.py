@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from hashlib import blake2b
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,10 +36,29 @@ _WHAT = ("path", "bytes", "live_files", "live_bytes", "fingerprint")
 
 @dataclass(frozen=True)
 class KnownList:
-    """A manifest list that was read before: its length, and the hashes of its manifests' paths."""
+    """A manifest list that was read before.
+
+    Attributes:
+        bytes: Its length.
+        manifests: The hashes of its manifests' paths.
+        path: Where it lies: two locations may have one hash.
+        fingerprint: Of its manifests' paths, by another hash, for the same reason.
+    """
 
     bytes: int
     manifests: Sequence[int]
+    path: str
+    fingerprint: int
+
+    def is_of(self, manifests: Sequence[str]) -> bool:
+        """Whether it named these manifests."""
+        return self.fingerprint == paths_fingerprint(manifests)
+
+
+def paths_fingerprint(paths: Iterable[str]) -> int:
+    """A number that tells sequences of paths apart, whatever their 64-bit hashes are."""
+    digest = blake2b("\n".join(paths).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
 
 
 @dataclass(frozen=True)
@@ -51,9 +71,12 @@ class KnownProof:
     def list_of(self, path: str) -> KnownList | None:
         """A manifest list that was read before, if all its manifests were; else None."""
         listed = self.lists.get(key_hash(path)) if path else None
-        if listed is None or any(number not in self.manifests for number in listed.manifests):
+        if listed is None or listed.path != path:
             return None
-        return listed
+        if any(number not in self.manifests for number in listed.manifests):
+            return None
+        named = [self.manifests[number].path for number in listed.manifests]
+        return listed if listed.is_of(named) else None
 
     @cached_property
     def listed(self) -> Mapping[int, ListedManifest]:
@@ -94,7 +117,8 @@ class ProofBook(LedgerTables):
                 proof = ManifestProof(**{name: row[name] for name in _WHAT})
                 agrees = manifests.setdefault(number, proof) == proof
             else:
-                listed = KnownList(row["bytes"], row["manifests"])
+                what = (row["path"], row["fingerprint"] or 0)
+                listed = KnownList(row["bytes"], row["manifests"], *what)
                 agrees = lists.setdefault(number, listed) == listed
             if not agrees:
                 odd.add(number)
@@ -169,6 +193,7 @@ class ProofBook(LedgerTables):
                 "path": path,
                 "bytes": size,
                 "manifests": [key_hash(manifest) for manifest in named],
+                "fingerprint": paths_fingerprint(named),
                 "proved_at": now,
             }
             for path, size, named in lists

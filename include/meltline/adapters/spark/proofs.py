@@ -253,8 +253,13 @@ def _covered(found: _Found, known: KnownProof, sound: Collection[int]) -> dict[s
     return {
         path: known.manifests[numbers[path]]
         for path, manifest in found.listed.items()
-        if numbers[path] in sound and known.manifests[numbers[path]].bytes == manifest.bytes
+        if numbers[path] in sound and _is_same(known.manifests[numbers[path]], manifest)
     }
+
+
+def _is_same(known: ManifestProof, manifest: ListedManifest) -> bool:
+    """Whether what was proved is this manifest: two locations may have one hash."""
+    return (known.path, known.bytes) == (manifest.path, manifest.bytes)
 
 
 def _proved_lists(
