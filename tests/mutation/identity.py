@@ -65,4 +65,25 @@ IDENTITY = (
         "    return True\n",
         (COPIES,),
     ),
+    Mutation(
+        "what cannot be read is whatever stood under its name",
+        "app/membership.py",
+        "    place = location_key(entry.metadata_location)\n",
+        "    return True\n",
+        ("tests/unit/test_vouching.py",),
+    ),
+    Mutation(
+        "the gate's book goes by the hash of a manifest's path",
+        "adapters/spark/proofs.py",
+        "    return (known.path, known.bytes) == (manifest.path, manifest.bytes)\n",
+        "    return known.bytes == manifest.bytes\n",
+        ("tests/contract/test_proofs.py",),
+    ),
+    Mutation(
+        "the index goes by the hash of a manifest's path",
+        "adapters/spark/ingest_rows.py",
+        "            if place != location_key(path):\n",
+        "            if False:\n",
+        ("tests/contract/test_file_ledger.py",),
+    ),
 )

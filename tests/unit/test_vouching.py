@@ -87,6 +87,30 @@ def test_a_word_for_a_table_is_no_word_for_the_next_one_under_its_name(night: Ni
     assert look_afresh(night.lake.services()).unreadable[""], "nor does a gate let it go on"
 
 
+def test_what_cannot_be_read_under_the_name_of_a_table_that_was_is_another_table() -> None:
+    lake = Lake()
+    table, other = lake.table("t"), lake.table("other")
+    table.append("old")
+    lake.run()
+    lake.catalogs["lake"].drop(other.name)
+    lake.unique = lambda: "another"
+    lake.spoil(lake.clone(table, str(other.name)).metadata_location)
+    Night(lake, table).old_files_depart()
+    assert not Night(lake, table).purges()
+    assert look_afresh(lake.services()).unreadable[""], "nor does a gate let it go on"
+
+
+def test_a_table_that_was_read_and_whose_format_is_new_holds_back_its_group_alone() -> None:
+    lake = Lake()
+    table, other = lake.table("t"), lake.table("other")
+    table.append("old")
+    other.append("own")
+    lake.run()
+    other.edit(lambda document: document.update({"format-version": 4}))
+    Night(lake, table).old_files_depart()
+    assert Night(lake, table).purges()
+
+
 def test_a_word_is_no_word_for_other_bytes_in_the_same_file(night: Night) -> None:
     night.vouch()
     at = night.lake.catalogs["lake"].location(DARK)

@@ -270,7 +270,8 @@ def _observation(
     reasons = _not_read(tables, skipped)
     reasons |= still_changed(services, readable, away=reasons.keys())
     entries = [entry for listing in listings.values() for entry in listing.entries]
-    unread = never_read(tables, [entry for entry in entries if entry.name in skipped])
+    unread = [entry for entry in entries if entry.name in skipped]
+    unread = never_read(services.store, tables, unread)
     unread = sorted(set(unread) - vouched_for(services, unread), key=lambda entry: entry.name)
     groups = Groups(services.control.sharing())
     left = left_behind(services, readable, listings, groups)

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from meltline.app.dropped import is_let_go
 from meltline.app.entries import as_registered, identified
-from meltline.app.membership import vouched_for
+from meltline.app.membership import never_read, vouched_for
 from meltline.app.metadata import at_once, load_states, standing_states
 from meltline.app.services import Services
 from meltline.domain.drops import LET_GO, levels_of
@@ -134,13 +134,14 @@ class _Look:
             if table.status not in _LEFT:
                 at.setdefault(str(table.name), set()).add(table.uuid)
         unreadable = [entry for entry, found in loaded.items() if isinstance(found, MeltlineError)]
-        vouched = vouched_for(self.services, unreadable)
+        unknown = set(never_read(self.services.store, known, unreadable))
+        unknown -= vouched_for(self.services, unknown)
         for entry, found in loaded.items():
             if isinstance(found, TableState):
                 self.states.append(found)
                 continue
             whose = at.get(entry.metadata_location, set()) | at.get(str(entry.name), set())
-            for uuid in sorted(whose) or [""] * (entry not in vouched):
+            for uuid in [*sorted(whose), *[""] * (entry in unknown)]:
                 self._note(uuid, f"{entry.name}: {found.message}")
 
     def add_left(self, loaded: Sequence[tuple[KnownTable, TableState | MeltlineError]]) -> None:

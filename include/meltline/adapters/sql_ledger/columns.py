@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Text
+from sqlalchemy import BigInteger, Column, Integer, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
@@ -96,3 +96,29 @@ class Json(TypeDecorator[T]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> T | None:
         """Reads it again."""
         return None if value is None else self.load(json.loads(value))
+
+
+def sequence() -> "Column[int]":
+    """The key of rows that are numbered as they come."""
+    # SQLite numbers rows by itself only where the key's type is spelled INTEGER.
+    return Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+
+
+def plain(name: str, **options: Any) -> "Column[str]":
+    """A text that is always there."""
+    return Column(name, Text, nullable=False, **options)
+
+
+def prose(name: str) -> "Column[str]":
+    """A text that may hold what a database would not take as it is."""
+    return Column(name, Prose, nullable=False)
+
+
+def count(name: str, **options: Any) -> "Column[int]":
+    """A whole number that is always there."""
+    return Column(name, BigInteger, nullable=False, **options)
+
+
+def instant(name: str, *, nullable: bool = False) -> "Column[Any]":
+    """A time."""
+    return Column(name, Instant, nullable=nullable)

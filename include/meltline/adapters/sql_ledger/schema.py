@@ -19,11 +19,19 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Table,
-    Text,
     text,
 )
 
-from meltline.adapters.sql_ledger.columns import Choice, Instant, Json, Name, Prose
+from meltline.adapters.sql_ledger.columns import (
+    Choice,
+    Json,
+    Name,
+    count,
+    instant,
+    plain,
+    prose,
+    sequence,
+)
 from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import StatementState
@@ -47,27 +55,6 @@ class BatchState(StrEnum):
     DUE = "due"
     PURGING = "purging"
     DONE = "done"
-
-
-def _sequence() -> "Column[int]":
-    # SQLite numbers rows by itself only where the key's type is spelled INTEGER.
-    return Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
-
-
-def _text(name: str, **options: Any) -> "Column[str]":
-    return Column(name, Text, nullable=False, **options)
-
-
-def _prose(name: str) -> "Column[str]":
-    return Column(name, Prose, nullable=False)
-
-
-def _count(name: str, **options: Any) -> "Column[int]":
-    return Column(name, BigInteger, nullable=False, **options)
-
-
-def _instant(name: str, *, nullable: bool = False) -> "Column[Any]":
-    return Column(name, Instant, nullable=nullable)
 
 
 def _load_tuple(value: Any) -> tuple[Any, ...]:
@@ -95,194 +82,194 @@ marks = Table(
     "marks",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    _instant("newest", nullable=True),
-    _count("generation"),
+    instant("newest", nullable=True),
+    count("generation"),
 )
 
 # Ids that were given to registrations of tables, each once; what is known of them is in `tables`.
 entries = Table(
     "entries",
     metadata,
-    _text("id", primary_key=True),
-    _text("table_uuid"),
+    plain("id", primary_key=True),
+    plain("table_uuid"),
 )
 
 # By registration and name: a registration that was renamed has been seen under both.
 tables = Table(
     "tables",
     metadata,
-    _text("uuid", primary_key=True),
+    plain("uuid", primary_key=True),
     Column("name", Name, primary_key=True),
-    _text("metadata_location"),
-    _text("location"),
-    _text("status"),
-    _instant("observed_at"),
-    _prose("error"),
+    plain("metadata_location"),
+    plain("location"),
+    plain("status"),
+    instant("observed_at"),
+    prose("error"),
     Column("incomplete", Boolean, nullable=False),
-    _text("table_uuid"),
-    _text("newest"),
+    plain("table_uuid"),
+    plain("newest"),
 )
 
 incidents = Table(
     "incidents",
     metadata,
-    _text("id", primary_key=True),
-    _text("kind"),
-    _prose("object"),
-    _text("table"),
-    _text("table_uuid"),
-    _instant("at"),
-    _prose("message"),
-    _prose("next"),
+    plain("id", primary_key=True),
+    plain("kind"),
+    prose("object"),
+    plain("table"),
+    plain("table_uuid"),
+    instant("at"),
+    prose("message"),
+    prose("next"),
 )
 
 ownerships = Table(
     "ownerships",
     metadata,
-    _text("prefix", primary_key=True),
-    _text("table_uuid", primary_key=True),
-    _instant("first_seen_at"),
+    plain("prefix", primary_key=True),
+    plain("table_uuid", primary_key=True),
+    instant("first_seen_at"),
 )
 
 sharing = Table(
     "sharing",
     metadata,
-    _text("table_uuid", primary_key=True),
-    _text("other_uuid", primary_key=True),
+    plain("table_uuid", primary_key=True),
+    plain("other_uuid", primary_key=True),
 )
 
 sightings = Table(
     "sightings",
     metadata,
-    _text("table_uuid", primary_key=True),
-    _count("snapshot_id", primary_key=True, autoincrement=False),
-    _instant("unreferenced_since", nullable=True),
+    plain("table_uuid", primary_key=True),
+    count("snapshot_id", primary_key=True, autoincrement=False),
+    instant("unreferenced_since", nullable=True),
     Column("was_on_branch", Boolean, nullable=False),
 )
 
 leases = Table(
     "leases",
     metadata,
-    _text("id", primary_key=True),
-    _text("table_uuid"),
-    _count("snapshot_id"),
-    _instant("expires_at"),
-    _text("table"),
-    _text("who"),
-    _count("ttl_ms"),
+    plain("id", primary_key=True),
+    plain("table_uuid"),
+    count("snapshot_id"),
+    instant("expires_at"),
+    plain("table"),
+    plain("who"),
+    count("ttl_ms"),
 )
 
 statements = Table(
     "statements",
     metadata,
-    _text("id", primary_key=True),
-    _text("kind"),
-    _text("who"),
+    plain("id", primary_key=True),
+    plain("kind"),
+    plain("who"),
     Column("state", Choice(StatementState), nullable=False),
-    _instant("started_at"),
-    _instant("completed_at", nullable=True),
+    instant("started_at"),
+    instant("completed_at", nullable=True),
 )
 
 policies = Table(
     "policies",
     metadata,
-    _text("object", primary_key=True),
-    _text("key", primary_key=True),
-    _prose("value"),
+    plain("object", primary_key=True),
+    plain("key", primary_key=True),
+    prose("value"),
 )
 
 wanted_back = Table(
     "wanted_back",
     metadata,
-    _text("id", primary_key=True),
-    _text("table_uuid"),
-    _count("snapshot_id"),
-    _text("manifest_list"),
+    plain("id", primary_key=True),
+    plain("table_uuid"),
+    count("snapshot_id"),
+    plain("manifest_list"),
     _list("inline_manifests"),
-    _text("who"),
-    _prose("reason"),
-    _instant("at"),
+    plain("who"),
+    prose("reason"),
+    instant("at"),
 )
 
 vouched = Table(
     "vouched",
     metadata,
     Column("table", Name, primary_key=True),
-    _text("location"),
+    plain("location"),
     Column("size", BigInteger, nullable=True),
-    _text("sha256"),
-    _text("who"),
-    _prose("reason"),
-    _instant("at"),
+    plain("sha256"),
+    plain("who"),
+    prose("reason"),
+    instant("at"),
 )
 
-lifted_guards = Table("lifted_guards", metadata, _text("table_uuid", primary_key=True))
+lifted_guards = Table("lifted_guards", metadata, plain("table_uuid", primary_key=True))
 
 # `readable_from` and `readable_until` are the validity's two ends.
 archived = Table(
     "archived",
     metadata,
-    _text("table_uuid", primary_key=True),
-    _count("snapshot_id", primary_key=True, autoincrement=False),
+    plain("table_uuid", primary_key=True),
+    count("snapshot_id", primary_key=True, autoincrement=False),
     Column("table", Name, nullable=False),
-    _instant("committed_at"),
-    _instant("readable_from"),
-    _instant("readable_until", nullable=True),
-    _count("files"),
-    _count("bytes"),
-    _count("rows"),
-    _count("files_copied"),
-    _count("bytes_copied"),
-    _text("cold_location"),
-    _instant("verified_at"),
-    _instant("keep_until"),
-    _instant("deep_at", nullable=True),
-    _count("deep_bytes"),
+    instant("committed_at"),
+    instant("readable_from"),
+    instant("readable_until", nullable=True),
+    count("files"),
+    count("bytes"),
+    count("rows"),
+    count("files_copied"),
+    count("bytes_copied"),
+    plain("cold_location"),
+    instant("verified_at"),
+    instant("keep_until"),
+    instant("deep_at", nullable=True),
+    count("deep_bytes"),
 )
 
 # Single files of cold, by their path there: whatever a million of them cost, it is paid here.
 copies = Table(
     "copies",
     metadata,
-    _text("path", primary_key=True),
-    _count("bytes"),
-    _text("sha256"),
-    _instant("modified_at"),
-    _text("etag"),
+    plain("path", primary_key=True),
+    count("bytes"),
+    plain("sha256"),
+    instant("modified_at"),
+    plain("etag"),
     Column("from_source", Boolean, nullable=False),
 )
 
 metadata_documents = Table(
     "metadata_documents",
     metadata,
-    _text("location", primary_key=True),
-    _count("size"),
+    plain("location", primary_key=True),
+    count("size"),
     Column("content", LargeBinary, nullable=False),
 )
 
 plans = Table(
     "plans",
     metadata,
-    _sequence(),
-    _text("id", unique=True),
-    _text("run_id", index=True),
+    sequence(),
+    plain("id", unique=True),
+    plain("run_id", index=True),
     Column("kind", Choice(PlanKind), nullable=False),
     Column("table", Name, nullable=False),
-    _text("table_uuid", index=True),
-    _text("digest"),
-    _instant("as_of"),
-    _instant("created_at"),
-    _text("base_location"),
+    plain("table_uuid", index=True),
+    plain("digest"),
+    instant("as_of"),
+    instant("created_at"),
+    plain("base_location"),
     _list("snapshots"),
     _list("refs"),
     _list("gone_snapshots"),
     Column("heads", Json(dict, _load_heads), nullable=False),
-    _instant("window_start", nullable=True),
-    _count("files"),
-    _count("bytes"),
+    instant("window_start", nullable=True),
+    count("files"),
+    count("bytes"),
     Column("state", Choice(PlanState), nullable=False, index=True),
-    _text("committed_base"),
-    _prose("note"),
+    plain("committed_base"),
+    prose("note"),
     Column("batch", Integer, nullable=False),
     Index("ix_plans_created_at", "created_at", "seq"),
 )
@@ -290,27 +277,27 @@ plans = Table(
 gate_results = Table(
     "gate_results",
     metadata,
-    _sequence(),
-    _text("plan_id", index=True),
-    _text("digest"),
-    _text("suite"),
-    _count("evaluated"),
+    sequence(),
+    plain("plan_id", index=True),
+    plain("digest"),
+    plain("suite"),
+    count("evaluated"),
     Column("failed", Json(_dump_failed, _load_failed), nullable=False),
-    _instant("ran_at"),
-    _instant("valid_until"),
-    _prose("error"),
-    _text("docs"),
+    instant("ran_at"),
+    instant("valid_until"),
+    prose("error"),
+    plain("docs"),
 )
 
 approvals = Table(
     "approvals",
     metadata,
-    _sequence(),
-    _text("plan_id", index=True),
-    _text("digest"),
-    _text("who"),
-    _prose("reason"),
-    _instant("at"),
+    sequence(),
+    plain("plan_id", index=True),
+    plain("digest"),
+    plain("who"),
+    prose("reason"),
+    instant("at"),
 )
 
 # `lock_key` and `token` say under which lock a batch was claimed: tokens of two keys cannot be
@@ -318,22 +305,22 @@ approvals = Table(
 batches = Table(
     "batches",
     metadata,
-    _text("plan_id", primary_key=True),
+    plain("plan_id", primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("state", Choice(BatchState), nullable=False),
-    _text("lock_key"),
-    _count("token"),
-    _instant("claimed_at", nullable=True),
+    plain("lock_key"),
+    count("token"),
+    instant("claimed_at", nullable=True),
 )
 
 # The key is a position, not the path: a path can be longer than an index entry may be.
 claimed_paths = Table(
     "claimed_paths",
     metadata,
-    _text("plan_id", primary_key=True),
+    plain("plan_id", primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("position", Integer, primary_key=True, autoincrement=False),
-    _text("path"),
+    plain("path"),
     ForeignKeyConstraint(["plan_id", "number"], ["batches.plan_id", "batches.number"]),
 )
 
@@ -341,22 +328,22 @@ claimed_paths = Table(
 locks = Table(
     "locks",
     metadata,
-    _text("key", primary_key=True),
-    _text("holder"),
-    _count("token"),
-    _count("since"),
-    _count("lease_until"),
+    plain("key", primary_key=True),
+    plain("holder"),
+    count("token"),
+    count("since"),
+    count("lease_until"),
 )
 
 runs = Table(
     "runs",
     metadata,
-    _sequence(),
-    _text("id", unique=True),
-    _instant("as_of"),
-    _instant("started_at"),
-    _instant("ended_at", nullable=True),
-    _prose("summary"),
+    sequence(),
+    plain("id", unique=True),
+    instant("as_of"),
+    instant("started_at"),
+    instant("ended_at", nullable=True),
+    prose("summary"),
 )
 
 # One row while somebody holds back every destructive step.
@@ -364,39 +351,39 @@ stop_switch = Table(
     "stop_switch",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    _text("who"),
-    _prose("reason"),
-    _instant("at"),
+    plain("who"),
+    prose("reason"),
+    instant("at"),
 )
 
 audit = Table(
     "audit",
     metadata,
-    _sequence(),
-    _instant("at"),
-    _text("who"),
-    _text("action"),
-    _text("object", index=True),
-    _prose("reason"),
-    _prose("detail"),
+    sequence(),
+    instant("at"),
+    plain("who"),
+    plain("action"),
+    plain("object", index=True),
+    prose("reason"),
+    prose("detail"),
 )
 
 storage = Table(
     "storage",
     metadata,
-    _text("day", primary_key=True),
-    _text("table_uuid", primary_key=True),
+    plain("day", primary_key=True),
+    plain("table_uuid", primary_key=True),
     Column("table", Name, nullable=False),
-    _count("active_bytes"),
-    _count("historical_bytes"),
-    _count("retained_for_clone_bytes"),
-    _count("failsafe_bytes"),
-    _count("deleted_bytes"),
-    _count("foreign_bytes"),
+    count("active_bytes"),
+    count("historical_bytes"),
+    count("retained_for_clone_bytes"),
+    count("failsafe_bytes"),
+    count("deleted_bytes"),
+    count("foreign_bytes"),
     Column("in_flight_bytes", BigInteger),
-    _instant("computed_at"),
-    _count("cold_bytes"),
-    _count("deep_bytes"),
+    instant("computed_at"),
+    count("cold_bytes"),
+    count("deep_bytes"),
 )
 
 
