@@ -362,8 +362,8 @@ class Lake:
         self._truths.pop(path, None)
 
     def check_nothing_is_missing(self) -> None:
-        roots = self.config().roots
-        there = {self._real_key(path) for root in roots for path in self.paths(root)}
+        paths = self.paths().union(*(self.paths(root) for root in self.config().roots))
+        there = {self._real_key(path) for path in paths}
         missing = self.needed() - there
         assert not missing, f"needed, and gone: {sorted(missing)}"
 

@@ -17,6 +17,7 @@ from meltline.domain.table import parse_table
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 START = 1_750_000_000_000
 DAY = 86_400_000
+HOT, COLD = "00000000-0000-4000-8000-0000000000a1", "00000000-0000-4000-8000-0000000000c1"
 
 
 def at(number: int) -> int:
@@ -27,7 +28,7 @@ def hot(*ids: int, version: int = 2, **changes: Any) -> dict[str, Any]:
     """A table whose snapshots were committed one a day; the last one is its head."""
     document: dict[str, Any] = {
         "format-version": version,
-        "table-uuid": "hot",
+        "table-uuid": HOT,
         "location": "s3://lake/t",
         "last-sequence-number": max(ids),
         "last-updated-ms": at(max(ids)),
@@ -73,7 +74,7 @@ def registered(document: dict[str, Any], *ids: int, **changes: Any) -> Addition:
 
 
 def first(document: dict[str, Any], *ids: int, **changes: Any) -> dict[str, Any]:
-    return first_document(registered(document, *ids, **changes), "cold", "s3://ice/t", NOW, NOW)
+    return first_document(registered(document, *ids, **changes), COLD, "s3://ice/t", NOW, NOW)
 
 
 def more(cold: dict[str, Any], document: dict[str, Any], *ids: int) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def valid(document: dict[str, Any]) -> None:
 def test_a_new_cold_table_is_one_of_its_own(version: int) -> None:
     made = first(hot(1, 2, 3, version=version, schema={}, **{"partition-spec": []}), 1)
     valid(made)
-    assert (made["table-uuid"], made["location"]) == ("cold", "s3://ice/t")
+    assert (made["table-uuid"], made["location"]) == (COLD, "s3://ice/t")
     assert made["metadata-log"] == []
     assert made["format-version"] == version
     assert made["properties"][COLD_OF] == "hot"

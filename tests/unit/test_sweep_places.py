@@ -318,7 +318,7 @@ class WideLake(Lake):
 
 def test_a_file_under_another_authority_holds_its_whole_table_back() -> None:
     """Iceberg #4194, #4346: another prefix made every file an orphan."""
-    lake = WideLake()
+    lake = WideLake(storage_roots=("s3://lake", "s3://alias"))
     table = lake.on(0).table("u", location="s3://lake/u")
     table.append("s3://alias/u/data/needed.parquet", "plain")
     lake.run()
@@ -332,7 +332,7 @@ def test_a_file_under_another_authority_holds_its_whole_table_back() -> None:
 
 
 def test_other_spellings_of_scheme_authority_and_slashes_are_the_same_file() -> None:
-    lake = WideLake()
+    lake = WideLake(storage_roots=("s3://lake", "s3://alias"))
     table = lake.on(0).table("u", location="s3a://lake/u")
     table.append("s3n://lake/u/data/x.parquet", "s3://lake/u/data/y%20z.parquet")
     lake.run()
