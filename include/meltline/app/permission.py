@@ -1,5 +1,7 @@
 """What must hold before anything is destroyed: no stop, a trusted clock, the right ledger."""
 
+from datetime import datetime
+
 from meltline.app.services import Ledgers
 from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.errors import ClockRefused, LedgerOutOfStep, SetupMissing, Stopped
@@ -75,14 +77,28 @@ def require_clock(services: Ledgers) -> None:
         raise _refused("the ledger's newest entry", format_instant(newest), format_instant(now))
     if services.clock.simulated:
         return
-    folder = services.config.catalogs[services.config.hot].warehouse.rstrip("/")
     others = {"the database": services.control.database_now()}
-    if folder:
-        others["the object store"] = services.store.write(f"{folder}/{_PROBE}", b"")
-        services.store.delete([f"{folder}/{_PROBE}"])
+    if (there := _store_now(services)) is not None:
+        others["the object store"] = there
     for whose, moment in others.items():
         if abs(moment - services.clock.now()) > CLOCK_TOLERANCE:
             raise _refused(whose, format_instant(moment), format_instant(services.clock.now()))
+
+
+def keeps_our_time(services: Ledgers) -> bool:
+    """Whether the store's clock is ours: not that of a sandbox whose time is of another day."""
+    there = _store_now(services)
+    return there is not None and abs(there - services.clock.now()) <= CLOCK_TOLERANCE
+
+
+def _store_now(services: Ledgers) -> datetime | None:
+    """The store's own time, by an object that is written; None where there is no place for one."""
+    folder = services.config.catalogs[services.config.hot].warehouse.rstrip("/")
+    if not folder:
+        return None
+    written_at = services.store.write(f"{folder}/{_PROBE}", b"")
+    services.store.delete([f"{folder}/{_PROBE}"])
+    return written_at
 
 
 def _refused(whose: str, expected: str, found: str) -> ClockRefused:

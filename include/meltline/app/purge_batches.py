@@ -6,10 +6,11 @@ many plans, go in one wave: one look at the catalogs proves them all, and one ca
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 from meltline.app.look_back import LookBack
-from meltline.app.permission import require_go
+from meltline.app.permission import keeps_our_time, require_go
 from meltline.app.plan_in_hand import PlanInHand
 from meltline.app.reproof import Reproof
 from meltline.app.services import Services
@@ -163,13 +164,20 @@ class Waves:
         """What may be deleted under a path.
 
         In a sandbox files may be written, expire and go within minutes, on one machine: there its
-        store's clock is not behind. Where time is simulated there, files may be of days to come.
+        store's clock is not behind.
         """
-        services, departure = self.services, self.waiting[path]
-        behind = timedelta(0) if services.config.sandbox else CLOCK_TOLERANCE
-        present = services.clock.now() if services.clock.simulated else None
+        departure = self.waiting[path]
+        behind = timedelta(0) if self.services.config.sandbox else CLOCK_TOLERANCE
         since = departure.departed_at - behind
-        return DepartedObject(path, departure.bytes, since, present)
+        return DepartedObject(path, departure.bytes, since, self._known_times)
+
+    @cached_property
+    def _known_times(self) -> datetime | None:
+        """Until when the store's times say something; none do where ours is of another day."""
+        if not self.services.clock.simulated:
+            return None
+        ours = keeps_our_time(self.services)
+        return self.services.clock.now() if ours else datetime.min.replace(tzinfo=UTC)
 
     def _require_free(self, batches: Sequence[Batch]) -> None:
         """Notes what stops a plan alone: a hold that came, or a lock that went."""

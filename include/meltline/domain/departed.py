@@ -17,7 +17,8 @@ class DepartedObject:
         unmodified_since: When its departure was recorded, less what the store's clock may be
             behind ours.
         known_times: Until when a time of the store's can be held against ours: under a simulated
-            clock, until its present. None is for ever.
+            clock, until its present, and never where the store keeps another time. None is for
+            ever.
     """
 
     path: str
