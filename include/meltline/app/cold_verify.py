@@ -12,7 +12,7 @@ from meltline.domain.archive import ArchivedSnapshot
 from meltline.domain.cold_paths import lies_under
 from meltline.domain.errors import SnapshotNotFound
 from meltline.domain.names import TableName
-from meltline.domain.table import TableState
+from meltline.domain.table import StatisticsFile, TableState
 from meltline.ports import CopiedManifest, CopyReader, ListedCopy
 
 _SHOWN = 5
@@ -27,7 +27,7 @@ class Verified:
     """What was found of one copy.
 
     Attributes:
-        files: Its data and delete files, its manifests and its manifest list.
+        files: Its data and delete files, its manifests and its manifest list, and its statistics.
         rows: Of its data files, as its manifests count them.
         rows_read: How many rows came when all were read, deletes applied; None where none was.
         unread: Of its files, how many nobody has a digest of; their bytes were not looked at.
@@ -126,6 +126,11 @@ class _Opened:
         return cls(replace(manifest, shown=()), damaged[:_SHOWN], unread, alone)
 
 
+def _statistics(state: TableState | None, snapshot_id: int) -> list[StatisticsFile]:
+    """The statistics files of a snapshot of cold: no manifest names them."""
+    return [f for f in (state.statistics if state else ()) if f.snapshot_id == snapshot_id]
+
+
 @dataclass(frozen=True)
 class _Audit:
     """The copies of one table, and what was found when their files were opened.
@@ -135,6 +140,7 @@ class _Audit:
         lists: The manifests of each manifest list, or why it cannot be read.
         manifests: What each manifest keeps alive, by path.
         check: What came of the bytes.
+        missing: Lists, manifests and statistics that are not there.
         foreign: What somebody else has committed to the table.
     """
 
@@ -143,6 +149,7 @@ class _Audit:
     lists: Mapping[str, tuple[ListedCopy, ...] | str]
     manifests: Mapping[str, "_Opened"]
     check: ContentCheck
+    missing: frozenset[str] = frozenset()
     foreign: tuple[str, ...] = ()
 
     @classmethod
@@ -163,10 +170,12 @@ class _Audit:
             for one in copies.audit(listed[start : start + _PORTION], tier.warehouse):
                 check.look(one.shown)
                 audited[one.path] = _Opened.of(one, check)
-        for stat in tier.store.stats([*paths, *named]):
-            check.look([stat.found] if stat.found else [])
+        described = [file.path for copy in asked for file in _statistics(state, copy.snapshot_id)]
+        stats = tier.store.stats([*paths, *named, *described])
+        check.look([stat.found for stat in stats if stat.found])
+        missing = frozenset(stat.path for stat in stats if not stat.found)
         foreign = () if state is None else foreign_commits(tier.store, state)
-        return cls(tier, state, lists, audited, check, foreign)
+        return cls(tier, state, lists, audited, check, missing, foreign)
 
     def verify(
         self, asked: Sequence[ArchivedSnapshot], count_rows: CountRows | None
@@ -190,14 +199,17 @@ class _Audit:
             for p in named
             if not lies_under(p, self.tier.warehouse)
         ]
-        problems += [self.check.odd[p] for p in named if p in self.check.odd]
+        described = [file.path for file in _statistics(self.state, sid)]
+        problems += [f"{p} is missing" for p in described if p in self.missing]
+        problems += [self.check.odd[p] for p in (*named, *described) if p in self.check.odd]
         problems += self.foreign
         rows = sum(manifest.rows for manifest in manifests)
         if rows != copy.rows:
             problems.append(f"{rows} rows by its manifests, {copy.rows} when it was archived")
-        files = 1 + len(manifests) + sum(manifest.files for manifest in manifests)
-        unread = sum(one.unread for one in opened) + len(self.check.unread.intersection(named))
-        alone = sum(one.alone for one in opened) + len(self.check.alone.intersection(named))
+        files = len(named) + len(described) + sum(manifest.files for manifest in manifests)
+        own = {*named, *described}
+        unread = sum(one.unread for one in opened) + len(self.check.unread & own)
+        alone = sum(one.alone for one in opened) + len(self.check.alone & own)
         shown = tuple(problems[:_SHOWN])
         return Verified(sid, files, rows, unread=unread, alone=alone, problems=shown)
 
