@@ -166,7 +166,7 @@ def test_what_lines_refer_to_is_weighed(book: Book) -> None:
 @pytest.mark.spark
 def test_a_ledger_of_an_earlier_release_is_read_as_it_is(tmp_path: Path) -> None:
     older = book_in(tmp_path, "earlier")
-    for column in ("sequence_number", "by_changes", "live_files", "live_bytes"):
+    for column in ("sequence_number", "by_changes", "live_files", "live_bytes", "list_sha256"):
         older.spark.sql(f"ALTER TABLE {older.space}.snapshots DROP COLUMN {column}")
     older.spark.sql(f"ALTER TABLE {older.space}.manifests DROP COLUMN whole")
     older.spark.sql(f"DROP TABLE {older.space}.changes")

@@ -65,7 +65,10 @@ class FolderStores(ObjectStores):
         return Level(
             tuple(
                 StoredObject(
-                    base + file["path"][len(prefix) :], file["size"], file["last_modified"]
+                    base + file["path"][len(prefix) :],
+                    file["size"],
+                    file["last_modified"],
+                    file["e_tag"] or "",
                 )
                 for file in found["objects"]
             ),

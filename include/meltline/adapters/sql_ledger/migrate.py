@@ -14,6 +14,8 @@ from meltline.domain.errors import SetupMissing
 _SCRIPTS = Path(__file__).parent / "migrations"
 _ANY_NUMBER = 6_353_101  # names our lock among the database's advisory locks
 
+_ATTEMPTS = 20  # of processes that make one ledger at the same time
+
 
 def upgrade(connection: Connection, where: str) -> None:
     """Runs what is missing, inside the caller's transaction; one process at a time.
@@ -47,8 +49,15 @@ def create_sqlite_file(database: Path) -> None:
     # Not through the engine: the mode cannot change inside a transaction. It stays in the file.
     connection = sqlite3.connect(database, timeout=30, isolation_level=None)
     try:
-        connection.execute("BEGIN IMMEDIATE")  # waits its turn, which the change itself would not
-        connection.execute("COMMIT")
-        connection.execute("PRAGMA journal_mode = WAL")
+        for attempt in range(_ATTEMPTS):
+            connection.execute("BEGIN IMMEDIATE")  # waits its turn, which the change does not
+            connection.execute("COMMIT")
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError:  # another one came in between
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return
     finally:
         connection.close()
