@@ -111,7 +111,7 @@ def running_s3proxy(directory: Path, *, largest_request: int = 32 << 20) -> Iter
     )
     log = directory / "s3proxy.log"
     java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
-    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
+    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx1g"]
     with log.open("wb") as output:
         process = subprocess.Popen(
             [java, *options, "-jar", jar, "--properties", settings],
