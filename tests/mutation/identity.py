@@ -86,4 +86,11 @@ IDENTITY = (
         "            if False:\n",
         ("tests/contract/test_file_ledger.py",),
     ),
+    Mutation(
+        "what a registration let go of stays where another goes on from it",
+        "app/plan_purge.py",
+        "            owner = heir if heir in owners else departure.owner\n",
+        "            owner = departure.owner\n",
+        (COPIES,),
+    ),
 )

@@ -520,6 +520,23 @@ def test_a_backup_that_is_restored_while_its_files_wait_has_a_failsafe_of_its_ow
     all_expired(prod)
 
 
+def test_what_a_name_has_let_go_of_is_deleted_though_only_a_second_name_of_it_is_left() -> None:
+    lake = fresh_lake()
+    prod = prod_of(lake)
+    lake.run()
+    nights(lake, 10)
+    waiting = {prod.data("a"), prod.data("b")}
+    assert waiting <= lake.waiting().keys()
+    second = lake.register(AFTER, prod.metadata_location)
+    lake.run()
+    prod.drop()
+    second.append("z")
+    nights(lake, 11, 18)
+    assert lake.paths().isdisjoint(waiting) and is_whole(second)
+    nights(lake, 26, 34)
+    all_expired(second)
+
+
 def test_a_new_table_under_a_used_name_and_in_a_used_folder_keeps_its_own() -> None:
     lake = fresh_lake()
     prod = prod_of(lake)

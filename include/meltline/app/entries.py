@@ -138,6 +138,28 @@ def known_table(state: TableState, status: str, now: datetime) -> KnownTable:
     )
 
 
+def heirs(rows: Iterable[KnownTable], standing: Sequence[TableState]) -> dict[str, str]:
+    """Registrations that stand under no name, and the one that goes on from each, by their ids.
+
+    A table that was registered a second time before its first name went: it is no dropped one, and
+    what it let go of is the heir's to delete.
+    """
+    here = {state.uuid for state in standing}
+    gone: dict[str, list[KnownTable]] = {}
+    for row in rows:
+        if row.uuid not in here:
+            gone.setdefault(row.uuid, []).append(row)
+    return {
+        uuid: state.uuid
+        for uuid, names in gone.items()
+        for state in standing
+        if all(
+            row.status in _ENDED and state.leads_on(row.table_uuid, row.metadata_location)
+            for row in names
+        )
+    }
+
+
 @dataclass
 class _Entries:
     """Who is which registration.

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from meltline.app.departures import take_back
+from meltline.app.entries import heirs
 from meltline.app.held_back import leading_out, needed_elsewhere, note_withheld, withheld
 from meltline.app.look_back import tend_incidents
 from meltline.app.observe import Observation
@@ -81,12 +82,16 @@ def _free_by_owner(
     """Departures that nobody holds, is deleting already, or owns without being managed."""
     taken = services.control.claimed_paths().keys() | _open_purges(services)
     hands_off = untouchable(observation)
+    heir_of = heirs(services.control.tables(), [table.state for table in observation.tables])
     by_owner: dict[str, list[Departure]] = {}
     for departure in due:
         if departure.path in held or departure.path in taken:
             continue
-        if not hands_off.intersection(observation.owners.owners(departure.path)):
-            by_owner.setdefault(departure.owner, []).append(departure)
+        owners = observation.owners.owners(departure.path)
+        if not hands_off.intersection(owners):
+            heir = heir_of.get(departure.owner)
+            owner = heir if heir in owners else departure.owner
+            by_owner.setdefault(owner, []).append(departure)
     return by_owner
 
 
