@@ -99,8 +99,10 @@ class Writer:
                 change.remove_properties("meltline.hold")
 
     def let_all_go(self) -> None:
-        for name in self.catalog.list_tables(SPACE):
-            self.let_go(self.catalog.load_table(name))
+        """Ends every hold, also of what was dropped under one."""
+        for space in self.catalog.list_namespaces():
+            for name in self.catalog.list_tables(space):
+                self.let_go(self.catalog.load_table(name))
 
     def add_again(self, table: Table) -> None:
         """A commit names a file that another table names already, or that this one once did.
