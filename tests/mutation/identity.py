@@ -93,4 +93,9 @@ IDENTITY = (
         "            owner = departure.owner\n",
         (COPIES,),
     ),
+    Mutation(
+        "two tables that are handed over in one night get one name in cold", "app/cold_tables.py",
+        "own in self.entries or self._given.get(own, uuid) != uuid", "own in self.entries",
+        ("tests/unit/test_kept_lives.py",),
+    ),
 )

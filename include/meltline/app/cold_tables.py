@@ -51,6 +51,7 @@ class ColdTables:
 
     tier: ColdTier
     _read: dict[TableName, TableState] = field(default_factory=dict)
+    _given: dict[TableName, str] = field(default_factory=dict)
 
     @cached_property
     def entries(self) -> Mapping[TableName, CatalogEntry]:
@@ -78,7 +79,11 @@ class ColdTables:
         if (found := self.of(uuid, [name])) is not None:
             return found.name
         own, apart = self._places(name, uuid)
-        return apart if own in self.entries else own
+        # One that is handed over in the same night may be about to get that name.
+        is_taken = own in self.entries or self._given.get(own, uuid) != uuid
+        place = apart if is_taken else own
+        self._given[place] = uuid
+        return place
 
     def all(self) -> list[TableState | MeltlineError]:
         """Every cold table, or why it cannot be read."""
