@@ -172,7 +172,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the store's clock is never behind", "app/purge_batches.py",
-        "        behind = timedelta(0) if services.config.sandbox else CLOCK_TOLERANCE\n",
+        "        behind = timedelta(0) if self.services.config.sandbox else CLOCK_TOLERANCE\n",
         "        behind = timedelta(0)\n", (REPLACED,),
     ),
     Mutation(
