@@ -1,4 +1,4 @@
-"""Where random tests begin: at the same place each time, but at a new one in CI.
+"""Where random tests begin: at the same place each time, and in CI some at a new one.
 
 `MELTLINE_SEED=N` begins at N, as a run before did that printed it. `MELTLINE_EXAMPLES=N` looks at
 so many examples, and at new ones unless a seed is given.
@@ -29,3 +29,15 @@ SEED = chosen_seed(os.environ)
 def examples(default: int) -> int:
     """How many to look at."""
     return int(os.environ.get(EXAMPLES_VARIABLE, default))
+
+
+def beginnings(lives: int, environment: Mapping[str, str] = os.environ) -> list[tuple[int, int]]:
+    """Where so many lives begin, and how many at each place.
+
+    In CI most are those of every day, so that what a change breaks is seen as such; the others are
+    new each time, for what chance finds.
+    """
+    if EXAMPLES_VARIABLE in environment or SEED_VARIABLE in environment or not SEED:
+        return [(SEED, lives)]
+    new = max(1, lives // 4)
+    return [(0, lives - new), (SEED, new)]

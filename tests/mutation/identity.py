@@ -94,8 +94,10 @@ IDENTITY = (
         (COPIES,),
     ),
     Mutation(
-        "two tables that are handed over in one night get one name in cold", "app/cold_tables.py",
-        "own in self.entries or self._given.get(own, uuid) != uuid", "own in self.entries",
+        "two tables that are handed over in one night get one name in cold",
+        "app/cold_tables.py",
+        "own in self.entries or self._given.get(own, uuid) != uuid",
+        "own in self.entries",
         ("tests/unit/test_kept_lives.py",),
     ),
 )

@@ -202,7 +202,7 @@ ACTIONS: tuple[Callable[[Life, str], None], ...] = (
 
 @pytest.fixture(params=range(LIVES))
 def life(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Life]:
-    seed = SEED + request.param
+    seed = request.param if request.param < LIVES - 1 else SEED + request.param  # the last is new
     w = Warehouse.empty(tmp_path, f"life{seed}")
     for table, version in FORMATS.items():
         w.create(table, *(MERGE_ON_READ if version > 1 else ()), version=version)

@@ -20,7 +20,7 @@ from meltline.domain.departed import DepartedObject
 from meltline.domain.names import TableName
 from meltline.domain.seals import foreign_to
 from meltline.ports import CommitOutcome, Committer, DeleteOutcome, Deleter
-from tests.seeds import examples
+from tests.seeds import beginnings, examples
 from tests.unit.lake import COLD_WAREHOUSE, Table, business
 from tests.unit.random_engines import Engines, chosen
 from tests.unit.recorded import live, rule
@@ -180,4 +180,5 @@ class RandomArchives(RandomLifecycles):
 
 
 def test_random_lives_keep_every_invariant_and_all_that_cold_should_have() -> None:
-    live(RandomArchives, lives=examples(8), moves=20)
+    for begin, lives in beginnings(examples(8)):
+        live(RandomArchives, lives=lives, moves=20, begin=begin)

@@ -19,7 +19,7 @@ from meltline.app.plan_expiration import Planned, plan_expiration
 from meltline.app.purge import apply_purges
 from meltline.domain.errors import LockHeld
 from meltline.domain.plan import Plan, PlanState
-from tests.seeds import examples
+from tests.seeds import beginnings, examples
 from tests.unit.gaps import Gap, with_gaps
 from tests.unit.lake import DAY, MINUTE, T0
 from tests.unit.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
@@ -228,4 +228,5 @@ class RandomLifecycles(RecordedLife):
 
 
 def test_random_lives_keep_every_invariant() -> None:
-    live(RandomLifecycles, lives=examples(20), moves=30)
+    for begin, lives in beginnings(examples(20)):
+        live(RandomLifecycles, lives=lives, moves=30, begin=begin)
