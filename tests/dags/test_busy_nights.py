@@ -4,8 +4,9 @@ Each step is a process of its own, so commits come between plan and gate, gate a
 other steps. The account keeps no history and no failsafe: what is superseded goes the same night.
 """
 
+import json
 import os
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from meltline.config import load_config
 from meltline.domain.plan import Plan, PlanKind, PlanState
-from meltline.domain.quantities import from_millis
+from meltline.domain.quantities import format_instant, from_millis
 from meltline.wiring import Wiring
 from tests.dags.airflow_home import DAG_ID, new_home
 from tests.dags.busy_writer import BusyWriter, busy_writer, open_table, rows
@@ -30,10 +31,12 @@ def test_tables_that_never_rest_expire_night_for_night_and_lose_nothing(tmp_path
     with busy_writer(lake) as writer:
         for night in range(1, NIGHTS + 1):
             before = len(writer.written())
-            airflow.airflow("dags", "test", DAG_ID)
+            as_of = json.dumps({"as_of": format_instant(datetime.now(UTC))})
+            airflow.airflow("dags", "test", DAG_ID, "--conf", as_of)
             plans = applied(lake)[-len(TABLES) :]
             assert len(applied(lake)) == night * len(TABLES)
             assert len(writer.written()) - before > 10 * len(TABLES)
+            # Between plan and commit the tables moved, or this would show nothing.
             assert all(plan.committed_base != plan.base_location for plan in plans)
             for table in TABLES:
                 check_history(lake, table, writer, since=min(plan.as_of for plan in plans))
