@@ -100,4 +100,11 @@ IDENTITY = (
         "own in self.entries",
         ("tests/unit/test_kept_lives.py",),
     ),
+    Mutation(
+        "an incident is over where its table could not be looked at",
+        "app/changed_lists.py",
+        "key is None and incident.table_uuid in looked_at",
+        "key is None",
+        (COPIES,),
+    ),
 )

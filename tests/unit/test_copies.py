@@ -661,6 +661,19 @@ def test_what_is_written_under_a_manifest_list_counts_once_a_person_has_it_read_
     assert prod.snapshots == [prod.head] and lake.control.incidents() == []
 
 
+def test_a_changed_list_of_a_catalog_that_is_away_for_a_day_has_changed_still() -> None:
+    lake = fresh_lake()
+    prod = prod_of(lake)
+    lake.run()
+    place = prod.manifest_list(prod.head)
+    lake.store.write(place, remarked(lake.store.read(place)))
+    lake.on(10).run()
+    (incident,) = lake.control.incidents()
+    lake.catalogs["lake"].unlistable = "no answer"
+    assert observe(lake.services()).purge_blocked
+    assert lake.control.incidents() == [incident]
+
+
 def remarked(avro: bytes) -> bytes:
     """The same rows in other bytes, as if they were written another day."""
     other = avro.replace(b"0123456789abcdef", b"fedcba9876543210")

@@ -71,24 +71,26 @@ def changed_lists(
 
 
 def still_changed(
-    services: Services, states: Sequence[TableState], *, away: Collection[str]
+    services: Services, states: Sequence[TableState], *, ended: Collection[str]
 ) -> dict[str, str]:
     """Looks again at lists that had changed. Returns why tables are kept, by registration.
 
     Args:
         services: The ports.
         states: Tables that can be read.
-        away: Registrations that were not looked at: what changed of them has changed still.
+        ended: Registrations of which nothing is kept any more. What changed of one that was not
+            read today, as of a catalog that could not be listed, has changed still.
     """
     standing = [one for one in services.control.incidents() if one.kind == KIND]
     uuids = {one.table_uuid for one in standing}
     present = {_id(key): (key, snapshot) for key, snapshot in _snapshots(states, uuids)}
     recorded = services.files.reachable_sets([key for key, _ in present.values()])
+    looked_at = {state.uuid for state in states}.union(ended)
     over: list[str] = []
     reasons: dict[str, str] = {}
     for incident in standing:
         key, snapshot = present.get(incident.id, (None, None))
-        gone = key is None and incident.table_uuid not in away
+        gone = key is None and incident.table_uuid in looked_at
         if gone or (key and snapshot and _is_as_recorded(services, snapshot, recorded.get(key))):
             over.append(incident.id)
         else:

@@ -268,7 +268,8 @@ def _observation(
 ) -> Observation:
     tables = services.control.tables()
     reasons = _not_read(tables, skipped)
-    reasons |= still_changed(services, readable, away=reasons.keys())
+    let_go = let_go_tables(tables)
+    reasons |= still_changed(services, readable, ended=let_go.keys())
     entries = [entry for listing in listings.values() for entry in listing.entries]
     unread = [entry for entry in entries if entry.name in skipped]
     unread = never_read(services.store, tables, unread)
@@ -281,7 +282,6 @@ def _observation(
         for state in (*readable, *(table.state for table in left.tables))
         for snapshot_id in state.snapshots
     }
-    let_go = let_go_tables(tables)
     # Of tables that were not read today (unreadable, unlisted) all that is known stays.
     here = {state.uuid for state in readable} | let_go.keys() | left.known
     fully_read = here - reasons.keys()
