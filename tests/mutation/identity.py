@@ -107,4 +107,11 @@ IDENTITY = (
         "key is None",
         (COPIES,),
     ),
+    Mutation(
+        "metadata of the same size in the place of other metadata is what was remembered",
+        "app/metadata.py",
+        "            if document and there and there.version == document.version:\n",
+        "            if document and there and there.bytes == document.size:\n",
+        (COPIES, "tests/unit/test_remembered_metadata.py"),
+    ),
 )

@@ -140,9 +140,10 @@ def remembered_states(
 ) -> Mapping[CatalogEntry, TableState | MeltlineError]:
     """Every table's state; where its metadata file has not moved, without reading any file.
 
-    A metadata file never changes, so what it said when it was first seen is remembered; that it is
-    still there, and as long as it was, is asked of the store. This serves the planner alone: gates
-    and re-proofs read the files.
+    Iceberg never changes a metadata file, so what it said when it was first seen is remembered;
+    that what lies there is still the same object, by its size, time and ETag, is asked of the
+    store: a catalog that numbers its metadata files may use a path again. This serves the planner
+    alone: gates and re-proofs read the files.
     """
     asked = list(entries)
     known = ledgers.control.metadata_documents([entry.metadata_location for entry in asked])
@@ -151,8 +152,8 @@ def remembered_states(
     def load(entry: CatalogEntry) -> TableState | MeltlineError:
         location = entry.metadata_location
         try:
-            document = known.get(location)
-            if document and ledgers.store.size(location) == document.size:
+            document, there = known.get(location), ledgers.store.measure(location)
+            if document and there and there.version == document.version:
                 with _room_for(document.size):
                     raw = json.loads(zlib.decompress(document.content))
                     return parse_table(entry.name, location, document.size, raw)
@@ -164,9 +165,10 @@ def remembered_states(
             state, raw = load_document(ledgers.store, entry.name, location)
         except MeltlineError as refused:
             return refused
-        if state.metadata_bytes <= _MOST_REMEMBERED:
+        # As it was before it was read: where another took its place meanwhile, it is read again.
+        if there and there.bytes == state.metadata_bytes <= _MOST_REMEMBERED:
             content = zlib.compress(json.dumps(_needed_of(raw)).encode(), 1)
-            fresh[location] = RememberedMetadata(location, state.metadata_bytes, content)
+            fresh[location] = RememberedMetadata(location, there.bytes, content, there.version)
         return state
 
     states = dict(zip(asked, at_once(load, asked), strict=True))

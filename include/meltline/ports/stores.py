@@ -22,6 +22,11 @@ class StoredObject:
     modified_at: datetime
     etag: str = ""
 
+    @property
+    def version(self) -> str:
+        """Which object it is of those that may lie under its path one after another."""
+        return f"{self.bytes} {self.modified_at.isoformat()} {self.etag}"
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectStat:

@@ -36,7 +36,7 @@ from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0011"
+REVISION = "0012"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -245,6 +245,7 @@ metadata_documents = Table(
     plain("location", primary_key=True),
     count("size"),
     Column("content", LargeBinary, nullable=False),
+    plain("version"),
 )
 
 plans = Table(
