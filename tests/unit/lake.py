@@ -48,6 +48,7 @@ T0 = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
 WAREHOUSE = "file:///w"
+OUTSIDE = "file:///elsewhere"
 COLD_WAREHOUSE = "file:///cold"
 AT_ONCE = 1_000_000  # keys a second: nobody waits
 ROOMY = Limits(max_delete_ratio=1.0, max_growth=1e9, lock_wait=timedelta(0))

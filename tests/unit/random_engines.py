@@ -29,7 +29,7 @@ from meltline.domain.shares import Origin, Share, read_origin
 from meltline.domain.timetravel import Moment, Side, TravelPoint
 from tests.unit.copies import copied
 from tests.unit.dark_table import DarkTable
-from tests.unit.lake import DAY, WAREHOUSE, Table
+from tests.unit.lake import DAY, OUTSIDE, WAREHOUSE, Table
 from tests.unit.oracle import MAIN, Document, Story, on_branches
 from tests.unit.watched_lake import ENABLED, HOLD, WINDOW, WatchedLake
 
@@ -45,7 +45,8 @@ WRITES = (
 REFS = ("branch", "tag", "hold_tag", "drop_ref", "publish", "catch_up", "rollback", "rollback")
 OTHERS: tuple[str, ...] = (
     "expire_elsewhere", "expire_elsewhere", "expire_and_delete", "clone", "register_again",
-    "register_old", "rename", "drop", "undrop", "create", "create_inside", "leave", "leave",
+    "register_old", "rename", "drop", "undrop", "create", "create_inside", "create_outside",
+    "leave", "leave",
     "commit_late", "write_again", "hide", "replace_hidden", "add_through_a_link", "link_a_file",
 )  # fmt: skip
 # What leaves one UUID with other files, or with an older state.
@@ -56,11 +57,11 @@ PEOPLE = (
     "hold", "let_go", "hold_all", "lease", "retention", "fewest", "ref_age", "opt_out", "opt_in",
     "spoil", "mend", "unlist", "list_again", "drop_by_command", "undrop_by_command",
     "clone_by_command", "clone_by_command", "share", "share", "update_share", "write_to_share",
-    "drop_share", "vouch",
+    "drop_share", "vouch", "name_the_root",
 )  # fmt: skip
 WITHOUT_A_TABLE = (
     "undrop", "undrop_by_command", "mend", "list_again", "create", "update_share",
-    "write_to_share", "drop_share", "hide", "vouch",
+    "write_to_share", "drop_share", "hide", "vouch", "create_outside", "name_the_root",
 )  # fmt: skip
 
 
@@ -356,6 +357,11 @@ class Engines:
             inside = f"{table.location}/data/{name.name}-{next(self._numbers)}"
             self.lake.table(str(name), version=2, location=inside)
 
+    def create_outside(self, number: int) -> None:
+        """A table outside every root: nothing of it may be deleted, until a person names one."""
+        if name := self._free_name("lake"):
+            self.lake.table(str(name), location=f"{OUTSIDE}/{name.name}-{next(self._numbers)}")
+
     def _free_name(self, catalog: str, spare: int = 0) -> TableName | None:
         space = "air" if catalog == "lake" else "sea"
         names = [TableName(catalog, (space,), f"t{n}") for n in range(MOST_TABLES + spare)]
@@ -497,6 +503,10 @@ class Engines:
     def vouch(self, number: int) -> None:
         self._dark.is_vouched_for()
 
+    def name_the_root(self, number: int) -> None:
+        """A person says that what lies there is the lake's, or takes the word back."""
+        self.lake.storage_roots = () if self.lake.storage_roots else (OUTSIDE,)
+
     def replace_hidden(self, table: Table, number: int) -> None:
         self._dark.is_replaced(table)
 
@@ -514,6 +524,7 @@ class Engines:
         """Everything readable, nothing held or left out any more."""
         self.mend(0)
         self.list_again(0)
+        self.lake.storage_roots = (OUTSIDE,)
         self.lake.run()  # what engines have dropped stands among the dropped ones from now on
         for table in self.lake.registered():
             self.opt_in(table, 0)

@@ -37,7 +37,7 @@ from meltline.ports import (
     TableEdit,
     TableMove,
 )
-from tests.unit.lake import DAY, WAREHOUSE, Lake, Table
+from tests.unit.lake import DAY, OUTSIDE, WAREHOUSE, Lake, Table
 from tests.unit.oracle import (
     Story,
     Walk,
@@ -176,6 +176,14 @@ class WatchedLake(Lake):
         owners = self.owners(path)
         return bool(owners) and all(self.is_managed(table) for table in owners)
 
+    def everywhere(self) -> set[str]:
+        """All files, those outside every root too."""
+        return self.paths() | self.paths(OUTSIDE)
+
+    def is_below_a_root(self, path: str) -> bool:
+        """Whether a person has said that what lies there may be deleted."""
+        return path.startswith((f"{WAREHOUSE}/", *(f"{root}/" for root in self.storage_roots)))
+
     def is_managed(self, table: Table) -> bool:
         enabled = table.document["properties"].get(ENABLED, "true") == "true"
         return table.name.catalog == "lake" and enabled
@@ -295,7 +303,7 @@ class WatchedLake(Lake):
         self.looks += 1
         self.told()
         self.follow_the_gone()
-        needs, there = self.needs(), {s.path for s in self.store.list(WAREHOUSE)}
+        needs, there = self.needs(), self.everywhere()
         missing = {path for path in needs if self.store.real_path(path) not in there}
         assert not missing, f"I-1: needed and gone: {sorted(missing)}"
         self._check_departures(needs)
@@ -314,7 +322,7 @@ class WatchedLake(Lake):
         """I-2: a recorded stage moves right, or somebody logged why it did not; I-4: no reset."""
         told = MemoryLedgerReader(self.files).departures()  # what was set aside among it
         now = {d.path: (d.state, d.due_at) for d in told}
-        there = {stored.path for stored in self.store.list(WAREHOUSE)}
+        there = self.everywhere()
         self._check_rewritten(there, {d.path: d.departed_at for d in told})
         logged_returns = Counter(
             path
@@ -340,7 +348,7 @@ class WatchedLake(Lake):
         self.check()
         standing = standing_now(self.services())
         stages = {f.path: f for f in standing.files.values() if f.stage is not Stage.DELETED}
-        disk = {s.path: len(self.contents[s.path]) for s in self.store.list(WAREHOUSE)}
+        disk = {path: len(self.contents[path]) for path in self.everywhere()}
         unsure = (self.glimpsed - self.seen) | (self.lost - disk.keys())
         known = self.seen - self.replaced()
         held = {p: b for p, b in disk.items() if p in known and self.is_ours(p)}
@@ -377,7 +385,7 @@ class WatchedLake(Lake):
         assert not left_over, f"never expired: {left_over}"
         if any(name.held for name in self.gone):
             return  # a hold that nobody can take off any more keeps its whole group
-        left = {path for path in self.paths() & self.seen if self._should_go(path)}
+        left = {path for path in self.everywhere() & self.seen if self._should_go(path)}
         left -= self.needed_places() | self.replaced()
         assert not left, f"never purged: {sorted(left)}"
 
@@ -395,7 +403,7 @@ class WatchedLake(Lake):
             self.sweep()
             self.run()
             self.check()
-        needs, there = self.needs() | self.needed_places(), self.paths()
+        needs, there = self.needs() | self.needed_places(), self.everywhere()
         # Where only dropped tables lay nothing is swept: whose it is nobody can say any more.
         left = {path for path in self.strays if path in there and self.is_ours(path)} - needs
         left -= {path for path in left if path.startswith(tuple(gone.folder for gone in self.gone))}
@@ -405,6 +413,8 @@ class WatchedLake(Lake):
         """Whether a file is Meltline's to delete once nobody needs it."""
         if path.startswith(tuple(name.folder for name in self.gone)):
             return False  # of a table that may be registered again
+        if not self.is_below_a_root(path):
+            return False
         ended = tuple(self.let_go.values())
         return self.is_ours(path) or (path.startswith(ended) and not self.owners(path))
 
@@ -566,6 +576,7 @@ class _WatchedDeleter:
                 since += SWEPT_FROM
             assert now - since >= FAILSAFE, f"I-4: {path} was needed {now - since} ago"
             assert path in lake.ours or lake.is_ours(path), f"{path} was never ours to delete"
+            assert lake.is_below_a_root(path), f"{path} lies outside every root"
         self._check_plan(set(paths))
         return lake.deleter.delete_checked(files)
 
