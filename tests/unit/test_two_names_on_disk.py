@@ -72,6 +72,15 @@ def test_a_link_to_the_file_is_another_name_whatever_it_is_called(
     assert needed_through(file, link)
 
 
+def test_a_link_to_the_file_that_is_reached_through_a_linked_folder_is_another_name(
+    file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "other.parquet").symlink_to(file)
+    (tmp_path / "farm").symlink_to(tmp_path / "links")
+    assert needed_through(file, tmp_path / "farm" / "other.parquet")
+
+
 def test_dots_after_a_link_lead_where_the_system_says(file: Path, tmp_path: Path) -> None:
     (tmp_path / "far" / "away").mkdir(parents=True)
     (tmp_path / "far" / "t").symlink_to(file.parents[2])

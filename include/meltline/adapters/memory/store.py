@@ -144,8 +144,9 @@ class MemoryStore:
         return self.real_path(path.rstrip("/")).rstrip("/")
 
     def is_link(self, path: str) -> bool:
-        """Whether it is another name of a file."""
-        return path in self.links
+        """Whether it is another name of a file: a link, through whatever links its folder is."""
+        folder, _, name = path.rpartition("/")
+        return path in self.links or f"{self.identity(folder)}/{name}" in self.links
 
     def _allowed(self, path: str) -> Location:
         place = _place(self.real_path(path))
