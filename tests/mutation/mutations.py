@@ -36,6 +36,7 @@ ON_SPARK = "tests/spark/test_lines.py"
 TABLE = "tests/unit/test_table.py"
 FILE_LEDGER = "tests/contract/test_file_ledger.py"
 VOUCHING = "tests/unit/test_vouching.py"
+UNREAD = "tests/unit/test_unread_snapshots.py"
 OBJECT_STORE = "tests/contract/test_object_store.py"
 BUSY = "tests/unit/test_busy_tables.py"
 
@@ -565,6 +566,18 @@ MUTATIONS = (
         "a gate takes a word for one table for a word for all", "app/world.py",
         "        unknown -= vouched_for(self.services, unknown)\n",
         "        unknown = unknown if not self.services.control.vouched() else set()\n", (VOUCHING,),
+    ),
+    Mutation(
+        "what was read once may not have come to name others' files", "app/observe.py",
+        "            incomplete=state.name in unread\n            or (", "            incomplete=(", (UNREAD,),
+    ),
+    Mutation(
+        "new metadata that cannot be read refers to what the old one did", "app/membership.py",
+        "    return is_known and not any(", "    return bool(rows) and not any(", (VOUCHING, UNREAD),
+    ),
+    Mutation(
+        "a gate takes what nobody has read for its own table's", "app/proof.py",
+        "    if unknown := _unknown(services, world, result, remaining):\n", "    if unknown := ():\n", (UNREAD,),
     ),
     Mutation(
         "nobody has to say why a table may be left out", "app/membership.py",

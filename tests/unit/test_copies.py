@@ -18,6 +18,7 @@ from meltline.app.doctor import examine
 from meltline.app.drop import drop
 from meltline.app.init import init
 from meltline.app.leases import acquire_lease, renew_lease
+from meltline.app.membership import detach
 from meltline.app.metadata import load_state
 from meltline.app.observe import observe, rebuild
 from meltline.app.steps import StepRequest, run_step
@@ -184,7 +185,7 @@ def test_where_a_copy_opts_out_its_source_goes_on_departing() -> None:
     assert prod.snapshots == [prod.head] and prod.data("a") not in lake.paths()
 
 
-def test_a_copy_that_cannot_be_read_leaves_its_source_alone_and_keeps_its_own() -> None:
+def test_a_copy_that_cannot_be_read_holds_back_deletes_alone_and_keeps_its_own() -> None:
     lake = fresh_lake()
     prod = prod_of(lake)
     copy = copied(prod, BEFORE)
@@ -196,7 +197,10 @@ def test_a_copy_that_cannot_be_read_leaves_its_source_alone_and_keeps_its_own() 
     for day in NIGHTS:
         summary = lake.on(day).run()
         assert summary.tables[BEFORE].skipped and not summary.tables["lake.air.prod"].skipped
-    assert prod.snapshots == [prod.head] and prod.data("a") not in lake.paths()
+    assert prod.snapshots == [prod.head] and prod.data("a") in lake.waiting()
+    detach(lake.services(), [copy.name], "its newest snapshot names nothing of others")
+    lake.run()
+    assert prod.data("a") not in lake.paths()
     assert not any(path.startswith(copy.location) for path in lake.deleter.deleted)
 
 

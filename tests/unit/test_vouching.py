@@ -100,15 +100,19 @@ def test_what_cannot_be_read_under_the_name_of_a_table_that_was_is_another_table
     assert look_afresh(lake.services()).unreadable[""], "nor does a gate let it go on"
 
 
-def test_a_table_that_was_read_and_whose_format_is_new_holds_back_its_group_alone() -> None:
+def test_a_table_that_was_read_and_whose_format_is_new_holds_back_all_purging_too() -> None:
+    """Since it was read it may have come to refer to any file."""
     lake = Lake()
     table, other = lake.table("t"), lake.table("other")
     table.append("old")
     other.append("own")
     lake.run()
     other.edit(lambda document: document.update({"format-version": 4}))
-    Night(lake, table).old_files_depart()
-    assert Night(lake, table).purges()
+    night = Night(lake, table)
+    night.old_files_depart()
+    assert not night.purges()
+    detach(lake.services(), [other.name], REASON)
+    assert night.purges()
 
 
 def test_a_word_is_no_word_for_other_bytes_in_the_same_file(night: Night) -> None:

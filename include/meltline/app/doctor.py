@@ -179,11 +179,7 @@ def _words(
     rows = ledgers.control.tables()
     broken = {row.name for row in rows if row.status == "unreadable"}
     unread = [entry for entry in listed if entry.name in broken or entry.name not in readable]
-    unread = [
-        entry
-        for entry in never_read(ledgers.store, rows, unread)
-        if not is_ledger(ledgers, entry.name)
-    ]
+    unread = [entry for entry in never_read(rows, unread) if not is_ledger(ledgers, entry.name)]
     vouched = vouched_for(ledgers, unread)
     names = sorted(str(entry.name) for entry in set(unread) - vouched)
     if names:

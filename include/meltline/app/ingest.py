@@ -26,11 +26,14 @@ class Ingested:
     Attributes:
         recorded: Snapshots that are known now.
         refused: Tables that could not be read completely, and why.
+        unread: Those of them of which a list or a manifest could not be read at all: what it names
+            is unknown. Of the others all was read, and contradicts itself.
         unchecked: Snapshots with nothing to check their completeness against, as `table@id`.
     """
 
     recorded: frozenset[SnapshotKey]
     refused: Mapping[TableName, MeltlineError]
+    unread: frozenset[TableName]
     unchecked: tuple[str, ...]
 
 
@@ -84,18 +87,20 @@ def ingest_snapshots(
         if SnapshotKey(state.uuid, snapshot.snapshot_id) not in known
     ]
     if not unseen:
-        return Ingested(frozenset(), {}, ())
+        return Ingested(frozenset(), {}, frozenset(), ())
     moved = {state.uuid for state, _ in unseen}
     lines = lines_that_moved(states, moved, services.files.lines(), known)
     services.progress(f"observe: reading {len(unseen)} new manifest lists")
     refused: dict[TableName, MeltlineError] = {}
     listed = _read_lists(services, unseen, refused)
+    unread = set(refused)
     before = [(line.state, one) for line in lines.values() for one in line.seen_before(known)]
     listed_before = _read_lists(services, before, {})  # they are known: only a line needs them
     listed_before = _refuse_changed(services, listed_before, refused)
     read = _read_manifests(services, listed, listed_before, lines, owners)
     again = [found for found in listed_before if _key(found) in read.totals]
-    return _record(services, [*listed, *again], read, refused, owners)
+    unread |= {found.state.name for found in listed if _unread(found, read.outcomes)}
+    return _record(services, [*listed, *again], read, refused, frozenset(unread), owners)
 
 
 def _read_lists(
@@ -245,6 +250,7 @@ def _record(
     listed: Sequence[_Listed],
     read: _Read,
     refused: dict[TableName, MeltlineError],
+    unread: frozenset[TableName],
     owners: OwnerIndex,
 ) -> Ingested:
     outcomes = read.outcomes
@@ -284,7 +290,7 @@ def _record(
     if new:
         services.control.add_sharing(sorted(new))
     recorded = frozenset(SnapshotKey(r.table_uuid, r.snapshot_id) for r in records)
-    return Ingested(recorded, refused, tuple(unchecked))
+    return Ingested(recorded, refused, unread, tuple(unchecked))
 
 
 def _note_places(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from meltline.app.edits import audit
-from meltline.app.metadata import lineage_of, load_state
+from meltline.app.metadata import load_state
 from meltline.app.services import Ledgers
 from meltline.domain.document import MetadataDocument
 from meltline.domain.drops import LET_GO
@@ -140,16 +140,14 @@ def described(vouched: VouchedFile) -> str:
 # --- what holds purging back ----------------------------------------------------------------------
 
 
-def never_read(
-    store: ObjectStore, rows: Iterable[KnownTable], unread: Iterable[CatalogEntry]
-) -> list[CatalogEntry]:
+def never_read(rows: Iterable[KnownTable], unread: Iterable[CatalogEntry]) -> list[CatalogEntry]:
     """Of tables that cannot be read completely, those that never were.
 
-    What cannot be read under a name may be another table than the one that was read there: it is
-    the same one at the metadata file that was last seen, or where its own log leads back to that.
+    What cannot be read under a name may be another table than the one that was read there, or may
+    have come to refer to anything since. So it was read at the metadata file that was last seen
+    only, and only if every snapshot in it could be read.
 
     Args:
-        store: Where metadata files lie.
         rows: What the ledger knows.
         unread: What catalogs have of such tables.
     """
@@ -157,20 +155,13 @@ def never_read(
     for row in rows:
         if row.status not in ("gone", LET_GO):
             known.setdefault(row.name, []).append(row)
-    return [entry for entry in unread if not _was_read(store, entry, known.get(entry.name, ()))]
+    return [entry for entry in unread if not _was_read(entry, known.get(entry.name, ()))]
 
 
-def _was_read(store: ObjectStore, entry: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
-    if not rows or any(row.incomplete for row in rows):
-        return False
+def _was_read(entry: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
     place = location_key(entry.metadata_location)
-    if any(location_key(row.metadata_location) == place for row in rows):
-        return True
-    lineage = lineage_of(store, entry)
-    return lineage is not None and any(
-        row.table_uuid == lineage.table_uuid and location_key(row.metadata_location) in lineage.log
-        for row in rows
-    )
+    is_known = any(location_key(row.metadata_location) == place for row in rows)
+    return is_known and not any(row.incomplete for row in rows)
 
 
 def vouched_for(ledgers: Ledgers, entries: Iterable[CatalogEntry]) -> set[CatalogEntry]:
@@ -187,7 +178,7 @@ def vouched_for(ledgers: Ledgers, entries: Iterable[CatalogEntry]) -> set[Catalo
 def _was_never_read(ledgers: Ledgers, rows: Sequence[KnownTable], entry: CatalogEntry) -> bool:
     broken = any(row.name == entry.name and row.status == "unreadable" for row in rows)
     unread = broken or _state(ledgers, entry) is None
-    return unread and entry in never_read(ledgers.store, rows, [entry])
+    return unread and entry in never_read(rows, [entry])
 
 
 def _reason_missing(names: Sequence[TableName]) -> UsageInvalid:

@@ -4,14 +4,12 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
 
 from meltline.app.services import Ledgers
 from meltline.domain.document import parse_json, unreadable
 from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
-from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState, parse_table
 from meltline.ports import CatalogEntry, ObjectStore, RememberedMetadata
@@ -61,30 +59,6 @@ def _read(store: ObjectStore, name: TableName, location: str) -> bytes:
         raise unreadable(name, location, "no such file", MetadataMissing) from missing
     except OSError as odd:
         raise unreadable(name, location, f"{type(odd).__name__}: {odd}") from odd
-
-
-@dataclass(frozen=True)
-class Lineage:
-    """Which metadata files a file comes from, though nothing else of it may be understood.
-
-    Attributes:
-        table_uuid: Iceberg's UUID.
-        log: The files of its log, in the form in which locations are compared.
-    """
-
-    table_uuid: str
-    log: frozenset[str]
-
-
-def lineage_of(store: ObjectStore, entry: CatalogEntry) -> Lineage | None:
-    """What a metadata file says of its lineage; None where it is missing or no such document."""
-    try:
-        content = _read(store, entry.name, entry.metadata_location)
-        document: Any = parse_json(entry.name, entry.metadata_location, content)
-        log = [location_key(str(one["metadata-file"])) for one in document["metadata-log"]]
-        return Lineage(str(document["table-uuid"]), frozenset(log))
-    except (MeltlineError, KeyError, TypeError):
-        return None
 
 
 def load_states(

@@ -4,7 +4,7 @@ Design section 4 step 1. Completeness is checked on the way; whatever cannot be 
 add up, keeps its table and its group out, and what was last known of it stays referenced.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -108,7 +108,8 @@ def observe(services: Services) -> Observation:
     readable = [state for state in watched if state.name not in skipped]
     _record_side_files(services, readable, now)
     _record_sightings(services, readable, now)
-    _record_tables(services, watched, skipped, listings, services.control.tables(), now)
+    previous = services.control.tables()
+    _record_tables(services, watched, skipped, ingested.unread, listings, previous, now)
     return _observation(
         services, now, listings, unlisted, readable, skipped, known, owners, ledger,
         ingested.unchecked,
@@ -210,17 +211,20 @@ def _record_tables(
     services: Services,
     states: Sequence[TableState],
     skipped: Mapping[TableName, MeltlineError],
+    unread: Collection[TableName],
     listings: Mapping[str, CatalogListing],
     previous: Sequence[KnownTable],
     now: datetime,
 ) -> None:
-    # Once everything was read, what a table shares is known; until then it may need any file.
+    # Once everything was read, what a table shares is known; until then it may need any file. So
+    # may one with a new snapshot that nobody could read: `add_files` names files of any table.
     complete = {(table.uuid, table.name) for table in previous if not table.incomplete}
     rows = {
         (state.uuid, state.name): replace(
             known_table(state, "unreadable" if state.name in skipped else "live", now),
             error=skipped[state.name].message if state.name in skipped else "",
-            incomplete=state.name in skipped and (state.uuid, state.name) not in complete,
+            incomplete=state.name in unread
+            or (state.name in skipped and (state.uuid, state.name) not in complete),
         )
         for state in states
     }
@@ -272,7 +276,7 @@ def _observation(
     reasons |= still_changed(services, readable, ended=let_go.keys())
     entries = [entry for listing in listings.values() for entry in listing.entries]
     unread = [entry for entry in entries if entry.name in skipped]
-    unread = never_read(services.store, tables, unread)
+    unread = never_read(tables, unread)
     unread = sorted(set(unread) - vouched_for(services, unread), key=lambda entry: entry.name)
     groups = Groups(services.control.sharing())
     left = left_behind(services, readable, listings, groups)

@@ -10,11 +10,12 @@ from datetime import datetime
 from functools import cached_property
 
 from meltline.app.changed_lists import changed_lists
+from meltline.app.membership import vouched_for
 from meltline.app.services import Services
 from meltline.app.world import World
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
-from meltline.ports import ProofResult, ProofSnapshot, SnapshotKey
+from meltline.ports import CatalogEntry, ProofResult, ProofSnapshot, SnapshotKey
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ def prove(
     result = services.proofs.prove(list(remaining.values()), planned, since)
     totals = _live_totals(result, remaining)
     errors = _errors(world, result, totals)
+    if unknown := _unknown(services, world, result, remaining):
+        errors[""] = (*errors.get("", ()), *unknown)
     names = {state.uuid: str(state.name) for state in world.states}
     for key, changed in changed_lists(services, result.lists, remaining, names).items():
         errors[key.table_uuid] = (*errors.get(key.table_uuid, ()), changed.message)
@@ -159,6 +162,28 @@ def _errors(
     for uuid, odd in _cut_short(world, totals):
         errors.setdefault(uuid, []).append(odd)
     return {uuid: tuple(found) for uuid, found in errors.items()}
+
+
+def _unknown(
+    services: Services, world: World, result: ProofResult, remaining: Collection[SnapshotKey]
+) -> tuple[str, ...]:
+    """What could not be read of standing tables and was never read before: nobody knows whose.
+
+    What the index has of a snapshot tells what that refers to; of another one nothing does.
+    """
+    if not result.errors:
+        return ()
+    standing = {entry for listing in world.listings.values() for entry in listing.entries}
+    known = services.files.known_snapshots()
+    new = {key.table_uuid for key in remaining if key not in known}
+    broken = {
+        CatalogEntry(state.name, state.metadata_location): state.uuid
+        for state in world.states
+        if state.uuid in result.errors and state.uuid in new
+    }
+    there = broken.keys() & standing
+    unread = {broken[entry] for entry in there - vouched_for(services, there)}
+    return tuple(error for uuid in sorted(unread) for error in result.errors[uuid])
 
 
 def _lost_by_heads(world: World, result: ProofResult) -> frozenset[str]:

@@ -134,7 +134,7 @@ class _Look:
             if table.status not in _LEFT:
                 at.setdefault(str(table.name), set()).add(table.uuid)
         unreadable = [entry for entry, found in loaded.items() if isinstance(found, MeltlineError)]
-        unknown = set(never_read(self.services.store, known, unreadable))
+        unknown = set(never_read(known, unreadable))
         unknown -= vouched_for(self.services, unknown)
         for entry, found in loaded.items():
             if isinstance(found, TableState):
