@@ -6,7 +6,8 @@ lies on each page, from the first such key on. The listing only ever says what i
 it has not shown, for whatever reason, is asked for by name.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ if TYPE_CHECKING:  # obstore keeps this name in its stubs alone
 
 _PAGE = 1000
 _PER_PAGE = 25  # objects asked for on a page of a listing that make it worth its while
-_REQUESTS = 16  # single requests at a time
+_REQUESTS = 16  # requests at a time
 _NO_ANSWER = "not asked for: the store did not answer for the objects before"
 
 
@@ -31,15 +32,19 @@ def stats_of(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, O
     folders: dict[str, dict[str, str]] = {}
     for path, key in batch:
         folders.setdefault(key.rpartition("/")[0], {})[key] = path
+    large = [one for one in folders.items() if len(one[1]) >= _PER_PAGE]
     stats: dict[str, ObjectStat] = {}
-    for folder, paths in folders.items():
-        if len(paths) >= _PER_PAGE:
-            stats |= _listed(store, folder, paths)
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        for shown_there in pool.map(lambda one: _listed(store, *one), large):
+            stats |= shown_there
     return stats | _asked_for(store, [one for one in batch if one[0] not in stats])
 
 
-def _listed(store: CloudStore, folder: str, paths: dict[str, str]) -> dict[str, ObjectStat]:
+def _listed(store: CloudStore, folder: str, paths: Mapping[str, str]) -> dict[str, ObjectStat]:
     """Those of a folder's objects that a listing shows before it is not worth its while any more.
+
+    Each page is asked for anew, from the next of the objects on: what lies between them is passed
+    over, and some stores refuse to go on with a listing that did not begin at the beginning.
 
     Args:
         store: Lists by name, as all of them do; where one does not, less is shown.
@@ -47,20 +52,27 @@ def _listed(store: CloudStore, folder: str, paths: dict[str, str]) -> dict[str, 
         paths: By key.
     """
     keys = sorted(paths)
-    pages_left = -(-len(keys) // _PER_PAGE)
     stats: dict[str, ObjectStat] = {}
-    prefix = f"{folder}/" if folder else None
-    try:
-        for page in obstore.list(store, prefix, offset=keys[0][:-1], chunk_size=_PAGE):
-            for found in page:
-                if path := paths.get(found["path"]):
-                    stats[path] = ObjectStat(path, shown(path, found))
-            pages_left -= 1
-            if pages_left <= 0 or len(stats) == len(paths) or page[-1]["path"] >= keys[-1]:
-                break
-    except (BaseError, OSError, ValueError):
-        return stats  # who may not list may still ask for each
+    at = pages = 0
+    while len(keys) - at >= _PER_PAGE and pages <= 1 + at // _PER_PAGE:
+        try:
+            page = _page(store, folder, keys[at][:-1])
+        except (BaseError, OSError, ValueError):
+            break  # who may not list may still ask for each
+        for found in page:
+            if path := paths.get(found["path"]):
+                stats[path] = ObjectStat(path, shown(path, found))
+        if len(page) < _PAGE:
+            break
+        at = bisect_right(keys, page[-1]["path"], at)
+        pages += 1
     return stats
+
+
+def _page(store: CloudStore, folder: str, after: str) -> "Sequence[ObjectMeta]":
+    """The first objects of a folder, at any depth, whose keys come after that text."""
+    pages = obstore.list(store, f"{folder}/" if folder else None, offset=after, chunk_size=_PAGE)
+    return next(iter(pages), ())
 
 
 def _asked_for(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, ObjectStat]:
