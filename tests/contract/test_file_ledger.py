@@ -422,6 +422,20 @@ def test_an_outcome_names_the_owners_of_the_manifest_and_of_all_it_names(shelf: 
     assert outcome.owners == ("they", "we")
 
 
+def test_places_are_the_folders_of_all_files_and_the_links_among_them(shelf: Shelf) -> None:
+    folder = Path(shelf.path("linked").removeprefix("file://"))
+    folder.mkdir()
+    (folder / "plain").write_bytes(b"rows")
+    (folder / "link").symlink_to(folder / "plain")
+    manifest = shelf.manifest("listed/m", "linked/plain", "linked/link")
+    (outcome,) = shelf.ledger.ingest([IngestRequest("linked", (manifest,))], [])
+    assert not outcome.error
+    shelf.ledger.record_snapshots([shelf.record("linked", 1, manifest)])
+    places = shelf.ledger.places()
+    assert {shelf.path(place) for place in ("linked/", "linked/link", "listed/")} <= places
+    assert shelf.path("linked/plain") not in places
+
+
 def test_nothing_to_ingest_is_nothing_done(shelf: Shelf) -> None:
     assert list(shelf.ledger.ingest([], [])) == []
     assert list(shelf.ledger.ingest([IngestRequest("linear", ())], [])) == []

@@ -7,6 +7,7 @@ import pytest
 from meltline.app.doctor import Finding, examine
 from meltline.app.explain import explain_path
 from meltline.app.gate import run_gate
+from meltline.app.init import init
 from meltline.app.lifecycle import plan_purge_step, run_chain
 from meltline.app.observe import observe
 from meltline.app.plan_purge import plan_purge
@@ -307,6 +308,15 @@ def test_what_lies_outside_is_named_with_its_bytes_and_the_line_to_add() -> None
     (finding,) = found(lake, "outside_roots")
     assert "storage-roots:\n  - file:///elsewhere/t" in finding.fix
     assert f"{kept.files} files" in finding.message
+
+
+def test_init_proposes_the_places_of_tables_outside_as_roots() -> None:
+    lake, _ = outside()
+    lake.table("inner", location="file:///elsewhere/t/inner")
+    lake.table("inside")
+    assert init(lake.services()).storage_roots == ("file:///elsewhere/t",)
+    lake.storage_roots = ("file:///elsewhere",)
+    assert init(lake.services()).storage_roots == ()
 
 
 def test_what_lay_outside_departs_once_its_root_is_said() -> None:
