@@ -114,4 +114,11 @@ IDENTITY = (
         "            if document and there and there.bytes == document.size:\n",
         (COPIES, "tests/unit/test_remembered_metadata.py"),
     ),
+    Mutation(
+        "a changed list that only a dropped clone names is not looked at again",
+        "app/observe.py",
+        "still_changed(services, states, ended",
+        "still_changed(services, readable, ended",
+        (COPIES,),
+    ),
 )

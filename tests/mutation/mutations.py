@@ -31,6 +31,7 @@ EVIDENCE = "tests/unit/test_evidence_reader.py"
 LINES = "tests/unit/test_lines.py"
 CHANGES = "tests/unit/test_reading_changes.py"
 FRONTS = "tests/unit/test_manifest_fronts.py"
+LEFT_BEHIND = "tests/unit/test_left_behind.py"
 KEPT_LIVES = "tests/unit/test_kept_lives.py"
 ON_SPARK = "tests/spark/test_lines.py"
 TABLE = "tests/unit/test_table.py"
@@ -636,4 +637,17 @@ MUTATIONS = (
         ("tests/unit/test_kept_lives.py",),
     ),
     *PLACES,
+    Mutation(
+        "what lies beside a table that is left alone never departs", "app/plan_expiration.py",
+        "    hands_off = untouchable(observation) - passing\n",
+        "    hands_off = untouchable(observation)\n", (LEFT_BEHIND,),
+    ),
+    Mutation(
+        "what lies beside a table that opted out is nobody's", "app/plan_expiration.py",
+        "        owner = owner or next((o for o in owners if o in out), None)\n", "", (LEFT_BEHIND,),
+    ),
+    Mutation(
+        "what lies beside a table that is left alone is purged", "app/plan_purge.py",
+        "        if not hands_off.intersection(owners):\n", "        if True:\n", (LEFT_BEHIND, HOLDS),
+    ),
 )  # fmt: skip

@@ -27,6 +27,10 @@ PLACES = (
         "if local[folder] and is_link(path):", "if not folder:", (*NAMES, *DISK),
     ),
     Mutation(
+        "places: a link in a linked folder is none", "adapters/memory/store.py",
+        "return self._by_its_folder(path) in self.links", "return path in self.links", NAMES,
+    ),
+    Mutation(
         "places: links to single files are not followed", "app/other_names.py",
         "*self._links.get((at, name), ())", "", (*NAMES, *DISK),
     ),

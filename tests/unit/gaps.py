@@ -15,6 +15,7 @@ class Gap(StrEnum):
     """A moment between two steps of ours."""
 
     LISTED = "a catalog was listed, and none of its tables read yet"
+    SIGHTED = "an observation has noted what is on no branch, and not stored the tables yet"
     OBSERVED = "everything was observed, and nothing planned yet"
     PLANNED = "plans were stored, and not judged yet"
     PROVED = "a gate has read its files, and given no verdict yet"
@@ -28,6 +29,7 @@ Act = Callable[[Gap], None]
 
 _AFTER: Mapping[str, Mapping[str, Gap]] = {
     "control": {
+        "save_sightings": Gap.SIGHTED,
         "save_tables": Gap.OBSERVED,
         "add_plans": Gap.PLANNED,
         "save_gate_results": Gap.GATED,

@@ -13,6 +13,7 @@ from meltline.app.clone import clone
 from meltline.app.drop import drop
 from meltline.app.dropped import dropped_tables
 from meltline.app.leases import acquire_lease
+from meltline.app.noticed import gone_tables
 from meltline.app.shares import create_share, drop_share, list_shares, update_share
 from meltline.app.undrop import undrop
 from meltline.domain.errors import (
@@ -526,9 +527,24 @@ class Engines:
         self.list_again(0)
         self.lake.storage_roots = (OUTSIDE,)
         self.lake.run()  # what engines have dropped stands among the dropped ones from now on
+        self.answer_doctor()
         for table in self.lake.registered():
             self.opt_in(table, 0)
             self.let_go(table, 0)
+
+    def answer_doctor(self) -> None:
+        """Which of several metadata files is the last of a table that is gone? The one seen last.
+
+        As `meltline doctor` asks for it, an engine registers that one, and drops it again.
+        """
+        for asked in [gone for gone in gone_tables(self.lake.services()) if gone.question]:
+            name, last = asked.row.name, asked.row.metadata_location
+            if name.catalog == "lake" and self._is_whole(last):
+                answer = self.lake.register(f"lake.answers.{name.name}", last)
+                self.lake.stories[answer.name] = Story()
+                self.lake.look()
+                self.drop(answer, 0)
+                self.lake.run()
 
     # --- what there is to choose from ----------------------------------------------------------
 

@@ -678,6 +678,24 @@ def test_a_changed_list_of_a_catalog_that_is_away_for_a_day_has_changed_still() 
     assert lake.control.incidents() == [incident]
 
 
+def test_a_changed_list_is_over_once_it_is_restored_though_a_clone_that_named_it_was_dropped() -> (
+    None
+):
+    lake = fresh_lake(other_catalogs=("theirs",))
+    prod = prod_of(lake)
+    clone = lake.clone(prod, "theirs.sea.clone")
+    lake.run()
+    place = prod.manifest_list(prod.head)
+    before = lake.store.read(place)
+    lake.store.write(place, remarked(before))
+    lake.on(10).run()
+    assert clone.uuid in {incident.table_uuid for incident in lake.control.incidents()}
+    clone.drop()
+    assert place in lake.run().tables["lake.air.prod"].skipped
+    lake.store.write(place, before)
+    assert lake.run().exit_code == 0 and lake.control.incidents() == []
+
+
 def remarked(avro: bytes) -> bytes:
     """The same rows in other bytes, as if they were written another day."""
     other = avro.replace(b"0123456789abcdef", b"fedcba9876543210")

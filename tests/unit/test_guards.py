@@ -79,9 +79,11 @@ def test_the_planner_itself_leaves_what_a_clone_still_needs() -> None:
     assert source.data("shared") not in found
 
 
-def test_the_planner_itself_leaves_foreign_files_and_those_of_tables_that_opted_out() -> None:
-    lake = Lake()
-    theirs = lake.on(0).table("theirs", properties={"meltline.enabled": "false"})
+def test_the_planner_itself_leaves_foreign_files_and_those_of_tables_that_it_may_not_manage() -> (
+    None
+):
+    lake = Lake(other_catalogs=("theirs",))
+    theirs = lake.on(0).table("theirs.sea.t")
     theirs.append("x")
     ours = lake.table("ours")
     borrowed = theirs.data("borrowed")

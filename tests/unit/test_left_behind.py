@@ -301,6 +301,28 @@ def test_a_dropped_table_is_not_let_go_while_a_table_in_its_folder_is_left_alone
     assert {path for path in lake.paths() if "/air/t/" in path} == {new.metadata_location, *log}
 
 
+@pytest.mark.parametrize(("key", "value"), [("meltline.hold", "audit"), (ENABLED, "false")])
+def test_what_another_table_lets_go_of_beside_one_that_is_left_alone_goes_once_that_ends(
+    key: str, value: str
+) -> None:
+    lake = Lake()
+    table, other = lake.on(0).table("t"), lake.table("other")
+    table.append("a")
+    other.append(path := table.data("a"))
+    lake.on(1)
+    table.overwrite("b")
+    assert refused(lake, 10, 20) == []
+    table.edit(lambda document: document["properties"].update({key: value}))
+    lake.on(21)
+    other.overwrite("c")
+    assert refused(lake, 30, 40, 90) == []
+    assert path in lake.paths() and path in lake.waiting()
+    table.unset(key)
+    assert refused(lake, 91, 100) == []
+    assert path not in lake.paths()
+    assert {table.data("b"), other.data("c")} <= lake.paths()
+
+
 def test_a_second_run_finds_nothing_to_let_go_that_the_first_could_have() -> None:
     lake = Lake()
     lake.table("lake.sea.stays")

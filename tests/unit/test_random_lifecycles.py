@@ -26,7 +26,8 @@ from tests.unit.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
 from tests.unit.recorded import RecordedLife, initialize, live, rule
 from tests.unit.watched_lake import WatchedLake
 
-GAPS = st.sampled_from([gap.name for gap in Gap if gap is not Gap.LISTED])
+INSIDE_A_LOOK = (Gap.LISTED, Gap.SIGHTED)
+GAPS = st.sampled_from([gap.name for gap in Gap if gap not in INSIDE_A_LOOK])
 TABLE, NUMBER = st.integers(0, 3), st.integers(0, 99)
 SPANS = (MINUTE, timedelta(hours=1), DAY, DAY, 3 * DAY, 8 * DAY, 8 * DAY, 20 * DAY)
 LATER = st.sampled_from(SPANS)

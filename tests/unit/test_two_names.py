@@ -68,6 +68,15 @@ def test_a_file_that_is_needed_through_a_link_of_its_own_stays() -> None:
     assert there(lake, table.data("a")) and table.data("a") in lake.waiting()
 
 
+def test_a_file_that_is_needed_through_a_link_in_a_linked_folder_stays() -> None:
+    lake = Lake()
+    lake.store.links[f"{WAREHOUSE}/farm/x.parquet"] = f"{DATA}a.parquet"
+    lake.store.links[ALIAS] = f"{WAREHOUSE}/farm/"
+    table, _ = shared(lake, f"{ALIAS}x.parquet")
+    run_days(lake, 9, 18, GONE)
+    assert there(lake, table.data("a"))
+
+
 def test_links_that_lead_to_links_are_followed() -> None:
     lake = Lake()
     lake.store.links[ALIAS] = f"{WAREHOUSE}/air/t2/"

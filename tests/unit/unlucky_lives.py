@@ -7,6 +7,7 @@ from datetime import timedelta
 from hypothesis import strategies as st
 
 from meltline.domain.errors import MeltlineError, StoreRefused
+from tests.unit.gaps import Gap, with_gaps
 from tests.unit.kills import Killed, Process
 from tests.unit.recorded import rule
 from tests.unit.test_random_lifecycles import LATER, RandomLifecycles
@@ -47,8 +48,13 @@ class UnluckyLifecycles(RandomLifecycles):
         self.lake.look()
 
     def _run_badly(self, process: Process) -> None:
-        """A run that may end anywhere."""
+        """A run that may end anywhere. What it had noted of branches until then, it knows."""
+
+        def note(gap: Gap) -> None:
+            if gap is Gap.SIGHTED:
+                self.lake.sighted()
+
         with suppress(Killed, MeltlineError, TimeoutError):
-            self.lake.run(services=process.of(self.lake.services()))
+            self.lake.run(services=process.of(with_gaps(self.lake.services(), note)))
         self.lake.let_leases_end()
         self.struck.append(process)

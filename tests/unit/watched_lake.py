@@ -95,6 +95,8 @@ class WatchedLake(Lake):
         contents: What each file held when it was first there.
         strays: Files that writers left without committing them, and when.
         rewritten: Paths under which a new object was put, and when.
+        sizes: What the objects under such a path have measured: the ledgers know the one that was
+            there when a commit named it, and of a later one nothing until a purge looks at it.
         looks: How often all that anything needs was held against what is there.
     """
 
@@ -111,6 +113,7 @@ class WatchedLake(Lake):
     contents: dict[str, bytes] = field(default_factory=dict)
     strays: dict[str, datetime] = field(default_factory=dict)
     rewritten: dict[str, datetime] = field(default_factory=dict)
+    sizes: dict[str, set[int]] = field(default_factory=dict)
     looks: int = 0
 
     def __post_init__(self) -> None:
@@ -203,6 +206,8 @@ class WatchedLake(Lake):
 
     def write_again(self, path: str, content: bytes) -> None:
         """A new object comes under the path of another: only a sweep may take it, or its table."""
+        sizes = self.sizes.setdefault(path, {self.store.size(path) or 0})
+        sizes.add(len(content))
         self.store.write(path, content)
         self.contents[path] = content
         self.rewritten[path] = self.strays[path] = self.clock.now()
@@ -248,8 +253,15 @@ class WatchedLake(Lake):
                 here = (name, place_of(Table(self, name)))
                 self.gone = [gone for gone in self.gone if gone.name != here]
                 self.seen |= needs
-                story = self.stories.setdefault(name, Story())
-                story.observed(self.walk.document(location), self.clock.now())
+        self.sighted()
+
+    def sighted(self) -> None:
+        """An observation has stored what each table that can be read has on a branch."""
+        for catalog in self.catalogs.values():
+            for name, location in () if catalog.unlistable else catalog._tables.items():
+                if not self.walk.of_table(location) & self.spoilt - self.seen:
+                    story = self.stories.setdefault(name, Story())
+                    story.observed(self.walk.document(location), self.clock.now())
 
     def told(self) -> None:
         """Notes what has happened to main's head of every table."""
@@ -353,6 +365,8 @@ class WatchedLake(Lake):
         known = self.seen - self.replaced()
         held = {p: b for p, b in disk.items() if p in known and self.is_ours(p)}
         counted = {p: f.bytes for p, f in stages.items() if self.is_ours(p) and p not in unsure}
+        for path in held.keys() & counted.keys():
+            held[path] = counted[path] if counted[path] in self.sizes.get(path, ()) else held[path]
         assert counted == held, f"I-3: {_difference(counted, held)}"
         self._check_totals(standing)
         needs = self.needs()

@@ -77,7 +77,7 @@ def still_changed(
 
     Args:
         services: The ports.
-        states: Tables that can be read.
+        states: Tables that can be read, and what they were under names that they have left.
         ended: Registrations of which nothing is kept any more. What changed of one that was not
             read today, as of a catalog that could not be listed, has changed still.
     """

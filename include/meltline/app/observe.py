@@ -273,19 +273,16 @@ def _observation(
     tables = services.control.tables()
     reasons = _not_read(tables, skipped)
     let_go = let_go_tables(tables)
-    reasons |= still_changed(services, readable, ended=let_go.keys())
+    groups = Groups(services.control.sharing())
+    left = left_behind(services, readable, listings, groups)
+    states = [*readable, *(table.state for table in left.tables)]
+    reasons |= still_changed(services, states, ended=let_go.keys())
     entries = [entry for listing in listings.values() for entry in listing.entries]
     unread = [entry for entry in entries if entry.name in skipped]
     unread = never_read(tables, unread)
     unread = sorted(set(unread) - vouched_for(services, unread), key=lambda entry: entry.name)
-    groups = Groups(services.control.sharing())
-    left = left_behind(services, readable, listings, groups)
     reasons |= left.unclear
-    in_metadata = {
-        SnapshotKey(state.uuid, snapshot_id)
-        for state in (*readable, *(table.state for table in left.tables))
-        for snapshot_id in state.snapshots
-    }
+    in_metadata = {SnapshotKey(s.uuid, snapshot_id) for s in states for snapshot_id in s.snapshots}
     # Of tables that were not read today (unreadable, unlisted) all that is known stays.
     here = {state.uuid for state in readable} | let_go.keys() | left.known
     fully_read = here - reasons.keys()

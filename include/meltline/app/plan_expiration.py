@@ -220,16 +220,20 @@ def _assign(
 ) -> dict[TableName, list[PlannedFile]]:
     """Gives each departing file to one plan: its owner's if it is among them, else the first.
 
-    Foreign files (owned by nobody, or by a table Meltline does not manage), odd paths and what
-    the engine deletes itself are nobody's to delete.
+    Foreign files (owned by nobody, or by a table Meltline cannot manage), odd paths and what the
+    engine deletes itself are nobody's to delete. What lies with a table under a hold, or with one
+    that opted out, departs: nobody would find it again later. No purge takes it until that ends.
     """
     by_uuid = {found.table.state.uuid: found.table for found in reversed(wanted)}
+    out = {t.state.uuid for t in observation.tables if t.opted_out}
     managed = {t.state.uuid for t in observation.tables if t.managed} | observation.let_go.keys()
-    hands_off = untouchable(observation)
+    passing = (observation.held | out) - observation.blocked.keys() - observation.ledger_uuids
+    hands_off = untouchable(observation) - passing
     assigned: dict[TableName, list[PlannedFile]] = {}
     for file in departing:
         owners = observation.owners.owners(file.path)
         owner = next((o for o in owners if o in managed), None)
+        owner = owner or next((o for o in owners if o in out), None)
         if owner is None or is_odd(file.path) or hands_off.intersection(owners):
             continue
         takers = [uuid for uuid in (*file.table_uuids, owner, *owners) if uuid in by_uuid]

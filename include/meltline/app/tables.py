@@ -37,6 +37,7 @@ class ObservedTable:
 
     `held` says whether a hold on it, or on a namespace of it, is in force by the wall clock: one
     that has ended ends by itself at the next look. `drop` says, of a dropped one, since when.
+    `opted_out` says of one that is not managed that it would be, had nobody opted it out.
     """
 
     state: TableState
@@ -44,6 +45,7 @@ class ObservedTable:
     managed: bool
     held: bool
     drop: Drop | None = None
+    opted_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,18 @@ def observed_table(ledgers: Ledgers, state: TableState, listing: CatalogListing)
     levels = [(str(state.name), state.properties), *before, *around]
     dropped = is_dropped_name(namespace)
     drop = read_drop(state.name.catalog, state.properties) if dropped else None
-    managed = (
+    ours = (
         state.name.catalog == ledgers.config.hot
         and not ledgers.catalogs[state.name.catalog].observe_only
         and ledgers.config.catalogs[state.name.catalog].type not in READ_ONLY_TYPES
         and (drop is not None or not dropped)
-        and is_enabled(levels)
     )
+    enabled = is_enabled(levels)
     now = ledgers.clock.now()
     held = any(is_held(properties, now) for _, properties in levels)
-    return ObservedTable(state, tuple(levels), managed, held, drop)
+    return ObservedTable(
+        state, tuple(levels), ours and enabled, held, drop, opted_out=ours and not enabled
+    )
 
 
 def levels_around(ledgers: Ledgers, name: ObjectName, listing: CatalogListing) -> Levels:

@@ -120,7 +120,7 @@ class MemoryStore:
         return [DeleteOutcome(path, self._delete(path)) for path in paths]
 
     def _delete(self, path: str) -> str:
-        if self.links.pop(path, ""):
+        if self.links.pop(self._by_its_folder(path), ""):
             return ""  # the link goes, and what it leads to stays
         try:
             place = self._allowed(path)
@@ -144,9 +144,13 @@ class MemoryStore:
         return self.real_path(path.rstrip("/")).rstrip("/")
 
     def is_link(self, path: str) -> bool:
-        """Whether it is another name of a file: a link, through whatever links its folder is."""
-        folder, _, name = path.rpartition("/")
-        return path in self.links or f"{self.identity(folder)}/{name}" in self.links
+        """Whether it is another name of a file, by whatever name of its folder."""
+        return self._by_its_folder(path) in self.links
+
+    def _by_its_folder(self, path: str) -> str:
+        """The path, its folder by the name to which no link leads."""
+        folder, slash, name = path.rpartition("/")
+        return self.real_path(folder + slash) + name
 
     def _allowed(self, path: str) -> Location:
         place = _place(self.real_path(path))
