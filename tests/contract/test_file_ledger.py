@@ -457,6 +457,22 @@ def test_a_snapshot_is_known_until_its_manifest_list_departs_and_again_when_it_i
     assert shelf.known("left") == {1, 2, 3}
 
 
+def test_a_snapshot_lies_where_it_was_read_by_its_list_or_by_its_manifests_in_order(
+    shelf: Shelf,
+) -> None:
+    first, second = shelf.manifest("places/m2", "places/a"), shelf.manifest("places/m1", "places/b")
+    listed = shelf.record("places", 1, first, second)
+    inline = replace(shelf.record("places", 2, first, second), manifest_list="")
+    shelf.ledger.ingest([IngestRequest("places", (first, second))], [])
+    shelf.ledger.record_snapshots([listed, inline])
+    keys = [SnapshotKey("places", number) for number in (1, 2, 3)]
+    assert shelf.ledger.places_of_lists(keys) == {
+        keys[0]: listed.manifest_list,
+        keys[1]: f"{first.path}\n{second.path}",
+    }
+    assert shelf.ledger.places_of_lists([]) == {}
+
+
 def test_a_side_file_is_there_once_until_it_departs(shelf: Shelf) -> None:
     file = SideFile("side", shelf.path("side/v1.metadata.json"), FileKind.METADATA, 11)
     statistics = SideFile("side", shelf.path("side/1.stats"), FileKind.STATISTICS, 12, 1)

@@ -48,6 +48,7 @@ def test_before_init_everything_is_empty(catalog: SqlCatalog, tmp_path: Path) ->
     assert catalog.list_tables("meltline") == []
     empty = reader(tmp_path)
     assert empty.weigh(NOTHING) == Holdings()
+    assert not empty.registrations()
     assert not empty.snapshots() and not empty.side_files() and not empty.departures()
     assert list(empty.files()) == list(empty.spans()) == [] and empty.items("p-1") == []
 
@@ -132,6 +133,7 @@ def span(name: str, since: int, until: int | None) -> IndexedSpan:
 @pytest.mark.spark
 def test_a_snapshot_says_how_its_files_are_known_and_by_changes_wins(book: Book) -> None:
     found = {s.key.snapshot_id: (s.sequence_number, s.by_changes) for s in book.reader.snapshots()}
+    assert book.reader.registrations() == {s.key.table_uuid for s in book.reader.snapshots()}
     assert found == {10: (1, True), 20: (2, True), 30: (3, True), 40: (4, False)}
 
 

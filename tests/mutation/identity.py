@@ -7,6 +7,7 @@ from tests.mutation.mutation import Mutation
 COPIES = "tests/unit/test_copies.py"
 ENTRIES = "tests/unit/test_entries.py"
 RACES = "tests/unit/test_races.py"
+RECOGNISED = "tests/unit/test_recognised.py"
 
 IDENTITY = (
     Mutation(
@@ -120,5 +121,45 @@ IDENTITY = (
         "still_changed(services, states, ended",
         "still_changed(services, readable, ended",
         (COPIES,),
+        "a table whose lists lie elsewhere now goes on from what its log names",
+        "app/entries.py",
+        "    return leads and _has_newest(state, row) is not False\n",
+        "    return leads\n",
+        (COPIES, RECOGNISED),
+    ),
+    Mutation(
+        "known snapshots lie where they were read, whatever the metadata says",
+        "app/recognised.py",
+        "        if not snapshots[key].lies_at(place)\n",
+        "        if False\n",
+        (RECOGNISED,),
+    ),
+    Mutation(
+        "an id that only the file ledger knows is given to whom comes first",
+        "app/entries.py",
+        "        return cls(ledgers, rows, {row.uuid for row in known}.union(filed or ()))\n",
+        "        return cls(ledgers, rows, {row.uuid for row in known})\n",
+        (RECOGNISED,),
+    ),
+    Mutation(
+        "a table is a forgotten registration though its lists lie elsewhere",
+        "app/recognised.py",
+        "if pair not in against}\n",
+        "if pair}\n",
+        (RECOGNISED, COPIES),
+    ),
+    Mutation(
+        "a clone is its source where the control ledger begins anew",
+        "app/recognised.py",
+        "    return not log.isdisjoint(seen.get(entry, ()))\n",
+        "    return True\n",
+        (RECOGNISED,),
+    ),
+    Mutation(
+        "registrations that nobody knows are not named",
+        "app/recognised.py",
+        "    gone = sorted(forgotten(services, counts.keys()))\n",
+        "    gone: list[str] = []\n",
+        (RECOGNISED,),
     ),
 )

@@ -138,6 +138,17 @@ def moved(table: Table, name: str, *, delete: bool = False) -> Table:
     return new
 
 
+def rewritten_in_place(table: Table, location: str) -> Table:
+    """A tool rewrites a table's paths and has the name stand for it, with the log it had."""
+    log = [*table.document["metadata-log"]]
+    log.append({"timestamp-ms": 0, "metadata-file": table.metadata_location})
+    at = rewritten(table, location)
+    document = table.lake.document(at) | {"metadata-log": log}
+    table.lake.store.write(at, json.dumps(document).encode())
+    table.catalog._tables[table.name] = at
+    return table
+
+
 def earlier(table: Table, commits: int) -> str:
     """The table's metadata file of so many commits ago."""
     return str(table.document["metadata-log"][-commits]["metadata-file"])

@@ -4,7 +4,6 @@ Each has the snapshot ids, refs, log and sequence numbers of its source, so noth
 which files are meant.
 """
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -36,14 +35,12 @@ from tests.unit.copies import (
     moved,
     put_inline,
     rewritten,
+    rewritten_in_place,
     set_back,
 )
 from tests.unit.lake import DAY, Lake, Table
 
 BEFORE, AFTER = "lake.air.backup", "lake.air.spare"  # as names sort beside prod
-REFUSED_FOR_EVER = pytest.mark.xfail(
-    strict=True, reason="issue of identity: nothing is lost, and nothing goes on by itself either"
-)
 NIGHTS = (10, 18, 26, 34)  # each later by more than the window and failsafe
 
 
@@ -739,20 +736,14 @@ def test_a_table_that_was_never_copied_and_has_no_manifest_lists_expires() -> No
 # --- what else stands for a table or a file -------------------------------------------------------
 
 
-@REFUSED_FOR_EVER
 def test_a_table_that_was_rewritten_in_place_with_its_log_keeps_its_files() -> None:
     """Some tools rewrite paths and leave the log: the table goes on, and its snapshots do not."""
     lake = fresh_lake()
     prod = prod_of(lake)
     lake.run()
     lake.on(1)
-    log = [*prod.document["metadata-log"]]
-    log.append({"timestamp-ms": 0, "metadata-file": prod.metadata_location})
     old = {prod.manifest_list(snapshot_id) for snapshot_id in prod.snapshots}
-    at = rewritten(prod, "file:///w/air/elsewhere")
-    document = lake.document(at) | {"metadata-log": log}
-    lake.store.write(at, json.dumps(document).encode())
-    prod.catalog._tables[prod.name] = at
+    rewritten_in_place(prod, "file:///w/air/elsewhere")
     lake.run()
     sweep(lake, 10, 17)
     nights(lake, 18, 26, 34)
@@ -761,7 +752,7 @@ def test_a_table_that_was_rewritten_in_place_with_its_log_keeps_its_files() -> N
     assert not old & lake.paths()
 
 
-@pytest.mark.parametrize("name", [pytest.param(BEFORE, marks=REFUSED_FOR_EVER), AFTER])
+@pytest.mark.parametrize("name", [BEFORE, AFTER])
 def test_copies_keep_their_files_where_the_control_ledger_begins_anew(name: str) -> None:
     """The file ledger still knows snapshots by ids that the new control ledger gives to others."""
     lake = fresh_lake()

@@ -38,14 +38,27 @@ def newest_of(state: TableState) -> str:
 
 def goes_on(state: TableState, row: KnownTable) -> bool:
     """Whether a table is the registration that a row tells of, as it is now."""
-    if state.leads_on(row.table_uuid, row.metadata_location):
+    if comes_of(state, row):
         return True
     same = state.table_uuid == row.table_uuid and state.name == row.name
-    if not same or row.status in _ENDED or not row.newest:
-        return False
-    snapshot_id = row.newest.partition(" ")[0]
-    head = state.snapshots.get(int(snapshot_id))
-    return head is not None and f"{snapshot_id} {head.files_key}" == row.newest
+    return same and row.status not in _ENDED and _has_newest(state, row) is True
+
+
+def comes_of(state: TableState, row: KnownTable) -> bool:
+    """Whether a table's log leads back to what a row tells of, and no snapshot says otherwise.
+
+    Some tools rewrite a table's paths and leave its log: its snapshots lie elsewhere then, and it
+    is another registration.
+    """
+    leads = state.leads_on(row.table_uuid, row.metadata_location)
+    return leads and _has_newest(state, row) is not False
+
+
+def _has_newest(state: TableState, row: KnownTable) -> bool | None:
+    """Whether a row's `newest` lies where it lay; None where the table does not have it."""
+    snapshot_id, _, place = row.newest.partition(" ")
+    snapshot = state.snapshots.get(int(snapshot_id)) if snapshot_id else None
+    return None if snapshot is None else snapshot.files_key == place
 
 
 def is_still(state: TableState, seen: TableState) -> bool:
@@ -54,7 +67,11 @@ def is_still(state: TableState, seen: TableState) -> bool:
 
 
 def with_entries(
-    ledgers: Ledgers, states: Iterable[TableState], *, open_new: bool = False
+    ledgers: Ledgers,
+    states: Iterable[TableState],
+    *,
+    open_new: bool = False,
+    filed: Collection[str] | None = None,
 ) -> list[TableState]:
     """Gives each table, as its catalog has it now, the id of its registration.
 
@@ -63,11 +80,16 @@ def with_entries(
         states: Tables as they were loaded; a name twice is the same registration.
         open_new: Whether ids of registrations that nobody has seen before are stored. Else such
             an id holds for this call alone.
+        filed: Ids that the file ledger knows snapshots of; None where the caller does not know.
+            A new registration gets none of them, whatever the control ledger has forgotten.
     """
     asked = list(states)
     for _ in range(3):  # others may open the same registrations at this moment
-        entries = _Entries.of(ledgers, asked)
+        entries = _Entries.of(ledgers, asked, filed)
         new = entries.assign(asked)
+        if new and open_new and filed is None:
+            filed = ledgers.reader.registrations()
+            continue
         if not (open_new and new):
             break
         opened = ledgers.control.open_entries(
@@ -109,10 +131,11 @@ def identified(
     loaded: Mapping[CatalogEntry, TableState | MeltlineError],
     *,
     open_new: bool = False,
+    filed: Collection[str] | None = None,
 ) -> dict[CatalogEntry, TableState | MeltlineError]:
-    """The same, each table with the id of its registration."""
+    """The same, each table with the id of its registration (see `with_entries`)."""
     states = [state for state in loaded.values() if isinstance(state, TableState)]
-    named = iter(with_entries(ledgers, states, open_new=open_new))
+    named = iter(with_entries(ledgers, states, open_new=open_new, filed=filed))
     return {e: next(named) if isinstance(s, TableState) else s for e, s in loaded.items()}
 
 
@@ -153,10 +176,7 @@ def heirs(rows: Iterable[KnownTable], standing: Sequence[TableState]) -> dict[st
         uuid: state.uuid
         for uuid, names in gone.items()
         for state in standing
-        if all(
-            row.status in _ENDED and state.leads_on(row.table_uuid, row.metadata_location)
-            for row in names
-        )
+        if all(row.status in _ENDED and comes_of(state, row) for row in names)
     }
 
 
@@ -166,7 +186,7 @@ class _Entries:
 
     Attributes:
         rows: What the ledger knows, by Iceberg's UUID.
-        used: Every id that was ever given.
+        used: Every id that was ever given, by either ledger.
         ids: The id of each name, as far as it was found.
     """
 
@@ -178,14 +198,16 @@ class _Entries:
     _listings: dict[str, CatalogListing | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, ledgers: Ledgers, states: Sequence[TableState]) -> "_Entries":
+    def of(
+        cls, ledgers: Ledgers, states: Sequence[TableState], filed: Collection[str] | None
+    ) -> "_Entries":
         known = ledgers.control.tables()
         asked = {state.table_uuid for state in states}
         rows: dict[str, list[KnownTable]] = {}
         for row in known:
             if row.table_uuid in asked:
                 rows.setdefault(row.table_uuid, []).append(row)
-        return cls(ledgers, rows, {row.uuid for row in known})
+        return cls(ledgers, rows, {row.uuid for row in known}.union(filed or ()))
 
     def named(self, states: Iterable[TableState]) -> Iterator[TableState]:
         """The states with their ids."""

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 from meltline.app.cold_status import remember_copies
 from meltline.app.permission import GENERATION
+from meltline.app.recognised import take_up_all
 from meltline.app.roots import proposed_roots
 from meltline.app.services import Services
 from meltline.domain.errors import LedgerOutOfStep, NotASandbox
@@ -68,6 +69,8 @@ def init(services: Services, *, adopt: bool = False, sandbox: bool = False) -> I
     restarted = _restart_failsafe(services) if adopt else 0
     hot.set_namespace_properties((config.ledger_namespace,), {GENERATION: str(number)})
     services.control.set_generation(number)
+    if adopt:
+        take_up_all(services)
     services.control.add_audit(
         AuditEntry(services.clock.now(), services.who, "init", f"generation {number}")
     )

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from meltline.app.dropped import dropped_place
 from meltline.app.edits import audit, follow
+from meltline.app.entries import comes_of
 from meltline.app.metadata import at_once, load_state, load_states
 from meltline.app.policies import APPLIED
 from meltline.app.services import Ledgers
@@ -57,9 +58,7 @@ def gone_tables(ledgers: Ledgers) -> list[GoneTable]:
     asked = []
     for _, left in sorted(gone.items()):
         others = _others(ledgers, left, standing)
-        if not any(
-            state.leads_on(r.table_uuid, r.metadata_location) for state in others for r in left
-        ):
+        if not any(comes_of(state, row) for state in others for row in left):
             asked.append((left, others))
     return at_once(lambda one: _look(ledgers, *one), asked)
 

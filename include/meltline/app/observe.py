@@ -11,11 +11,12 @@ from datetime import datetime
 from meltline.app.changed_lists import forget_changed_lists, still_changed
 from meltline.app.departures import take_back
 from meltline.app.dropped import let_go_tables
-from meltline.app.entries import identified, known_table
+from meltline.app.entries import comes_of, known_table
 from meltline.app.ingest import ingest_snapshots
 from meltline.app.left_behind import left_behind
 from meltline.app.membership import never_read, vouched_for
 from meltline.app.metadata import at_once, remembered_states
+from meltline.app.recognised import forgotten, note_forgotten, recognised
 from meltline.app.services import Services
 from meltline.app.tables import ObservedTable, is_ledger, observed_table
 from meltline.domain.drops import LET_GO
@@ -94,7 +95,7 @@ def observe(services: Services) -> Observation:
     listings, unlisted = _list_catalogs(services)
     entries = [entry for listing in listings.values() for entry in listing.entries]
     services.progress(f"observe: loading the metadata of {len(entries)} tables")
-    loaded = _loaded(services, entries)
+    loaded = _loaded(services, entries, known)
     states = [state for state in loaded.values() if isinstance(state, TableState)]
     skipped = {e.name: s for e, s in loaded.items() if isinstance(s, MeltlineError)}
     ledger = {s.uuid for s in states if is_ledger(services, s.name)}
@@ -110,6 +111,7 @@ def observe(services: Services) -> Observation:
     _record_sightings(services, readable, now)
     previous = services.control.tables()
     _record_tables(services, watched, skipped, ingested.unread, listings, previous, now)
+    note_forgotten(services, known)
     return _observation(
         services, now, listings, unlisted, readable, skipped, known, owners, ledger,
         ingested.unchecked,
@@ -117,13 +119,13 @@ def observe(services: Services) -> Observation:
 
 
 def _loaded(
-    services: Services, entries: Sequence[CatalogEntry]
+    services: Services, entries: Sequence[CatalogEntry], known: Collection[SnapshotKey]
 ) -> dict[CatalogEntry, TableState | MeltlineError]:
     """Every table, each as the registration it is; the ledger's own are none of them."""
     loaded = remembered_states(services, entries)
     own = {entry: loaded[entry] for entry in entries if is_ledger(services, entry.name)}
     others = {entry: loaded[entry] for entry in entries if entry not in own}
-    return own | identified(services, others, open_new=True)
+    return own | recognised(services, others, known)
 
 
 def _list_catalogs(
@@ -248,7 +250,7 @@ def _record_tables(
 def _followed(table: KnownTable, states: Sequence[TableState]) -> KnownTable:
     """The row of a name that a table has left follows the table: metadata logs are cut one day."""
     for state in states:
-        if state.uuid == table.uuid and state.leads_on(table.table_uuid, table.metadata_location):
+        if state.uuid == table.uuid and comes_of(state, table):
             return replace(table, metadata_location=state.metadata_location)
     return table
 
@@ -345,7 +347,11 @@ def registrations(observation: Observation) -> Mapping[str, list[ObservedTable]]
 
 
 def rebuild(services: Services) -> None:
-    """Forgets the index of every table that can be read; the next observation reads it again."""
+    """Forgets the index of every table that can be read; the next observation reads it again.
+
+    Of registrations that nobody knows any more it is forgotten as well.
+    """
     readable = {table.uuid for table in services.control.tables() if table.status == "live"}
-    services.files.rebuild(sorted(readable))
+    filed = {key.table_uuid for key in services.files.known_snapshots()}
+    services.files.rebuild(sorted(readable | forgotten(services, filed)))
     forget_changed_lists(services)

@@ -40,9 +40,21 @@ class Snapshot:
 
         A snapshot id alone says nothing: copies share it and refer to other files.
         """
-        if self.manifest_list:
-            return location_key(self.manifest_list)
-        return "\n".join(location_key(path) for path in self.inline_manifests)
+        return place_key(self.place)
+
+    @property
+    def place(self) -> str:
+        """The same as the metadata writes it: its list, or its inline manifests by line."""
+        return self.manifest_list or "\n".join(self.inline_manifests)
+
+    def lies_at(self, place: str) -> bool:
+        """Whether its reachable set is written down at a place, however that is spelled."""
+        return place == self.place or place_key(place) == self.files_key
+
+
+def place_key(place: str) -> str:
+    """The form in which places of reachable sets are compared."""
+    return "\n".join(location_key(path) for path in place.split("\n")) if place else ""
 
 
 @dataclass(frozen=True)
@@ -121,8 +133,13 @@ class TableState:
         return any(s.snapshot_id == ancestor for s in self.ancestry(head))
 
     def continues(self, earlier: "TableState") -> bool:
-        """Whether this is the same line of metadata, later on: under a new name, say."""
-        return self.leads_on(earlier.table_uuid, earlier.metadata_location)
+        """Whether this is the same line of metadata, later on: under a new name, say.
+
+        Where a snapshot lies elsewhere by now, its paths were rewritten and it is another.
+        """
+        both = (self.snapshots.get(number) for number in earlier.snapshots)
+        stay = all(s is None or s.lies_at(earlier.snapshots[s.snapshot_id].place) for s in both)
+        return stay and self.leads_on(earlier.table_uuid, earlier.metadata_location)
 
     def leads_on(self, table_uuid: str, metadata_location: str) -> bool:
         """Whether a metadata file is this one, or stands in its log.

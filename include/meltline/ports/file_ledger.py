@@ -142,6 +142,10 @@ class FileLedger(Protocol):
         """How the manifest lists of known snapshots were when they were read."""
         ...
 
+    def places_of_lists(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, str]:
+        """Where known snapshots were read: their lists, or inline manifests (`Snapshot.place`)."""
+        ...
+
     def record_snapshots(self, records: Sequence[SnapshotRecord]) -> None: ...
 
     def forgotten_manifests(
@@ -263,6 +267,10 @@ class IndexedSpan:
 
 class LedgerReader(Protocol):
     """Reads the file ledger's tables without a JVM. Everything is empty before `init`."""
+
+    def registrations(self) -> set[str]:
+        """The ids of registrations of which a snapshot was ever recorded."""
+        ...
 
     def snapshots(self) -> Sequence[IndexedSnapshot]:
         """Every snapshot ever recorded."""

@@ -43,6 +43,11 @@ class IcebergLedgerReader:
         self._store = store
         self._namespace = namespace
 
+    def registrations(self) -> set[str]:
+        """The ids of registrations of which a snapshot was ever recorded."""
+        rows = self._with_settled("snapshots", None, "table_uuid")
+        return set() if rows is None else set(rows.column("table_uuid").unique().to_pylist())
+
     def snapshots(self) -> Sequence[IndexedSnapshot]:
         """Every snapshot ever recorded."""
         rows = _dicts(self._with_settled("snapshots"))

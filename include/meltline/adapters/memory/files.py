@@ -160,6 +160,10 @@ class MemoryLedgerReader:
     def __init__(self, files: MemoryFileLedger) -> None:
         self._files = files
 
+    def registrations(self) -> set[str]:
+        """The ids of registrations of which a snapshot was ever recorded."""
+        return {snapshot.key.table_uuid for snapshot in self._files.contents().snapshots}
+
     def snapshots(self) -> Sequence[IndexedSnapshot]:
         """Every snapshot ever recorded."""
         return self._files.contents().snapshots

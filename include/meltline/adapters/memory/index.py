@@ -151,6 +151,15 @@ class MemoryIndex:
             for key, record in records.items()
         }
 
+    def places_of_lists(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, str]:
+        """Where known snapshots were read: their lists, or their inline manifests."""
+        known = self._known()
+        return {
+            key: known[key].manifest_list or "\n".join(m.path for m in known[key].manifests)
+            for key in keys
+            if key in known
+        }
+
     def _known(self) -> dict[SnapshotKey, SnapshotRecord]:
         with self._guard:
             gone = {

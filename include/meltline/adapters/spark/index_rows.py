@@ -89,6 +89,18 @@ class IndexRows(IngestRows):
         }
         return {key: found[key] for key in keys if key in found}
 
+    def places_of_lists(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, str]:
+        """Where known snapshots were read: their lists, or their inline manifests."""
+        known = self._known()
+        places = known.lists(keys)
+        inline = known.only([key for key, place in places.items() if not place])
+        named = dict(inline.manifests_by_snapshot())
+        columns, among = ("manifest_id", "path"), ("manifest_id", inline.manifests)
+        rows = self._look("manifests", columns, among=among).to_pylist() if named else []
+        paths = {row["manifest_id"]: row["path"] for row in rows}
+        joined = {key: "\n".join(paths.get(id, "") for id in ids) for key, ids in named.items()}
+        return places | joined
+
     def _known(self) -> KnownSnapshots:
         return self._once("snapshots departures", "known", self._known_now)
 
