@@ -158,8 +158,8 @@ IDENTITY = (
     Mutation(
         "registrations that nobody knows are not named",
         "app/recognised.py",
-        "    gone = sorted(forgotten(services, counts.keys()))\n",
-        "    gone: list[str] = []\n",
+        "    new = [_incident(services, entry, counts[entry]) for entry in sorted(counts)]\n",
+        "    new: list[Incident] = []\n",
         (RECOGNISED,),
     ),
 )

@@ -16,7 +16,7 @@ from meltline.app.ingest import ingest_snapshots
 from meltline.app.left_behind import left_behind
 from meltline.app.membership import never_read, vouched_for
 from meltline.app.metadata import at_once, remembered_states
-from meltline.app.recognised import forgotten, note_forgotten, recognised
+from meltline.app.recognised import forgotten, recognised
 from meltline.app.services import Services
 from meltline.app.tables import ObservedTable, is_ledger, observed_table
 from meltline.domain.drops import LET_GO
@@ -111,7 +111,6 @@ def observe(services: Services) -> Observation:
     _record_sightings(services, readable, now)
     previous = services.control.tables()
     _record_tables(services, watched, skipped, ingested.unread, listings, previous, now)
-    note_forgotten(services, known)
     return _observation(
         services, now, listings, unlisted, readable, skipped, known, owners, ledger,
         ingested.unchecked,
@@ -352,6 +351,5 @@ def rebuild(services: Services) -> None:
     Of registrations that nobody knows any more it is forgotten as well.
     """
     readable = {table.uuid for table in services.control.tables() if table.status == "live"}
-    filed = {key.table_uuid for key in services.files.known_snapshots()}
-    services.files.rebuild(sorted(readable | forgotten(services, filed)))
+    services.files.rebuild(sorted(readable | forgotten(services)))
     forget_changed_lists(services)

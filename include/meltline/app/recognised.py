@@ -19,7 +19,7 @@ from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState, place_key
-from meltline.ports import CatalogEntry, Incident, SnapshotKey
+from meltline.ports import CatalogEntry, Incident, KnownTable, SnapshotKey
 
 FORGOTTEN = "RegistrationForgotten"
 _PASSES = 5  # a table may be told apart from one registration, and be taken for another then
@@ -37,7 +37,7 @@ def recognised(
         loaded: What each catalog has, as it was loaded; none of the ledger's own.
         known: Snapshots that the file ledger knows.
     """
-    take_up(services, _states(loaded), known)
+    _note_forgotten(services, take_up(services, _states(loaded), known))
     filed = {key.table_uuid for key in known}
     for _ in range(_PASSES):
         tables = identified(services, loaded, open_new=True, filed=filed)
@@ -46,24 +46,24 @@ def recognised(
     return tables
 
 
-def note_forgotten(services: Services, known: Iterable[SnapshotKey]) -> None:
+def _note_forgotten(services: Services, left: Iterable[SnapshotKey]) -> None:
     """Names registrations that the file ledger knows and that no table was recognised as.
 
     What was read of them stays referred to: nobody can tell whether they stand somewhere.
     """
-    counts = Counter(key.table_uuid for key in known)
-    gone = sorted(forgotten(services, counts.keys()))
+    counts = Counter(key.table_uuid for key in left)
     standing = {one.id for one in services.control.incidents() if one.kind == FORGOTTEN}
-    new = [_incident(services, entry, counts[entry]) for entry in gone]
+    new = [_incident(services, entry, counts[entry]) for entry in sorted(counts)]
     if new:
         services.control.raise_incidents(new)
     if over := sorted(standing - {one.id for one in new}):
         services.control.end_incidents(over)
 
 
-def forgotten(services: Services, filed: Iterable[str]) -> set[str]:
-    """Those of the registrations that the control ledger does not know."""
-    return set(filed) - {row.uuid for row in services.control.tables()}
+def forgotten(services: Services) -> set[str]:
+    """Registrations that the file ledger knows and the control ledger does not."""
+    filed = {key.table_uuid for key in services.files.known_snapshots()}
+    return filed - {row.uuid for row in services.control.tables()}
 
 
 def _incident(services: Services, entry: str, snapshots: int) -> Incident:
@@ -96,32 +96,43 @@ def take_up_all(services: Services) -> None:
 
 def take_up(
     services: Services, states: Sequence[TableState], known: Collection[SnapshotKey]
-) -> None:
+) -> list[SnapshotKey]:
     """Gives registrations that only the file ledger knows back to the tables that they are.
 
     Of each such table every list lies where it was read, and its metadata is of that lineage: it
     has the UUID that is the id, or names a metadata file that was seen of the registration. Where
-    two fit, that with most of the snapshots; whom nothing fits is a new registration, and what was
-    read of the old one stays referred to.
+    two fit, that with most of the snapshots; whom nothing fits is a new registration.
+
+    Returns:
+        Snapshots of registrations that no table is.
     """
     rows = services.control.tables()
     ids = {row.uuid for row in rows}
-    forgotten = [key for key in known if key.table_uuid not in ids]
-    if not forgotten:
-        return
-    strangers = [s for s in states if not any(goes_on(s, row) for row in rows)]
-    new, now = _claims(services, strangers, forgotten), services.clock.now()
+    left = [key for key in known if key.table_uuid not in ids]
+    if not left:
+        return []
+    lineages: dict[str, list[KnownTable]] = {}
+    for row in rows:
+        lineages.setdefault(row.table_uuid, []).append(row)
+    strangers = [
+        state
+        for state in states
+        if not any(goes_on(state, row) for row in lineages.get(state.table_uuid, ()))
+    ]
+    new, now = _claims(services, strangers, left), services.clock.now()
     services.control.open_entries(
         [known_table(replace(state, uuid=entry), UNOBSERVED, now) for state, entry in new]
     )
+    given = {entry for _, entry in new}
+    return [key for key in left if key.table_uuid not in given]
 
 
 def _claims(
-    services: Services, strangers: Sequence[TableState], forgotten: Iterable[SnapshotKey]
+    services: Services, strangers: Sequence[TableState], left: Iterable[SnapshotKey]
 ) -> list[tuple[TableState, str]]:
     """Which stranger is which registration: each is one at most."""
     named = {state.name: state for state in strangers}
-    agreeing = _agreeing(services, strangers, forgotten)
+    agreeing = _agreeing(services, strangers, left)
     seen = _seen_metadata(services) if agreeing else {}
     fitting = [
         (_is_aside(named[name], entry), -count, entry != named[name].table_uuid, name, entry)
@@ -138,14 +149,14 @@ def _claims(
 
 
 def _agreeing(
-    services: Services, strangers: Sequence[TableState], forgotten: Iterable[SnapshotKey]
+    services: Services, strangers: Sequence[TableState], left: Iterable[SnapshotKey]
 ) -> Mapping[tuple[TableName, str], int]:
     """How many snapshots a table has of a registration, where each lies where it was read."""
     having: dict[int, list[TableState]] = {}
     for state in strangers:
         for snapshot_id in state.snapshots:
             having.setdefault(snapshot_id, []).append(state)
-    asked = {key for key in forgotten if key.snapshot_id in having}
+    asked = {key for key in left if key.snapshot_id in having}
     agreeing: Counter[tuple[TableName, str]] = Counter()
     against: set[tuple[TableName, str]] = set()
     for key, place in services.files.places_of_lists(asked).items():
