@@ -121,6 +121,8 @@ IDENTITY = (
         "still_changed(services, states, ended",
         "still_changed(services, readable, ended",
         (COPIES,),
+    ),
+    Mutation(
         "a table whose lists lie elsewhere now goes on from what its log names",
         "app/entries.py",
         "    return leads and _has_newest(state, row) is not False\n",

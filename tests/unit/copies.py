@@ -138,14 +138,20 @@ def moved(table: Table, name: str, *, delete: bool = False) -> Table:
     return new
 
 
-def rewritten_in_place(table: Table, location: str) -> Table:
-    """A tool rewrites a table's paths and has the name stand for it, with the log it had."""
+def rewritten_with_log(table: Table, location: str) -> str:
+    """A table's files in another folder, with the log that it had. Returns its metadata file."""
     log = [*table.document["metadata-log"]]
     log.append({"timestamp-ms": 0, "metadata-file": table.metadata_location})
-    at = rewritten(table, location)
+    work = _Rewriting(table.lake, table.version, table.location, location)
+    at = work.metadata(table.metadata_location, is_end=True)
     document = table.lake.document(at) | {"metadata-log": log}
     table.lake.store.write(at, json.dumps(document).encode())
-    table.catalog._tables[table.name] = at
+    return at
+
+
+def rewritten_in_place(table: Table, location: str) -> Table:
+    """A tool rewrites a table's paths, and has its name stand for what it wrote."""
+    table.catalog._tables[table.name] = rewritten_with_log(table, location)
     return table
 
 

@@ -28,7 +28,7 @@ from meltline.domain.files import DepartureState, FileKind
 from meltline.domain.names import TableName
 from meltline.domain.shares import Origin, Share, read_origin
 from meltline.domain.timetravel import Moment, Side, TravelPoint
-from tests.unit.copies import copied
+from tests.unit.copies import copied, rewritten_with_log
 from tests.unit.dark_table import DarkTable
 from tests.unit.lake import DAY, OUTSIDE, WAREHOUSE, Table
 from tests.unit.oracle import MAIN, Document, Story, on_branches
@@ -51,7 +51,7 @@ OTHERS: tuple[str, ...] = (
     "commit_late", "write_again", "hide", "replace_hidden", "add_through_a_link", "link_a_file",
 )  # fmt: skip
 # What leaves one UUID with other files, or with an older state.
-COPIES = ("copy_table", "copy_table", "move_table", "set_back")
+COPIES = ("copy_table", "copy_table", "move_table", "rewrite_in_place", "set_back")
 if "MELTLINE_COPIES" in os.environ:
     OTHERS = (*OTHERS, *COPIES)
 PEOPLE = (
@@ -292,6 +292,16 @@ class Engines:
         if self._is_whole(table.metadata_location):
             self._copy(table, name)
             self.drop(table, number)
+
+    def rewrite_in_place(self, table: Table, number: int) -> None:
+        """A tool rewrites a table's paths, and leaves its name and its log."""
+        if not self._is_whole(table.metadata_location):
+            return
+        story = self.lake.stories[table.name].copy()
+        at = rewritten_with_log(table, f"{table.location}-{next(self._numbers)}")
+        self.drop(table, number)
+        self.lake.register(str(table.name), at)
+        self.lake.stories[table.name] = story
 
     def _copy(self, table: Table, name: TableName) -> None:
         folder = f"{WAREHOUSE}/{'/'.join(name.namespace)}/{name.name}-{next(self._numbers)}"

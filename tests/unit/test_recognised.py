@@ -59,7 +59,7 @@ def test_a_table_that_was_rewritten_in_place_is_another_one_and_its_old_files_wa
     assert entry_of(prod) != before
     dropped = [e.name for e in lake.catalogs["lake"].listing().entries if before in str(e.name)]
     assert len(dropped) == 1 and old <= lake.paths()
-    swept(lake, 10, 17)  # copies of older metadata files: no log names them
+    swept(lake, 10, 17)
     nights(lake, 18, 26, 34, 42)
     assert is_whole(prod) and not old & lake.paths()
     all_expired(prod)
