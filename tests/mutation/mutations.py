@@ -37,6 +37,7 @@ ON_SPARK = "tests/spark/test_lines.py"
 TABLE = "tests/unit/test_table.py"
 FILE_LEDGER = "tests/contract/test_file_ledger.py"
 VOUCHING = "tests/unit/test_vouching.py"
+COLD_WITHHELD = "tests/unit/test_cold_withheld.py"
 UNREAD = "tests/unit/test_unread_snapshots.py"
 OBJECT_STORE = "tests/contract/test_object_store.py"
 BUSY = "tests/unit/test_busy_tables.py"
@@ -173,7 +174,7 @@ MUTATIONS = (
         "        if modified_at > self.unmodified_since:\n", "        if False:\n", (REPLACED,),
     ),
     Mutation(
-        "the store's clock is never behind", "app/purge_batches.py",
+        "the store's clock is never behind", "app/departed_objects.py",
         "        behind = timedelta(0) if self.services.config.sandbox else CLOCK_TOLERANCE\n",
         "        behind = timedelta(0)\n", (REPLACED,),
     ),
@@ -363,7 +364,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the digests of copies are not compared", "app/copy_proofs.py",
-        "        if digest != proof.sha256:\n            unproved", "        if False:\n            unproved",
+        "        if digest != proof.sha256:\n            why[", "        if False:\n            why[",
         (COPY_PROOFS,),
     ),
     Mutation(
@@ -383,8 +384,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a copy that was lost is not missed", "app/copy_proofs.py",
-        "    unproved = [f\"{copy} has been lost\" for copy in known if copy not in shown]\n",
-        "    unproved = list[str]()\n", (COPY_PROOFS,),
+        "    why = {copy: f\"{copy} has been lost\" for copy in known if copy not in shown}\n",
+        "    why = dict[str, str]()\n", (COPY_PROOFS,),
     ),
     Mutation(
         "a copy is not read back", "adapters/cold_copies.py",
@@ -579,6 +580,27 @@ MUTATIONS = (
     Mutation(
         "a gate takes what nobody has read for its own table's", "app/proof.py",
         "    if unknown := _unknown(services, world, result, remaining):\n", "    if unknown := ():\n", (UNREAD,),
+    ),
+    Mutation(
+        "one copy without a proof keeps all files beside it", "app/plan_purge.py",
+        "dict.fromkeys(without_proof(services, free), Why.UNPROVED)", "dict[str, Why]()", (COLD_WITHHELD,),
+    ),
+    Mutation(
+        "a copy that only reading shows damaged is found by gates alone", "app/cold_withheld.py",
+        "read=owner in refused", "read=False", (COLD_WITHHELD,),
+    ),
+    Mutation(
+        "a gate holds a new object against the copy of the old one", "app/cold_purge_evidence.py",
+        "if path not in replaced]", "]", (COLD_WITHHELD,),
+    ),
+    Mutation(
+        "a gate holds what was swept against the copy of another file", "app/cold_purge_evidence.py",
+        "if not objects.is_swept(f.path)]", "]", (COLD_WITHHELD,),
+    ),
+    Mutation(
+        "whatever copies cold has lost, the others may go", "app/cold_purge_evidence.py",
+        "        return originals <= {departure.path for departure in waiting}\n", "        return True\n",
+        (COLD_WITHHELD, "tests/unit/test_copy_proofs.py"),
     ),
     Mutation(
         "nobody has to say why a table may be left out", "app/membership.py",

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meltline.app.cold_evidence import _wanted
-from meltline.app.lifecycle import run_chain
+from meltline.app.lifecycle import gate_step, plan_purge_step, run_chain
 from meltline.app.summary import Summary
 from meltline.domain.cold import Cadence, chosen
 from meltline.domain.cold_paths import mirrored
 from meltline.domain.names import TableName
-from meltline.domain.plan import PlanKind
+from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import HandedOver, HandoffRequest, Mended, Original
 from tests.unit.histories import histories, instant
 from tests.unit.lake import COLD_WAREHOUSE, Lake, Table
@@ -179,12 +179,27 @@ def test_nothing_is_purged_over_a_copy_that_is_not_whole_any_more(
     assert lake.on(EXPIRE_DAY).run().exit_code == 0
     waiting = lake.waiting()
     assert waiting
+    services = lake.on(PURGE_DAY).services()
+    plans = [planned.plan for planned in plan_purge_step(services, lake.request())]
     damage(lake)
-    summary = lake.on(PURGE_DAY).run(services=lake.services(archive=Idle()))
-    plans = [p for p in summary.plans.values() if p.kind is PlanKind.PURGE]
+    judged = gate_step(services, plans, PlanKind.PURGE)
     if damage is not DAMAGES[8][0]:  # hot's metadata alone can tell the summary
-        assert not lake.deleter.deleted
-        assert plans and all("cold_" in plan.note for plan in plans)
+        assert judged and all(plan.state is PlanState.REFUSED for plan in judged)
+        assert all("cold_" in plan.note for plan in judged)
+
+
+@pytest.mark.parametrize("damage", [damage for damage, _ in DAMAGES], ids=NAMES)
+def test_no_purge_takes_the_original_of_a_copy_that_is_not_whole_any_more(
+    damage: Callable[[Lake], None],
+) -> None:
+    lake, _ = lake_with_history()
+    lake.on(EXPIRE_DAY).run()
+    before = {path: lake.store.read(path) for path in copies(lake, "")}
+    damage(lake.on(EXPIRE_DAY + 1))
+    lake.on(PURGE_DAY).run(services=lake.services(archive=Idle()))
+    there = lake.paths(COLD_WAREHOUSE)
+    hurt = {copy for copy in before if copy not in there or lake.store.read(copy) != before[copy]}
+    assert hurt and not {mirrored(p, COLD_WAREHOUSE) for p in lake.deleter.deleted} & hurt
 
 
 def test_a_damaged_copy_is_mended_the_next_night_and_then_its_original_may_go() -> None:

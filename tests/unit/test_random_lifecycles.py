@@ -17,6 +17,8 @@ from meltline.app.lifecycle import plan_purge_step
 from meltline.app.observe import observe
 from meltline.app.plan_expiration import Planned, plan_expiration
 from meltline.app.purge import apply_purges
+from meltline.app.services import Services
+from meltline.app.summary import Summary
 from meltline.domain.errors import LockHeld
 from meltline.domain.plan import Plan, PlanState
 from tests.seeds import beginnings, examples
@@ -192,13 +194,17 @@ class RandomLifecycles(RecordedLife):
         self.busy_nights()
         for days in (0, 31, 31, 8, 8, 8):
             self.lake.clock.moment += days * DAY
-            summary = self.lake.run()
+            summary = self.night()
             self.lake.check()
         assert summary.exit_code == 0, summary.as_json()
         assert summary.plans == {}, summary.as_json()
         self.lake.check_accounts()
         self.lake.check_all_is_gone()
         self.lake.check_sweeps()
+
+    def night(self, services: Services | None = None) -> Summary:
+        """A run in the end, when it must end well."""
+        return self.lake.run(services=services)
 
     def busy_nights(self) -> None:
         """On time although nobody rests: every table gets a commit in each gap of each night."""
@@ -217,7 +223,7 @@ class RandomLifecycles(RecordedLife):
                     self.engines.act("append", table, 0)
                 self.lake.check()
 
-            summary = self.lake.run(services=with_gaps(self.lake.services(), act))
+            summary = self.night(with_gaps(self.lake.services(), act))
             self.lake.look()
             self.lake.check()
             assert summary.exit_code == 0, summary.as_json()

@@ -46,7 +46,7 @@ def mend_copies(services: Services, run_id: str, may_go_on: Callable[[], bool]) 
         doubtful = _doubtful(services, side, ours)
         uuids = {uuid for d in doubtful for uuid in groups.members(d.owner) & archived}
         originals = {d.path: Original(d.path, d.bytes, d.kind) for d in doubtful}
-        refused = _refused(services, archived)
+        refused = refused_for_cold(services) & archived
         originals |= {one.path: one for one in _absent(services, side, refused)}
         if not originals:
             return []
@@ -88,12 +88,12 @@ def _doubtful(services: Services, side: Side, waiting: Sequence[Departure]) -> l
     return [departure for departure in waiting if is_doubtful(departure)]
 
 
-def _refused(services: Services, archived: set[str]) -> set[str]:
-    """Archived tables of which a gate has lately refused to purge files because of cold."""
+def refused_for_cold(services: Services) -> set[str]:
+    """Tables of which a gate has lately refused to purge files because of cold."""
     since = services.clock.now() - _LATELY
     refused = services.control.plans(states=[PlanState.REFUSED])
     plans = [p for p in refused if p.kind is PlanKind.PURGE and p.as_of >= since]
-    return {plan.table_uuid for plan in plans if "cold_" in plan.note} & archived
+    return {plan.table_uuid for plan in plans if "cold_" in plan.note}
 
 
 def _absent(services: Services, side: Side, uuids: set[str]) -> Iterator[Original]:

@@ -10,19 +10,21 @@ from dataclasses import dataclass, field
 
 from meltline.app.cold_side import ColdFacts, Side, noted
 from meltline.app.copy_proofs import unproved_copies
+from meltline.app.departed_objects import DepartedObjects
 from meltline.app.metadata import at_once
 from meltline.app.services import Services
 from meltline.app.world import World
 from meltline.domain.archive import COLD_OF, ArchivedSnapshot, read_archived
 from meltline.domain.cold import cold_policy
-from meltline.domain.cold_paths import mirrored
+from meltline.domain.cold_paths import mirrored, original_of
 from meltline.domain.errors import MeltlineError, PlanNotFound
-from meltline.domain.files import Departure, FileKind, PlannedFile
+from meltline.domain.files import Departure, DepartureState, FileKind, PlannedFile
 from meltline.domain.plan import Plan, PlanKind
 from meltline.domain.table import TableState
 from meltline.ports import ListedCopy
 
 _BYTES_SAMPLED = 3
+_LOOKED_AT = 100  # files at a time, of which so many are sampled
 _LARGEST_SAMPLE = 64 * 1024 * 1024  # bytes; a larger file is compared by its size alone
 
 
@@ -64,11 +66,17 @@ def purge_facts(
     with noted(facts):
         side = Side.of(services)
         if not asked:  # copies may have been made for tables that share the files
-            facts.unproved += unproved_copies(services.control, side, files, recorded_alone=True)
+            found = unproved_copies(services.control, side, files, recorded_alone=True)
+            facts.unproved += found.values()
             return facts
+        stays = _Staying(services, side.tier.warehouse, frozenset(file.path for file in files))
         for table in tables:
-            _check(side, table, facts)
-        _check_files(services, side, tables, files, facts)
+            _check(side, table, stays, facts)
+        facts.unproved += unproved_copies(services.control, side, files).values()
+        objects = DepartedObjects(services, departed)
+        _check_files(
+            side, tables, [f for f in files if not objects.is_swept(f.path)], objects, facts
+        )
     return facts
 
 
@@ -76,16 +84,15 @@ def _gone(
     services: Services, files: Sequence[PlannedFile], departed: Mapping[str, Departure]
 ) -> list[_Gone]:
     """Which snapshots of which tables the files were part of, by the plans that let them go."""
-    snapshots: dict[str, set[int]] = {}
+    found: dict[str, _Gone] = {}
     for name in {departed[file.path].plan_id for file in files if file.path in departed}:
         try:
             plan = services.control.plan(name)
         except PlanNotFound:
             continue  # files that no snapshot had: orphans, or the metadata of a dropped table
         if plan.id == name and plan.kind is PlanKind.EXPIRE:
-            gone = snapshots.setdefault(plan.table_uuid, set())
-            gone.update(plan.snapshots, plan.gone_snapshots)
-    found = {uuid: _Gone(uuid, ids) for uuid, ids in snapshots.items()}
+            gone = found.setdefault(plan.table_uuid, _Gone(plan.table_uuid, set()))
+            gone.snapshots.update(plan.snapshots, plan.gone_snapshots)
     for copy in services.control.archived(sorted(found)) if found else ():
         if copy.snapshot_id in found[copy.table_uuid].snapshots:
             found[copy.table_uuid].known[copy.snapshot_id] = copy
@@ -108,7 +115,29 @@ def _has_policy(services: Services, world: World, tables: Sequence[_Gone]) -> bo
     )
 
 
-def _check(side: Side, table: _Gone, facts: ColdFacts) -> None:
+@dataclass(frozen=True)
+class _Staying:
+    """Originals that wait in hot and that no plan in question lets go.
+
+    Each run mends their copies, or names them: what cold has lost of them holds up no other file.
+    """
+
+    services: Services
+    warehouse: str
+    planned: frozenset[str]
+
+    def covers(self, copies: Sequence[str]) -> bool:
+        """Whether some copies that are not as they should be are of such originals, all of them."""
+        originals = {original_of(copy, self.warehouse) for copy in copies}
+        if not originals or "" in originals or originals & self.planned:
+            return False
+        waiting = self.services.files.departures(
+            frozenset({DepartureState.FAILSAFE}), paths=sorted(originals)
+        )
+        return originals <= {departure.path for departure in waiting}
+
+
+def _check(side: Side, table: _Gone, stays: _Staying, facts: ColdFacts) -> None:
     names = {copy.table for copy in table.known.values()}
     try:
         table.cold = side.tables.of(table.uuid, sorted(names))
@@ -127,7 +156,7 @@ def _check(side: Side, table: _Gone, facts: ColdFacts) -> None:
             facts.unreadable.append(listed)
         else:
             table.manifests |= {manifest.path: manifest for manifest in listed}
-    _check_manifests(side, table, facts)
+    _check_manifests(side, table, stays, facts)
 
 
 def _check_said(table: _Gone, facts: ColdFacts) -> None:
@@ -146,12 +175,13 @@ def _check_said(table: _Gone, facts: ColdFacts) -> None:
             )
 
 
-def _check_manifests(side: Side, table: _Gone, facts: ColdFacts) -> None:
+def _check_manifests(side: Side, table: _Gone, stays: _Staying, facts: ColdFacts) -> None:
     """Opens the manifests that these snapshots brought; the others must have their length."""
     archived = set(table.archived)
     brought = [m for m in table.manifests.values() if m.added_by in archived]
     for audited in side.copies.audit(brought, side.tier.warehouse):
-        facts.differing += audited.odd
+        if not stays.covers([copy for copy, _ in audited.absent]):
+            facts.differing += audited.odd
     others = [m for m in table.manifests.values() if m.added_by not in archived]
     sizes = at_once(lambda manifest: side.tier.store.size(manifest.path), others)
     for manifest, size in zip(others, sizes, strict=True):
@@ -160,22 +190,34 @@ def _check_manifests(side: Side, table: _Gone, facts: ColdFacts) -> None:
 
 
 def _check_files(
-    services: Services,
     side: Side,
     tables: Sequence[_Gone],
     files: Sequence[PlannedFile],
+    departed: DepartedObjects,
     facts: ColdFacts,
 ) -> None:
-    """Planned files that a copy refers to must have their own copy, each proved byte for byte.
+    """Planned files that a copy refers to must have their own copy.
 
-    A few are held against their originals once more, whatever anybody has recorded.
+    A few are held against their originals once more, whatever anybody has recorded. Where another
+    object lies under a path by now there is no original any more, and nothing is deleted there.
     """
     manifests = [m for table in tables for m in table.manifests.values()]
     copies = {mirrored(path, side.tier.warehouse): path for path in side.without_mirror(files)}
     if copies and manifests:
         alive = side.copies.alive(manifests, list(copies), of_copies=True)
         facts.files_missing += sorted(copies[path] for path in alive)
-    facts.unproved += unproved_copies(services.control, side, files)
     data = [f for f in files if f.kind is FileKind.DATA and f.bytes <= _LARGEST_SAMPLE]
-    sampled = [f.path for f in data if f.path not in copies.values()][:_BYTES_SAMPLED]
+    sampled = _sampled([f.path for f in data if f.path not in copies.values()], departed)
     facts.rows_differ += side.copies.unequal(sampled, side.tier.warehouse)
+
+
+def _sampled(paths: Sequence[str], departed: DepartedObjects) -> list[str]:
+    """A few of some files, as many as there are of which the object that departed is there."""
+    sampled: list[str] = []
+    for start in range(0, len(paths), _LOOKED_AT):
+        portion = paths[start : start + _LOOKED_AT]
+        replaced = departed.replaced(portion)
+        sampled += [path for path in portion if path not in replaced]
+        if len(sampled) >= _BYTES_SAMPLED:
+            break
+    return sampled[:_BYTES_SAMPLED]

@@ -20,8 +20,9 @@ def unproved_copies(
     files: Iterable[PlannedFile],
     *,
     recorded_alone: bool = False,
-) -> list[str]:
-    """Those of some files of hot whose copy nobody can vouch for, and why.
+    read: bool = True,
+) -> dict[str, str]:
+    """Those of some files of hot whose copy nobody can vouch for, and why, by path.
 
     Every copy must have a digest that was taken from its original, and its store must show it as
     it was recorded. Where the store has no name for the version that it holds, the copy is read.
@@ -31,25 +32,26 @@ def unproved_copies(
         side: The cold tier.
         files: Of hot.
         recorded_alone: Look for copies of which something is recorded, and for no others.
+        read: Read copies where nothing else tells; else these pass.
     """
     places = side.places(file for file in files if file.kind not in _NOT_IN_COLD)
     known = control.copies(list(places))
     shown = side.shown(list(known if recorded_alone else places))
-    unproved = [f"{copy} has been lost" for copy in known if copy not in shown]
-    read = list[CopyProof]()
+    why = {copy: f"{copy} has been lost" for copy in known if copy not in shown}
+    unread = list[CopyProof]()
     for copy, found in shown.items():
         proof = known.get(copy)
         if proof is None or not proof.from_source:
-            unproved.append(f"{copy} was never held against {places[copy].path}")
+            why[copy] = f"{copy} was never held against {places[copy].path}"
         elif not proof.shows(found.bytes, found.modified_at, found.etag):
-            unproved.append(f"{copy} has been changed since it was verified")
-        elif not proof.etag:
-            read.append(proof)
-    digests = at_once(lambda proof: digest_or_why(side.tier.store, proof.path), read)
-    for proof, digest in zip(read, digests, strict=True):
+            why[copy] = f"{copy} has been changed since it was verified"
+        elif not proof.etag and read:
+            unread.append(proof)
+    digests = at_once(lambda proof: digest_or_why(side.tier.store, proof.path), unread)
+    for proof, digest in zip(unread, digests, strict=True):
         if digest != proof.sha256:
-            unproved.append(f"{proof.path} does not have the bytes of {places[proof.path].path}")
-    return unproved
+            why[proof.path] = f"{proof.path} does not have the bytes of {places[proof.path].path}"
+    return {places[copy].path: reason for copy, reason in why.items()}
 
 
 def digest_or_why(store: ObjectStore, path: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
+from meltline.app.cold_withheld import without_proof
 from meltline.app.departures import take_back
 from meltline.app.entries import heirs
 from meltline.app.held_back import leading_out, needed_elsewhere, note_withheld, withheld
@@ -16,6 +17,7 @@ from meltline.domain.locations import location_key
 from meltline.domain.names import selected
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
 from meltline.domain.table import TableState
+from meltline.domain.withheld import Why
 from meltline.ports import KnownTable, SnapshotKey
 
 _NOT_BEGUN = (PlanState.PLANNED, PlanState.PASSED, PlanState.REFUSED)
@@ -103,18 +105,19 @@ def _not_held_back(
     *,
     remember: bool,
 ) -> dict[str, list[Departure]]:
-    """Leaves out what lies outside the roots, and what may be needed by another name."""
+    """Leaves out what lies outside the roots, may be needed by another name, or is not in cold."""
     due = [departure for found in by_owner.values() for departure in found]
     outside = leading_out(services, [d.path for d in due])
     inside = [d.path for d in due if d.path not in outside]
     needed = needed_elsewhere(services, observation, inside, wanted.keys)
+    stays = outside.keys() | needed.keys()
+    free = {o: [d for d in found if d.path not in stays] for o, found in by_owner.items()}
+    unproved = dict.fromkeys(without_proof(services, free), Why.UNPROVED)
     if remember:
-        note_withheld(services, "purge", withheld("purge", observation, due, outside, needed))
-    return {
-        owner: free
-        for owner, found in by_owner.items()
-        if (free := [d for d in found if d.path not in outside and d.path not in needed])
-    }
+        refused = {**outside, **unproved}
+        note_withheld(services, "purge", withheld("purge", observation, due, refused, needed))
+    proved = {o: [d for d in found if d.path not in unproved] for o, found in free.items()}
+    return {owner: found for owner, found in proved.items() if found}
 
 
 def _owners(observation: Observation) -> dict[str, TableState | KnownTable]:

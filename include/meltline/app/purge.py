@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
+from meltline.app.departed_objects import DepartedObjects
 from meltline.app.departures import audit_cancelled, audit_replaced, moved
 from meltline.app.expire import altered, group_locks, stored_files
 from meltline.app.gate import not_passed
@@ -85,7 +86,7 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
     in_hand = [PlanInHand(plan, files[plan.id], groups.key(plan.table_uuid)) for plan in ordered]
     look_back = LookBack(services, reproof)
     with ExitStack() as locks:
-        waves = Waves(services, reproof, look_back, waiting)
+        waves = Waves(services, reproof, look_back, DepartedObjects(services, waiting))
         purge = _Purge(services, waiting, waves, groups, locks)
         try:
             for wave in in_waves(services, [b for one in in_hand for b in batches_of(one)]):

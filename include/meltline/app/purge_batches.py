@@ -4,20 +4,18 @@ A plan's batches never change, so that a run that goes on finds them as they wer
 many plans, go in one wave: one look at the catalogs proves them all, and one call deletes them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from datetime import timedelta
 
+from meltline.app.departed_objects import DepartedObjects
 from meltline.app.look_back import LookBack
-from meltline.app.permission import keeps_our_time, require_go
+from meltline.app.permission import require_go
 from meltline.app.plan_in_hand import PlanInHand
 from meltline.app.reproof import Reproof
 from meltline.app.services import Services
-from meltline.domain.clock import CLOCK_TOLERANCE
-from meltline.domain.departed import DepartedObject
 from meltline.domain.errors import MeltlineError, PlanStale
-from meltline.domain.files import Departure, PlannedFile
+from meltline.domain.files import PlannedFile
 from meltline.ports import Claim
 
 BATCH = 20_000  # never by configuration: a run that goes on must find the batches as they were
@@ -77,13 +75,13 @@ class Waves:
     """Deletes claimed batches, each file within minutes of its proof.
 
     Attributes:
-        waiting: The departures that may be purged, by path.
+        departed: The objects that may be purged.
     """
 
     services: Services
     reproof: Reproof
     look_back: LookBack
-    waiting: Mapping[str, Departure]
+    departed: DepartedObjects
 
     def delete(self, claimed: Sequence[Batch]) -> None:
         """Deletes what nothing refers to, and settles the claims.
@@ -139,7 +137,7 @@ class Waves:
             raise _too_late([batch for batch, _ in items])
         rate = services.config.limits.delete_keys_per_second
         for outcome in services.deleter.delete(
-            [self._departed(path) for path in sorted(free)], rate
+            [self.departed.at(path) for path in sorted(free)], rate
         ):
             for batch, file in free[outcome.path]:
                 if outcome.error:
@@ -159,25 +157,6 @@ class Waves:
             raise
         self.look_back.judge()
         return needed
-
-    def _departed(self, path: str) -> DepartedObject:
-        """What may be deleted under a path.
-
-        In a sandbox files may be written, expire and go within minutes, on one machine: there its
-        store's clock is not behind.
-        """
-        departure = self.waiting[path]
-        behind = timedelta(0) if self.services.config.sandbox else CLOCK_TOLERANCE
-        since = departure.departed_at - behind
-        return DepartedObject(path, departure.bytes, since, self._known_times)
-
-    @cached_property
-    def _known_times(self) -> datetime | None:
-        """Until when the store's times say something; none do where ours is of another day."""
-        if not self.services.clock.simulated:
-            return None
-        ours = keeps_our_time(self.services)
-        return self.services.clock.now() if ours else datetime.min.replace(tzinfo=UTC)
 
     def _require_free(self, batches: Sequence[Batch]) -> None:
         """Notes what stops a plan alone: a hold that came, or a lock that went."""

@@ -20,7 +20,7 @@ from meltline.app.strays import Candidate, Candidates, leave_held_back, leave_ot
 from meltline.app.summary import Summary
 from meltline.app.swept_places import Claims, places_to_sweep
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.files import Departure, DepartureState
+from meltline.domain.files import SWEPT, Departure, DepartureState
 from meltline.domain.names import TableName
 from meltline.domain.orphans import (
     StraySighting,
@@ -233,7 +233,7 @@ def _sightings(found: Sequence[Candidate], listing: Listing) -> list[StraySighti
 def _record_departures(services: Services, orphans: Sequence[Candidate], run_id: str) -> None:
     if not orphans:
         return
-    now, plan_id = services.clock.now(), f"sweep-{run_id}"
+    now, plan_id = services.clock.now(), f"{SWEPT}{run_id}"
     departures = [
         Departure(
             path=one.path,

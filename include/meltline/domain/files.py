@@ -142,6 +142,10 @@ class PlannedFile:
     due_at: datetime | None = None
 
 
+SWEPT = "sweep-"
+"""How `Departure.plan_id` begins where no plan, but a sweep, let a file depart."""
+
+
 class DepartureState(StrEnum):
     """Where a departed file is on its way out."""
 

@@ -13,6 +13,7 @@ class Why(StrEnum):
     OUTSIDE = "outside every root"
     MAYBE_THE_SAME = "maybe the same"
     LINK = "a link"
+    UNPROVED = "no proved copy in cold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Withheld:
         """The line of the configuration that settles it; empty where none does."""
         if self.why is Why.OUTSIDE:
             return f"storage-roots: [{self.place}]"
-        if self.why is Why.LINK or is_local(self.place) or is_local(self.other):
+        if self.why in (Why.LINK, Why.UNPROVED) or is_local(self.place) or is_local(self.other):
             return ""
         pair = f"[[{_bare(self.place)}, {_bare(self.other)}]]"
         return f"different: {pair}"
@@ -53,6 +54,8 @@ class Withheld:
             return f"{what}: {self.place} lies outside every root"
         if self.why is Why.LINK:
             return f"{what}: in {self.place} they are links, or lead out of every root"
+        if self.why is Why.UNPROVED:
+            return f"{what}: of what is in {self.place} nobody can vouch for the copy in cold"
         return f"{what}: in {self.place} they may be the same as what {self.other} names"
 
     @property
@@ -62,6 +65,11 @@ class Withheld:
             return f"add to the configuration: {self.line}"
         if self.why is Why.LINK:
             return "put a file in the link's place, or delete the link by hand"
+        if self.why is Why.UNPROVED:
+            return (
+                f"`meltline cold verify {self.table}` names the copies; they go once each copy, or "
+                "the original under its path, has again the bytes that were recorded"
+            )
         if not self.line:
             return f"they go once nothing refers to them as {self.other} any more"
         pair = self.line.removeprefix("different: ")

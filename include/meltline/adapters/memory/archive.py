@@ -219,8 +219,12 @@ class _Copy:
         return self._put(path, _avro(schema, metadata, rows))
 
     def file(self, path: str) -> str:
-        """Copies a file as it is, where it is not there yet."""
-        return self._put(path, self.store.read(path))
+        """Copies a file as it is, where it is not there yet; never another one than once before."""
+        place, content = mirrored(path, self.warehouse), self.store.read(path)
+        known = self.book.copies([place]).get(place)
+        if known and known.from_source and known.sha256 != sha256(content).hexdigest():
+            raise ValueError(f"{path} does not have the bytes that were copied once")
+        return self._put(path, content)
 
     def _put(self, path: str, content: bytes) -> str:
         place = mirrored(path, self.warehouse)

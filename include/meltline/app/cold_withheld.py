@@ -1,0 +1,44 @@
+"""Files whose copy in cold nobody can vouch for: their gate would refuse them, and all beside them.
+
+A copy that was damaged is made anew from its original. Where that is gone as well, say because
+something else was written under its path, nothing can be mended: what can be proved goes all the
+same, and the others stay, by name.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from meltline.app.cold_mending import refused_for_cold
+from meltline.app.cold_side import Side
+from meltline.app.copy_proofs import unproved_copies
+from meltline.app.services import Services
+from meltline.domain.errors import MeltlineError
+from meltline.domain.files import Departure, PlannedFile
+from meltline.domain.groups import Groups
+
+
+def without_proof(services: Services, due: Mapping[str, Sequence[Departure]]) -> frozenset[str]:
+    """Those of some departures, given by owner, of which no gate could say that cold has them.
+
+    It tells by what stores show. Copies are read where a gate has lately refused because of cold;
+    else the gate alone reads those of stores that cannot vouch for them. Where cold cannot be
+    asked the gate says so.
+    """
+    if services.cold is None or services.copies is None or services.rows is None:
+        return frozenset()
+    archived = {copy.table_uuid for copy in services.control.archived()}
+    groups = Groups(services.control.sharing())
+    refused = refused_for_cold(services)
+    found: set[str] = set()
+    try:
+        side = Side.of(services)
+        for owner, departures in due.items():
+            found |= unproved_copies(
+                services.control,
+                side,
+                [PlannedFile(d.path, d.kind, d.bytes, d.owner) for d in departures],
+                recorded_alone=not groups.members(owner) & archived,
+                read=owner in refused,
+            ).keys()
+    except MeltlineError:
+        return frozenset()
+    return frozenset(found)

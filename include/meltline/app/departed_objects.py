@@ -1,0 +1,57 @@
+"""What may be deleted under the paths of departures: the objects that departed, and no others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+
+from meltline.app.permission import keeps_our_time
+from meltline.app.services import Services
+from meltline.domain.clock import CLOCK_TOLERANCE
+from meltline.domain.departed import DepartedObject
+from meltline.domain.files import SWEPT, Departure
+
+
+@dataclass
+class DepartedObjects:
+    """Some departures, and how their objects can be told from others.
+
+    Attributes:
+        departures: By path.
+    """
+
+    services: Services
+    departures: Mapping[str, Departure]
+
+    def at(self, path: str) -> DepartedObject:
+        """What departed from a path.
+
+        In a sandbox files may be written, expire and go within minutes, on one machine: there its
+        store's clock is not behind.
+        """
+        departure = self.departures[path]
+        behind = timedelta(0) if self.services.config.sandbox else CLOCK_TOLERANCE
+        since = departure.departed_at - behind
+        return DepartedObject(path, departure.bytes, since, self._known_times)
+
+    def replaced(self, paths: Sequence[str]) -> set[str]:
+        """Those of some paths under which another object lies by now."""
+        return {
+            stat.path
+            for stat in self.services.store.stats([p for p in paths if p in self.departures])
+            if stat.found is not None
+            and self.at(stat.path).unlike(stat.found.bytes, stat.found.modified_at)
+        }
+
+    def is_swept(self, path: str) -> bool:
+        """Whether a sweep let it depart: what lies in its copy's place is of another file."""
+        departure = self.departures.get(path)
+        return departure is not None and departure.plan_id.startswith(SWEPT)
+
+    @cached_property
+    def _known_times(self) -> datetime | None:
+        """Until when the store's times say something; none do where ours is of another day."""
+        if not self.services.clock.simulated:
+            return None
+        ours = keeps_our_time(self.services)
+        return self.services.clock.now() if ours else datetime.min.replace(tzinfo=UTC)
