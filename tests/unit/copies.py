@@ -109,9 +109,9 @@ def rewritten(table: Table, location: str) -> str:
     refer to nothing is.
     """
     work = _Rewriting(table.lake, table.version, table.location, location)
-    for entry in table.document["metadata-log"]:
-        if table.lake.store.size(entry["metadata-file"]) is not None:
-            work.metadata(entry["metadata-file"])
+    for old in (entry["metadata-file"] for entry in table.document["metadata-log"]):
+        if work.place(old) != old and table.lake.store.size(old) is not None:
+            work.metadata(old)
     return work.metadata(table.metadata_location, is_end=True)
 
 
