@@ -164,4 +164,11 @@ IDENTITY = (
         "    new: list[Incident] = []\n",
         (RECOGNISED,),
     ),
+    Mutation(
+        "what a registration alone owned is nobody's once it has gone, though another's log names it",
+        "app/observe.py",
+        "    found |= {Ownership(o.prefix, heir) for o in known for heir in before.get(o.table_uuid, ())}\n",
+        "    assert isinstance(before, dict)\n",
+        (RECOGNISED,),
+    ),
 )

@@ -65,6 +65,22 @@ def test_a_table_that_was_rewritten_in_place_is_another_one_and_its_old_files_wa
     all_expired(prod)
 
 
+def test_metadata_files_that_only_the_log_of_a_rewritten_table_names_go_with_it() -> None:
+    lake = fresh_lake()
+    prod, other = prod_of(lake), lake.table("other")
+    lake.run()
+    place = prod.location
+    lake.on(1)
+    rewritten_in_place(prod, ELSEWHERE)
+    nights(lake, 2, 10, 18, 26, 34, 42, 60)
+    left = lake.paths(place)
+    assert left and all(path.endswith(".metadata.json") for path in left)
+    prod.drop()
+    nights(lake, 61, 70, 78, 90, 100, 110, 130)
+    assert not lake.paths(place) | lake.paths(ELSEWHERE)
+    all_expired(other)
+
+
 def test_a_table_of_which_only_older_snapshots_were_rewritten_keeps_all_it_has() -> None:
     lake = fresh_lake()
     prod = prod_of(lake)

@@ -161,6 +161,24 @@ def known_table(state: TableState, status: str, now: datetime) -> KnownTable:
     )
 
 
+def forerunners(
+    rows: Iterable[KnownTable], states: Iterable[TableState]
+) -> Mapping[str, Sequence[str]]:
+    """Registrations whose last metadata file others name in their logs, and the ids of those.
+
+    Such a file is not theirs alone: once they are gone, nobody else would delete it.
+    """
+    lineages: dict[str, list[TableState]] = {}
+    for state in states:
+        lineages.setdefault(state.table_uuid, []).append(state)
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for state in lineages.get(row.table_uuid, ()):
+            if state.uuid != row.uuid and state.leads_on(row.table_uuid, row.metadata_location):
+                found.setdefault(row.uuid, []).append(state.uuid)
+    return found
+
+
 def heirs(rows: Iterable[KnownTable], standing: Sequence[TableState]) -> dict[str, str]:
     """Registrations that stand under no name, and the one that goes on from each, by their ids.
 

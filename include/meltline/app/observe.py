@@ -11,7 +11,7 @@ from datetime import datetime
 from meltline.app.changed_lists import forget_changed_lists, still_changed
 from meltline.app.departures import take_back
 from meltline.app.dropped import let_go_tables
-from meltline.app.entries import comes_of, known_table
+from meltline.app.entries import comes_of, forerunners, known_table
 from meltline.app.ingest import ingest_snapshots
 from meltline.app.left_behind import left_behind
 from meltline.app.membership import never_read, vouched_for
@@ -140,13 +140,17 @@ def _list_catalogs(
     return listings, unlisted
 
 
-def _record_ownership(services: Services, states: Iterable[TableState], now: datetime) -> None:
+def _record_ownership(services: Services, states: Sequence[TableState], now: datetime) -> None:
+    """What tables own, and with it what those owned whose metadata files their logs name."""
     found = {
         Ownership(claim_prefix(location), state.uuid)
         for state in states
         for location in state.owned_locations
     }
-    new = found - set(services.control.ownerships())
+    known = set(services.control.ownerships())
+    before = forerunners(services.control.tables(), states)
+    found |= {Ownership(o.prefix, heir) for o in known for heir in before.get(o.table_uuid, ())}
+    new = found - known
     if new:
         services.control.add_ownerships(sorted(new, key=lambda o: (o.prefix, o.table_uuid)), now)
 
