@@ -64,7 +64,7 @@ def run_purge(bench: Bench) -> list[Outcome]:
 def _compare(bench: Bench, store: Store) -> Outcome:
     stores = ObjectStores(store.properties)
     watched = _Watched(stores)
-    deleter = StoreDeleter(watched, Confinement([store.root], stores).refused)  # type: ignore[arg-type]
+    deleter = StoreDeleter(watched, Confinement([store.root], stores).misplaced)  # type: ignore[arg-type]
     took: dict[str, list[float]] = {PROCEDURE: [], BARE: []}
     for number in range(_ROUNDS):
         bench.say(f"purge: {store.count:,} files on {store.name}, round {number + 1}")
@@ -140,7 +140,7 @@ def _limit(bench: Bench) -> Outcome:
     """The rate is kept: neither more keys a second than allowed, nor much fewer."""
     store = _local(bench, _LIMIT * _SECONDS)
     stores = ObjectStores({})
-    deleter = StoreDeleter(stores, Confinement([store.root], stores).refused)
+    deleter = StoreDeleter(stores, Confinement([store.root], stores).misplaced)
     paths = store.fill()
     bench.say(f"purge: {len(paths):,} files at {_LIMIT:,} a second")
     start = time.perf_counter()

@@ -141,7 +141,7 @@ class Wiring:
             **{name: getattr(ledgers, name) for name in Ledgers.__dataclass_fields__},
             files=SparkFileLedger(*ledger),
             committer=JvmCommitter(spark, self.config.catalogs),
-            deleter=StoreDeleter(self.store, Confinement(self.config.roots, self.store).refused),
+            deleter=StoreDeleter(self.store, Confinement(self.config.roots, self.store).misplaced),
             proofs=SparkProofReader(spark, self.store, book),
             sweeper=SparkSweeper(
                 spark,

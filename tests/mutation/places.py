@@ -78,7 +78,15 @@ PLACES = (
     ),
     Mutation(
         "roots: names are not resolved", "app/confinement.py",
-        "if is_local(path) and look.leads_out(path):", "if not path:", (*NAMES, *DISK),
+        "return Why.LINK if folder.leads_out else None", "return None", (*NAMES, *DISK),
+    ),
+    Mutation(
+        "roots: a link itself is deleted", "adapters/store_deleter.py",
+        "    if stat.is_link:\n", "    if not stat.path:\n", (*NAMES, *DISK),
+    ),
+    Mutation(
+        "roots: a look at a file does not see that it is a link", "adapters/local_files.py",
+        "is_link=stat.S_ISLNK(status.st_mode)", "is_link=False", DISK,
     ),
     Mutation(
         "roots: an observed catalog's warehouse is one", "config.py",

@@ -100,7 +100,7 @@ class WatchfulDeleter:
     def delete_checked(self, files: Sequence[DepartedObject]) -> Sequence[DeleteOutcome]:
         """Deletes, and notes what was; at once, for the lake's clock stands still."""
         roots = Confinement(self._lake.config().roots, self._lake.store)
-        outcomes = StoreDeleter(self._lake.store, roots.refused).delete(files, AT_ONCE)
+        outcomes = StoreDeleter(self._lake.store, roots.misplaced).delete(files, AT_ONCE)
         self.deleted += [o.path for o in outcomes if not o.error and not o.replaced]
         return outcomes
 

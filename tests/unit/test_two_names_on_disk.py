@@ -191,7 +191,7 @@ def test_what_leads_out_since_it_was_planned_is_not_deleted(file: Path, tmp_path
     root = tmp_path / "root"
     root.mkdir()
     (root / "t").symlink_to(file.parents[2])
-    deleter = StoreDeleter(STORE, Confinement([url(root)], STORE).refused)
+    deleter = StoreDeleter(STORE, Confinement([url(root)], STORE).misplaced)
     name = url(root / "t" / "data" / "part=1" / file.name)
     (outcome,) = deleter.delete([DepartedObject(name, 4, LATER)], 1000)
     assert "not deleted" in outcome.error and file.exists()
@@ -201,3 +201,6 @@ def test_a_link_in_place_of_a_file_is_not_deleted(file: Path, tmp_path: Path) ->
     link = file.with_name("link.parquet")
     link.symlink_to(file)
     assert refused(link, tmp_path / "wh") is Why.LINK
+    deleter = StoreDeleter(STORE, Confinement([url(tmp_path)], STORE).misplaced)
+    (outcome,) = deleter.delete([DepartedObject(url(link), 0, LATER)], 1000)
+    assert "not deleted" in outcome.error and link.is_symlink() and file.exists()

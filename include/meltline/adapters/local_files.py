@@ -242,7 +242,8 @@ def _stat(path: str) -> ObjectStat:
         return ObjectStat(path, error=str(error))
     if stat.S_ISDIR(status.st_mode):
         return ObjectStat(path, error="a folder lies there")
-    return ObjectStat(path, StoredObject(path, status.st_size, _time(status)))
+    found = StoredObject(path, status.st_size, _time(status))
+    return ObjectStat(path, found, is_link=stat.S_ISLNK(status.st_mode))
 
 
 def _deleted(paths: Sequence[str]) -> list[DeleteOutcome]:

@@ -213,20 +213,25 @@ class ObjectStores:
             if _is_local(path):
                 continue
             try:
-                _, key = self._find(path)
+                place, key = self._spot(path)
             except StoreRefused as error:
                 errors[path] = str(error)
             else:
-                batches.setdefault(_place(split_location(path)), []).append((path, key))
+                batches.setdefault(place, []).append((path, key))
         return batches, errors
 
     def _find(self, path: str) -> tuple[CloudStore, str]:
+        place, key = self._spot(path)
+        return self._stores[place], key
+
+    def _spot(self, path: str) -> tuple[tuple[str, str], str]:
+        """In which store an object lies, open by now, and its key there."""
         location = split_location(path)
-        store = self._store(location, path)
+        self._store(location, path)
         key = location.path.removeprefix("/")
         if not _can_spell(key):
             raise _unspellable(path)
-        return store, key
+        return _place(location), key
 
     def _store(self, location: Location, path: str) -> CloudStore:
         place = _place(location)
@@ -253,7 +258,7 @@ _SCHEMES = {
 
 
 def _is_local(path: str) -> bool:
-    return split_location(path).scheme == "file"
+    return path.startswith(("/", "file:/")) or split_location(path).scheme == "file"
 
 
 def _place(location: Location) -> tuple[str, str]:

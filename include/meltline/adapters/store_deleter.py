@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from meltline.domain.departed import DepartedObject
+from meltline.domain.withheld import Why
 from meltline.ports import DeleteOutcome, ObjectStat, ObjectStore
 
 _LOOKED_AT = 2_500  # keys between whose look and whose delete no other key's delete is waited for
@@ -23,7 +24,8 @@ class StoreDeleter:
     ) -> None:
         """Takes the store, what tells which paths may not go and why, a clock, and a wait.
 
-        The clock only goes forward; what waits does so for some seconds.
+        What tells that need not look for links: none is deleted here. The clock only goes forward;
+        what waits does so for some seconds.
         """
         self._store = store
         self._refused = refused
@@ -53,7 +55,7 @@ class StoreDeleter:
             return [DeleteOutcome(path, _NO_ANSWER) for path in paths]
         outcomes = {s.path: _judged(f, s) for f, s in zip(files, stats, strict=True)}
         refused = self._refused([path for path, outcome in outcomes.items() if outcome is None])
-        outcomes |= {p: DeleteOutcome(p, f"it is not deleted: {why}") for p, why in refused.items()}
+        outcomes |= {p: DeleteOutcome(p, _kept(why)) for p, why in refused.items()}
         free = [path for path, outcome in outcomes.items() if outcome is None]
         for at in range(0, len(free), pace.portion):
             portion = free[at : at + pace.portion]
@@ -87,7 +89,13 @@ def _judged(file: DepartedObject, stat: ObjectStat) -> DeleteOutcome | None:
     """What is known of a file without deleting it; None where it is to be deleted."""
     if stat.error:
         return DeleteOutcome(file.path, stat.error)
+    if stat.is_link:
+        return DeleteOutcome(file.path, _kept(Why.LINK))
     if stat.found is None:
         return DeleteOutcome(file.path)
     replaced = file.unlike(stat.found.bytes, stat.found.modified_at)
     return DeleteOutcome(file.path, replaced=replaced) if replaced else None
+
+
+def _kept(why: str) -> str:
+    return f"it is not deleted: {why}"

@@ -113,7 +113,7 @@ class MemoryStore:
             found = self._objects.get(self._allowed(path))
         except StoreRefused as error:
             return ObjectStat(path, error=str(error))
-        return ObjectStat(path, found and found.shown(path))
+        return ObjectStat(path, found and found.shown(path), is_link=self.is_link(path))
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes objects, the local ones with their side files, an outcome per path."""
