@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -43,11 +44,15 @@ class Sent:
     holds: dict[str, StoredObject] = field(default_factory=dict)
     blind: frozenset[str] = frozenset()
     at: list[tuple[float, int]] = field(default_factory=list)
-    looked_at: list[float] = field(default_factory=list)
+    looks: int = 0
+    seen: dict[str, float] = field(default_factory=dict)
+    most_seen: int = 0
     gaps: list[float] = field(default_factory=list)
 
     def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
-        self.looked_at.append(self.watch.now)
+        self.looks += 1
+        self.seen |= dict.fromkeys(paths, self.watch.now)
+        self.most_seen = max(self.most_seen, len(self.seen))
         return [
             ObjectStat(path, error="no answer")
             if path in self.blind
@@ -57,7 +62,7 @@ class Sent:
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         self.at.append((self.watch.now, len(paths)))
-        self.gaps.append(self.watch.now - self.looked_at[-1])
+        self.gaps += [self.watch.now - self.seen.pop(path) for path in paths]
         self.watch.now += self.takes
         answered = paths[: len(paths) - self.forgets]
         return [DeleteOutcome(one, "denied" if one in self.fails else "") for one in answered]
@@ -150,10 +155,47 @@ def test_what_nobody_can_look_at_is_not_deleted_and_the_others_are() -> None:
     assert [count for _, count in sent.at] == [2]
 
 
-@pytest.mark.parametrize(("keys", "rate"), [(1000, 100), (10_000, 3000), (30_000, 100_000)])
+@pytest.mark.parametrize(
+    ("keys", "rate"), [(5, 1), (9, 2), (1000, 100), (10_000, 3000), (30_000, 100_000)]
+)
 def test_between_a_look_at_a_file_and_its_delete_lies_a_second_at_most(
     keys: int, rate: int
 ) -> None:
     sent = Sent(Watch())
     deleter(sent).delete(files(keys), rate)
-    assert max(sent.gaps) <= 1.0 + 1e-6 and len(sent.looked_at) < keys / 50
+    assert max(sent.gaps) <= 1.0 + 1e-6 and len(sent.gaps) == keys
+    assert sent.most_seen <= min(rate, 2000) and sent.looks <= max(keys / 50, keys / rate * 2)
+
+
+def test_while_one_look_is_answered_the_keys_of_another_are_deleted() -> None:
+    deleted = Event()
+
+    @dataclass
+    class Slow(Sent):
+        """Its second look is answered when something was deleted."""
+
+        def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+            if name(0) not in paths:
+                assert deleted.wait(60), "the looks come one after another, before any delete"
+            return super().stats(paths)
+
+        def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
+            outcomes = super().delete(paths)
+            deleted.set()
+            return outcomes
+
+    sent = Slow(Watch())
+    outcomes = deleter(sent).delete(files(3000), 1_000_000)
+    assert [outcome.path for outcome in outcomes] == [name(number) for number in range(3000)]
+
+
+def test_an_error_of_a_look_stops_what_was_not_looked_at_yet() -> None:
+    class Broken(Sent):
+        def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+            super().stats(paths)
+            raise RuntimeError("broken")
+
+    sent = Broken(Watch())
+    with pytest.raises(RuntimeError, match="broken"):
+        deleter(sent).delete(files(30_000), 1_000_000)
+    assert sent.at == [] and sent.looks == 1
