@@ -19,7 +19,7 @@ down:  ## stop exactly what `make up` started
 	@$(run) python -m demo.down
 
 test:  ## run every test
-	@MELTLINE_FEATURES=test $(run) python -m pytest
+	@MELTLINE_FEATURES=test $(run) python -m tests.halves
 
 check:  ## format, lint, types, borders between the packages
 	@$(run) ruff format --check .
