@@ -132,8 +132,8 @@ IDENTITY = (
     Mutation(
         "known snapshots lie where they were read, whatever the metadata says",
         "app/recognised.py",
-        "        if not snapshots[key].lies_at(place)\n",
-        "        if False\n",
+        "        if (snapshot := tables[uuid].get(number)) and not snapshot.lies_at(place)\n",
+        "        if (snapshot := tables[uuid].get(number)) and not snapshot.place\n",
         (RECOGNISED,),
     ),
     Mutation(

@@ -156,11 +156,11 @@ def _agreeing(
     for state in strangers:
         for snapshot_id in state.snapshots:
             having.setdefault(snapshot_id, []).append(state)
-    asked = {key for key in left if key.snapshot_id in having}
+    asked = {key.table_uuid for key in left if key.snapshot_id in having}
     agreeing: Counter[tuple[TableName, str]] = Counter()
     against: set[tuple[TableName, str]] = set()
-    for key, place in services.files.places_of_lists(asked).items():
-        for state in having[key.snapshot_id]:
+    for key, place in services.files.places_of_lists(asked):
+        for state in having.get(key.snapshot_id, ()):
             pair = (state.name, key.table_uuid)
             if state.snapshots[key.snapshot_id].lies_at(place):
                 agreeing[pair] += 1
@@ -196,16 +196,11 @@ def _told_apart(services: Services, states: Iterable[TableState]) -> bool:
     Returns:
         Whether there was such a table: who is who is to be asked again.
     """
-    snapshots = {
-        SnapshotKey(state.uuid, number): snapshot
-        for state in states
-        for number, snapshot in state.snapshots.items()
-    }
-    places = services.files.places_of_lists(snapshots.keys())
+    tables = {state.uuid: state.snapshots for state in states}
     elsewhere = {
-        key.table_uuid: f"{key.snapshot_id} {place_key(place)}"
-        for key, place in places.items()
-        if not snapshots[key].lies_at(place)
+        uuid: f"{number} {place_key(place)}"
+        for (uuid, number), place in services.files.places_of_lists(tables)
+        if (snapshot := tables[uuid].get(number)) and not snapshot.lies_at(place)
     }
     if not elsewhere:
         return False

@@ -1,6 +1,6 @@
 """The file ledger: the manifest index, snapshots, plan items, departures; and reading it."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -142,8 +142,8 @@ class FileLedger(Protocol):
         """How the manifest lists of known snapshots were when they were read."""
         ...
 
-    def places_of_lists(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, str]:
-        """Where known snapshots were read: their lists, or inline manifests (`Snapshot.place`)."""
+    def places_of_lists(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
+        """Where the known snapshots of some tables were read, as `Snapshot.place` says it."""
         ...
 
     def record_snapshots(self, records: Sequence[SnapshotRecord]) -> None: ...

@@ -1,7 +1,7 @@
 """The manifest index in memory: what every manifest holds, and who refers to it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import RLock
@@ -151,14 +151,13 @@ class MemoryIndex:
             for key, record in records.items()
         }
 
-    def places_of_lists(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, str]:
+    def places_of_lists(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
         """Where known snapshots were read: their lists, or their inline manifests."""
-        known = self._known()
-        return {
-            key: known[key].manifest_list or "\n".join(m.path for m in known[key].manifests)
-            for key in keys
-            if key in known
-        }
+        return [
+            (key, record.manifest_list or "\n".join(m.path for m in record.manifests))
+            for key, record in self._known().items()
+            if key.table_uuid in tables
+        ]
 
     def _known(self) -> dict[SnapshotKey, SnapshotRecord]:
         with self._guard:

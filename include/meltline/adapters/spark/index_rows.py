@@ -1,7 +1,7 @@
 """The manifest index, the snapshots and the side files as rows of the ledger."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import uuid4
 
@@ -89,17 +89,24 @@ class IndexRows(IngestRows):
         }
         return {key: found[key] for key in keys if key in found}
 
-    def places_of_lists(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, str]:
+    def places_of_lists(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
         """Where known snapshots were read: their lists, or their inline manifests."""
-        known = self._known()
-        places = known.lists(keys)
-        inline = known.only([key for key, place in places.items() if not place])
-        named = dict(inline.manifests_by_snapshot())
-        columns, among = ("manifest_id", "path"), ("manifest_id", inline.manifests)
-        rows = self._look("manifests", columns, among=among).to_pylist() if named else []
+        known, inline = self._known(), set[SnapshotKey]()
+        for key, place in known.lists_of(tables):
+            if place:
+                yield key, place
+            else:
+                inline.add(key)
+        if inline:
+            yield from self._inline_places(known.only(inline))
+
+    def _inline_places(self, known: KnownSnapshots) -> Iterable[tuple[SnapshotKey, str]]:
+        """Snapshots of format 1 that name their manifests themselves, and those."""
+        among = ("manifest_id", known.manifests)
+        rows = self._look("manifests", ("manifest_id", "path"), among=among).to_pylist()
         paths = {row["manifest_id"]: row["path"] for row in rows}
-        joined = {key: "\n".join(paths.get(id, "") for id in ids) for key, ids in named.items()}
-        return places | joined
+        for key, ids in known.manifests_by_snapshot():
+            yield key, "\n".join(paths.get(id, "") for id in ids)
 
     def _known(self) -> KnownSnapshots:
         return self._once("snapshots departures", "known", self._known_now)

@@ -4,7 +4,7 @@ A row is small beside the files it stands for, and most questions start from the
 Spark, each would be a job of its own.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -113,12 +113,11 @@ class KnownSnapshots:
         columns = (self.rows.column(name).to_pylist() for name in ("table_uuid", "snapshot_id"))
         return [SnapshotKey(uuid, number) for uuid, number in zip(*columns, strict=True)]
 
-    def lists(self, among: Collection[SnapshotKey]) -> dict[SnapshotKey, str]:
-        """Where the manifest lists of some of them lie; empty where one has none."""
-        wanted = among if isinstance(among, set | frozenset | Mapping) else set(among)
-        lists = self.rows.column("manifest_list").to_pylist()
+    def lists_of(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
+        """Where the manifest lists of some tables' snapshots lie; empty where one has none."""
+        wanted, lists = frozenset(tables), self.rows.column("manifest_list").to_pylist()
         rows = zip(self.keys, lists, strict=True)
-        return {key: place or "" for key, place in rows if key in wanted}
+        return ((key, place or "") for key, place in rows if key.table_uuid in wanted)
 
     def numbers(self, which: Literal["min", "max"]) -> dict[str, int]:
         """The least or largest sequence number of each table; 0 where one is not known."""
