@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from threading import Lock, Thread
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -152,3 +153,20 @@ def test_where_nobody_may_list_each_is_asked_for_by_name(bucket: Bucket) -> None
     bucket.server.keys.update(keys)
     bucket.server.lists = False
     assert bucket.ask(keys) == {"list": 1, "head": 100}
+
+
+def test_each_of_many_paths_has_the_key_that_it_has_alone(bucket: Bucket) -> None:
+    heads = ("s3://b/", "s3a://b/", "s3://c/", "S3://b/", "s3:///", "s3:/", "s3:", "file:///")
+    parts = ("a", "b.c", "", ".", "..", "a b", "a\nb", "%2e%2e", "é")
+    tails = ["/".join(names) for count in range(4) for names in product(parts, repeat=count)]
+    paths = [head + tail for head in heads for tail in tails]
+    together = _keys(bucket.store, paths)
+    assert len(together) > 500
+    for path in paths:
+        assert _keys(bucket.store, [path]).get(path) == together.get(path), path
+
+
+def _keys(store: ObjectStores, paths: list[str]) -> dict[str, tuple[tuple[str, str], str]]:
+    """In which store some paths lie, and with which keys; without those that nobody can spell."""
+    batches, _ = store._by_place(paths)
+    return {path: (place, key) for place, batch in batches.items() for path, key in batch}

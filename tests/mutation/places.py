@@ -81,6 +81,11 @@ PLACES = (
         "return Why.LINK if folder.leads_out else None", "return None", (*NAMES, *DISK),
     ),
     Mutation(
+        "roots: an object without a folder is taken for another", "adapters/object_store.py",
+        "                if folder:  # else", "                if True:  # else",
+        ("tests/contract/test_object_stats.py",),
+    ),
+    Mutation(
         "roots: a link itself is deleted", "adapters/store_deleter.py",
         "    if stat.is_link:\n", "    if not stat.path:\n", (*NAMES, *DISK),
     ),

@@ -209,15 +209,24 @@ class ObjectStores:
         """The paths that are not local with their keys, by store; and why some have none."""
         batches: dict[tuple[str, str], Batch] = {}
         errors: dict[str, str] = {}
+        folders: dict[str, tuple[Batch, str]] = {}  # thousands of objects, few folders
         for path in paths:
             if _is_local(path):
+                continue
+            folder, _, name = path.rpartition("/")
+            if folder in folders and _can_spell(name):
+                batch, front = folders[folder]
+                batch.append((path, front + name))
                 continue
             try:
                 place, key = self._spot(path)
             except StoreRefused as error:
                 errors[path] = str(error)
             else:
-                batches.setdefault(place, []).append((path, key))
+                batch = batches.setdefault(place, [])
+                batch.append((path, key))
+                if folder:  # else the name holds the scheme too
+                    folders[folder] = batch, key.removesuffix(name)
         return batches, errors
 
     def _find(self, path: str) -> tuple[CloudStore, str]:
