@@ -116,6 +116,13 @@ IDENTITY = (
         (COPIES, "tests/unit/test_remembered_metadata.py"),
     ),
     Mutation(
+        "a name goes on with what has its head's list though it lies in another folder",
+        "app/entries.py",
+        "    same = same and claim_prefix(state.location) == claim_prefix(row.location)\n",
+        "",
+        (COPIES,),
+    ),
+    Mutation(
         "a changed list that only a dropped clone names is not looked at again",
         "app/observe.py",
         "still_changed(services, states, ended",

@@ -27,6 +27,12 @@ PLACES = (
         "if local[folder] and is_link(path):", "if not folder:", (*NAMES, *DISK),
     ),
     Mutation(
+        "places: a dropped table outside the roots is let go before its files can depart",
+        "app/letting_go.py",
+        "        if table.state.uuid not in to_depart\n        and not any(",
+        "        if not any(", NAMES,
+    ),
+    Mutation(
         "places: a link in a linked folder is none", "adapters/memory/store.py",
         "return self._by_its_folder(path) in self.links", "return path in self.links", NAMES,
     ),

@@ -17,6 +17,7 @@ from meltline.app.noticed import gone_tables
 from meltline.app.shares import create_share, drop_share, list_shares, update_share
 from meltline.app.undrop import undrop
 from meltline.domain.errors import (
+    LockHeld,
     MeltlineError,
     NameConflict,
     NamespaceNotFound,
@@ -417,8 +418,13 @@ class Engines:
 
     def drop_by_command(self, table: Table, number: int) -> None:
         if table.name.catalog == "lake" and self._all_listed():
+            stories, dates = dict(self.lake.stories), dict(self.lake.restorable)
             self.lake.will_drop(table)
-            drop(self.lake.services(), str(table.name))
+            try:
+                drop(self.lake.services(), str(table.name))
+            except LockHeld:  # a run works on it, and it stands
+                self.lake.stories, self.lake.restorable = stories, dates
+                raise
 
     def undrop_by_command(self, number: int) -> None:
         """One that was dropped, whoever did it, comes back as it was, if its name is free."""

@@ -304,7 +304,8 @@ def test_busy_tables_expire_night_for_night_and_every_kept_snapshot_reads_as_wri
         summary = lake.run(services=with_gaps(lake.services(), writers.act))
         assert summary.exit_code == 0, (night, summary.as_json())
         counts.append(max(len(table.snapshots) for table in writers.tables))
-    assert set(writers.commits) == set(Gap) and min(writers.commits.values()) >= 25 * 5
+    gaps = set(Gap) - {Gap.SIGHTED}  # these tables have no branch that a snapshot could leave
+    assert set(writers.commits) == gaps and min(writers.commits.values()) >= 25 * 5
     assert counts[-1] <= max(counts[3:6]), counts
     for table in writers.tables:
         for snapshot_id in table.snapshots:

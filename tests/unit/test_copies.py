@@ -24,6 +24,7 @@ from meltline.app.steps import StepRequest, run_step
 from meltline.app.summary import Summary
 from meltline.app.sweep import SweepServices
 from meltline.app.undrop import undrop
+from meltline.domain.drops import is_dropped_name
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState
 from tests.unit.avro_files import list_bytes
@@ -691,6 +692,21 @@ def test_a_changed_list_is_over_once_it_is_restored_though_a_clone_that_named_it
     assert place in lake.run().tables["lake.air.prod"].skipped
     lake.store.write(place, before)
     assert lake.run().exit_code == 0 and lake.control.incidents() == []
+
+
+def test_a_copy_of_a_clone_that_takes_its_name_is_another_table() -> None:
+    lake = fresh_lake()
+    prod = prod_of(lake)
+    clone = lake.clone(prod, AFTER)  # its head's manifest list is prod's, in prod's folder
+    clone.configure(comment="mine")
+    lake.run()
+    left = clone.metadata_location
+    at = rewritten(clone, "file:///w/air/elsewhere")
+    clone.drop()
+    lake.register(AFTER, at)
+    nights(lake, 1, 3)
+    assert left in lake.paths() and left not in lake.waiting()
+    assert any(is_dropped_name(e.name.namespace) for e in lake.catalogs["lake"].listing().entries)
 
 
 def remarked(avro: bytes) -> bytes:

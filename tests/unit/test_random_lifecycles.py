@@ -168,7 +168,7 @@ class RandomLifecycles(RecordedLife):
                 self.lake.looked()
             if moment := next((one for one in left if one[0] == gap.name), None):
                 left.remove(moment)
-                late = BESIDE_A_TABLE if gap is Gap.COMMITTING else ()
+                late = BESIDE_A_TABLE if self.lake.is_committing() else ()
                 with suppress(LockHeld):  # what a command would change is being changed
                     self.happens([act for act in moment[1] if act[0] not in late], MINUTE)
 

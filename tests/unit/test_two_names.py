@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from meltline.app.doctor import Finding, examine
+from meltline.app.drop import drop
 from meltline.app.explain import explain_path
 from meltline.app.gate import run_gate
 from meltline.app.init import init
@@ -326,6 +327,20 @@ def test_init_proposes_the_places_of_tables_outside_as_roots() -> None:
     assert init(lake.services()).storage_roots == ("file:///elsewhere/t",)
     lake.storage_roots = ("file:///elsewhere",)
     assert init(lake.services()).storage_roots == ()
+
+
+def test_a_dropped_table_outside_every_root_is_let_go_only_once_its_root_is_said() -> None:
+    lake, table = outside()
+    lake.table("stays")
+    run_outside(lake, 9)
+    files = [table.data("a"), table.data("b")]
+    drop(lake.services(), str(table.name))
+    run_outside(lake, 40, 50, 60)
+    assert all(there(lake, path) for path in files)
+    lake.storage_roots = ("file:///elsewhere",)
+    run_days(lake, 61, 70, 79, 88, 97)
+    assert not any(there(lake, path) for path in files)
+    assert not lake.paths("file:///elsewhere/t")
 
 
 def test_what_lay_outside_departs_once_its_root_is_said() -> None:

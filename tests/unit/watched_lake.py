@@ -84,10 +84,12 @@ class WatchedLake(Lake):
     Attributes:
         stories: What has really happened to each table.
         gone: Names that engines dropped, and from which no other name goes on.
-        restorable: Until when, at least, a dropped table can be brought back.
+        restorable: Until when, at least, a dropped table can be brought back, by its place and
+            the metadata file at which it was dropped.
         let_go: Where the dropped tables lay that Meltline has taken care of.
         observed: Where each table stood when it was last observed, and what it referred to.
         seen: Every file that some observation has seen.
+        read: What each registration referred to when it was read: a second one is read anew.
         glimpsed: Files of tables that some observation could not read completely.
         lost: Files that other tools have deleted.
         ours: Files that lay with managed tables alone while they were needed.
@@ -102,10 +104,11 @@ class WatchedLake(Lake):
 
     stories: dict[TableName, Story] = field(default_factory=dict)
     gone: list[Gone] = field(default_factory=list)
-    restorable: dict[Place, datetime] = field(default_factory=dict)
+    restorable: dict[tuple[Place, str], datetime] = field(default_factory=dict)
     let_go: dict[Place, str] = field(default_factory=dict)
     observed: dict[TableName, tuple[str, set[str]]] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
+    read: dict[tuple[TableName, Place], set[str]] = field(default_factory=dict)
     glimpsed: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     ours: set[str] = field(default_factory=set)
@@ -233,6 +236,16 @@ class WatchedLake(Lake):
 
     # --- looking -------------------------------------------------------------------------------
 
+    def is_committing(self) -> bool:
+        """Whether a run has checked a table that it has not committed yet."""
+        begun = {plan.table: plan for plan in _applying(self, PlanKind.EXPIRE)}
+        standing = {table.name: table for table in self.registered()}
+        return any(
+            set(plan.snapshots) & set(table.snapshots) or set(plan.refs) & table.refs.keys()
+            for name, plan in begun.items()
+            if (table := standing.get(name))
+        )
+
     def look(self) -> None:
         """An observation of ours, and what it could see."""
         observe(self.services())
@@ -243,25 +256,30 @@ class WatchedLake(Lake):
             if catalog.unlistable:
                 continue
             for name, location in catalog._tables.items():
-                needs = self.walk.of_table(location)
-                if needs & self.spoilt - self.seen:
+                table, needs = Table(self, name), self.walk.of_table(location)
+                if not self.can_be_read(table):
                     self.glimpsed |= needs
                     continue
+                self.read.setdefault((name, place_of(table)), set()).update(needs)
                 self.observed[name] = (location, needs)
                 # Where a table is seen under its name again, that is its state, be it an older
                 # one: the rest it let go of, as by an expiration.
-                here = (name, place_of(Table(self, name)))
+                here = (name, place_of(table))
                 self.gone = [gone for gone in self.gone if gone.name != here]
                 self.seen |= needs
         self.sighted()
 
     def sighted(self) -> None:
         """An observation has stored what each table that can be read has on a branch."""
-        for catalog in self.catalogs.values():
-            for name, location in () if catalog.unlistable else catalog._tables.items():
-                if not self.walk.of_table(location) & self.spoilt - self.seen:
-                    story = self.stories.setdefault(name, Story())
-                    story.observed(self.walk.document(location), self.clock.now())
+        for table in self.registered():
+            if not self.catalogs[table.name.catalog].unlistable and self.can_be_read(table):
+                story = self.stories.setdefault(table.name, Story())
+                story.observed(table.document, self.clock.now())
+
+    def can_be_read(self, table: Table) -> bool:
+        """Whether all of it can be read, now or when it was last looked at."""
+        before = self.seen if is_dropped(table) else self.read.get((table.name, place_of(table)))
+        return not self.walk.of_table(table.metadata_location) & self.spoilt - (before or set())
 
     def told(self) -> None:
         """Notes what has happened to main's head of every table."""
@@ -293,9 +311,23 @@ class WatchedLake(Lake):
         """Notes how long a table that is about to be dropped can be brought back."""
         self.stories.pop(table.name)
         until = self.clock.moment + self.window(table)
-        place = place_of(table)
-        twins = [t for t in self.registered() if is_dropped(t) and place_of(t) == place]
-        self.restorable[place] = self.restorable[place] if twins else until
+        key = (place_of(table), table.metadata_location)
+        twins = [self._drop_of(other) for other in self.registered() if is_dropped(other)]
+        earlier = self.restorable.get(key, until)
+        self.restorable[key] = min(until, earlier) if key in twins else until
+
+    def _drop_of(self, table: Table) -> tuple[Place, str] | None:
+        """Which drop it was that a table which waits among the dropped ones comes from."""
+        log = [old["metadata-file"] for old in table.document["metadata-log"]]
+        line = ((place_of(table), at) for at in reversed([*log, table.metadata_location]))
+        return next((key for key in line if key in self.restorable), None)
+
+    def restorable_until(self, table: Table) -> datetime | None:
+        """Until when a dropped table can be brought back; None for what a share has let go of."""
+        if key := self._drop_of(table):
+            return self.restorable[key]
+        place = place_of(table)  # a part of its log is cut
+        return min((at for (its, _), at in self.restorable.items() if its == place), default=None)
 
     def follow_the_gone(self) -> None:
         """Where another name goes on from one that is gone, that one needs its files from now on.
@@ -422,10 +454,16 @@ class WatchedLake(Lake):
             self.run()
             self.check()
         needs, there = self.needs() | self.needed_places(), self.everywhere()
-        # Where only dropped tables lay nothing is swept: whose it is nobody can say any more.
         left = {path for path in self.strays if path in there and self.is_ours(path)} - needs
-        left -= {path for path in left if path.startswith(tuple(gone.folder for gone in self.gone))}
+        left -= {path for path in left if self._lay_with_dropped_tables(path)}
         assert not left, f"never swept: {sorted(left)}"
+
+    def _lay_with_dropped_tables(self, path: str) -> bool:
+        """Where only those lay nothing is swept: whose it is nobody can say any more."""
+        dropped = (folder for folder in self.let_go.values() if path.startswith(folder))
+        standing = (f"{table.location}/" for table in self.owners(path))
+        deeper = max(map(len, dropped), default=0) > max(map(len, standing), default=0)
+        return deeper or path.startswith(tuple(gone.folder for gone in self.gone))
 
     def _should_go(self, path: str) -> bool:
         """Whether a file is Meltline's to delete once nobody needs it."""
@@ -564,7 +602,7 @@ class _WatchedCommitter:
         lake, document = self.lake, table.document
         if not is_dropped(table):
             return promised(document, lake.stories[table.name], as_of, lake.window(table))
-        until = lake.restorable.get(place_of(table))  # none for what a share has let go of
+        until = lake.restorable_until(table)
         if until is not None and as_of <= until:
             twins = [t for t in lake.registered() if is_dropped(t) and t.uuid == table.uuid]
             elsewhere = {id for t in twins if t.name != table.name for id in t.snapshots}

@@ -4,8 +4,9 @@
 names, to other files. So all state about a table hangs on the id of one registration, its entry.
 A name goes on with the entry it had, or takes over that of another name, only where the UUID is
 equal and the metadata file that was last seen is the current one or stands in its log. A table
-that is written to all day outgrows its log between two looks: under the same name main's head of
-the last look proves the lineage as well, by its id and the location of its manifest list.
+that is written to all day outgrows its log between two looks: under the same name, in the same
+folder, main's head of the last look proves the lineage as well, by its id and the location of its
+manifest list. A clone's head lies with its source: so do those of all copies of the clone.
 Anything else is a new registration (decision 028).
 """
 
@@ -19,6 +20,7 @@ from meltline.app.metadata import at_once, load_document, load_state, standing_s
 from meltline.app.services import Ledgers
 from meltline.domain.drops import LET_GO
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.locations import claim_prefix
 from meltline.domain.names import TableName
 from meltline.domain.table import MAIN, TableState
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable
@@ -41,6 +43,7 @@ def goes_on(state: TableState, row: KnownTable) -> bool:
     if comes_of(state, row):
         return True
     same = state.table_uuid == row.table_uuid and state.name == row.name
+    same = same and claim_prefix(state.location) == claim_prefix(row.location)
     return same and row.status not in _ENDED and _has_newest(state, row) is True
 
 

@@ -54,7 +54,7 @@ def tend_dropped(
     if services.control.stopped() is None:
         empty = [t for t in observation.tables if t.managed and is_let_go(t.state, as_of)]
         done = [t for t in empty if selected(t.state.name, tables)]
-        for table in _settled(services, done):
+        for table in _settled(services, observation, done):
             if _let_go(services, observation, table):
                 changed.append(True)
                 observation = _without(observation, table.state)
@@ -85,22 +85,37 @@ def _keep(services: Services, observation: Observation, gone: GoneTable) -> bool
     return place is not None
 
 
-def _settled(services: Services, tables: list[ObservedTable]) -> list[ObservedTable]:
+def _settled(
+    services: Services, observation: Observation, tables: list[ObservedTable]
+) -> list[ObservedTable]:
     """Those of which nothing waits in failsafe: until then `recover` needs their metadata.
 
-    What an expiration took that was killed before it could record so, does not even wait yet.
+    What an expiration took that was killed before it could record so, does not even wait yet, nor
+    does what lies outside every root: nobody would plan it without the registration.
     """
     if not tables:
         return []
     waiting = services.files.waiting_plans()
+    to_depart = _to_depart(services, observation, {table.state.uuid for table in tables})
     return [
         table
         for table in tables
-        if not any(
+        if table.state.uuid not in to_depart
+        and not any(
             plan.id in waiting or plan.state is PlanState.APPLYING
             for plan in services.control.plans(table_uuid=table.state.uuid)
         )
     ]
+
+
+def _to_depart(services: Services, observation: Observation, uuids: set[str]) -> set[str]:
+    """Those of some empty tables that own files which no table refers to, and that are not left."""
+    if not any(key.table_uuid in uuids for key in observation.dead):
+        return set()
+    beside = set[str]().union(*(observation.groups.members(uuid) for uuid in uuids))
+    left = services.files.departing([k for k in observation.dead if k.table_uuid in beside])
+    owners = (observation.owners.owners(file.path) for file in left if not is_odd(file.path))
+    return uuids & set[str]().union(*owners)
 
 
 def _let_go(services: Services, observation: Observation, table: ObservedTable) -> bool:
