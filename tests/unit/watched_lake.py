@@ -87,6 +87,7 @@ class WatchedLake(Lake):
         restorable: Until when, at least, a dropped table can be brought back, by its place and
             the metadata file at which it was dropped.
         let_go: Where the dropped tables lay that Meltline has taken care of.
+        unknown: Where tables lay that engines dropped before anybody had observed them.
         observed: Where each table stood when it was last observed, and what it referred to.
         seen: Every file that some observation has seen.
         read: What each registration referred to when it was read: a second one is read anew.
@@ -106,6 +107,7 @@ class WatchedLake(Lake):
     gone: list[Gone] = field(default_factory=list)
     restorable: dict[tuple[Place, str], datetime] = field(default_factory=dict)
     let_go: dict[Place, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
     observed: dict[TableName, tuple[str, set[str]]] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     read: dict[tuple[TableName, Place], set[str]] = field(default_factory=dict)
@@ -294,6 +296,7 @@ class WatchedLake(Lake):
         there = needs & self.walk.of_table(table.metadata_location)
         name = (table.name, place_of(table))
         gone = Gone(name, location, there, f"{table.location}/", self.is_held(table))
+        self.unknown |= set() if location else {gone.folder}
         table.drop()
         self.gone.append(gone)
         self.follow_the_gone()
@@ -460,7 +463,8 @@ class WatchedLake(Lake):
 
     def _lay_with_dropped_tables(self, path: str) -> bool:
         """Where only those lay nothing is swept: whose it is nobody can say any more."""
-        dropped = (folder for folder in self.let_go.values() if path.startswith(folder))
+        folders = {*self.let_go.values(), *self.unknown}
+        dropped = (folder for folder in folders if path.startswith(folder))
         standing = (f"{table.location}/" for table in self.owners(path))
         deeper = max(map(len, dropped), default=0) > max(map(len, standing), default=0)
         return deeper or path.startswith(tuple(gone.folder for gone in self.gone))
