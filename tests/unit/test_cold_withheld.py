@@ -4,13 +4,16 @@ import pytest
 
 from meltline.adapters.memory.sweeper import MemorySweeper
 from meltline.app.doctor import examine
+from meltline.app.lifecycle import hand_off_step
+from meltline.app.observe import observe
 from meltline.app.steps import StepRequest, run_step
 from meltline.app.summary import Summary
 from meltline.app.sweep import SweepServices
 from meltline.domain.withheld import Why
-from tests.unit.lake import Lake
+from tests.unit.lake import COLD_WAREHOUSE, Lake
 from tests.unit.test_cold_gate import EXPIRE_DAY, PURGE_DAY, Idle
 from tests.unit.test_copy_proofs import archived, flip, last_copy
+from tests.unit.test_handoff import daily
 
 
 def waiting_data(lake: Lake) -> set[str]:
@@ -119,3 +122,17 @@ def test_while_nothing_may_be_mended_the_others_go_too() -> None:
     assert summary.exit_code == 0 and not others & lake.paths() and path in lake.paths()
     lake.on(PURGE_DAY + 1).run()
     assert path not in lake.paths() and not lake.control.withheld()
+
+
+def test_statistics_that_come_after_the_handoff_go_to_cold_with_the_next_one() -> None:
+    lake = Lake(has_cold=True)
+    table = daily(lake, 12)
+    services, request = lake.on(EXPIRE_DAY).services(), lake.request()
+    hand_off_step(services, request, observe(services), Summary("r", request.as_of))
+    table.statistics(table.snapshots[0])
+    lake.run()
+    assert any(path.endswith(".stats") for path in lake.waiting())
+    assert lake.on(PURGE_DAY).run().exit_code == 0 and lake.deleter.deleted
+    copies = [path for path in lake.paths(COLD_WAREHOUSE) if path.endswith(".stats")]
+    document = lake.document(lake.cold.listing().entries[0].metadata_location)
+    assert [file["statistics-path"] for file in document["statistics"]] == copies != []

@@ -126,11 +126,13 @@ class MemoryArchive:
         document = self._first(request, hot) if base is None else self._document(base)
         if document["properties"].get(COLD_OF) != request.hot.uuid:
             raise ValueError(f"{request.cold} holds the history of another table")
-        if any(s["snapshot-id"] == raw["snapshot-id"] for s in document["snapshots"]):
+        sid = raw["snapshot-id"]
+        old = [file for file in document["statistics"] if file["snapshot-id"] == sid]
+        if any(s["snapshot-id"] == sid for s in document["snapshots"]) and old == statistics:
             return str(base)
         is_ours = not foreign_to(document)
-        document["snapshots"].append(raw)
-        document["statistics"] += statistics
+        for key, new in (("snapshots", [raw]), ("statistics", statistics)):
+            document[key] = [one for one in document[key] if one["snapshot-id"] != sid] + new
         document["last-sequence-number"] = max(
             document.get("last-sequence-number", 0), raw.get("sequence-number", 0)
         )
