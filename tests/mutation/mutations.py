@@ -603,6 +603,10 @@ MUTATIONS = (
         (COLD_WITHHELD, "tests/unit/test_copy_proofs.py"),
     ),
     Mutation(
+        "a table is let go though what others took of it has not departed", "app/letting_go.py",
+        "    return uuids & set[str]().union(*owners)\n", "    return set()\n", (LETTING_GO,),
+    ),
+    Mutation(
         "nobody has to say why a table may be left out", "app/membership.py",
         "    if never_read and not reason.strip():\n", "    if False:\n", (VOUCHING,),
     ),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -652,3 +653,27 @@ def test_an_undrop_during_a_purge_waits_for_it_and_then_finds_the_table_whole() 
     assert refused and lake.deleter.deleted
     assert back(lake).tables[0].missing == () and last in lake.paths()
     lake.check_nothing_is_missing()
+
+
+def test_what_others_took_of_a_dropped_table_departs_before_it_is_let_go() -> None:
+    """A share that was written to, say: its update takes that out, and its end drops the table."""
+    lake, _ = dropped()
+    services, request = lake.on(T_LATE).services(), lake.request()
+    names = [entry.name for entry in lake.catalogs["lake"].listing().entries]
+    (place,) = (Table(lake, name) for name in names if is_dropped_name(name.namespace))
+    folder = place.location
+    place.edit(_emptied)
+    tend_dropped(services, observe(services), request.as_of)
+    assert place.name in lake.catalogs["lake"]._tables, "its files have not departed"
+    for day in (T_LATE, T_LATE + 10, T_LATE + 20, T_LATE + 30):
+        lake.on(day).run()
+    assert place.name not in lake.catalogs["lake"]._tables
+    assert not [path for path in lake.paths() if path.startswith(f"{folder}/")]
+
+
+T_LATE = 100
+
+
+def _emptied(document: dict[str, Any]) -> None:
+    """Another tool has expired all of it."""
+    document |= {"snapshots": [], "refs": {}, "snapshot-log": [], "current-snapshot-id": -1}

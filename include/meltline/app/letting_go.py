@@ -91,7 +91,7 @@ def _settled(
     """Those of which nothing waits in failsafe: until then `recover` needs their metadata.
 
     What an expiration took that was killed before it could record so, does not even wait yet, nor
-    does what lies outside every root: nobody would plan it without the registration.
+    does what others took and what lies outside every root: nobody would plan it without the name.
     """
     if not tables:
         return []
