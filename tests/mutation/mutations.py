@@ -664,6 +664,12 @@ MUTATIONS = (
     ),
     *PLACES,
     Mutation(
+        "who shares files is noted after the snapshots", "app/ingest.py",
+        "    if new:\n        services.control.add_sharing(sorted(new))\n",
+        "    services.files.record_snapshots(records)\n    if new:\n        services.control.add_sharing(sorted(new))\n",
+        ("tests/unit/test_crash_protocol.py",),
+    ),
+    Mutation(
         "what lies beside a table that is left alone never departs", "app/plan_expiration.py",
         "    hands_off = untouchable(observation) - passing\n",
         "    hands_off = untouchable(observation)\n", (LEFT_BEHIND,),

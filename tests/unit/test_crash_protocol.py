@@ -276,6 +276,19 @@ def test_departures_of_a_killed_commit_are_recorded_under_its_own_plan_once() ->
     assert not [p for p in lake.control.plans(run_id="next") if p.kind is PlanKind.EXPIRE]
 
 
+def test_a_kill_as_snapshots_are_recorded_loses_no_tie_between_tables_that_share_files() -> None:
+    lake = Lake()
+    table = lake.on(0).table("t")
+    table.append("a")
+    clone = lake.clone(table, "lake.air.clone")
+    process = Process(dies_at=1, after=True, about="files.record_snapshots")
+    with pytest.raises(Killed):
+        lake.run("run", services=process.of(lake.services()))
+    lake.let_leases_end()
+    lake.run("next")
+    assert lake.control.sharing() == [(table.uuid, clone.uuid)]
+
+
 def test_a_kill_is_not_an_error_that_a_gate_may_turn_into_a_verdict() -> None:
     class DyingGate:
         def judge(self, *_: object) -> Any:

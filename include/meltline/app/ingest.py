@@ -283,12 +283,13 @@ def _record(
                 replace(found.record, by_changes=True, live_files=files, live_bytes=size)
             )
     _note_places(services, records, outcomes.values())
-    # Snapshots last: a kill before that makes the next run look for what is back once more.
-    _take_back(services, records, outcomes.keys())
-    services.files.record_snapshots(records)
     new = sharing - set(services.control.sharing())
     if new:
         services.control.add_sharing(sorted(new))
+    # Snapshots last: a kill before that makes the next run look for what is back, and for whose
+    # files they name, once more.
+    _take_back(services, records, outcomes.keys())
+    services.files.record_snapshots(records)
     recorded = frozenset(SnapshotKey(r.table_uuid, r.snapshot_id) for r in records)
     return Ingested(recorded, refused, unread, tuple(unchecked))
 
