@@ -295,8 +295,11 @@ class Engines:
             self.drop(table, number)
 
     def rewrite_in_place(self, table: Table, number: int) -> None:
-        """A tool rewrites a table's paths, and leaves its name and its log."""
-        if not self._is_whole(table.metadata_location):
+        """A tool rewrites a table's paths, and leaves its name and its log.
+
+        Of a table without snapshots nothing tells that from a new location, whose old one is its.
+        """
+        if not table.snapshots or not self._is_whole(table.metadata_location):
             return
         story = self.lake.stories[table.name].copy()
         at = rewritten_with_log(table, f"{table.location}-{next(self._numbers)}")
