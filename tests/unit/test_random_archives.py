@@ -104,6 +104,13 @@ class ArchivedLake(WatchedLake):
             self.store.write(path, body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :])
         self.hurt.add(path)
 
+    def restore_copies(self) -> set[str]:
+        """A person restores what cold lost of files that other tools have deleted; says which."""
+        deleted = {mirrored(path, COLD_WAREHOUSE) for path in self.lost - self.everywhere()}
+        for copy in self.hurt & deleted:
+            self.store.write(copy, self.copies[copy])
+        return self.hurt & deleted
+
     def meddle(self, number: int) -> None:
         """Somebody commits to a table of the archive."""
         names = sorted(entry.name for entry in self.cold.listing().entries)
@@ -190,12 +197,15 @@ class RandomArchives(RandomLifecycles):
     def night(self, services: Services | None = None) -> Summary:
         """Where cold has lost copies of files that are alive, a gate refuses for one night.
 
-        Nothing looks for them before a purge asks (docs/decisions/027).
+        Nothing looks for them before a purge asks (docs/decisions/027). Where another tool has
+        deleted the original as well it refuses until a person has restored the copy.
         """
         is_hurt = bool(self.lake.hurt)
         summary = super().night(services)
-        refused = [line["refused"] for line in summary.as_json()["tables"] if line["refused"]]
-        if is_hurt and refused and all("cold_" in why for why in refused):
+        if is_hurt and refused_for_cold(summary):
+            self.pass_time(DAY)
+            summary = super().night()
+        if refused_for_cold(summary) and self.lake.restore_copies():
             self.pass_time(DAY)
             return super().night()
         return summary
@@ -204,6 +214,12 @@ class RandomArchives(RandomLifecycles):
         super().teardown()
         if not self.is_broken:
             self.lake.check_cold()
+
+
+def refused_for_cold(summary: Summary) -> bool:
+    """Whether gates have refused because of cold, and for nothing else."""
+    refused = [line["refused"] for line in summary.as_json()["tables"] if line["refused"]]
+    return bool(refused) and all("cold_" in why for why in refused)
 
 
 def test_random_lives_keep_every_invariant_and_all_that_cold_should_have() -> None:
