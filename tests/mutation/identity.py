@@ -178,4 +178,11 @@ IDENTITY = (
         "    assert isinstance(before, dict)\n",
         (RECOGNISED,),
     ),
+    Mutation(
+        "a share goes on to show a table whose name a copy with its snapshot ids has taken",
+        "app/share_tables.py",
+        "        return shows != self.source.state.uuid or _head(self.now.state) != self.source.snapshot_id\n",
+        "        return _head(self.now.state) != self.source.snapshot_id\n",
+        ("tests/unit/test_shares.py",),
+    ),
 )

@@ -471,7 +471,8 @@ class Engines:
                 update_share(self.lake.services(), share.name)
                 shares = list_shares(self.lake.services())
                 (tables,) = (found.tables for found in shares if found.share.name == share.name)
-                assert all(table.condition == "current" for table in tables)
+                late = [str(table.table) for table in tables if table.condition != "current"]
+                assert not late, f"an update has left tables of a share as they were: {late}"
 
     def write_to_share(self, number: int) -> None:
         if share := self._a_share(number):

@@ -25,6 +25,7 @@ from meltline.domain.locations import location_key
 from meltline.domain.names import TableName
 from meltline.domain.policy import FOREVER_MS
 from meltline.domain.storage import Stage
+from tests.unit.copies import copied
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import Lake, Table
 
@@ -337,6 +338,20 @@ def test_a_table_that_was_made_anew_under_the_old_name_is_shown_and_the_old_one_
         if e.name.namespace == ("meltline_dropped",)
     ]
     assert TAG not in old.refs and TAG in new.refs
+
+
+def test_a_copy_under_the_old_name_is_shown_though_it_has_the_snapshot_ids_of_the_old_one() -> None:
+    lake, table = written()
+    shared(lake)
+    lake.run()
+    copy = copied(table, "lake.air.copy")
+    drop(lake.services(), NAME)
+    rename(lake.services(), "lake.air.copy", NAME)
+    copy = Table(lake, TableName.parse(NAME))
+    assert copy.head == table_of(lake).head and not live(copy) & live(table_of(lake))
+    done = update_share(lake.services(), "s")
+    assert live(table_of(lake)) == live(copy) and [one.behind for one in done.tables] == [True]
+    assert [one.condition for one in list_shares(lake.services())[0].tables] == ["current"]
 
 
 def test_a_tag_that_somebody_took_away_comes_back() -> None:

@@ -92,8 +92,11 @@ class SharePart:
 
     @property
     def is_behind(self) -> bool:
-        """Whether it shows another snapshot now."""
-        return self.now is not None and _head(self.now.state) != self.source.snapshot_id
+        """Whether it shows another snapshot now, or another table's: copies have equal ids."""
+        if self.now is None:
+            return False
+        shows = self.now.origin.uuid if self.now.origin else None
+        return shows != self.source.state.uuid or _head(self.now.state) != self.source.snapshot_id
 
     @property
     def shown(self) -> SharedTable:
