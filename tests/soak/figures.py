@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LINES = "figures.jsonl"
+_SHOWN = 300  # characters of what went wrong: the recording has all of it
 
 
 @dataclass
@@ -93,7 +94,8 @@ def table(lines: Iterable[Figures]) -> str:
     rows = [COLUMNS, tuple("---" for _ in COLUMNS)]
     rows += [tuple(_shown(getattr(line, name)) for name in COLUMNS) for line in lines]
     shown = ["| " + " | ".join(name.replace("_", " ") for name in row) + " |" for row in rows]
-    return "\n".join([*shown, *(f"FAILED: {what}" for line in lines for what in line.failures)])
+    failures = (what[:_SHOWN] for line in lines for what in line.failures)
+    return "\n".join([*shown, *(f"FAILED: {what}" for what in failures)])
 
 
 def _shown(value: object) -> str:

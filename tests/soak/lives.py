@@ -8,11 +8,18 @@ from typing import Any
 
 from tests.soak.figures import Figures
 from tests.unit.recorded import live
+from tests.unit.restored_ledgers import RestoredLedgers
 from tests.unit.test_random_archives import RandomArchives
 from tests.unit.test_random_lifecycles import RandomLifecycles
 from tests.unit.unlucky_lives import UnluckyLifecycles
 
-KINDS = (RandomLifecycles, UnluckyLifecycles, UnluckyLifecycles, RandomArchives)
+KINDS = (
+    RandomLifecycles,
+    UnluckyLifecycles,
+    UnluckyLifecycles,
+    RestoredLedgers,
+    RandomArchives,
+)
 LIVES = 8
 
 

@@ -69,7 +69,8 @@ def test_busy_tables_expire_night_for_night_and_every_kept_snapshot_reads_row_fo
         services = with_gaps(w.services(TODAY + 2 * night * DAY), writer.act)
         summary = w.run_with(services, "busy")
         assert summary.exit_code == 0, summary.as_json()
-        assert set(writer.tonight) == set(Gap)
+        # These tables have no branch that a snapshot could leave.
+        assert set(writer.tonight) == set(Gap) - {Gap.SIGHTED}
         assert not any(before[table] & set(w.snapshots(table)) for table in TABLES)
         assert not w.reachable() - w.disk().keys()
         writer.read()

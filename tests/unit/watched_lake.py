@@ -397,7 +397,7 @@ class WatchedLake(Lake):
         stages = {f.path: f for f in standing.files.values() if f.stage is not Stage.DELETED}
         disk = {path: len(self.contents[path]) for path in self.everywhere()}
         unsure = (self.glimpsed - self.seen) | (self.lost - disk.keys())
-        known = self.seen - self.replaced()
+        known = self.seen - (self.replaced() - self.needs())
         held = {p: b for p, b in disk.items() if p in known and self.is_ours(p)}
         counted = {p: f.bytes for p, f in stages.items() if self.is_ours(p) and p not in unsure}
         for path in held.keys() & counted.keys():

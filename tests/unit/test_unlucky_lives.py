@@ -1,0 +1,14 @@
+"""Random lives in which runs are killed or meet faults, and those whose ledger was restored."""
+
+import pytest
+
+from tests.seeds import beginnings, examples
+from tests.unit.recorded import live
+from tests.unit.restored_ledgers import RestoredLedgers
+from tests.unit.unlucky_lives import UnluckyLifecycles
+
+
+@pytest.mark.parametrize("kind", [UnluckyLifecycles, RestoredLedgers])
+def test_lives_with_bad_luck_keep_every_invariant(kind: type[UnluckyLifecycles]) -> None:
+    for begin, lives in beginnings(examples(6)):
+        live(kind, lives=lives, moves=30, begin=begin)
