@@ -302,7 +302,9 @@ class Engines:
         if not table.snapshots or not self._is_whole(table.metadata_location):
             return
         story = self.lake.stories[table.name].copy()
-        at = rewritten_with_log(table, f"{table.location}-{next(self._numbers)}")
+        folder = f"{table.location}-{next(self._numbers)}"
+        at = rewritten_with_log(table, folder)
+        self.lake.copied_again(table.location, folder)
         self.drop(table, number)
         self.lake.register(str(table.name), at)
         self.lake.stories[table.name] = story
@@ -311,6 +313,7 @@ class Engines:
         folder = f"{WAREHOUSE}/{'/'.join(name.namespace)}/{name.name}-{next(self._numbers)}"
         story = self.lake.stories[table.name].copy()
         copied(table, str(name), folder)
+        self.lake.copied_again(table.location, folder)
         self.lake.stories[name] = story
 
     def set_back(self, table: Table, number: int) -> None:

@@ -217,6 +217,14 @@ class WatchedLake(Lake):
         self.contents[path] = content
         self.rewritten[path] = self.strays[path] = self.clock.now()
 
+    def copied_again(self, source: str, target: str) -> None:
+        """What was written again has another size than commits say; so has its copy."""
+        for path in [path for path in self.rewritten if path.startswith(f"{source}/")]:
+            copy = f"{target}{path[len(source) :]}"
+            if self.store.size(copy) is not None:
+                self.sizes[copy] = set(self.sizes[path])
+                self.rewritten[copy] = self.strays[copy] = self.clock.now()
+
     def mend(self, path: str, content: bytes) -> None:
         """What a person puts back is newer than what departed meanwhile."""
         super().mend(path, content)
