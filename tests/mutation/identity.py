@@ -185,4 +185,18 @@ IDENTITY = (
         "        return _head(self.now.state) != self.source.snapshot_id\n",
         ("tests/unit/test_shares.py",),
     ),
+    Mutation(
+        "who goes on from two registrations is the one that was seen last",
+        "app/entries.py",
+        "            return _place_in_log(state, row), row.name == state.name, row.observed_at\n",
+        "            return 0, row.name == state.name, row.observed_at\n",
+        ("tests/unit/test_entries.py",),
+    ),
+    Mutation(
+        "what a registration named stays for ever though a table that was let go went on from it",
+        "app/letting_go.py",
+        "    return before | observation.let_go.keys() |",
+        "    return observation.let_go.keys() |",
+        ("tests/unit/test_kept_lives.py",),
+    ),
 )

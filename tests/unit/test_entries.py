@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import count
 
 from meltline.app.entries import load_standing, with_entries
+from meltline.app.observe import observe
 from meltline.domain.table import TableState
 from tests.unit.lake import Lake, Table
 
@@ -75,6 +76,22 @@ def test_a_name_that_stands_for_other_metadata_of_the_same_uuid_is_another_regis
     assert entry_of(set_back) != before
     after = seen(set_back)
     assert after != before and seen(set_back) == after
+
+
+def test_who_goes_on_from_two_registrations_is_the_one_that_left_last_by_its_log() -> None:
+    lake = a_lake()
+    table = lake.on(0).table("t")
+    table.append("a")
+    old = table.metadata_location
+    table.append("b")
+    first, last = seen(table), table.metadata_location
+    table.catalog.drop(table.name)
+    set_back = lake.on(1).register(str(table.name), old)
+    observe(lake.services())
+    observe(lake.on(2).services())
+    second = entry_of(set_back)
+    set_back.catalog.drop(set_back.name)
+    assert second != first == entry_of(lake.register("lake.air.again", last))
 
 
 def test_a_busy_table_whose_log_was_cut_is_known_by_the_head_that_was_last_seen() -> None:

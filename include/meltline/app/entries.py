@@ -20,7 +20,7 @@ from meltline.app.metadata import at_once, load_document, load_state, standing_s
 from meltline.app.services import Ledgers
 from meltline.domain.drops import LET_GO
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
-from meltline.domain.locations import claim_prefix
+from meltline.domain.locations import claim_prefix, location_key
 from meltline.domain.names import TableName
 from meltline.domain.table import MAIN, TableState
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable
@@ -62,6 +62,13 @@ def _has_newest(state: TableState, row: KnownTable) -> bool | None:
     snapshot_id, _, place = row.newest.partition(" ")
     snapshot = state.snapshots.get(int(snapshot_id)) if snapshot_id else None
     return None if snapshot is None else snapshot.files_key == place
+
+
+def _place_in_log(state: TableState, row: KnownTable) -> int:
+    """How late in a table's log a row's metadata file stands; -1 where it does not."""
+    log = [location_key(path) for path in (*state.metadata_log, state.metadata_location)]
+    at = location_key(row.metadata_location)
+    return max((place for place, path in enumerate(log) if path == at), default=-1)
 
 
 def is_still(state: TableState, seen: TableState) -> bool:
@@ -250,10 +257,18 @@ class _Entries:
         return [row for row in rows if row.name == state.name and goes_on(state, row)]
 
     def _others(self, state: TableState, present: Collection[TableName]) -> list[KnownTable]:
-        """Registrations that have left their names and that the table goes on from."""
+        """Registrations that have left their names and that the table goes on from.
+
+        First that which left last by the table's log: a table that was set back is another
+        registration, and the log of the one that it was before names its metadata file as well.
+        """
+
+        def nearness(row: KnownTable) -> tuple[int, bool, datetime]:
+            return _place_in_log(state, row), row.name == state.name, row.observed_at
+
         rows = [row for row in self._rows(state) if goes_on(state, row)]
         free = [row for row in rows if row.uuid not in self._taken and self._left(row, present)]
-        return sorted(free, key=lambda row: (row.name == state.name, row.observed_at), reverse=True)
+        return sorted(free, key=nearness, reverse=True)
 
     def _take(self, state: TableState, rows: Iterable[KnownTable]) -> bool:
         entry = next((row.uuid for row in rows if row.uuid not in self._taken), None)

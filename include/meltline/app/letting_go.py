@@ -6,13 +6,13 @@ its metadata files depart as the last of it (TT-45; design sections 3 and 5). De
 a purge plan and its gate, as ever.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 
 from meltline.app.dropped import dropped_namespaces, is_let_go
 from meltline.app.edits import audit
-from meltline.app.entries import known_table
+from meltline.app.entries import heirs, known_table
 from meltline.app.noticed import GoneTable, gone_tables, keep_gone_table
 from meltline.app.observe import Observation, side_files_of
 from meltline.app.plan_expiration import untouchable
@@ -186,9 +186,8 @@ def _last_files(
         for file in side_files_of(table.state)
     }
     known = services.files.side_files()
-    # What a table names that cannot be read now, or has gone, stays named.
-    read = {t.state.uuid for t in observation.tables} | {state.uuid} | observation.let_go.keys()
-    others |= {location_key(file.path) for file in known if file.table_uuid not in read}
+    over = _read_or_over(services, observation, state)
+    others |= {location_key(file.path) for file in known if file.table_uuid not in over}
     hands_off = untouchable(observation)
     own = [file for file in known if file.table_uuid == state.uuid]
     files = {location_key(file.path): file for file in (*side_files_of(state), *own)}
@@ -203,6 +202,19 @@ def _last_files(
             continue
         if file.kind in (FileKind.METADATA, FileKind.STATISTICS):
             yield file
+
+
+def _read_or_over(
+    services: Services, observation: Observation, state: TableState
+) -> Collection[str]:
+    """Registrations that name no more than what was read of tables, by their ids.
+
+    What one names that cannot be read now, or has gone, stays named. One that a table goes on from,
+    as where that was set back for a while, has nothing of its own.
+    """
+    standing = [*(table.state for table in observation.tables), state]
+    before = heirs(services.control.tables(), standing).keys()
+    return before | observation.let_go.keys() | {one.uuid for one in standing}
 
 
 def _forget_namespaces(
