@@ -31,13 +31,17 @@ def examples(default: int) -> int:
     return int(os.environ.get(EXAMPLES_VARIABLE, default))
 
 
-def beginnings(lives: int, environment: Mapping[str, str] = os.environ) -> list[tuple[int, int]]:
+def beginnings(
+    lives: int, environment: Mapping[str, str] = os.environ, *, draws_new: bool = True
+) -> list[tuple[int, int]]:
     """Where so many lives begin, and how many at each place.
 
     In CI most are those of every day, so that what a change breaks is seen as such; the others are
-    new each time, for what chance finds.
+    new each time, for what chance finds, where such are drawn.
     """
     if EXAMPLES_VARIABLE in environment or SEED_VARIABLE in environment or not SEED:
         return [(SEED, lives)]
+    if not draws_new:
+        return [(0, lives)]
     new = max(1, lives // 4)
     return [(0, lives - new), (SEED, new)]

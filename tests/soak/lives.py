@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.soak.figures import Figures
+from tests.unit.copied_lives import CopiedArchives, CopiedLifecycles
 from tests.unit.recorded import live
 from tests.unit.restored_ledgers import RestoredLedgers
 from tests.unit.test_random_archives import RandomArchives
@@ -19,6 +20,8 @@ KINDS = (
     UnluckyLifecycles,
     RestoredLedgers,
     RandomArchives,
+    CopiedLifecycles,
+    CopiedArchives,
 )
 LIVES = 8
 

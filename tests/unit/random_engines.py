@@ -3,7 +3,6 @@
 Each action takes a table and a number to choose with; where it does not fit, nothing happens.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
@@ -53,8 +52,6 @@ OTHERS: tuple[str, ...] = (
 )  # fmt: skip
 # What leaves one UUID with other files, or with an older state.
 COPIES = ("copy_table", "copy_table", "move_table", "rewrite_in_place", "set_back")
-if "MELTLINE_COPIES" in os.environ:
-    OTHERS = (*OTHERS, *COPIES)
 PEOPLE = (
     "hold", "let_go", "hold_all", "lease", "retention", "fewest", "ref_age", "opt_out", "opt_in",
     "spoil", "mend", "unlist", "list_again", "drop_by_command", "undrop_by_command",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
 from tests.seeds import chosen_seed
+from tests.unit.copied_lives import CopiedArchives, CopiedLifecycles
 from tests.unit.recorded import (
     KEPT,
     RecordedLife,
@@ -26,7 +27,14 @@ from tests.unit.test_random_archives import RandomArchives
 from tests.unit.test_random_lifecycles import RandomLifecycles
 from tests.unit.unlucky_lives import UnluckyLifecycles
 
-KINDS = (RandomLifecycles, RandomArchives, UnluckyLifecycles, RestoredLedgers)
+KINDS = (
+    RandomLifecycles,
+    RandomArchives,
+    UnluckyLifecycles,
+    RestoredLedgers,
+    CopiedLifecycles,
+    CopiedArchives,
+)
 OPEN = KEPT / "open"
 LIVES = {kind.__name__: kind for kind in KINDS}
 
