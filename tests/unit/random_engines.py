@@ -143,11 +143,17 @@ class Engines:
         self.lake.strays[path] = self.lake.clock.moment
 
     def write_again(self, table: Table, number: int) -> None:
-        """A writer puts a new object under the path of a file that waits in failsafe."""
+        """A writer puts a new object under the path of a file that waits in failsafe.
+
+        Where a table needs that file through a link, a person puts it back once: the new one is
+        longer than its manifest says, so that it cannot be handed over to cold.
+        """
         now, here = self.lake.clock.moment, f"{table.location}/data/"
         waiting = self.lake.files.departures(frozenset({DepartureState.FAILSAFE}))
         old = sorted(d.path for d in waiting if d.departed_at < now and d.path.startswith(here))
         if old and (size := self.lake.store.size(path := chosen(old, number // 2))) is not None:
+            if number % 2 and path in self.lake.needed_places():
+                self._spoilt[path] = self.lake.store.read(path)
             self.lake.write_again(path, b"n" * (size + number % 2))
 
     def commit_late(self, table: Table, number: int) -> None:

@@ -15,11 +15,12 @@ from meltline.app.steps import StepRequest, run_step
 from meltline.app.summary import Summary
 from meltline.domain.archive import COLD_OF, read_archived
 from meltline.domain.cold import HandoffSettings
+from meltline.domain.cold_paths import mirrored
 from meltline.domain.keep import KeepReason
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState
 from meltline.ports import HandedOver, HandoffRequest, StopSwitch
-from tests.unit.lake import DAY, T0, Lake, Table, business
+from tests.unit.lake import COLD_WAREHOUSE, DAY, T0, Lake, Table, business
 
 EVERYTHING = {"meltline.cold": "all"}
 
@@ -123,6 +124,22 @@ def test_a_snapshot_that_cold_would_not_take_stays_hot_with_its_reason_and_goes_
     assert told.keep_reasons == (str(KeepReason.HANDOFF_PENDING),)
     assert lake.on(13).run().exit_code == 0
     assert stuck not in table.snapshots and stuck in cold_state(lake).snapshots
+
+
+def test_a_file_that_is_not_as_long_as_its_manifest_says_keeps_its_snapshots_hot() -> None:
+    lake = Lake(has_cold=True)
+    table = daily(lake, 12)
+    stuck = table.snapshots[1]
+    (data, *_) = sorted(p for p in lake._walk(table.manifest_list(stuck)) if "/data/" in p)
+    before = lake.store.read(data)
+    lake.store.write(data, before + b"more")
+    summary = lake.on(12).run()
+    (line,) = [t for t in summary.as_json()["tables"] if t["table"] == "lake.air.t"]
+    assert summary.exit_code == 4 and f"{data} has " in line["skipped"]
+    assert stuck in table.snapshots
+    assert mirrored(data, COLD_WAREHOUSE) not in lake.paths(COLD_WAREHOUSE)
+    lake.store.write(data, before)
+    assert lake.on(13).run().exit_code == 0 and stuck not in table.snapshots
 
 
 def test_a_policy_without_a_cold_catalog_keeps_history_hot_and_says_so_every_night() -> None:

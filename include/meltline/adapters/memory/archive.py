@@ -213,16 +213,22 @@ class _Copy:
             if live and not file.get("content"):
                 self.rows += file["record_count"]
             old = file["file_path"]
-            file["file_path"] = self.file(old) if live else mirrored(old, self.warehouse)
+            size = file["file_size_in_bytes"]
+            file["file_path"] = self.file(old, size) if live else mirrored(old, self.warehouse)
             if file.get("referenced_data_file"):
                 file["referenced_data_file"] = mirrored(
                     file["referenced_data_file"], self.warehouse
                 )
         return self._put(path, _avro(schema, metadata, rows))
 
-    def file(self, path: str) -> str:
-        """Copies a file as it is, where it is not there yet; never another one than once before."""
+    def file(self, path: str, size: int | None = None) -> str:
+        """Copies a file as it is, where it is not there yet; never another one than once before.
+
+        Nor one that is not as long as its manifest says, where that is known.
+        """
         place, content = mirrored(path, self.warehouse), self.store.read(path)
+        if size not in (None, len(content)):
+            raise ValueError(f"{path} has {len(content)} bytes, not {size}, as its manifest says")
         known = self.book.copies([place]).get(place)
         if known and known.from_source and known.sha256 != sha256(content).hexdigest():
             raise ValueError(f"{path} does not have the bytes that were copied once")
