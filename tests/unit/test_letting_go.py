@@ -255,6 +255,24 @@ def test_a_clone_keeps_what_it_shares_when_the_dropped_source_is_let_go() -> Non
     assert shared <= lake.paths() and names(lake) >= {"lake.sea.copy"}
 
 
+def test_what_a_second_name_let_go_of_when_it_was_set_back_goes_with_the_table() -> None:
+    numbers = count(1)  # the two never give a name twice
+    lake, table = written(Lake(unique=lambda: f"m{next(numbers)}"))
+    older = table.document["metadata-log"][-1]["metadata-file"]
+    second = lake.register("lake.air.second", table.metadata_location)
+    lake.run()
+    second.drop()
+    second = lake.register("lake.air.second", older)
+    lake.on(4).run()
+    table.append("later")
+    drop(lake.services(), NAME)
+    for day in (5, 20, 21, 29, 37):
+        lake.on(day).run()
+    log = [entry["metadata-file"] for entry in second.document["metadata-log"]]
+    left = {path for path in own(lake) if path.endswith(".metadata.json")}
+    assert dropped_names(lake) == [] and left == {second.metadata_location, *log}
+
+
 def test_a_new_table_in_the_old_folder_loses_nothing_when_the_dropped_one_is_let_go() -> None:
     lake, _ = dropped(Lake(unique=map("m{}".format, count()).__next__))
     new = lake.table("t")
