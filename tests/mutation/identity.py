@@ -199,4 +199,11 @@ IDENTITY = (
         "    return observation.let_go.keys() |",
         ("tests/unit/test_kept_lives.py",),
     ),
+    Mutation(
+        "a table that was set back and dropped is part of what was dropped before it",
+        "app/noticed.py",
+        "    return comes_of(state, row) and not was_over\n",
+        "    return comes_of(state, row)\n",
+        ("tests/unit/test_copies.py",),
+    ),
 )

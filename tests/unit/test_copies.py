@@ -505,7 +505,6 @@ def test_a_table_that_is_set_back_without_a_look_between_is_the_older_one() -> N
     assert is_whole(prod) and prod.snapshots == [prod.head]
 
 
-@pytest.mark.xfail(strict=True, reason="it is taken for a part of what was dropped before it")
 def test_a_table_that_is_dropped_after_it_was_set_back_comes_back_for_all_its_retention() -> None:
     lake = fresh_lake()
     prod = prod_of(lake)

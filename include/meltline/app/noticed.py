@@ -58,9 +58,21 @@ def gone_tables(ledgers: Ledgers) -> list[GoneTable]:
     asked = []
     for _, left in sorted(gone.items()):
         others = _others(ledgers, left, standing)
-        if not any(comes_of(state, row) for state in others for row in left):
+        if not any(_went_on(state, row) for state in others for row in left):
             asked.append((left, others))
     return at_once(lambda one: _look(ledgers, *one), asked)
+
+
+def _went_on(state: TableState, row: KnownTable) -> bool:
+    """Whether a registration is what a row tells of, later on.
+
+    What was dropped already when the row's table was still seen has not: that was set back to an
+    older state of it, and its own retention counts from its own drop.
+    """
+    is_aside = is_dropped_name(state.name.namespace)
+    drop = read_drop(state.name.catalog, state.properties) if is_aside else None
+    was_over = drop is not None and drop.at < row.observed_at
+    return comes_of(state, row) and not was_over
 
 
 def _others(
