@@ -49,6 +49,7 @@ from meltline.ports import (
     Lease,
     Lock,
     PlanMove,
+    RememberedMetadata,
     RunRecord,
     StatementRecord,
     StatementState,
@@ -1351,6 +1352,21 @@ def test_audit_entries_stay_in_order_and_are_found_by_object_and_time(
     assert list(ledger.audit("all")) == [first, second]
     assert list(ledger.audit(since=third.at)) == [third]
     assert not ledger.audit("all", since=third.at)
+
+
+def test_a_remembered_metadata_file_comes_back_whole_and_is_forgotten_once_it_is_not_current(
+    ledger: Ledger,
+) -> None:
+    versioned = RememberedMetadata("s3://lake/it's.metadata.json", HUGE, b"\x00\xff", 'W/"v1"')
+    older = RememberedMetadata("file:/lake/b", 1, b"b")
+    ledger.save_metadata_documents([versioned, older], [versioned.location, older.location])
+    assert ledger.metadata_documents([versioned.location, older.location, "none"]) == {
+        document.location: document for document in (versioned, older)
+    }
+    changed = replace(versioned, size=2, content=b"c", version='"v2"')
+    ledger.save_metadata_documents([changed], [changed.location])
+    known = ledger.metadata_documents([changed.location, older.location])
+    assert known == {changed.location: changed}
 
 
 def test_a_days_storage_is_replaced_table_by_table(ledger: Ledger) -> None:

@@ -48,9 +48,23 @@ IDENTITY = (
     Mutation(
         "the last proof knows lists by the snapshots' ids",
         "app/reproof.py",
-        "            key = snapshot.files_key\n",
-        "            key = str(snapshot.snapshot_id)\n",
+        "            key = snapshot.as_written\n",
+        "            key = (str(snapshot.snapshot_id),)\n",
         (RACES, COPIES),
+    ),
+    Mutation(
+        "two manifest lists whose names differ by spelling are one",
+        "domain/table.py",
+        "        return (self.manifest_list, *self.inline_manifests)\n",
+        "        return (self.files_key,)\n",
+        (COPIES,),
+    ),
+    Mutation(
+        "a line break in the path of a list is a letter like any other",
+        "domain/table.py",
+        'if any("\\n" in path for path in',
+        'if any(not path and "\\n" in path for path in',
+        ("tests/unit/test_table.py",),
     ),
     Mutation(
         "a manifest list whose bytes have changed is as good as the old one",

@@ -184,6 +184,21 @@ def put_inline(table: Table) -> None:
     table.edit(change)
 
 
+def put_list(table: Table, place: str) -> None:
+    """Has the manifest list of the head lie at another place, as a tool of one's own might."""
+    lake, old = table.lake, table.manifest_list(table.head)
+    lake.store.write(place, lake.store.read(old))
+    lake.manifests[place] = lake.manifests[old]
+
+    def change(document: Document) -> None:
+        for snapshot in document["snapshots"]:
+            if snapshot["manifest-list"] == old:
+                snapshot["manifest-list"] = place
+
+    table.edit(change)
+    lake.store.delete([old])
+
+
 def left_over(lake: Lake, under: str = WAREHOUSE) -> set[str]:
     """Files that no table of any catalog refers to."""
     needed = lake.needed()

@@ -4,14 +4,11 @@ Each has the snapshot ids, refs, log and sequence numbers of its source, so noth
 which files are meant.
 """
 
-from collections import Counter
-from dataclasses import dataclass, field
 from uuid import UUID
 
 import pytest
 
 from meltline.adapters.memory.control import MemoryControlLedger
-from meltline.adapters.memory.store import MemoryStore
 from meltline.adapters.memory.sweeper import MemorySweeper
 from meltline.app.doctor import examine
 from meltline.app.drop import drop
@@ -35,11 +32,13 @@ from tests.unit.copies import (
     left_over,
     moved,
     put_inline,
+    put_list,
     rewritten,
     rewritten_in_place,
     set_back,
 )
-from tests.unit.lake import DAY, Lake, Table
+from tests.unit.counting import CountingStore
+from tests.unit.lake import DAY, WAREHOUSE, Lake, Table
 
 BEFORE, AFTER = "lake.air.backup", "lake.air.spare"  # as names sort beside prod
 NIGHTS = (10, 18, 26, 34)  # each later by more than the window and failsafe
@@ -596,21 +595,6 @@ def test_a_lease_on_a_dropped_table_does_not_lie_on_a_new_one_of_its_name() -> N
 # --- manifest lists -------------------------------------------------------------------------------
 
 
-@dataclass
-class CountingStore:
-    """A store that counts how often each object is read."""
-
-    store: MemoryStore
-    reads: Counter[str] = field(default_factory=Counter)
-
-    def read(self, path: str) -> bytes:
-        self.reads[path] += 1
-        return self.store.read(path)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.store, name)
-
-
 def test_a_manifest_list_that_two_tables_hold_is_read_once_and_stays_until_both_let_go() -> None:
     lake = fresh_lake()
     prod = prod_of(lake)
@@ -633,6 +617,20 @@ def test_a_manifest_list_that_two_tables_hold_is_read_once_and_stays_until_both_
     nights(lake, 42, 50, 58)
     assert shared not in lake.paths() and prod.data("c") not in lake.paths()
     all_expired(prod, clone, second)
+
+
+def test_two_manifest_lists_whose_names_differ_by_spelling_alone_are_both_read() -> None:
+    lake = fresh_lake()
+    prod, other = prod_of(lake), lake.table("other")
+    other.append("o")
+    put_list(prod, f"{WAREHOUSE}/lists/a b.avro")
+    put_list(other, f"{WAREHOUSE}/lists/a%20b.avro")
+    nights(lake)
+    sweep(lake, 40, 48)
+    assert is_whole(prod) and is_whole(other)
+    other.overwrite("p")
+    nights(lake, 50, 58, 66)
+    assert is_whole(prod) and is_whole(other)
 
 
 @pytest.mark.parametrize("same_length", [True, False], ids=["same length", "other length"])

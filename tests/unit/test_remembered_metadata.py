@@ -1,32 +1,15 @@
 """What a metadata file said is remembered for as long as the same object lies under its path."""
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-from meltline.adapters.memory.store import MemoryStore
 from meltline.app.metadata import remembered_states
 from meltline.domain.names import TableName
 from meltline.domain.table import TableState
 from meltline.ports import CatalogEntry
+from tests.unit.counting import CountingStore
 from tests.unit.lake import Lake
 
 BUCKET = "s3://bucket/t/metadata/00001-m.metadata.json"
-
-
-@dataclass
-class CountingStore:
-    """A store that counts how often each object is read."""
-
-    store: MemoryStore
-    reads: Counter[str] = field(default_factory=Counter)
-
-    def read(self, path: str) -> bytes:
-        self.reads[path] += 1
-        return self.store.read(path)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)
 
 
 @dataclass

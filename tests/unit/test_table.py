@@ -306,9 +306,15 @@ def trusted_today() -> dict[str, object]:
     null_list, empty_list = copy.deepcopy(no_list), copy.deepcopy(no_list)
     null_list["snapshots"][0]["manifests"] = None
     empty_list["snapshots"][0]["manifests"] = []
+    broken_inline = copy.deepcopy(no_list)
+    broken_inline["snapshots"][0]["manifests"] = ["s3://lake/a\nb.avro"]
     twice = document()
     twice["snapshots"].append({**twice["snapshots"][0], "manifest-list": "s3://lake/other.avro"})
     return {
+        "a manifest list with a line break": altered(
+            "snapshots", 0, "manifest-list", to="s3://lake/a\nb.avro"
+        ),
+        "an inline manifest with a line break": broken_inline,
         "a location that is null": {**document(), "location": None},
         "a location that is a list": document(location=["s3://lake"]),
         "format 2 without a uuid": document(table_uuid=None),

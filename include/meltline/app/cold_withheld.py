@@ -23,10 +23,11 @@ def without_proof(services: Services, due: Mapping[str, Sequence[Departure]]) ->
     else the gate alone reads those of stores that cannot vouch for them. Where cold cannot be
     asked the gate says so.
     """
-    if services.cold is None or services.copies is None or services.rows is None:
+    if not due or services.cold is None or services.copies is None or services.rows is None:
         return frozenset()
-    archived = {copy.table_uuid for copy in services.control.archived()}
     groups = Groups(services.control.sharing())
+    beside = set[str]().union(*(groups.members(owner) for owner in due))
+    archived = {copy.table_uuid for copy in services.control.archived(sorted(beside))}
     refused = refused_for_cold(services)
     found: set[str] = set()
     try:

@@ -109,12 +109,12 @@ def _read_lists(
     refused: dict[TableName, MeltlineError],
 ) -> list[_Listed]:
     """Reads each reachable set once, however many tables have it."""
-    places = {snapshot.files_key: (state, snapshot) for state, snapshot in asked}
+    places = {snapshot.as_written: (state, snapshot) for state, snapshot in asked}
     read = at_once(lambda one: _read_list(services, *one), list(places.values()))
     answers = dict(zip(places, read, strict=True))
     listed = []
     for state, snapshot in asked:
-        answer = answers[snapshot.files_key]
+        answer = answers[snapshot.as_written]
         if isinstance(answer, _Listed):
             listed.append(replace(answer, state=state, snapshot=snapshot))
         else:

@@ -33,8 +33,8 @@ class Reproof:
         self._refuse_blind(observation.purge_blocked)
         self._seen: dict[CatalogEntry, None] = {}
         # By where each is written down: under a name that moved may stand a copy, with other files.
-        self._known_lists: set[str] = {
-            snapshot.files_key
+        self._known_lists: set[tuple[str, ...]] = {
+            snapshot.as_written
             for table in observation.tables
             for snapshot in table.state.snapshots.values()
         }
@@ -191,7 +191,7 @@ class Reproof:
         store, manifests = self._services.store, self._services.manifests
         self._comes(*_side_files(state))
         for snapshot in state.snapshots.values():
-            key = snapshot.files_key
+            key = snapshot.as_written
             by = f"{state.name}: snapshot {snapshot.snapshot_id}"
             if key in self._known_lists:
                 continue

@@ -43,6 +43,14 @@ class Snapshot:
         return place_key(self.place)
 
     @property
+    def as_written(self) -> tuple[str, ...]:
+        """Its list, then its inline manifests, letter by letter: what tells whether it was read.
+
+        `files_key` evens out how places are spelled, and two objects may share one.
+        """
+        return (self.manifest_list, *self.inline_manifests)
+
+    @property
     def place(self) -> str:
         """The same as the metadata writes it: its list, or its inline manifests by line."""
         return self.manifest_list or "\n".join(self.inline_manifests)
@@ -285,6 +293,8 @@ def _snapshot(raw: Mapping[str, object], version: int, shared: SharedFacts) -> S
         inline = [_text(path) for path in _listed(raw, "manifests", required=True)]
     else:
         manifest_list = _text(raw["manifest-list"])
+    if any("\n" in path for path in (manifest_list, *inline)):  # `place` has a path a line
+        raise ValueError(f"snapshot {raw['snapshot-id']} has a line break in a path")
     return Snapshot(
         snapshot_id=shared.id(_whole(raw["snapshot-id"])),
         committed_at=shared.instant(_whole(raw["timestamp-ms"])),
