@@ -5,6 +5,7 @@
 from tests.mutation.identity import IDENTITY
 from tests.mutation.mutation import Mutation
 from tests.mutation.places import PLACES
+from tests.mutation.readers import READERS
 
 KEEP = "tests/unit/test_keep_set.py"
 CHAIN = "tests/unit/test_chain.py"
@@ -663,6 +664,7 @@ MUTATIONS = (
         ("tests/unit/test_kept_lives.py",),
     ),
     *PLACES,
+    *READERS,
     Mutation(
         "who shares files is noted after the snapshots", "app/ingest.py",
         "    if new:\n        services.control.add_sharing(sorted(new))\n",

@@ -1,6 +1,7 @@
 """The Spark session, with the catalogs of `meltline.yaml` derived inside the app.
 
-Catalog settings never travel as `--conf`: their secrets would show in the process list.
+Catalog settings never travel as `--conf`: their secrets would show in the process list. Spark hides
+them on its pages, in its event log and in answers of `SET`.
 """
 
 import os
@@ -8,17 +9,21 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import unquote
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from meltline.adapters.iceberg.sql_catalog import may_migrate
 from meltline.config import CatalogConfig, Config
+from meltline.config_secrets import redaction
 from meltline.domain.errors import SetupMissing
 from meltline.domain.locations import split_location
 from meltline.domain.names import TableName, quote_part
 
 _JARS = ("iceberg-spark-runtime-", "spark-avro_", "sqlite-jdbc-", "postgresql-")
+_REDACTION = "spark.redaction.regex"
 _CATALOG_CLASSES = {
     "sql": "org.apache.iceberg.jdbc.JdbcCatalog",
     "rest": "org.apache.iceberg.rest.RESTCatalog",
@@ -57,21 +62,50 @@ def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
     return (*found, *map(str, sorted(folder.glob("iceberg-aws-bundle-*.jar"))[-1:]))
 
 
-def open_session(config: Config, app: str, environ: Mapping[str, str] = os.environ) -> SparkSession:
-    """Starts or joins the session of this process. The master is the environment's, else local."""
+def open_session(
+    config: Config,
+    app: str,
+    environ: Mapping[str, str] = os.environ,
+    further: Mapping[str, str] = MappingProxyType({}),
+) -> SparkSession:
+    """Starts or joins the session of this process. The master is the environment's, else local.
+
+    Args:
+        config: Its catalogs become Spark's.
+        app: Names the session for people.
+        environ: Names the master and the jars.
+        further: Settings that win over those that follow from the configuration.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if environ.get("MELTLINE_MASTER", "local").startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else is to connect
-    builder = SparkSession.builder.appName(f"meltline {app}")
+    settings = {"spark.app.name": f"meltline {app}", **session_settings(config), **further}
     if "PYSPARK_GATEWAY_PORT" not in environ:  # not under spark-submit, which has set these
-        builder = builder.master(environ.get("MELTLINE_MASTER", "local[2]"))
-        builder = builder.config("spark.jars", ",".join(jar_paths(environ)))
-        builder = builder.config("spark.driver.extraJavaOptions", java_options())
-    for key, value in session_settings(config).items():
-        builder = builder.config(key, value)
+        settings = {
+            "spark.master": environ.get("MELTLINE_MASTER", "local[2]"),
+            "spark.jars": ",".join(jar_paths(environ)),
+            "spark.driver.extraJavaOptions": java_options(),
+            **settings,
+        }
+    _start_jvm(settings)
+    hidden = SparkConf().get(_REDACTION, "")
+    builder = SparkSession.builder.config(map={**settings, _REDACTION: redaction(hidden or "")})
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Starts this process's JVM, where there is none, and tells it nothing of the catalogs.
+
+    A session that starts it itself hands every setting to `spark-submit` as words of its command
+    line. One that finds it running sets them through a socket that only this process can use.
+    """
+    public = SparkConf(loadDefaults=False)
+    for key, value in settings.items():
+        if not key.startswith("spark.sql.catalog."):
+            public.set(key, value)
+    SparkContext._ensure_initialized(conf=public)
 
 
 def java_options() -> str:

@@ -1,0 +1,24 @@
+"""Ways in which others could come to read what is not theirs, and claims that could be broken."""
+
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
+from tests.mutation.mutation import Mutation
+
+SECRETS = "tests/spark/test_secrets.py"
+CONFIG_SECRETS = "tests/unit/test_config_secrets.py"
+
+READERS = (
+    Mutation(
+        "catalogs are among the words that start the JVM", "adapters/spark/session.py",
+        '        if not key.startswith("spark.sql.catalog."):\n            public.set(key, value)\n',
+        "        public.set(key, value)\n", (SECRETS,),
+    ),
+    Mutation(
+        "Spark hides what it takes for secrets by itself, and no more", "adapters/spark/session.py",
+        "_REDACTION: redaction(hidden or \"\")", "_REDACTION: \"(?i)secret|password|token|access[.]?key\"", (SECRETS,),
+    ),
+    Mutation(
+        "what an administrator hides is shown", "config_secrets.py",
+        "{of_catalogs})\", others]", "{of_catalogs})\"]", (CONFIG_SECRETS,),
+    ),
+)  # fmt: skip
