@@ -45,6 +45,7 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         "planned_held": 0,
         "planned_leased": 0,
         "planned_in_window": 0,
+        "planned_writer_walks": 0,
         "planned_not_in_metadata": 0,
         "planned_referenced": 0,
         "planned_unowned": 0,

@@ -90,8 +90,15 @@ class Table:
         change(document)
         assert self.catalog.commit(self.name, self.metadata_location, document) is not None
 
-    def append(self, *files: str, ref: str = MAIN, merge: bool = False) -> int:
-        return self.replace(add=files, ref=ref, merge=merge)
+    def append(
+        self,
+        *files: str,
+        ref: str = MAIN,
+        merge: bool = False,
+        summary: Mapping[str, str] | None = None,
+    ) -> int:
+        """Adds files; a streaming writer leaves its mark in the snapshot's summary."""
+        return self.replace(add=files, ref=ref, merge=merge, summary=summary)
 
     def overwrite(self, *files: str) -> int:
         """Replaces everything: the old files get tombstones, as an engine writes them."""
@@ -107,6 +114,7 @@ class Table:
         ref: str = MAIN,
         operation: str = "append",
         merge: bool = False,
+        summary: Mapping[str, str] | None = None,
     ) -> int:
         """A commit that removes and adds files. Returns the new snapshot's id.
 
@@ -123,7 +131,8 @@ class Table:
                 drafts.append(parent)
         if added := tuple(self._new_file(name, kind, snapshot_id, sequence) for name in add):
             drafts.append(added)
-        self._commit(snapshot_id, sequence, _merged(drafts) if merge else drafts, ref, operation)
+        drafts = _merged(drafts) if merge else drafts
+        self._commit(snapshot_id, sequence, drafts, ref, operation, summary=summary or {})
         return snapshot_id
 
     def stage(self, *files: str) -> int:
@@ -269,6 +278,7 @@ class Table:
         ref: str,
         operation: str,
         start_over: bool = False,
+        summary: Mapping[str, str] | None = None,
     ) -> None:
         manifests = [
             draft
@@ -284,7 +294,7 @@ class Table:
             "timestamp-ms": to_millis(self.lake.clock.now()),
             "manifest-list": path,
             "schema-id": 0,
-            "summary": {"operation": operation, **_totals(manifests)},
+            "summary": {"operation": operation, **_totals(manifests), **(summary or {})},
         }
         if self.version > 1:
             snapshot["sequence-number"] = sequence

@@ -31,6 +31,7 @@ from meltline.domain.policy import (
     PROFILES,
     RETENTION,
     TRANSIENT,
+    WRITER_KEEP,
     AccountPolicy,
 )
 from meltline.domain.timeline import Point
@@ -108,6 +109,7 @@ def test_a_namespace_shows_what_it_passes_on() -> None:
         FAILSAFE: ("12", 12, "lake.air"),
         MIN_RETENTION: (None, 0, "profile"),
         TRANSIENT: (None, False, "profile"),
+        WRITER_KEEP: (None, 30, "profile"),
         "meltline.enabled": (None, True, "profile"),
         "meltline.cold": (None, "none", "profile"),
         "meltline.cold-retention-days": (None, 2557, "profile"),

@@ -21,6 +21,7 @@ from meltline.app.tables import (
     keep_sets,
     observed_table,
 )
+from meltline.app.writers import writer_advice
 from meltline.domain.clones import is_guarded
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.names import TableName
@@ -205,7 +206,16 @@ def _words(
 
 
 def _policies(ledgers: Ledgers, tables: list[ObservedTable]) -> Iterable[Finding]:
-    for kept in keep_sets(ledgers, tables, ledgers.clock.now()):
+    now = ledgers.clock.now()
+    for kept in keep_sets(ledgers, tables, now):
+        for mark in writer_advice(kept, now) if kept.table.managed else ():
+            yield Finding(
+                "info",
+                "writer_keeps_much",
+                mark.object,
+                mark.message,
+                mark.fix,
+            )
         for warning in kept.retention.warnings:
             yield Finding(
                 "warning",

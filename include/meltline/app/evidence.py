@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import pairwise
 from statistics import median
 
 from meltline.app.cold_evidence import expire_facts
@@ -13,11 +12,13 @@ from meltline.app.ended import has_ended
 from meltline.app.held_back import leading_out, outside_roots
 from meltline.app.other_names import OtherNames, needed_by_other_names
 from meltline.app.plan_bases import Base, differing_heads, read_bases
+from meltline.app.promised import promised_since
 from meltline.app.proof import Leaving, Proof, prove
 from meltline.app.protected_files import metadata_keys, protected_among
 from meltline.app.services import Services
 from meltline.app.tables import remembered
 from meltline.app.world import fresh_owners, ledger_uuids, look_afresh
+from meltline.app.writer_walks import cut_off
 from meltline.domain.drops import is_dropped_name
 from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.domain.gate import Evidence
@@ -25,7 +26,7 @@ from meltline.domain.groups import Groups
 from meltline.domain.holds import is_held
 from meltline.domain.locations import OwnerIndex
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest
-from meltline.domain.policy import effective_retention
+from meltline.domain.policy import Retention, effective_retention
 from meltline.domain.table import MAIN, TableState
 from meltline.ports import SnapshotKey
 
@@ -217,6 +218,7 @@ def _expire_evidence(services: Services, case: _Case) -> Evidence:
         "planned_held": _text(planned) if state and _held(services, case, state) else [],
         "planned_leased": _text(planned & leased),
         "planned_in_window": [] if ended else _text(_still_promised(services, case, state)),
+        "planned_writer_walks": [] if ended else _text(_missed_by_writers(services, case, state)),
         "planned_not_in_metadata": _text(
             planned - (state.snapshots.keys() & base.snapshots if state else set())
         ),
@@ -308,35 +310,25 @@ def _still_promised(services: Services, case: _Case, state: TableState | None) -
     """Planned snapshots that answered for some instant of the window, found from the log alone."""
     if state is None or is_dropped_name(state.name.namespace):
         return set(case.plan.snapshots)  # a dropped table's all, until its time is up
-    levels = case.proof.world.levels(state, services.config.ledger_namespace)
-    known = remembered(case.known.policies, levels, state.uuid)
-    window = effective_retention(services.config.account, levels, known).window
+    window = _policy(services, case, state).window
     planned = set(case.plan.snapshots)
     if window is None:
         return planned
-    start = case.plan.as_of - window
-    log = state.snapshot_log
-    ends = [entry.at for entry in log[1:]] + [None]
-    promised = {
-        entry.snapshot_id
-        for entry, end in zip(log, ends, strict=False)
-        if end is None or end >= start
-    }
-    promised |= {sid for sid, snapshot in state.snapshots.items() if snapshot.committed_at >= start}
-    return planned & (promised | _replaced_late(state, case.plan, start))
+    return planned & promised_since(state, case.plan.refs, case.plan.as_of - window)
 
 
-def _replaced_late(state: TableState, plan: Plan, start: datetime) -> set[int]:
-    """Snapshots of side branches whose successor came inside the window."""
-    late: set[int] = set()
-    for name, head in state.heads.items():
-        if name == MAIN or name in plan.refs:
-            continue
-        line = list(state.ancestry(head))
-        for child, parent in pairwise(line):
-            if child.committed_at >= start:
-                late.add(parent.snapshot_id)
-    return late
+def _policy(services: Services, case: _Case, state: TableState) -> Retention:
+    levels = case.proof.world.levels(state, services.config.ledger_namespace)
+    known = remembered(case.known.policies, levels, state.uuid)
+    return effective_retention(services.config.account, levels, known)
+
+
+def _missed_by_writers(services: Services, case: _Case, state: TableState | None) -> set[int]:
+    """Planned snapshots between a branch's head and the mark of a writer that still counts."""
+    if state is None:
+        return set()
+    since = case.plan.as_of - _policy(services, case, state).writer_keep
+    return cut_off(state, frozenset(case.plan.snapshots), case.plan.refs, since)
 
 
 def _growth(services: Services, plan: Plan) -> float:

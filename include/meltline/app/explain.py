@@ -1,6 +1,6 @@
 """Explain: why a file or snapshot is kept, and until when."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,6 +9,7 @@ from meltline.app.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import Ledgers
 from meltline.app.standing import FileStanding, Standing, standing_now
 from meltline.app.tables import Kept, find_table, keep_sets, read_tables
+from meltline.app.writers import described, until, writers_needing
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.files import DepartureState
 from meltline.domain.keep import KeepReason
@@ -18,7 +19,7 @@ from meltline.domain.storage import Stage
 from meltline.domain.withheld import Why
 from meltline.ports import SnapshotKey
 
-_WINDOW_ONLY = (str(KeepReason.WINDOW),)
+_END_BY_THEMSELVES = {str(KeepReason.WINDOW), str(KeepReason.WRITER)}
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,9 @@ class Explanation:
         keep_reasons: Every reason, in the words of the design.
         referenced_by: Snapshots (`table@id`), refs or metadata that name it.
         since: From when it has been in that stage.
-        due_at: When it may be purged; for a snapshot kept by its window alone, when that ends.
+        due_at: When it may be purged; for a snapshot that its window or streaming writers keep, and
+            nothing else does, when that ends.
+        writers: The streaming writers that need it, in sentences.
     """
 
     path: str
@@ -40,6 +43,7 @@ class Explanation:
     referenced_by: tuple[str, ...]
     since: datetime | None
     due_at: datetime | None
+    writers: tuple[str, ...] = ()
 
 
 def explain_path(ledgers: Ledgers, path: str) -> Explanation:
@@ -77,6 +81,7 @@ def explain_path(ledgers: Ledgers, path: str) -> Explanation:
         referenced_by=tuple(_named(standing, file.snapshots, file.tables)),
         since=since,
         due_at=due_at,
+        writers=_writers(kept, file.snapshots),
     )
 
 
@@ -130,7 +135,6 @@ def explain_table(
 def _snapshot(kept: Kept, snapshot_id: int) -> Explanation:
     state, keeps = kept.table.state, kept.keeps
     end = keeps.superseded_at[snapshot_id]
-    window = kept.retention.window
     refs = [name for name, ref in state.refs.items() if ref.snapshot_id == snapshot_id]
     reasons = tuple(str(reason) for reason in keeps.reasons.get(snapshot_id, ()))
     return Explanation(
@@ -139,8 +143,30 @@ def _snapshot(kept: Kept, snapshot_id: int) -> Explanation:
         keep_reasons=reasons,
         referenced_by=tuple(sorted(refs)),
         since=end or state.snapshots[snapshot_id].committed_at,
-        due_at=end + window if end and window is not None and reasons == _WINDOW_ONLY else None,
+        due_at=_end(kept, snapshot_id)
+        if reasons and _END_BY_THEMSELVES.issuperset(reasons)
+        else None,
+        writers=described(kept, writers_needing(kept, snapshot_id)),
     )
+
+
+def _end(kept: Kept, snapshot_id: int) -> datetime | None:
+    """When a snapshot's window and the writers that need it end; None where one does not."""
+    end, window = kept.keeps.superseded_at[snapshot_id], kept.retention.window
+    if end is None or window is None:
+        return None
+    return max([end + window, *(until(kept, m) for m in writers_needing(kept, snapshot_id))])
+
+
+def _writers(kept: Mapping[str, Sequence[Kept]], keys: Iterable[SnapshotKey]) -> tuple[str, ...]:
+    """Of a file: the writers that need one of its snapshots."""
+    lines = (
+        line
+        for key in sorted(keys)
+        for one in kept.get(key.table_uuid, ())
+        for line in described(one, writers_needing(one, key.snapshot_id))
+    )
+    return tuple(dict.fromkeys(lines))
 
 
 def _now(ledgers: Ledgers) -> datetime:

@@ -37,6 +37,7 @@ from meltline.domain.policy import (
     PROFILE,
     RETENTION,
     TRANSIENT,
+    WRITER_KEEP,
     AccountPolicy,
     Levels,
     Remembered,
@@ -246,6 +247,7 @@ def show_policies(ledgers: Ledgers, name: ObjectName) -> list[PolicyLine]:
         (RETENTION, found.days, found.source, _applied(ledgers, scene, found)),
         (FAILSAFE, found.failsafe // timedelta(hours=24), found.failsafe_source, None),
         (MIN_RETENTION, least, found.min_source, None),
+        (WRITER_KEEP, found.writer_keep // timedelta(hours=24), found.writer_source, None),
         (TRANSIENT, found.transient, found.transient_source, None),
         (ENABLED, is_enabled(scene.levels), enabled, None),
         *_about_cold(ledgers, scene.levels),
@@ -304,7 +306,7 @@ def remember_policies(ledgers: Ledgers, tables: Sequence[ObservedTable]) -> None
             note(table.state.uuid, TRANSIENT, str(retention.transient).lower())
         for name, properties in table.levels:
             object = table.state.uuid if name == table.levels[0][0] else name
-            for key in (RETENTION, FAILSAFE, MIN_RETENTION):
+            for key in (RETENTION, FAILSAFE, MIN_RETENTION, WRITER_KEEP):
                 value = properties.get(key)
                 if value is not None and is_in_order(
                     ledgers.config.account.profile, key, value, transient=retention.transient

@@ -176,6 +176,7 @@ def keep_requests(
             managed=table.managed,
             dropped=table.drop is not None,
             let_go=table.drop is not None and table.drop.is_over(as_of) and uuid not in busy,
+            writer_keep=retention.writer_keep,
         )
         pending = to_hand_over(ledgers, table, request).keys() - archived.get(uuid, frozenset())
         yield replace(request, handoff_pending=frozenset(pending)), retention, table

@@ -139,6 +139,9 @@ def explain(
         for e in (found if isinstance(found, list) else [found])
     ]  # fmt: skip
     print_rows("", ("path", "stage", "kept because", "named by", "since", "until"), rows)
+    told = [line for e in (found if isinstance(found, list) else [found]) for line in e.writers]
+    for line in dict.fromkeys(told):
+        console().print(f"writer: {line}")
     return 0
 
 

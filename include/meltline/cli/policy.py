@@ -19,6 +19,7 @@ from meltline.domain.policy import (
     MIN_RETENTION,
     RETENTION,
     TRANSIENT,
+    WRITER_KEEP,
 )
 
 Name = Annotated[
@@ -62,6 +63,12 @@ def policy_set(
     deep: Annotated[
         str | None, typer.Option("--deep", metavar="true|false", help="permanent copies as well")
     ] = None,
+    writer_keep_days: Annotated[
+        str | None,
+        typer.Option(
+            "--writer-keep-days", metavar="N", help="a silent writer's mark counts so long"
+        ),
+    ] = None,
 ) -> int:
     """Set policies on a table, schema, database or the account."""
     wanted = {
@@ -72,6 +79,7 @@ def policy_set(
         COLD: cold,
         COLD_RETENTION: cold_retention_days,
         DEEP: deep,
+        WRITER_KEEP: writer_keep_days,
     }
     changes = {k: v.strip().lower() for k, v in wanted.items() if v is not None}
     return _change(ready(config), name, account, kind, changes, dry_run, as_json)
@@ -91,6 +99,7 @@ def policy_unset(
     cold: Annotated[bool, typer.Option("--cold")] = False,
     cold_retention_days: Annotated[bool, typer.Option("--cold-retention-days")] = False,
     deep: Annotated[bool, typer.Option("--deep")] = False,
+    writer_keep_days: Annotated[bool, typer.Option("--writer-keep-days")] = False,
 ) -> int:
     """Take policies away: what lies around the object, or the profile, decides again."""
     wanted = {
@@ -101,6 +110,7 @@ def policy_unset(
         COLD: cold,
         COLD_RETENTION: cold_retention_days,
         DEEP: deep,
+        WRITER_KEEP: writer_keep_days,
     }
     changes = {key: None for key, asked in wanted.items() if asked}
     return _change(ready(config), name, account, kind, changes, dry_run, as_json)
@@ -120,7 +130,7 @@ def _change(
             "nothing to change",
             object="meltline policy",
             expected="at least one of --retention-days, --failsafe-days, --min-retention-days, "
-            "--transient, --cold, --cold-retention-days, --deep",
+            "--transient, --cold, --cold-retention-days, --deep, --writer-keep-days",
             found="none of them",
             next="name what to set or to unset",
         )

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from meltline.domain.policy import FOREVER_MS, HOLD_TAG, SHARE_TAG
+from meltline.domain.policy import FOREVER_MS, HOLD_TAG, SHARE_TAG, AccountPolicy
 from meltline.domain.table import MAIN, Ref, TableState
+from meltline.domain.writers import WriterMark, marks_on, still_counting, walks
 
 
 class KeepReason(StrEnum):
@@ -26,6 +27,7 @@ class KeepReason(StrEnum):
     HOLD = "hold"
     LEASE = "lease"
     HANDOFF_PENDING = "handoff pending"
+    WRITER = "writer"
     NOT_MANAGED = "not managed"
     DROPPED = "dropped"
 
@@ -66,6 +68,7 @@ class KeepRequest:
         dropped: Whether it is a dropped table: all of it is kept until it is let go.
         let_go: Whether it is one whose time is up: branches, main too, and the window keep nothing
             any more; tags, shares and holds on snapshots still do.
+        writer_keep: How long a streaming writer's mark counts after the writer fell silent.
     """
 
     state: TableState
@@ -78,6 +81,7 @@ class KeepRequest:
     handoff_pending: frozenset[int] = frozenset()
     dropped: bool = False
     let_go: bool = False
+    writer_keep: timedelta = timedelta(days=AccountPolicy.writer_keep_days)
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,14 @@ class KeepSet:
         superseded_at: When each snapshot stopped being readable by time; None while current.
         expired: Ids of snapshots without a reason, sorted.
         expired_refs: Names of refs past their age, sorted.
+        marks: Of streaming writers that are not silent: what they walk to when they restart.
     """
 
     reasons: Mapping[int, tuple[KeepReason, ...]]
     superseded_at: Mapping[int, datetime | None]
     expired: tuple[int, ...]
     expired_refs: tuple[str, ...]
+    marks: tuple[WriterMark, ...] = ()
 
 
 def keep_set(request: KeepRequest) -> KeepSet:
@@ -115,6 +121,10 @@ def keep_set(request: KeepRequest) -> KeepSet:
     ends = superseded_at(request, refs)
     for snapshot_id in () if request.let_go else _in_window(request, ends):
         keep(snapshot_id, KeepReason.WINDOW)
+    marks = _marks(request, refs)
+    for walk in walks(state, marks).values():
+        for snapshot_id in walk:
+            keep(snapshot_id, KeepReason.WRITER)
     for snapshot_id in request.leased:
         keep(snapshot_id, KeepReason.LEASE)
     for snapshot_id in request.handoff_pending:
@@ -131,6 +141,7 @@ def keep_set(request: KeepRequest) -> KeepSet:
         superseded_at=ends,
         expired=tuple(sorted(state.snapshots.keys() - reasons.keys())),
         expired_refs=tuple(sorted(expired_refs)),
+        marks=marks,
     )
 
 
@@ -138,6 +149,14 @@ def _in_window(request: KeepRequest, ends: Mapping[int, datetime | None]) -> Ite
     for snapshot_id, end in ends.items():
         if request.window is None or end is None or end >= request.as_of - request.window:
             yield snapshot_id
+
+
+def _marks(request: KeepRequest, refs: Sequence[Ref]) -> tuple[WriterMark, ...]:
+    """Of writers that are not silent; nobody writes to a table that is let go."""
+    if request.let_go:
+        return ()
+    heads = {ref.name: ref.snapshot_id for ref in refs if ref.is_branch}
+    return still_counting(marks_on(request.state, heads), request.as_of, request.writer_keep)
 
 
 def _ref_reason(ref: Ref) -> KeepReason:

@@ -18,6 +18,7 @@ TRANSIENT = "meltline.transient"
 ENABLED = "meltline.enabled"
 DROP_AFTER = "meltline.drop-after"
 MAX_LATENESS = "meltline.max-lateness"
+WRITER_KEEP = "meltline.writer-keep-days"
 HOLD = "meltline.hold"
 COLD = "meltline.cold"
 COLD_RETENTION = "meltline.cold-retention-days"
@@ -51,6 +52,7 @@ class AccountPolicy:
     cold: str = "none"
     cold_retention_days: int = 2557
     deep: bool = False
+    writer_keep_days: int = 30
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Retention:
         transient_source: The object that says so.
         min_days: The least that any window of the account has.
         min_source: Who says so.
+        writer_keep: How long a silent streaming writer's mark still counts.
+        writer_source: Who says so.
     """
 
     window: timedelta | None
@@ -99,6 +103,8 @@ class Retention:
     transient_source: str = PROFILE
     min_days: int = 0
     min_source: str = PROFILE
+    writer_keep: timedelta = timedelta(days=AccountPolicy.writer_keep_days)
+    writer_source: str = PROFILE
 
     @property
     def days(self) -> int | str:
@@ -150,6 +156,7 @@ def _retention(
         elif days == 0 and source != PROFILE and not warnings:
             warnings.append(f"{source}: {RETENTION}=0, what is overwritten cannot be read again")
     failsafe, failsafe_source = _failsafe(account, levels, transient, remembered, warnings)
+    writer_keep, writer_source = _writer_keep(account, levels, remembered, warnings)
     return Retention(
         window=None if days is None else timedelta(hours=24 * days),
         # ML-14, C-5: where failsafe is zero, readers still get their grace.
@@ -159,6 +166,8 @@ def _retention(
         failsafe_source=failsafe_source,
         min_days=least,
         min_source=least_source,
+        writer_keep=writer_keep,
+        writer_source=writer_source,
     )
 
 
@@ -293,18 +302,55 @@ def _failsafe(
     profile = account.profile
     own = account.transient_failsafe_days if transient else account.failsafe_days
     default = profile.transient_failsafe_days if transient else profile.failsafe_days
-    days, source = (default, PROFILE) if own is None else (own, ACCOUNT)
+    around = (default, PROFILE) if own is None else (own, ACCOUNT)
+    return _nearest_days(
+        FAILSAFE,
+        levels,
+        remembered,
+        warnings,
+        around=around,
+        least=least_failsafe(profile, transient=transient),
+        default=default,
+    )
+
+
+def _writer_keep(
+    account: AccountPolicy, levels: Levels, remembered: Remembered, warnings: list[str]
+) -> tuple[timedelta, str]:
+    default = AccountPolicy.writer_keep_days
+    own = account.writer_keep_days
+    around = (own, PROFILE if own == default else ACCOUNT)
+    return _nearest_days(
+        WRITER_KEEP, levels, remembered, warnings, around=around, least=0, default=default
+    )
+
+
+def _nearest_days(
+    key: str,
+    levels: Levels,
+    remembered: Remembered,
+    warnings: list[str],
+    *,
+    around: tuple[int, str],
+    least: int,
+    default: int,
+) -> tuple[timedelta, str]:
+    """What the nearest word about a number of days comes to, and who says so.
+
+    `around` is what counts where no level has a word. One that is out of range, or no number, gives
+    the longest of what is known.
+    """
+    days, source = around
     for name, properties in levels:
-        if FAILSAFE in properties:
-            asked, source = parse_days(properties[FAILSAFE]), name
-            if isinstance(asked, int) and asked >= least_failsafe(profile, transient=transient):
+        if key in properties:
+            asked, source = parse_days(properties[key]), name
+            if isinstance(asked, int) and asked >= least:
                 days = asked
             else:
-                old = remembered.days(name, FAILSAFE)
+                old = remembered.days(name, key)
                 days = max(days, default, old if isinstance(old, int) else 0)
                 warnings.append(
-                    f"{name}: {FAILSAFE}={properties[FAILSAFE]} is out of range; "
-                    f"{days} days applied"
+                    f"{name}: {key}={properties[key]} is out of range; {days} days applied"
                 )
             break
     return timedelta(hours=24 * min(days, LONGEST_DAYS)), source

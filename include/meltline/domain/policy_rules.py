@@ -14,6 +14,7 @@ from meltline.domain.policy import (
     LONGEST_DAYS,
     MIN_RETENTION,
     RETENTION,
+    WRITER_KEEP,
     Levels,
     Profile,
     allowed_days,
@@ -37,7 +38,7 @@ def is_in_order(profile: Profile, key: str, value: str, *, transient: bool) -> b
         return isinstance(days, int) and least <= days <= LONGEST_DAYS
     if key == COLD:
         return value.strip().lower() in [str(word) for word in Cadence]
-    if key in (MIN_RETENTION, COLD_RETENTION):
+    if key in (MIN_RETENTION, COLD_RETENTION, WRITER_KEEP):
         return isinstance(days, int) and 0 <= days <= LONGEST_DAYS
     return value.strip().lower() in ("true", "false")
 
