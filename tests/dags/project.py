@@ -41,12 +41,15 @@ _APP = """
 import json, os, sys
 from pathlib import Path
 folder = Path(__file__).parent.parent
-words = dict(word.removeprefix("--").partition("=")[::2] for word in sys.argv[1:])
+line, told = sys.argv[1:], sys.argv[1:]
+if told[0].startswith("@"):
+    told = json.loads(Path(told[0][1:]).read_text()) + told[1:]
+words = dict(word.removeprefix("--").partition("=")[::2] for word in told)
 key = Path(__file__).stem
 if key == "gate":
     key = {"expire": "gate_expiration", "purge": "gate_purge"}[words["kind"]]
 with (folder / "calls.jsonl").open("a") as calls:
-    calls.write(json.dumps({"step": key, "words": words, "pid": os.getpid()}) + "\\n")
+    calls.write(json.dumps({"step": key, "words": words, "line": line, "pid": os.getpid()}) + "\\n")
 answers = json.loads((folder / "answers.json").read_text())
 answer = answers.get(f"{key} {words.get('batch')}", answers.get(key, {}))
 if answer == "crash":
@@ -130,10 +133,15 @@ class Project:
         (self.folder / "calls.jsonl").write_text("")
 
     def calls(self) -> dict[str, dict[str, str]]:
-        """The command line of each app that was started, in order, by step."""
+        """The words that each app was told, in order, by step."""
         return dict(self.every_call())
 
     def every_call(self) -> list[tuple[str, dict[str, str]]]:
         """The same, where a step was started for several batches."""
         lines = (self.folder / "calls.jsonl").read_text().splitlines()
         return [(call["step"], call["words"]) for call in map(json.loads, lines)]
+
+    def command_lines(self) -> list[list[str]]:
+        """What stood on the command line of each app, for every user of the machine to see."""
+        lines = (self.folder / "calls.jsonl").read_text().splitlines()
+        return [call["line"] for call in map(json.loads, lines)]

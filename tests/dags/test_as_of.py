@@ -205,10 +205,10 @@ def test_each_argument_is_one_word_whatever_is_in_it() -> None:
         "--as-of=2026-03-02T00:00:00Z",
         "--summary=/tmp/s.json",
         "--tables=-lake.air.*, *.b c",
-        "--who=Ada L.",
         "--dry-run",
         "--any-hour",
     ]
+    assert request.private(approvable=True) == ["--who=Ada L."]
 
 
 def test_what_was_not_asked_for_is_not_said() -> None:

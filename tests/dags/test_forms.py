@@ -3,6 +3,7 @@
 import copy
 import gc
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -254,3 +255,18 @@ def test_a_clone_names_its_point_as_the_command_does() -> None:
     assert restore_words({**asked, "at": "2026-01-01T00:00:00Z", "side": "before"}) == [
         "clone", "--before", "--timestamp=2026-01-01T00:00:00Z", "--dry-run", "--", "a.b.t", "-u",
     ]  # fmt: skip
+
+
+def test_reasons_stand_on_no_command_line(
+    lake: Lake, airflow: AirflowHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python, seen = tmp_path / "python", tmp_path / "command lines"
+    python.write_text(f'#!/bin/sh\necho "$@" >> "{seen}"\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    dag = dag_of(airflow, HOLDS)
+    added = task_run(dag, user="ada", action="add", name=NAME, reason="the customer left")
+    (held,) = task_run(dag, action="list")["holds"]
+    assert (held["id"], held["reason"], held["who"]) == (added["id"], "the customer left", "ada")
+    assert "meltline.cli.main" in seen.read_text()
+    assert "customer" not in seen.read_text() and "ada" not in seen.read_text().split()

@@ -27,6 +27,7 @@ class Step:
         self.project = project
         self.answer: dict[str, Any] | str = {}
         self.run_type = "manual"
+        self.user = "ada"
         self.pushed: dict[str, Any] = {}
 
     def execute(self, *, params: dict[str, Any] | None = None, of: str = "", **options: Any) -> Any:
@@ -38,8 +39,9 @@ class Step:
         kind = {"": SparkStep, "plan": PlanStep, "batch": BatchStep}[of]
         step = kind(task_id="observe", application=app, **options)
         run = SimpleNamespace(
-            run_id="r1", run_after=MIDNIGHT, start_date=MIDNIGHT, run_type=self.run_type
-        )
+            run_id="r1", run_after=MIDNIGHT, start_date=MIDNIGHT, run_type=self.run_type,
+            triggering_user_name=self.user,
+        )  # fmt: skip
         ti = SimpleNamespace(xcom_push=self.pushed.__setitem__)
         asked = {"tables": "", "as_of": None, "dry_run": False} | (params or {})
         context: Any = {"dag_run": run, "params": asked, "ti": ti}
@@ -178,3 +180,14 @@ def test_only_the_step_that_may_passes_an_approval_on(step: Step) -> None:
     assert "approve" not in step.words
     step.execute(params=approved, approvable=True)
     assert step.words["approve"] == "agreed"
+
+
+def test_who_asked_and_why_stand_on_no_command_line(step: Step) -> None:
+    approval = {"approve_over_limit": True, "reason": "the customer left"}
+    step.execute(params=approval, approvable=True)
+    assert step.words is not None
+    assert (step.words["who"], step.words["approve"]) == ("ada", "the customer left")
+    ((*line,),) = step.project.command_lines()
+    assert any(word.startswith("--run-id=") for word in line)
+    assert not [word for word in line if "ada" in word or "customer" in word]
+    assert not Path(line[0].removeprefix("@")).exists()

@@ -67,7 +67,7 @@ def seen(
     start, environ = STARTS[request.param]
     done = subprocess.run(
         [*start, "tests/spark/secret_session.py", str(config), str(logs), "ui"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(["include", "."]), **environ},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

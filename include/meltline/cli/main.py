@@ -27,6 +27,7 @@ from meltline.cli import (
 )
 from meltline.cli.output import print_error
 from meltline.domain.errors import MeltlineError, UsageInvalid
+from meltline.private_words import spelt_out
 
 app = typer.Typer(
     name="meltline",
@@ -54,7 +55,9 @@ def run(words: Sequence[str]) -> int:
     """Runs a command and returns its exit code; every error is printed here, once."""
     as_json = "--json" in words
     try:
-        code = app(list(words), standalone_mode=False, prog_name="meltline")
+        words = spelt_out(words)
+        as_json = "--json" in words
+        code = app(words, standalone_mode=False, prog_name="meltline")
         return code if isinstance(code, int) else 0
     except MeltlineError as error:
         print_error(error, as_json=as_json)

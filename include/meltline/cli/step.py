@@ -17,6 +17,7 @@ from meltline.domain.errors import MeltlineError
 from meltline.domain.plan import PlanKind
 from meltline.domain.quantities import parse_duration, parse_instant
 from meltline.ports import Inventory
+from meltline.private_words import spelt_out
 from meltline.wiring import Wiring, to_stderr
 
 
@@ -26,8 +27,9 @@ def main(step: str, arguments: Sequence[str] | None = None) -> None:
     Refused and skipped tables travel in the summary: SparkSubmitOperator takes any other exit
     code for a crash, and the DAG's last task names them.
     """
-    asked = _parser(step).parse_args(arguments)
     try:
+        words = spelt_out(sys.argv[1:] if arguments is None else arguments)
+        asked = _parser(step).parse_args(words)
         document = _run(step, asked)
     except MeltlineError as error:
         to_stderr(f"{error.type}: {json.dumps(error.as_json())}")

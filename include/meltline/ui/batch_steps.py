@@ -6,7 +6,6 @@ from typing import Any
 from airflow.sdk import Context, chain, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
-from meltline.ui.request import Request
 from meltline.ui.spark_step import SparkStep
 
 
@@ -53,9 +52,9 @@ class BatchStep(SparkStep):
             raise AirflowSkipException(f"batch {self.batch['number']} is empty")
         return super().execute(context)
 
-    def words(self, request: Request) -> list[str]:
+    def words(self) -> list[str]:
         """Beside the others, which batch."""
-        return [*super().words(request), f"--batch={self.batch['number']}"]
+        return [*super().words(), f"--batch={self.batch['number']}"]
 
 
 def in_batches(plan: PlanStep, *steps: Callable[..., BatchStep]) -> Any:

@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
+from meltline.private_words import in_file
 from meltline.ui.configuration import config_path, for_good, python_path
 
 _LOG = logging.getLogger(__name__)
@@ -20,7 +23,8 @@ class CommandStep(BaseOperator):
     """Runs the command that a person would type, in a process of its own, under their name.
 
     The audit then names the Airflow user who triggered the run, and nothing that the command
-    imports (SQLAlchemy, PyIceberg) meets what Airflow has imported.
+    imports (SQLAlchemy, PyIceberg) meets what Airflow has imported. Its words stand in a file:
+    other users of the machine need not read reasons in the process list.
 
     Args:
         words: Makes the command and its options from the run's parameters; raises UsageInvalid.
@@ -43,17 +47,19 @@ class CommandStep(BaseOperator):
             words = list(self.words(context["params"]))
             config = config_path()
         user = getattr(context["dag_run"], "triggering_user_name", None)
-        done = subprocess.run(
-            [sys.executable, "-m", "meltline.cli.main", *_with_config(words, config)],
-            env={
-                **os.environ,
-                "PYTHONPATH": python_path(),
-                **({"MELTLINE_USER": user} if user else {}),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        with TemporaryDirectory(prefix="meltline-") as folder:
+            told = in_file(Path(folder, "words.json"), _with_config(words, config))
+            done = subprocess.run(
+                [sys.executable, "-m", "meltline.cli.main", told],
+                env={
+                    **os.environ,
+                    "PYTHONPATH": python_path(),
+                    **({"MELTLINE_USER": user} if user else {}),
+                },
+                capture_output=True,
+                text=True,
+                check=False,
+            )
         return _answer(words[0], done)
 
 

@@ -51,7 +51,7 @@ class Request:
         )
 
     def arguments(self, config: str, summary: str) -> list[str]:
-        """The command line that every Spark app takes; nothing in it is secret.
+        """The command line that every Spark app takes; anybody may read it.
 
         Each value stays with its name in one word: a value may then begin with a dash.
         """
@@ -63,13 +63,20 @@ class Request:
         ]
         if self.tables:
             words.append(f"--tables={self.tables}")
-        if self.user:
-            words.append(f"--who={self.user}")
         if self.dry_run:
             words.append("--dry-run")
         if self.any_hour:
             words.append("--any-hour")
         return words
+
+    def private(self, *, approvable: bool) -> list[str]:
+        """What an app is told besides, and other users of the machine are not: who asked, and why.
+
+        Args:
+            approvable: Whether the app takes a person's approval.
+        """
+        words = [f"--who={self.user}"] if self.user else []
+        return [*words, *([f"--approve={self.approval}"] if approvable and self.approval else [])]
 
 
 def _approval(params: Mapping[str, Any], run_type: str) -> str:

@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import (
 )
 
 from meltline.domain.errors import SetupMissing
+from meltline.private_words import in_file
 from meltline.ui.configuration import config_path, for_good, python_path
 from meltline.ui.request import Request
 
@@ -25,7 +26,8 @@ class SparkStep(SparkSubmitOperator):
     """Submits one of the Spark apps for the run it is part of, and returns the app's summary.
 
     Only the path of `meltline.yaml` travels on the command line: the app derives its catalogs from
-    there, so no secret reaches a process list, a log or XCom. Driver and task share a machine
+    there, so no secret reaches a process list, a log or XCom. Nor does who asked for it, and why:
+    these travel in a file. Driver and task share a machine
     (client mode), because the configuration and the summary are files. The app exits non-zero only
     when it failed as a whole; tables that were skipped or refused stand in its summary.
 
@@ -77,17 +79,18 @@ class SparkStep(SparkSubmitOperator):
             self._prepare()
             with TemporaryDirectory(prefix="meltline-") as folder:
                 summary = Path(folder, "summary.json")
+                private = request.private(approvable=self.approvable)
                 self.application_args = [
+                    in_file(Path(folder, "words.json"), private),
                     *request.arguments(config_path(), str(summary)),
-                    *self.words(request),
+                    *self.words(),
                 ]
                 super().execute(context)
                 return _read(summary, self.application)
 
-    def words(self, request: Request) -> list[str]:
+    def words(self) -> list[str]:
         """What this app is told beside what all of them are told."""
-        approved = self.approvable and request.approval
-        return [*self.arguments, *([f"--approve={request.approval}"] if approved else [])]
+        return list(self.arguments)
 
     def _prepare(self) -> None:
         # Here and not above: parsing the DAG must not import Spark.
