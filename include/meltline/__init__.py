@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
+    from meltline.api import Reader
     from meltline.app.leases import KeptLease
 
 __version__ = "0.1.0"
@@ -62,3 +63,19 @@ def lease(
     from meltline import api  # noqa: PLC0415
 
     return api.lease(table, snapshot_id=snapshot_id, ttl=ttl, config=config)
+
+
+def consumer(table: str, name: str, *, config: "Path | str | None" = None) -> "Reader":
+    """A named reader of a table, which keeps what it has still to read.
+
+    Args:
+        table: catalog.namespace.table.
+        name: What the reader is called, on that table; it need not be known yet.
+        config: As for `sql`.
+
+    Raises:
+        MeltlineError: The configuration, the ledger or the name cannot be used.
+    """
+    from meltline import api  # noqa: PLC0415
+
+    return api.consumer(table, name, config=config)

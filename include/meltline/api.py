@@ -1,11 +1,13 @@
-"""Meltline in Python programs: SQL with time travel, and leases for long readers."""
+"""Meltline in Python programs: SQL with time travel, leases and consumers for readers."""
 
 import os
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from meltline.app.consumers import find_consumers, remove_consumer, set_consumer
 from meltline.app.leases import KeptLease, leased
 from meltline.app.objects import parse_table_name
 from meltline.app.permission import require_prepared
@@ -13,6 +15,8 @@ from meltline.app.query import SchemaChoice
 from meltline.app.services import Ledgers
 from meltline.app.statements import StatementRequest, run_statement
 from meltline.config import load_config
+from meltline.domain.consumers import Consumer
+from meltline.domain.names import TableName
 from meltline.domain.quantities import parse_duration
 from meltline.wiring import Wiring
 
@@ -51,6 +55,52 @@ def lease(
     """Keeps a snapshot for the length of a `with` block. See `meltline.lease`."""
     lasting = parse_duration(ttl) if isinstance(ttl, str) else ttl
     return leased(_open(config)[1], parse_table_name(table), snapshot_id, lasting)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A consumer of one table, by name: where it stands, and its moves."""
+
+    table: TableName
+    name: str
+    _ledgers: Ledgers = field(repr=False)
+
+    def position(self) -> Consumer | None:
+        """Up to where it has read, and until when that is kept; None while it is unknown.
+
+        Raises:
+            MeltlineError: There is no such table, or it cannot be read.
+        """
+        found = find_consumers(self._ledgers, self.table).consumers
+        return next((consumer for consumer in found if consumer.name == self.name), None)
+
+    def set(
+        self,
+        snapshot_id: int,
+        *,
+        expires_after: timedelta | str | None = None,
+        reset: bool = False,
+    ) -> Consumer:
+        """Says up to which snapshot it has read. Raises as `meltline.app.consumers.set_consumer`.
+
+        Args:
+            snapshot_id: This one and all later ones are kept.
+            expires_after: How long it stays after each move, such as `30d`.
+            reset: Whether it may also go backwards, or to another line.
+        """
+        keep = parse_duration(expires_after) if isinstance(expires_after, str) else expires_after
+        return set_consumer(
+            self._ledgers, self.table, self.name, snapshot_id, expires_after=keep, reset=reset
+        )
+
+    def remove(self) -> None:
+        """Ends it. Raises ConsumerNotFound where it is not there."""
+        remove_consumer(self._ledgers, self.table, self.name)
+
+
+def consumer(table: str, name: str, *, config: Path | str | None = None) -> Reader:
+    """A named reader of a table. See `meltline.consumer`."""
+    return Reader(parse_table_name(table), name, _open(config)[1])
 
 
 def _open(config: Path | str | None) -> tuple[Wiring, Ledgers]:

@@ -29,6 +29,7 @@ from meltline.config_values import (
     around,
     control_url,
     is_store,
+    lasting,
     local_warehouse,
     namespace,
     nested,
@@ -151,6 +152,9 @@ class AccountSection(Section):
     cold_retention_days: Days = Field(2557, description="How long it keeps them, at least.")
     deep: bool = Field(False, description="Whether permanent copies are made as well.")
     writer_keep_days: Days = Field(30, description="How long a silent writer's mark counts.")
+    consumer_keep: Annotated[Duration, AfterValidator(lasting)] = _written(
+        "30d", "How long a consumer stays after its last move."
+    )
 
     @field_validator("reader_grace")
     @classmethod

@@ -15,11 +15,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, Wit
 from pydantic_core import PydanticCustomError
 
 from meltline.domain.cold_paths import lies_under
+from meltline.domain.consumers import LONGEST, SHORTEST
 from meltline.domain.locations import split_location
 from meltline.domain.names import split_name
 from meltline.domain.orphans import FLOOR
 from meltline.domain.policy import INFINITE
-from meltline.domain.quantities import parse_duration, parse_size
+from meltline.domain.quantities import format_duration, parse_duration, parse_size
 
 HOT = "lake"
 """The catalog that is lived in, where the file does not say."""
@@ -114,6 +115,14 @@ def positive(span: timedelta) -> timedelta:
     """Refuses a duration of nothing."""
     if not span:
         raise wrong("a duration longer than 0", "write one such as 6h")
+    return span
+
+
+def lasting(span: timedelta) -> timedelta:
+    """A time for which a consumer may stay; refuses all else."""
+    if not SHORTEST <= span <= LONGEST:
+        limits = f"{format_duration(SHORTEST)} to {format_duration(LONGEST)}"
+        raise wrong(f"a duration from {limits}", "write one such as 30d")
     return span
 
 

@@ -44,6 +44,7 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         "planned_young_refs": 0,
         "planned_held": 0,
         "planned_leased": 0,
+        "planned_unread": 0,
         "planned_in_window": 0,
         "planned_writer_walks": 0,
         "planned_not_in_metadata": 0,

@@ -237,7 +237,9 @@ def history() -> History:
 
 
 STEPS = (1 / DAY_MS, 1 / 24, 0.5, 1, 1, 3)
-PLAIN = ("commit", "commit", "commit", "rollback", "stage", "cherry-pick", "tag", "observe")
+PLAIN = ("commit", "commit", "commit", "rollback", "stage", "cherry-pick", "tag", "observe",
+    "consumer",
+)  # fmt: skip
 BRANCHING = ("branch", "branch commit", "branch commit", "publish", "drop ref", "replace")
 
 
@@ -277,6 +279,10 @@ def tell(  # noqa: PLR0912 - one branch per operation
         case "tag":
             age = draw(st.sampled_from([None, millis(1), millis(4)]))
             story.tag(f"t{new}", draw(st.sampled_from(alive)), max_ref_age_ms=age)  # type: ignore[arg-type]
+        case "consumer":
+            age = draw(st.sampled_from([None, millis(2), millis(6)]))
+            name = draw(st.sampled_from(["consumer__a", "consumer__b"]))
+            story.tag(name, draw(st.sampled_from(alive)), max_ref_age_ms=age)  # type: ignore[arg-type]
         case "branch":
             age = draw(st.sampled_from([None, millis(2)]))
             story.branch(f"b{len(side)}", draw(st.sampled_from(alive)), max_ref_age_ms=age)  # type: ignore[arg-type]

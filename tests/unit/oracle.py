@@ -136,7 +136,7 @@ def ages_out(document: Document, name: str, as_of: datetime) -> bool:
     ref = document["refs"][name]
     own = ref.get("max-ref-age-ms")
     default = document["properties"].get(MAX_REF_AGE)
-    if name == MAIN or (name.startswith(("share__", "hold__")) and own is None):
+    if name == MAIN or (name.startswith(("share__", "hold__", "consumer__")) and own is None):
         return False
     if own is None and default is None:
         return False
@@ -158,6 +158,7 @@ def promised(
 
     staying = {n: r for n, r in document["refs"].items() if not ages_out(document, n, as_of)}
     promise({ref["snapshot-id"] for ref in staying.values()}, "a ref")
+    promise(unread({**document, "refs": staying}), "a consumer has still to read it")
     promise(story.answering(start, as_of), "main's head at some instant of the window")
     promise(logged(document, start), "the log's answer for some instant of the window")
     fewest = int(document["properties"].get(MIN_SNAPSHOTS, "1"))
@@ -182,6 +183,19 @@ def promised(
         {id for id, s in there.items() if when(s["timestamp-ms"]) >= start},
         "younger than the window",
     )
+    return found
+
+
+def unread(document: Document) -> set[int]:
+    """What lies between a consumer and a branch's head, by trying every pair of them."""
+    refs = document["refs"].items()
+    read = [r["snapshot-id"] for n, r in refs if n.startswith("consumer__") and r["type"] == "tag"]
+    found = set(read)
+    for _, ref in refs:
+        line = [s["snapshot-id"] for s in ancestry(document, ref["snapshot-id"])]
+        for stand in read if ref["type"] == "branch" else ():
+            if stand in line:
+                found |= set(line[: line.index(stand)])
     return found
 
 

@@ -18,6 +18,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalogBaseTable
 from sqlalchemy import create_engine, text
 
+import meltline as meltline_in_python
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
 from meltline.cli.main import run
 from meltline.domain.clock import WallClock
@@ -155,6 +156,10 @@ COMMANDS = [
     ("hold", "add", "lake.air", "--reason", "audit"),
     ("hold", "list"),
     ("hold", "remove", "{hold}", "--reason", "done"),
+    ("consumer", "set", TABLE, "bill", "--snapshot", "1", "--expires-after", "3d"),
+    ("consumer", "list"),
+    ("consumer", "list", TABLE),
+    ("consumer", "remove", TABLE, "bill"),
     ("branch", TABLE, "b"),
     ("diff", TABLE, "1", "main"),
     ("rollback", TABLE, "--to", "2"),
@@ -292,6 +297,14 @@ def test_a_dry_run_says_what_would_come_of_it_and_sets_nothing(meltline: Any, ho
         (("hold", "add", TABLE, "--reason", " "), 2, "UsageInvalid"),
         (("hold", "add", TABLE, "--reason", "r", "--until", "2001-01-01"), 2, "UsageInvalid"),
         (("hold", "remove", "never", "--reason", "r"), 2, "HoldNotFound"),
+        (("consumer", "set", TABLE, "bill", "--snapshot", "99"), 2, "SnapshotNotFound"),
+        (("consumer", "set", TABLE, "bill"), 2, "UsageInvalid"),
+        (
+            ("consumer", "set", TABLE, "bill", "--snapshot", "1", "--expires-after", "soon"),
+            2,
+            "UsageInvalid",
+        ),
+        (("consumer", "remove", TABLE, "never"), 2, "ConsumerNotFound"),
         (("rollback", TABLE), 2, "UsageInvalid"),
         (("rollback", TABLE, "--to", "1", "--at", "2001-01-01"), 2, "UsageInvalid"),
         (("publish", TABLE, "never"), 2, "RefNotFound"),
@@ -392,6 +405,33 @@ def test_holds_come_and_go(meltline: Any, home: Home) -> None:
     assert (found["holds"][0]["who"], found["holds"][0]["reason"]) == ("ann", "audit")
     assert meltline("hold", "remove", made["id"], "--reason", "over")[0] == 0
     assert meltline("hold", "list") == (0, {"holds": [], "unreadable": []})
+    assert home.document()["refs"].keys() == {"main", "wip"}
+
+
+def test_consumers_come_move_and_go(meltline: Any, home: Home) -> None:
+    words = ("consumer", "set", TABLE, "bill", "--snapshot")
+    code, would = meltline(*words, "2", "--expires-after", "3d", "--dry-run")
+    assert code == 0 and would["dry_run"] and home.document()["refs"].keys() == {"main", "wip"}
+    code, made = meltline(*words, "2", "--expires-after", "3d")
+    assert code == 0 and list(made) == [
+        "table", "name", "snapshot_id", "state", "moved_at", "ends_at", "expires_after", "who",
+        "dry_run",
+    ]  # fmt: skip
+    assert (made["snapshot_id"], made["expires_after"], made["who"]) == (2, "3d", "ann")
+    assert meltline(*words, "3")[1]["expires_after"] == "3d"
+    assert meltline(*words, "1")[0] == 3
+    assert meltline(*words, "1", "--reset")[0] == 0
+    code, listed = meltline("consumer", "list", TABLE)
+    assert code == 0 and [(one["name"], one["snapshot_id"]) for one in listed["consumers"]] == [
+        ("bill", 1)
+    ]
+    reader = meltline_in_python.consumer(TABLE, "bill")
+    assert reader.set(3, expires_after="1h").snapshot_id == 3
+    standing = reader.position()
+    assert standing is not None and standing.keep == timedelta(hours=1)
+    assert meltline("consumer", "remove", TABLE, "bill")[0] == 0
+    assert reader.position() is None
+    assert meltline("consumer", "list") == (0, {"consumers": [], "unreadable": []})
     assert home.document()["refs"].keys() == {"main", "wip"}
 
 

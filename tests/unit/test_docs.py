@@ -280,12 +280,13 @@ def test_every_error_is_named_with_its_exit_code() -> None:
 
 def test_every_finding_of_doctor_is_named() -> None:
     app = ROOT / "include/meltline/app"
-    modules = ("doctor.py", "drop_risks.py", "cold_findings.py")
+    modules = ("doctor.py", "drop_risks.py", "cold_findings.py", "consumer_findings.py")
     source = "".join(text(app / module) for module in modules)
     found = set(re.findall(r'^\s+"([a-z]+(?:_[a-z]+)*)",$', source, re.MULTILINE))
     found |= set(re.findall(r'_error\("(\w+)"', source))
     found |= set(re.findall(r'ColdFinding\("\w+", "(\w+)"', source))
     found |= set(re.findall(r'ledgers, "(\w+)"', source))
+    found |= set(re.findall(r'ConsumerFinding\("(\w+)"', source))
     found -= {"error", "warning", "info"}
     page = text(DOCS / "when-things-go-wrong.md")
     told = set(re.findall(r"^\| `(\w+)` \| (?:error|warning|info) \|", page, re.MULTILINE))

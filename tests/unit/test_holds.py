@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from meltline.app.consumers import set_consumer
 from meltline.app.doctor import examine
 from meltline.app.drop import drop
 from meltline.app.gate import run_gate
@@ -457,6 +458,9 @@ def test_a_snapshot_whose_files_a_purge_has_claimed_is_not_held() -> None:
     assert lake.control.wanted_back() == [] and again.refs.keys() == {"main"}
     with pytest.raises(FilesClaimed):
         rollback(lake.services(), again.name, Point(first), dry_run=False)
+    with pytest.raises(FilesClaimed):
+        set_consumer(lake.services(), again.name, "bill", first)
+    assert again.refs.keys() == {"main"}
     assert again.head != first
     hold(lake, f"lake.air.t@{again.head}")  # nothing of that one is claimed
 

@@ -313,7 +313,9 @@ def test_two_tags_on_a_snapshot_keep_it_until_the_last_one_goes() -> None:
     assert "S1" in story.names(keeps.reasons)
 
 
-@pytest.mark.parametrize(("tag", "reason"), [("share__x", "share"), ("hold__x", "hold")])
+@pytest.mark.parametrize(
+    ("tag", "reason"), [("share__x", "share"), ("hold__x", "hold"), ("consumer__x", "consumer")]
+)
 def test_our_tags_say_why_and_outlive_the_table_default_age(tag: str, reason: str) -> None:
     story = daily(3).tag(tag, "S1").having(MAX_REF_AGE, 1)
     assert story.why("S1", day=5000, window=0) == {reason}
@@ -323,6 +325,62 @@ def test_our_tags_say_why_and_outlive_the_table_default_age(tag: str, reason: st
 def test_our_tags_end_where_somebody_gave_them_an_age() -> None:
     story = daily(3).tag("share__x", "S1", max_ref_age_ms=millis(10))
     assert story.keeps(day=90, window=0).expired_refs == ("share__x",)
+
+
+# --- consumers ------------------------------------------------------------------------------------
+
+
+def test_a_consumer_keeps_its_snapshot_and_all_later_ones_up_to_the_head() -> None:
+    story = daily(6).tag("consumer__bill", "S3")
+    assert story.expired(day=90, window=0) == {"S1", "S2"}
+    assert story.why("S3", day=90, window=0) == story.why("S5", day=90, window=0) == {"consumer"}
+    assert story.why("S6", day=90, window=0) >= {"head", "consumer"}
+
+
+def test_a_consumer_keeps_the_way_on_along_every_branch_and_nothing_beside_it() -> None:
+    story = daily(3).branch("audit", "S2").commit("A1", day=4, branch="audit")
+    story = story.commit("A2", day=5, branch="audit").commit("S4", day=6)
+    story = story.branch("elsewhere", "S1").commit("E1", day=7, branch="elsewhere")
+    story = story.commit("E2", day=8, branch="elsewhere")
+    story = story.tag("consumer__bill", "S2")
+    assert story.expired(day=90, window=0) == {"S1", "E1"}
+    on_main = story.tag("consumer__bill", "S3")
+    assert on_main.expired(day=90, window=0) == {"S1", "S2", "A1", "E1"}
+
+
+def test_of_two_consumers_the_one_that_is_further_behind_decides() -> None:
+    story = daily(6).tag("consumer__slow", "S2").tag("consumer__fast", "S5")
+    assert story.expired(day=90, window=0) == {"S1"}
+
+
+def test_a_consumer_that_main_was_set_back_behind_keeps_its_snapshot_alone() -> None:
+    story = daily(6).tag("consumer__bill", "S4").rollback_to("S2", day=7)
+    assert story.kept(day=90, window=0) == {"S2", "S4"}
+    assert story.commit("S7", day=8).kept(day=90, window=0) == {"S4", "S7"}
+
+
+def test_a_consumer_whose_way_on_another_tool_has_broken_keeps_its_snapshot_alone() -> None:
+    story = daily(6).tag("consumer__bill", "S2").expired_elsewhere("S4")
+    assert story.kept(day=90, window=0) == {"S2", "S6"}
+
+
+def test_a_consumer_ends_by_its_age_and_not_a_millisecond_before() -> None:
+    story = daily(6).tag("consumer__bill", "S2", max_ref_age_ms=millis(10))
+    assert story.expired(day=0, window=0, as_of=instant(12)) == {"S1"}
+    keeps = story.keeps(day=0, window=0, as_of=instant(12, ms=1))
+    assert keeps.expired_refs == ("consumer__bill",)
+    assert story.names(keeps.reasons) == {"S6"}
+
+
+def test_a_branch_that_is_called_like_a_consumer_is_a_branch() -> None:
+    story = daily(6).branch("consumer__bill", "S3")
+    assert story.kept(day=90, window=0) == {"S3", "S6"}
+
+
+def test_a_table_that_is_let_go_keeps_what_a_consumer_has_read_to_until_that_ends() -> None:
+    story = daily(6).tag("consumer__bill", "S3", max_ref_age_ms=millis(30))
+    assert story.kept(day=20, window=0, dropped=True, let_go=True) == {"S3"}
+    assert story.kept(day=40, window=0, dropped=True, let_go=True) == set()
 
 
 # --- leases, holds, tables that are only read -----------------------------------------------------

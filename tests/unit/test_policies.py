@@ -114,6 +114,7 @@ def test_a_namespace_shows_what_it_passes_on() -> None:
         "meltline.cold": (None, "none", "profile"),
         "meltline.cold-retention-days": (None, 2557, "profile"),
         "meltline.deep": (None, False, "profile"),
+        "meltline.consumer-keep": (None, "30d", "profile"),
     }
 
 

@@ -25,7 +25,8 @@ COLD_FACTS = {
 EXPIRE_FACTS = COLD_FACTS | {
     "digest_matches", "planned_heads", "planned_ref_targets", "planned_main",
     "planned_young_refs", "planned_held",
-    "planned_leased", "planned_in_window", "planned_writer_walks", "planned_not_in_metadata",
+    "planned_leased", "planned_unread", "planned_in_window", "planned_writer_walks",
+    "planned_not_in_metadata",
     "planned_referenced",
     "planned_unowned", "planned_outside_roots", "planned_unknown", "planned_protected",
     "head_files_lost", "delete_ratio",

@@ -3,8 +3,10 @@
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from meltline.app.cold_findings import cold_findings
+from meltline.app.consumer_findings import consumer_findings
 from meltline.app.drop_risks import drop_risks
 from meltline.app.entries import load_standing
 from meltline.app.guard import may_share
@@ -16,6 +18,7 @@ from meltline.app.roots import withheld_findings
 from meltline.app.services import Ledgers
 from meltline.app.tables import (
     READ_ONLY_TYPES,
+    Kept,
     ObservedTable,
     is_ledger,
     keep_sets,
@@ -135,14 +138,17 @@ def _tables(ledgers: Ledgers) -> list[Finding]:
                 findings.append(_error("table_unreadable", refused))
     findings += _known(ledgers)
     findings += _words(ledgers, listed, {table.state.name for table in tables})
-    findings += _policies(ledgers, tables)
+    kept = keep_sets(ledgers, tables, ledgers.clock.now())
+    findings += _policies(kept, ledgers.clock.now())
+    for odd in consumer_findings(ledgers, kept):
+        findings.append(Finding("warning", odd.code, odd.object, odd.message, odd.fix))
     findings += _holds(ledgers, tables)
     for risk in drop_risks(ledgers, [table.state for table in tables]):
         findings.append(Finding("info", risk.code, risk.object, risk.message, risk.fix))
     for cold in cold_findings(ledgers, tables):
         findings.append(Finding(cold.level, cold.code, cold.object, cold.message, cold.fix))
-    for kept in withheld_findings(ledgers, [t.state for t in tables if t.managed]):
-        findings.append(Finding("warning", kept.code, kept.object, kept.message, kept.fix))
+    for left in withheld_findings(ledgers, [t.state for t in tables if t.managed]):
+        findings.append(Finding("warning", left.code, left.object, left.message, left.fix))
     sharing = may_share(ledgers, [table.state for table in tables])
     for table in tables:
         findings += _who_else_deletes(table.state, table.state.uuid in sharing)
@@ -205,10 +211,9 @@ def _words(
             )
 
 
-def _policies(ledgers: Ledgers, tables: list[ObservedTable]) -> Iterable[Finding]:
-    now = ledgers.clock.now()
-    for kept in keep_sets(ledgers, tables, now):
-        for mark in writer_advice(kept, now) if kept.table.managed else ():
+def _policies(kept: Sequence[Kept], now: datetime) -> Iterable[Finding]:
+    for found in kept:
+        for mark in writer_advice(found, now) if found.table.managed else ():
             yield Finding(
                 "info",
                 "writer_keeps_much",
@@ -216,11 +221,11 @@ def _policies(ledgers: Ledgers, tables: list[ObservedTable]) -> Iterable[Finding
                 mark.message,
                 mark.fix,
             )
-        for warning in kept.retention.warnings:
+        for warning in found.retention.warnings:
             yield Finding(
                 "warning",
                 "policy_out_of_range",
-                str(kept.table.state.name),
+                str(found.table.state.name),
                 warning,
                 "set a value inside the profile's limits",
             )

@@ -1,6 +1,6 @@
 """What commands that change a table share: one table all along, free names, an audit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from meltline.app.entries import is_still
@@ -10,8 +10,9 @@ from meltline.domain.document import MetadataDocument
 from meltline.domain.errors import NameConflict, RefNotFound, TableNotFound
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectName
-from meltline.domain.policy import HOLD_TAG, SHARE_TAG
+from meltline.domain.policy import OWN_TAGS
 from meltline.domain.table import MAIN, Ref, TableState
+from meltline.domain.timeline import require_snapshot
 from meltline.ports import AuditEntry
 
 _LONGEST_NAME = 255
@@ -73,6 +74,23 @@ def audit(ledgers: Ledgers, action: str, object: str, reason: str = "", detail: 
     ledgers.control.add_audit(AuditEntry(now, ledgers.who, action, object, reason, detail))
 
 
+def pin(document: MetadataDocument, tag: Ref, words: Mapping[str, str]) -> None:
+    """Tags a snapshot, and says beside the tag whose word that is, in one commit.
+
+    Raises:
+        SnapshotNotFound: The table does not have it, or has it no more.
+    """
+    require_snapshot(document.state, tag.snapshot_id)
+    document.set_ref(tag)
+    document.set_properties(words)
+
+
+def unpin(document: MetadataDocument, tag: str, key: str) -> None:
+    """Takes a tag away, and the word beside it."""
+    document.remove_ref(tag)
+    document.set_properties({}, [key])
+
+
 def require_free_name(state: TableState, name: str) -> None:
     """Refuses the name of a new branch or tag that cannot be used.
 
@@ -82,12 +100,22 @@ def require_free_name(state: TableState, name: str) -> None:
     if name in state.refs or name == MAIN:
         kind = "branch" if name == MAIN or state.refs[name].is_branch else "tag"
         raise _conflict(state, name, f"a {kind} of that name", "choose another name")
-    if name.startswith((HOLD_TAG, SHARE_TAG)):
+    if name.startswith(OWN_TAGS):
         raise _conflict(state, name, "a name that Meltline gives itself", "choose another name")
-    odd = not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME
-    if odd or name.lstrip("-").isdecimal():
+    require_readable_name(state, name)
+    if name.lstrip("-").isdecimal():
         # `VERSION AS OF '12'` would mean the snapshot 12.
-        found = "a number" if not odd else "an empty, too long or unprintable name"
+        raise _conflict(state, name, "a number", "choose a name with letters")
+
+
+def require_readable_name(state: TableState, name: str, prefix: str = "") -> None:
+    """Refuses a name that engines could not read a branch or tag by; `prefix` goes before it.
+
+    Raises:
+        NameConflict: It is empty, too long or unprintable.
+    """
+    if not name.strip() or not name.isprintable() or len(prefix + name) > _LONGEST_NAME:
+        found = "an empty, too long or unprintable name"
         raise _conflict(state, name, found, "choose a name with letters")
 
 

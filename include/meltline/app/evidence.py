@@ -17,6 +17,7 @@ from meltline.app.proof import Leaving, Proof, prove
 from meltline.app.protected_files import metadata_keys, protected_among
 from meltline.app.services import Services
 from meltline.app.tables import remembered
+from meltline.app.unread import planned_unread
 from meltline.app.world import fresh_owners, ledger_uuids, look_afresh
 from meltline.app.writer_walks import cut_off
 from meltline.domain.drops import is_dropped_name
@@ -217,6 +218,7 @@ def _expire_evidence(services: Services, case: _Case) -> Evidence:
         "planned_young_refs": _young_refs(state, plan, ended=ended),
         "planned_held": _text(planned) if state and _held(services, case, state) else [],
         "planned_leased": _text(planned & leased),
+        "planned_unread": _text(planned_unread(state, plan)),
         "planned_in_window": [] if ended else _text(_still_promised(services, case, state)),
         "planned_writer_walks": [] if ended else _text(_missed_by_writers(services, case, state)),
         "planned_not_in_metadata": _text(

@@ -10,6 +10,7 @@ from meltline.app.services import Ledgers
 from meltline.app.standing import FileStanding, Standing, standing_now
 from meltline.app.tables import Kept, find_table, keep_sets, read_tables
 from meltline.app.writers import described, until, writers_needing
+from meltline.domain.consumers import Consumer, readers
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.files import DepartureState
 from meltline.domain.keep import KeepReason
@@ -35,6 +36,7 @@ class Explanation:
         due_at: When it may be purged; for a snapshot that its window or streaming writers keep, and
             nothing else does, when that ends.
         writers: The streaming writers that need it, in sentences.
+        consumers: The consumers that need it, in sentences.
     """
 
     path: str
@@ -44,6 +46,7 @@ class Explanation:
     since: datetime | None
     due_at: datetime | None
     writers: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()
 
 
 def explain_path(ledgers: Ledgers, path: str) -> Explanation:
@@ -82,6 +85,7 @@ def explain_path(ledgers: Ledgers, path: str) -> Explanation:
         since=since,
         due_at=due_at,
         writers=_writers(kept, file.snapshots),
+        consumers=_consumers(kept, file.snapshots),
     )
 
 
@@ -129,10 +133,11 @@ def explain_table(
                 found=str(snapshot_id),
                 next=f"`meltline explain {name}` lists them",
             )
-    return [_snapshot(kept, snapshot.snapshot_id) for snapshot in wanted]
+    reading = readers(state, kept.keeps.expired_refs)
+    return [_snapshot(kept, s.snapshot_id, reading.get(s.snapshot_id, ())) for s in wanted]
 
 
-def _snapshot(kept: Kept, snapshot_id: int) -> Explanation:
+def _snapshot(kept: Kept, snapshot_id: int, consumers: Sequence[Consumer]) -> Explanation:
     state, keeps = kept.table.state, kept.keeps
     end = keeps.superseded_at[snapshot_id]
     refs = [name for name, ref in state.refs.items() if ref.snapshot_id == snapshot_id]
@@ -147,6 +152,7 @@ def _snapshot(kept: Kept, snapshot_id: int) -> Explanation:
         if reasons and _END_BY_THEMSELVES.issuperset(reasons)
         else None,
         writers=described(kept, writers_needing(kept, snapshot_id)),
+        consumers=tuple(consumer.sentence for consumer in consumers),
     )
 
 
@@ -167,6 +173,19 @@ def _writers(kept: Mapping[str, Sequence[Kept]], keys: Iterable[SnapshotKey]) ->
         for line in described(one, writers_needing(one, key.snapshot_id))
     )
     return tuple(dict.fromkeys(lines))
+
+
+def _consumers(kept: Mapping[str, Sequence[Kept]], keys: Iterable[SnapshotKey]) -> tuple[str, ...]:
+    """Of a file: the consumers that need one of its snapshots."""
+    ids: dict[str, set[int]] = {}
+    for key in keys:
+        ids.setdefault(key.table_uuid, set()).add(key.snapshot_id)
+    found: set[str] = set()
+    for uuid, wanted in ids.items():
+        for one in kept.get(uuid, ()):
+            reading = readers(one.table.state, one.keeps.expired_refs)
+            found |= {c.sentence for id in wanted & reading.keys() for c in reading[id]}
+    return tuple(sorted(found))
 
 
 def _now(ledgers: Ledgers) -> datetime:

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from secrets import token_hex
 
-from meltline.app.edits import audit, commit
+from meltline.app.edits import audit, commit, pin, unpin
 from meltline.app.entries import load_tables
 from meltline.app.objects import find_object, load_table, require_changeable
 from meltline.app.services import Ledgers
@@ -111,13 +111,11 @@ def _hold_snapshot(ledgers: Ledgers, name: ObjectName, hold: Hold, *, dry_run: b
         return
     age = FOREVER_MS
     if hold.until is not None:
-        age = max(1, (hold.until - snapshot.committed_at) // timedelta(milliseconds=1))
+        age = snapshot.age_at(hold.until)
     tag = Ref(hold.tag, snapshot.snapshot_id, is_branch=False, max_ref_age_ms=age)
 
     def edit(document: MetadataDocument, state: TableState) -> None:
-        require_snapshot(state, tag.snapshot_id)
-        document.set_ref(tag)
-        document.set_properties({hold.key: hold.written()})
+        pin(document, tag, {hold.key: hold.written()})
 
     with snapshot_kept(ledgers, seen.uuid, snapshot, f"hold {hold.subject}"):
         commit(ledgers, seen, edit)
@@ -192,8 +190,7 @@ def remove_hold(ledgers: Ledgers, id: str, *, reason: str, dry_run: bool = False
     else:
 
         def edit(document: MetadataDocument, state: TableState) -> None:
-            document.remove_ref(hold.tag)
-            document.set_properties({}, [hold.key])
+            unpin(document, hold.tag, hold.key)
 
         commit(ledgers, load_table(ledgers, name.table_name), edit)
     audit(ledgers, "hold remove", hold.subject, reason.strip(), f"{hold.id}: {hold.reason}")

@@ -38,7 +38,8 @@ _TENDED = 2  # what was dropped long before it is noticed may be let go at once
 _REFERENCED = "planned_referenced"
 _OVERTAKEN = (  # facts by which a gate tells that others have acted since the plan was made
     _REFERENCED, "planned_heads", "planned_ref_targets", "planned_young_refs", "planned_held",
-    "planned_leased", "planned_in_window", "planned_writer_walks", "planned_not_in_metadata",
+    "planned_leased", "planned_unread", "planned_in_window", "planned_writer_walks",
+    "planned_not_in_metadata",
 )  # fmt: skip
 _UPKEEP = "the file ledger"
 _SETTLED_AFTER = timedelta(days=7)  # no run takes so long that it could go by what was open then

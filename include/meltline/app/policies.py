@@ -21,6 +21,7 @@ from meltline.app.tables import (
     retention_of,
 )
 from meltline.domain.cold import Cadence, cold_policy
+from meltline.domain.consumers import consumer_keep
 from meltline.domain.document import MetadataDocument
 from meltline.domain.errors import CommitConflict
 from meltline.domain.names import TableName
@@ -29,6 +30,7 @@ from meltline.domain.policy import (
     ACCOUNT,
     COLD,
     COLD_RETENTION,
+    CONSUMER_KEEP,
     DEEP,
     ENABLED,
     FAILSAFE,
@@ -46,6 +48,7 @@ from meltline.domain.policy import (
     is_enabled,
 )
 from meltline.domain.policy_rules import is_in_order, require_allowed, require_new
+from meltline.domain.quantities import format_duration
 from meltline.domain.table import TableState
 from meltline.ports import CatalogListing
 
@@ -241,6 +244,7 @@ def show_policies(ledgers: Ledgers, name: ObjectName) -> list[PolicyLine]:
     """Every policy of an object: its own word, what it comes to, and who says so."""
     scene = _scene(ledgers, name)
     found = effective_retention(ledgers.config.account, scene.levels, scene.known)
+    stay = consumer_keep(ledgers.config.account, scene.levels)
     least = found.min_days
     enabled = next((n for n, p in scene.levels if p.get(ENABLED, "true") != "true"), PROFILE)
     lines = [
@@ -251,6 +255,7 @@ def show_policies(ledgers: Ledgers, name: ObjectName) -> list[PolicyLine]:
         (TRANSIENT, found.transient, found.transient_source, None),
         (ENABLED, is_enabled(scene.levels), enabled, None),
         *_about_cold(ledgers, scene.levels),
+        (CONSUMER_KEEP, format_duration(stay.span), stay.source, None),
     ]
     return [
         PolicyLine(key, scene.own.get(key), effective, source, applied)

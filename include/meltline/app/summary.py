@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from meltline.app.consumer_findings import ending_consumers
 from meltline.app.expire import Expired
 from meltline.app.handoff import Pending, TableHandoff
 from meltline.app.holds import ending_soon
@@ -89,6 +90,7 @@ class Summary:
             if selected(name, globs):
                 self._change(name, skipped=f"{error.message} ({error.found})")
         self.notices += [h.notice for h in ending_soon(observation.tables, observation.at)]
+        self.notices += [c.sentence for c in ending_consumers(observation.tables, observation.at)]
         if observation.purge_blocked:
             self.notes.append(f"nothing is purged anywhere: {observation.purge_blocked}")
 

@@ -11,7 +11,7 @@ from meltline.domain.document import MetadataDocument
 from meltline.domain.errors import NameConflict, RetentionOutOfRange
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectName
-from meltline.domain.policy import FOREVER_MS, HOLD_TAG, SHARE_TAG
+from meltline.domain.policy import CONSUMER_TAG, FOREVER_MS, HOLD_TAG, OWN_TAGS, SHARE_TAG
 from meltline.domain.quantities import format_instant
 from meltline.domain.table import Ref, TableState
 from meltline.domain.timeline import Point
@@ -25,7 +25,7 @@ class Tag:
     """A tag and how long it stays.
 
     Attributes:
-        kind: `tag`, `named` (it stays for ever), `hold` or `share`.
+        kind: `tag`, `named` (it stays for ever), `hold`, `share` or `consumer`.
         committed_at: When the snapshot was committed.
         expires_at: From when the next run takes the tag away; None is never.
     """
@@ -66,9 +66,8 @@ def add_tag(
         require_free_name(state, name)
         snapshot = state.snapshots[point.resolve(state, now)]
         age = FOREVER_MS
-        if days is not None:  # Iceberg counts a ref's age from its snapshot (F-3)
-            span = now - snapshot.committed_at + timedelta(hours=24 * days)
-            age = max(1, span // timedelta(milliseconds=1))
+        if days is not None:
+            age = snapshot.age_at(now + timedelta(hours=24 * days))
         return Ref(name, snapshot.snapshot_id, is_branch=False, max_ref_age_ms=age)
 
     ref = ref_in(seen)
@@ -95,19 +94,21 @@ def remove_tag(ledgers: Ledgers, table: TableName, name: str, *, dry_run: bool) 
 
     Raises:
         RefNotFound: There is no such tag.
-        NameConflict: It is a hold's or a share's, which end in their own way. The tag of a share
-            that is gone without its drop is like one that somebody has set.
+        NameConflict: It is a hold's, a share's or a consumer's, which end in their own way. The
+            tag of a share that is gone without its drop is like one that somebody has set.
     """
     seen = open_table(ledgers, table)
     found = _tag(seen, require_ref(seen, name, is_branch=False))
-    if found.kind == "hold" or (found.kind == "share" and _share_stands(ledgers, table, name)):
+    if found.kind in ("hold", "consumer") or (
+        found.kind == "share" and _share_stands(ledgers, table, name)
+    ):
         raise NameConflict(
             f"{table}: {name} is a {found.kind}",
             object=str(table),
             expected="a tag that somebody has set by hand",
             found=name,
             next="`meltline hold remove ID --reason TEXT` ends a hold, `meltline share drop NAME` "
-            "a share",
+            "a share, `meltline consumer remove TABLE NAME` a consumer",
         )
     if not dry_run:
 
@@ -133,9 +134,9 @@ def list_tags(ledgers: Ledgers, table: TableName) -> list[Tag]:
 
 
 def _tag(state: TableState, ref: Ref) -> Tag:
-    committed = state.snapshots[ref.snapshot_id].committed_at
+    snapshot = state.snapshots[ref.snapshot_id]
     age = ref.max_ref_age_ms
-    ours = ref.name.startswith((HOLD_TAG, SHARE_TAG))
+    ours = ref.name.startswith(OWN_TAGS)
     if age is None and not ours:
         raw = state.properties.get("history.expire.max-ref-age-ms", "")
         age = int(raw) if raw.isdecimal() else None
@@ -143,16 +144,12 @@ def _tag(state: TableState, ref: Ref) -> Tag:
         kind = "hold"
     elif ref.name.startswith(SHARE_TAG):
         kind = "share"
+    elif ref.name.startswith(CONSUMER_TAG):
+        kind = "consumer"
     else:
         kind = "named" if ref.max_ref_age_ms == FOREVER_MS else "tag"
-    return Tag(state.name, ref.name, ref.snapshot_id, kind, committed, _end(committed, age))
-
-
-def _end(committed: datetime, age_ms: int | None) -> datetime | None:
-    try:
-        return None if age_ms is None else committed + timedelta(milliseconds=age_ms)
-    except OverflowError:
-        return None
+    ends = snapshot.instant_of_age(age)
+    return Tag(state.name, ref.name, ref.snapshot_id, kind, snapshot.committed_at, ends)
 
 
 def _require_days(ledgers: Ledgers, days: int | None) -> None:

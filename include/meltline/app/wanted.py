@@ -132,26 +132,52 @@ def snapshot_kept(ledgers: Ledgers, uuid: str, snapshot: Snapshot, purpose: str)
         FilesClaimed: A purge has begun to delete one of the files; nothing was changed.
     """
     with group_locks(ledgers, [uuid], purpose):
-        row = WantedBack(
-            id=token_hex(8),
-            table_uuid=uuid,
-            snapshot_id=snapshot.snapshot_id,
-            manifest_list=snapshot.manifest_list,
-            inline_manifests=snapshot.inline_manifests,
-            who=ledgers.who,
-            reason=purpose,
-            at=ledgers.clock.now(),
-        )
+        row = _word(ledgers, uuid, snapshot, purpose)
         ledgers.control.add_wanted_back(row)
         try:
-            claimed = ledgers.control.claimed_paths()
-            if claimed:
-                needed = {location_key(path) for path in files_of(ledgers, row)}
-                refuse_claimed([p for p in claimed if location_key(p) in needed], purpose)
+            _refuse_claimed_of(ledgers, row)
             yield
         except BaseException:
             ledgers.control.settle_wanted_back([row.id])
             raise
+
+
+@contextmanager
+def snapshot_unclaimed(
+    ledgers: Ledgers, uuid: str, snapshot: Snapshot, purpose: str
+) -> Iterator[None]:
+    """No run works on a table meanwhile, and no purge has begun to delete files of a snapshot.
+
+    For a snapshot that the table has and keeps: a purge that claims its files after this look
+    finds it there, so it needs no word. One that stayed behind would make gates refuse when the
+    snapshot leaves before a run has settled it.
+
+    Raises:
+        LockHeld: A run works on the table.
+        FilesClaimed: A purge has begun to delete one of the files; nothing was changed.
+    """
+    with group_locks(ledgers, [uuid], purpose):
+        _refuse_claimed_of(ledgers, _word(ledgers, uuid, snapshot, purpose))
+        yield
+
+
+def _word(ledgers: Ledgers, uuid: str, snapshot: Snapshot, purpose: str) -> WantedBack:
+    return WantedBack(
+        id=token_hex(8),
+        table_uuid=uuid,
+        snapshot_id=snapshot.snapshot_id,
+        manifest_list=snapshot.manifest_list,
+        inline_manifests=snapshot.inline_manifests,
+        who=ledgers.who,
+        reason=purpose,
+        at=ledgers.clock.now(),
+    )
+
+
+def _refuse_claimed_of(ledgers: Ledgers, row: WantedBack) -> None:
+    if claimed := ledgers.control.claimed_paths():
+        needed = {location_key(path) for path in files_of(ledgers, row)}
+        refuse_claimed([p for p in claimed if location_key(p) in needed], row.reason)
 
 
 def claimed_of(ledgers: Ledgers, uuids: Collection[str]) -> list[str]:

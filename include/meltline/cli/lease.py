@@ -7,10 +7,9 @@ import typer
 
 from meltline.app.leases import acquire_lease, living_leases, release_lease, renew_lease
 from meltline.app.objects import parse_table_name
-from meltline.cli.options import AsJson, ConfigPath, TableArgument, ready
+from meltline.cli.options import AsJson, ConfigPath, TableArgument, duration, ready
 from meltline.cli.output import answer, print_json, print_rows
-from meltline.domain.errors import UsageInvalid
-from meltline.domain.quantities import format_duration, format_instant, parse_duration
+from meltline.domain.quantities import format_duration, format_instant
 from meltline.ports import Lease
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="as `lease list` shows it")]
@@ -36,7 +35,7 @@ def lease_acquire(
     ] = None,
 ) -> int:
     """Keep a snapshot while it is being read: it ends by itself."""
-    lasting = _duration(ttl)
+    lasting = duration(ttl, "--ttl")
     lease = acquire_lease(ready(config), parse_table_name(table), snapshot, lasting)
     _say(lease, f"{lease.id} keeps snapshot {lease.snapshot_id} of {lease.table} until ", as_json)
     return 0
@@ -86,16 +85,3 @@ def _document(lease: Lease) -> dict[str, object]:
         "ttl": format_duration(timedelta(milliseconds=lease.ttl_ms)),
         "who": lease.who,
     }
-
-
-def _duration(text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except ValueError as odd:
-        raise UsageInvalid(
-            "--ttl is not a duration",
-            object="--ttl",
-            expected="a whole number and s, m, h or d, such as 1h",
-            found=text,
-            next=str(odd),
-        ) from odd

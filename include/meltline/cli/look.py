@@ -136,13 +136,19 @@ def explain(
     rows = [
         [e.path, e.stage, ", ".join(e.keep_reasons) or "-", ", ".join(e.referenced_by[:3]) or "-",
          format_instant(e.since) if e.since else "-", format_instant(e.due_at) if e.due_at else "-"]
-        for e in (found if isinstance(found, list) else [found])
+        for e in _all(found)
     ]  # fmt: skip
     print_rows("", ("path", "stage", "kept because", "named by", "since", "until"), rows)
-    told = [line for e in (found if isinstance(found, list) else [found]) for line in e.writers]
+    told = [line for e in _all(found) for line in e.writers]
     for line in dict.fromkeys(told):
         console().print(f"writer: {line}")
+    for sentence in sorted({s for e in _all(found) for s in e.consumers}):
+        console().print(f"{sentence}.", markup=False)
     return 0
+
+
+def _all(found: Explanation | list[Explanation]) -> list[Explanation]:
+    return found if isinstance(found, list) else [found]
 
 
 def _explain(ledgers: Ledgers, what: str) -> Explanation | list[Explanation]:

@@ -12,6 +12,7 @@ from meltline.cli import (
     clone,
     cold,
     cold_prune,
+    consumer,
     control,
     drop,
     hold,
@@ -39,7 +40,7 @@ app = typer.Typer(
 )
 GROUPS = (
     control, chain, look, policy, refs, hold, drop, clone, share, sweep, query, lease, sql,
-    cold, cold_prune, restore,
+    cold, cold_prune, restore, consumer,
 )  # fmt: skip
 for group in GROUPS:
     group.register(app)

@@ -3,7 +3,7 @@
 import os
 import secrets
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from meltline.config import load_config
 from meltline.domain.clock import resolve_as_of
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.objects import ObjectKind
-from meltline.domain.quantities import parse_instant
+from meltline.domain.quantities import parse_duration, parse_instant
 from meltline.wiring import Wiring
 
 ConfigPath = Annotated[
@@ -80,6 +80,24 @@ def instant(
             f"{option} is not an instant",
             object=option,
             expected="ISO 8601 with an offset, such as 2026-11-21T00:00:00Z, or a date",
+            found=text,
+            next=str(odd),
+        ) from odd
+
+
+def duration(text: str, option: str) -> timedelta:
+    """An option's duration.
+
+    Raises:
+        UsageInvalid: It is none.
+    """
+    try:
+        return parse_duration(text)
+    except ValueError as odd:
+        raise UsageInvalid(
+            f"{option} is not a duration",
+            object=option,
+            expected="a whole number and s, m, h or d, such as 1h",
             found=text,
             next=str(odd),
         ) from odd

@@ -14,6 +14,7 @@ from meltline.domain.objects import ObjectKind, ObjectName
 from meltline.domain.policy import (
     COLD,
     COLD_RETENTION,
+    CONSUMER_KEEP,
     DEEP,
     FAILSAFE,
     MIN_RETENTION,
@@ -69,6 +70,10 @@ def policy_set(
             "--writer-keep-days", metavar="N", help="a silent writer's mark counts so long"
         ),
     ] = None,
+    consumer_keep: Annotated[
+        str | None,
+        typer.Option("--consumer-keep", metavar="30d", help="consumers stay so long unmoved"),
+    ] = None,
 ) -> int:
     """Set policies on a table, schema, database or the account."""
     wanted = {
@@ -80,6 +85,7 @@ def policy_set(
         COLD_RETENTION: cold_retention_days,
         DEEP: deep,
         WRITER_KEEP: writer_keep_days,
+        CONSUMER_KEEP: consumer_keep,
     }
     changes = {k: v.strip().lower() for k, v in wanted.items() if v is not None}
     return _change(ready(config), name, account, kind, changes, dry_run, as_json)
@@ -100,6 +106,7 @@ def policy_unset(
     cold_retention_days: Annotated[bool, typer.Option("--cold-retention-days")] = False,
     deep: Annotated[bool, typer.Option("--deep")] = False,
     writer_keep_days: Annotated[bool, typer.Option("--writer-keep-days")] = False,
+    consumer_keep: Annotated[bool, typer.Option("--consumer-keep")] = False,
 ) -> int:
     """Take policies away: what lies around the object, or the profile, decides again."""
     wanted = {
@@ -111,6 +118,7 @@ def policy_unset(
         COLD_RETENTION: cold_retention_days,
         DEEP: deep,
         WRITER_KEEP: writer_keep_days,
+        CONSUMER_KEEP: consumer_keep,
     }
     changes = {key: None for key, asked in wanted.items() if asked}
     return _change(ready(config), name, account, kind, changes, dry_run, as_json)
@@ -130,7 +138,8 @@ def _change(
             "nothing to change",
             object="meltline policy",
             expected="at least one of --retention-days, --failsafe-days, --min-retention-days, "
-            "--transient, --cold, --cold-retention-days, --deep, --writer-keep-days",
+            "--transient, --cold, --cold-retention-days, --deep, --writer-keep-days, "
+            "--consumer-keep",
             found="none of them",
             next="name what to set or to unset",
         )

@@ -177,9 +177,10 @@ def _provenance(state: TableState, snapshot_id: int | None, at: datetime) -> dic
 def copied_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """A table's properties without what was said of that very table.
 
-    Left out are where it writes, the facts of a drop, holds, shares and where it came from.
+    Left out are where it writes, the facts of a drop, holds, consumers, shares and where it came
+    from.
     """
-    own = (f"{HOLD}.", "meltline.snapshot-hold.", _SHARED, _CLONED)
+    own = (f"{HOLD}.", "meltline.snapshot-hold.", "meltline.consumer.", _SHARED, _CLONED)
     left_out = {*KEYS, *_PATHS, HOLD}
     return {
         key: value

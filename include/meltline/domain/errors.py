@@ -184,6 +184,16 @@ class HoldNotFound(UsageInvalid):
     """No hold has that id."""
 
 
+class ConsumerNotFound(UsageInvalid):
+    """The table has no consumer of that name."""
+
+
+class ConsumerAhead(MeltlineError):
+    """A consumer moves forward; it stands further on, or on another line."""
+
+    exit_code = 3
+
+
 class CommitConflict(MeltlineError):
     """Others committed first each time, or nobody knows whether the commit was made."""
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from meltline.domain.policy import FOREVER_MS, HOLD_TAG, SHARE_TAG, AccountPolicy
+from meltline.domain.consumers import still_to_read
+from meltline.domain.policy import (
+    CONSUMER_TAG,
+    FOREVER_MS,
+    HOLD_TAG,
+    OWN_TAGS,
+    SHARE_TAG,
+    AccountPolicy,
+)
 from meltline.domain.table import MAIN, Ref, TableState
 from meltline.domain.writers import WriterMark, marks_on, still_counting, walks
 
@@ -26,6 +34,7 @@ class KeepReason(StrEnum):
     SHARE = "share"
     HOLD = "hold"
     LEASE = "lease"
+    CONSUMER = "consumer"
     HANDOFF_PENDING = "handoff pending"
     WRITER = "writer"
     NOT_MANAGED = "not managed"
@@ -118,6 +127,9 @@ def keep_set(request: KeepRequest) -> KeepSet:
         keep(ref.snapshot_id, _ref_reason(ref))
     for snapshot_id in _kept_by_branches(request, refs):
         keep(snapshot_id, KeepReason.BRANCH)
+    read_to = [ref.snapshot_id for ref in refs if _ref_reason(ref) is KeepReason.CONSUMER]
+    for snapshot_id in still_to_read(state, read_to, expired_refs):
+        keep(snapshot_id, KeepReason.CONSUMER)
     ends = superseded_at(request, refs)
     for snapshot_id in () if request.let_go else _in_window(request, ends):
         keep(snapshot_id, KeepReason.WINDOW)
@@ -166,6 +178,8 @@ def _ref_reason(ref: Ref) -> KeepReason:
         return KeepReason.SHARE
     if ref.name.startswith(HOLD_TAG):
         return KeepReason.HOLD
+    if ref.name.startswith(CONSUMER_TAG):
+        return KeepReason.CONSUMER
     return KeepReason.NAMED if ref.max_ref_age_ms == FOREVER_MS else KeepReason.TAG
 
 
@@ -187,7 +201,7 @@ def _expired_refs(request: KeepRequest) -> set[str]:
         limit = default if ref.max_ref_age_ms is None else ref.max_ref_age_ms
         if ref.name == MAIN or limit is None:
             continue
-        if ref.name.startswith((SHARE_TAG, HOLD_TAG)) and ref.max_ref_age_ms is None:
+        if ref.name.startswith(OWN_TAGS) and ref.max_ref_age_ms is None:
             continue  # ours, and held until somebody lets go; a table default does not end it
         if ref.snapshot_id in request.leased or ref.snapshot_id in request.handoff_pending:
             continue

@@ -24,12 +24,16 @@ COLD = "meltline.cold"
 COLD_RETENTION = "meltline.cold-retention-days"
 DEEP = "meltline.deep"
 GUARD = "meltline.guard"
+CONSUMER_KEEP = "meltline.consumer-keep"
 INFINITE = "infinite"
 LONGEST_DAYS = 365_000
 """Days; a longer window would leave the calendar."""
 
 SHARE_TAG = "share__"
 HOLD_TAG = "hold__"
+CONSUMER_TAG = "consumer__"
+OWN_TAGS = (SHARE_TAG, HOLD_TAG, CONSUMER_TAG)
+"""Tags that Meltline gives; a table's default for ages does not end them."""
 FOREVER_MS = 2**63 - 1
 """A ref's age without end, said explicitly: a table's default for ages does not touch it."""
 
@@ -53,6 +57,7 @@ class AccountPolicy:
     cold_retention_days: int = 2557
     deep: bool = False
     writer_keep_days: int = 30
+    consumer_keep: timedelta = timedelta(days=30)
 
 
 @dataclass(frozen=True)

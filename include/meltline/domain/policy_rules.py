@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from meltline.domain.cold import Cadence
+from meltline.domain.consumers import LONGEST, SHORTEST, read_keep
 from meltline.domain.errors import RetentionOutOfRange, TransientImmutable, UsageInvalid
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectKind, ObjectName
 from meltline.domain.policy import (
     COLD,
     COLD_RETENTION,
+    CONSUMER_KEEP,
     FAILSAFE,
     INFINITE,
     LONGEST_DAYS,
@@ -22,6 +24,7 @@ from meltline.domain.policy import (
     least_failsafe,
     parse_days,
 )
+from meltline.domain.quantities import format_duration
 from meltline.domain.table import TableState
 
 
@@ -38,6 +41,8 @@ def is_in_order(profile: Profile, key: str, value: str, *, transient: bool) -> b
         return isinstance(days, int) and least <= days <= LONGEST_DAYS
     if key == COLD:
         return value.strip().lower() in [str(word) for word in Cadence]
+    if key == CONSUMER_KEEP:
+        return read_keep(value) is not None
     if key in (MIN_RETENTION, COLD_RETENTION, WRITER_KEEP):
         return isinstance(days, int) and 0 <= days <= LONGEST_DAYS
     return value.strip().lower() in ("true", "false")
@@ -82,6 +87,8 @@ def require_allowed(
 def _range(profile: Profile, key: str, *, transient: bool) -> str:
     if key == COLD:
         return ", ".join(Cadence)
+    if key == CONSUMER_KEEP:
+        return f"{format_duration(SHORTEST)} to {format_duration(LONGEST)}"
     word = f"profile {profile.name}{' for transient objects' if transient else ''}"
     if key == RETENTION:
         least, most = allowed_days(profile, transient=transient)

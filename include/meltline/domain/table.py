@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -54,6 +54,17 @@ class Snapshot:
     def place(self) -> str:
         """The same as the metadata writes it: its list, or its inline manifests by line."""
         return self.manifest_list or "\n".join(self.inline_manifests)
+
+    def age_at(self, moment: datetime) -> int:
+        """A ref's age in milliseconds that ends it then: Iceberg counts from the commit (F-3)."""
+        return max(1, (moment - self.committed_at) // timedelta(milliseconds=1))
+
+    def instant_of_age(self, age_ms: int | None) -> datetime | None:
+        """When a ref of that age on it ends; None where that is never, or beyond the calendar."""
+        try:
+            return None if age_ms is None else self.committed_at + timedelta(milliseconds=age_ms)
+        except OverflowError:
+            return None
 
     def lies_at(self, place: str) -> bool:
         """Whether its reachable set is written down at a place, however that is spelled."""

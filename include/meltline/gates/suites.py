@@ -97,6 +97,7 @@ def expire_suite(limits: Limits) -> Suite:
             _none("planned_main", "whether main is among the planned refs"),
             _none("planned_held", "planned snapshots under a hold or a share"),
             _none("planned_leased", "planned snapshots that a reader has leased"),
+            _none("planned_unread", "planned snapshots that a consumer has still to read"),
             _none("planned_in_window", "planned snapshots still in their retention window"),
             _none("planned_writer_walks", "planned snapshots on a writer's way back to its mark"),
             _none("planned_not_in_metadata", "planned ids and refs that the table does not have"),
