@@ -130,7 +130,7 @@ class Wiring:
         from meltline.adapters.spark.session import open_session, spark_catalog  # noqa: PLC0415
         from meltline.adapters.spark.sweeper import SparkSweeper  # noqa: PLC0415
 
-        ledgers = self.ledgers()
+        ledgers = replace(self.ledgers(), run_id=run_id)
         self._progress("starting Spark")
         gc.set_threshold(*_COLLECT_SELDOM)
         spark = open_session(self.config, app, self._environ)

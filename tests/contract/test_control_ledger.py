@@ -23,6 +23,7 @@ from meltline.adapters.sql_ledger.engine import scrubbed
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
 from meltline.domain.archive import ArchivedSnapshot, Validity
 from meltline.domain.clock import Clock, FixedClock
+from meltline.domain.epochs import Epoch
 from meltline.domain.errors import (
     ConfigInvalid,
     LockHeld,
@@ -279,6 +280,32 @@ def test_the_generation_starts_at_nothing_and_is_remembered(shop: Shop, ledger: 
     assert ledger.generation() == 0
     ledger.set_generation(7)
     assert shop.handle().generation() == 7
+
+
+def test_epochs_are_told_from_the_newest_that_was_confirmed_on(shop: Shop, ledger: Ledger) -> None:
+    assert list(ledger.epochs()) == []
+    first, second, beside, later = (
+        Epoch(number, nonce, f"run {nonce}", "me", NOW)
+        for number, nonce in ((1, "a"), (2, "b"), (2, "c"), (3, "d"))
+    )
+    for epoch in (later, beside, second, first):
+        ledger.add_epoch(epoch)
+    assert list(ledger.epochs()) == [first, second, beside, later]
+    assert not ledger.has_epoch("run b")
+    ledger.confirm_epoch("a")
+    ledger.confirm_epoch("b")
+    ledger.confirm_epoch("b")
+    second = replace(second, confirmed=True)
+    assert list(shop.handle().epochs()) == [second, beside, later]
+    assert list(ledger.epochs(1)) == [replace(first, confirmed=True), second, beside, later]
+    assert ledger.has_epoch("run b") and not ledger.has_epoch("run d")
+
+
+def test_approvals_can_be_forgotten_all_at_once(ledger: Ledger) -> None:
+    ledger.save_approval(Approval("p-1", "d", "me", "why", NOW))
+    assert ledger.forget_approvals() == 1
+    assert ledger.approval("p-1", "d") is None
+    assert ledger.forget_approvals() == 0
 
 
 def test_the_newest_time_is_that_of_the_newest_write_and_never_goes_back(
@@ -1434,7 +1461,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     with engine.begin() as connection:
         new = ("policies", "wanted_back", "metadata_documents", "statements", "archived")
         newer = ("copies", "entries", "incidents", "vouched", "lifted_guards")
-        for table in (*new, *newer, "places", "withheld"):
+        for table in (*new, *newer, "places", "withheld", "epochs"):
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ("table_uuid", "newest"):
             connection.execute(text(f"ALTER TABLE tables DROP COLUMN {column}"))

@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
+from tests.mutation.epochs import EPOCHS
 from tests.mutation.identity import IDENTITY
 from tests.mutation.mutation import Mutation
 from tests.mutation.places import PLACES
@@ -657,6 +658,7 @@ MUTATIONS = (
         "[p for plan in waiting for p in self._attempt([plan], outcomes, anew=True)]",
         "self._attempt(waiting, outcomes, anew=True)", (BUSY,),
     ),
+    *EPOCHS,
     *IDENTITY,
     Mutation(
         "what two tables name that are let go the same night stays for ever", "app/letting_go.py",

@@ -1,16 +1,33 @@
-"""Random lives in which an old backup of the control ledger comes back, and nobody notices."""
+"""Random lives in which an old backup of the control ledger comes back."""
 
 import copy
+from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from meltline.app.init import init
-from tests.unit.lake import DAY
+from meltline.app.permission import require_generation
+from meltline.app.switch import go, stop
+from meltline.domain.errors import LedgerOutOfStep
+from tests.unit.kills import Killed, Process
+from tests.unit.lake import DAY, Lake
 from tests.unit.recorded import rule
 from tests.unit.unlucky_lives import UnluckyLifecycles
 
 NOT_DATA = {"_clock", "_database", "_lease_time", "_guard"}
+
+
+def backup_of(lake: Lake) -> dict[str, Any]:
+    """A copy of the control ledger's rows."""
+    rows = vars(lake.control).items()
+    return copy.deepcopy({k: v for k, v in rows if k not in NOT_DATA})
+
+
+def restore(lake: Lake, backup: dict[str, Any]) -> None:
+    """Puts a backup in the control ledger's place."""
+    vars(lake.control).update(copy.deepcopy(backup))
 
 
 class RestoredLedgers(UnluckyLifecycles):
@@ -26,25 +43,49 @@ class RestoredLedgers(UnluckyLifecycles):
 
     @rule()
     def ledger_is_backed_up(self) -> None:
-        rows = vars(self.lake.control).items()
-        self.backup = copy.deepcopy({k: v for k, v in rows if k not in NOT_DATA})
+        self.backup = backup_of(self.lake)
+
+    @rule(line=st.integers(0, 12), after=st.booleans())
+    def everything_is_stopped(self, line: int, after: bool) -> None:
+        """The command may be killed at any line; then it is given again."""
+        with suppress(Killed):
+            stop(Process(line, after).of(self.lake.services()), "a fire")
+        assert stop(self.lake.services(), "a fire").unnoted is None
+        self.lake.is_stopped = True
+
+    @rule(line=st.integers(0, 12), after=st.booleans())
+    def everything_goes_on(self, line: int, after: bool) -> None:
+        self.lake.is_stopped = False
+        with suppress(Killed):
+            go(Process(line, after).of(self.lake.services()))
+        go(self.lake.services())
 
     @rule(adopted=st.booleans())
     def backup_comes_back(self, adopted: bool) -> None:
-        """With `init --adopt` after it, or without."""
+        """With `init --adopt` after it; or without: what it then does not know of stops a run."""
         if not self.backup:
             return
-        vars(self.lake.control).update(copy.deepcopy(self.backup))
+        restore(self.lake, self.backup)
         self.lake.returns.clear()
         for story in self.lake.stories.values():
             story.side.clear()
-        if adopted:
-            init(self.lake.services(), adopt=True)
+        if not adopted and self._is_refused():
+            with pytest.raises(LedgerOutOfStep):
+                self.lake.run()
+        init(self.lake.services(), adopt=True)
+
+    def _is_refused(self) -> bool:
+        try:
+            require_generation(self.lake.services())
+        except LedgerOutOfStep:
+            return True
+        return False
 
     def teardown(self) -> None:
         """Of the accounts nothing is said, and not that runs end well: files are what counts."""
         if self.is_broken:
             return
+        self.everything_goes_on(line=0, after=False)
         self.engines.make_peace()
         self.lake.check()
         for days in (0, 31, 31, 8, 8, 8):

@@ -101,6 +101,7 @@ class WatchedLake(Lake):
         sizes: What the objects under such a path have measured: the ledgers know the one that was
             there when a commit named it, and of a later one nothing until a purge looks at it.
         looks: How often all that anything needs was held against what is there.
+        is_stopped: Whether a person has stopped everything, and not said go since.
     """
 
     stories: dict[TableName, Story] = field(default_factory=dict)
@@ -120,6 +121,7 @@ class WatchedLake(Lake):
     rewritten: dict[str, datetime] = field(default_factory=dict)
     sizes: dict[str, set[int]] = field(default_factory=dict)
     looks: int = 0
+    is_stopped: bool = False
 
     def __post_init__(self) -> None:
         numbers = count(1)
@@ -590,6 +592,7 @@ class _WatchedCommitter:
     def expire(
         self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
     ) -> CommitOutcome | None:
+        assert not self.lake.is_stopped, f"about to expire {table} in spite of a stop"
         standing = Table(self.lake, table)
         if standing.metadata_location == base_location:
             self._check(standing, set(snapshots), set(refs))
@@ -633,6 +636,7 @@ class _WatchedDeleter:
         self, files: Sequence[DepartedObject], keys_per_second: int
     ) -> Sequence[DeleteOutcome]:
         lake, now, paths = self.lake, self.lake.clock.now(), [file.path for file in files]
+        assert not lake.is_stopped, f"about to delete in spite of a stop: {paths}"
         places = lake.needed_places()
         needed = sorted(path for path in paths if lake.store.real_path(path) in places)
         assert not needed, f"I-1: about to delete what is needed: {needed}"

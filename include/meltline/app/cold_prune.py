@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from meltline.app.cold_files import live_files, manifests_of, own_files
 from meltline.app.cold_tables import ColdTables, plain_name, require_cold
 from meltline.app.edits import audit
+from meltline.app.epochs import RunEpoch
 from meltline.app.metadata import load_document
 from meltline.app.permission import require_clock, require_generation, require_go
 from meltline.app.prune_deletes import Pruned, PruneDeletes
@@ -251,6 +252,7 @@ class _Pruning:
             return told
         state, _ = self.state()
         place = plan.place(state.location)
+        RunEpoch(self.ledgers).require()
         self.tier.store.write(place, plan.written)
         self.deletes.require_still_allowed()
         remove = sealing(lambda document: _remove(document, plan, place))

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 
+from meltline.app.epochs import RunEpoch
 from meltline.app.expire_commits import Commits, Committed
 from meltline.app.listings import Listings
 from meltline.app.observe import Observation, observe, registrations
@@ -92,7 +93,8 @@ def apply_expirations(
             else:
                 work.append(plan)
                 locks[plan.id] = lock
-        done |= _commit(services, Commits(services, locks, Listings(services), pause), work, files)
+        commits = Commits(services, locks, Listings(services), pause, RunEpoch(services))
+        done |= _commit(services, commits, work, files)
     return [done[plan.id] for plan in plans]
 
 

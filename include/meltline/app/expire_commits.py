@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from meltline.app.entries import load_standing
+from meltline.app.epochs import RunEpoch
 from meltline.app.gate import not_passed, require_passed
 from meltline.app.listings import Listings
 from meltline.app.metadata import at_once
@@ -60,12 +61,14 @@ class Commits:
     Attributes:
         locks: The lock of each plan's group, by the plan's id.
         pause: Waits so many seconds before a table that moved is tried again.
+        epoch: Begins before the first commit.
     """
 
     services: Services
     locks: Mapping[str, Lock]
     listings: Listings
     pause: Callable[[float], None]
+    epoch: RunEpoch
 
     def make(self, plans: Sequence[Plan]) -> Mapping[str, Outcome]:
         """Commits each plan, or finds out that it was; by the plan's id."""
@@ -195,6 +198,12 @@ class Commits:
 
     def _begin(self, checked: Sequence[_Checked], outcomes: dict[str, Outcome]) -> list[_Checked]:
         """Writes the intents before the commits: a run that finds one asks what became of it."""
+        try:
+            if checked:
+                self.epoch.require()
+        except MeltlineError as stop:
+            outcomes |= dict.fromkeys((one.plan.id for one in checked), stop)
+            return []
         new = [one for one in checked if one.plan.state is not PlanState.APPLYING]
         answers = self.services.control.move_plans(
             [

@@ -1,18 +1,43 @@
 """Init: prepares the ledgers, marks sandboxes, takes in tables, adopts a ledger without a past."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from uuid import uuid4
 
 from meltline.app.cold_status import remember_copies
-from meltline.app.permission import GENERATION
+from meltline.app.edits import audit
+from meltline.app.epochs import STOPPED, adopt_epoch
+from meltline.app.permission import EPOCH, GENERATION, require_generation
 from meltline.app.recognised import take_up_all
 from meltline.app.roots import proposed_roots
 from meltline.app.services import Services
 from meltline.domain.errors import LedgerOutOfStep, NotASandbox
 from meltline.domain.files import DepartureState
-from meltline.ports import AuditEntry
+from meltline.domain.names import TableName
+from meltline.ports import StopSwitch
 
 SANDBOX_MARK = ".meltline-sandbox"
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What a ledger that lost its past may have forgotten, and what was done about it.
+
+    Attributes:
+        unknown_since: When anything was last written to this ledger: what was decided later it
+            does not know. None where it knows nothing.
+        last_known: The newest decision or run, as the catalog has it.
+        stop: The stop that is in force now, since the catalog knows of it; empty for none.
+        approvals: How many approvals count no more: they must be given anew.
+        words: Tables for which somebody vouched: that must be done anew, too.
+    """
+
+    unknown_since: datetime | None
+    last_known: str
+    stop: str
+    approvals: int
+    words: tuple[TableName, ...]
 
 
 @dataclass(frozen=True)
@@ -21,6 +46,7 @@ class Initialised:
 
     Attributes:
         storage_roots: Places of tables outside every root: a person may want to make them some.
+        lost: What an adopted ledger may have forgotten.
     """
 
     generation: int
@@ -28,6 +54,7 @@ class Initialised:
     sandbox: bool
     failsafe_restarted: int = 0
     storage_roots: tuple[str, ...] = ()
+    lost: Adopted | None = None
 
 
 def init(services: Services, *, adopt: bool = False, sandbox: bool = False) -> Initialised:
@@ -35,17 +62,18 @@ def init(services: Services, *, adopt: bool = False, sandbox: bool = False) -> I
 
     Args:
         services: The ledgers and the catalogs.
-        adopt: Accept a ledger whose generation is not the catalog's: every file in failsafe
-            waits its whole period anew.
+        adopt: Accept a ledger that is not the catalog's: every file in failsafe waits its whole
+            period anew, and approvals and words for unreadable tables count no more.
         sandbox: Mark an empty warehouse as a sandbox.
 
     Raises:
         NotASandbox: The warehouse is not empty, or the configuration does not say sandbox.
-        LedgerOutOfStep: The generations differ and `adopt` was not given.
+        LedgerOutOfStep: The ledger is not the catalog's and `adopt` was not given.
     """
     if sandbox:
         mark_sandbox(services)
     services.control.prepare()
+    unknown_since = services.control.newest_time()
     services.files.prepare()
     if services.prepare_cold is not None:
         services.prepare_cold()
@@ -54,28 +82,44 @@ def init(services: Services, *, adopt: bool = False, sandbox: bool = False) -> I
     hot = services.catalogs[config.hot]
     properties = hot.listing().namespaces.get((config.ledger_namespace,), {})
     stated, ours = properties.get(GENERATION), services.control.generation()
-    if stated == str(ours) and ours > 0:
-        roots = proposed_roots(services)
-        return Initialised(ours, adopted=False, sandbox=sandbox, storage_roots=roots)
-    if (stated is not None or ours > 0) and not adopt:
-        raise LedgerOutOfStep(
-            "the control ledger and the catalog are of different generations",
-            object=f"namespace {config.ledger_namespace}",
-            expected=f"generation {stated or 'none'} as the catalog has it",
-            found=f"generation {ours} in the control ledger",
-            next="point `control` at the right ledger, or run `meltline init --adopt`",
-        )
+    if stated is not None or ours > 0:
+        try:
+            require_generation(services)
+        except LedgerOutOfStep:
+            if not adopt:
+                raise
+        else:
+            roots = proposed_roots(services)
+            return Initialised(ours, adopted=False, sandbox=sandbox, storage_roots=roots)
     number = max(int(stated or 0), ours) + 1
     restarted = _restart_failsafe(services) if adopt else 0
-    hot.set_namespace_properties((config.ledger_namespace,), {GENERATION: str(number)})
-    services.control.set_generation(number)
+    lost = _forget_permissions(services, properties, unknown_since) if adopt else None
+    adopt_epoch(services, properties, number)
     if adopt:
         take_up_all(services)
-    services.control.add_audit(
-        AuditEntry(services.clock.now(), services.who, "init", f"generation {number}")
-    )
+    detail = f"{restarted} files wait anew; {lost}" if lost else ""
+    audit(services, "init", f"generation {number}", detail=detail)
     roots = proposed_roots(services)
-    return Initialised(number, adopt, sandbox, restarted, storage_roots=roots)
+    return Initialised(number, adopt, sandbox, restarted, storage_roots=roots, lost=lost)
+
+
+def _forget_permissions(
+    services: Services, properties: Mapping[str, str], unknown_since: datetime | None
+) -> Adopted:
+    """What held back and stands in the catalog holds again; what allows has to be asked anew."""
+    control = services.control
+    if said := properties.get(STOPPED, ""):
+        known = control.stopped()
+        control.set_stop(
+            known
+            or StopSwitch(services.who, f"as the catalog has it: {said}", services.clock.now())
+        )
+    words = tuple(word.table for word in control.vouched())
+    for table in words:
+        control.forget_vouched(table)
+    return Adopted(
+        unknown_since, properties.get(EPOCH, ""), said, control.forget_approvals(), words
+    )
 
 
 def mark_sandbox(services: Services) -> None:

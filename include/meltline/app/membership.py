@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from meltline.app.edits import audit
+from meltline.app.epochs import raise_epoch
 from meltline.app.metadata import load_state
 from meltline.app.services import Ledgers
 from meltline.domain.document import MetadataDocument
@@ -43,6 +44,7 @@ def attach(ledgers: Ledgers, name: TableName) -> None:
     """
     was_vouched = ledgers.control.forget_vouched(name)
     if was_vouched:
+        raise_epoch(ledgers, "attach")
         audit(ledgers, "attach", str(name), detail="the word for it is taken back")
     (entry,) = _entries(ledgers, [name])
     try:
@@ -93,6 +95,7 @@ def _detach(
     vouched = _word(ledgers, entry.name, at, reason) if never_read else None
     if not dry_run:
         if vouched:
+            raise_epoch(ledgers, "detach")
             ledgers.control.save_vouched([vouched])
         audit(ledgers, "detach", str(entry.name), reason, described(vouched) if vouched else "")
     return DetachedTable(entry.name, vouched)

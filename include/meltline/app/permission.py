@@ -1,14 +1,17 @@
 """What must hold before anything is destroyed: no stop, a trusted clock, the right ledger."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from meltline.app.services import Ledgers
 from meltline.domain.clock import CLOCK_TOLERANCE
+from meltline.domain.epochs import Epoch, newest_confirmed, standing
 from meltline.domain.errors import ClockRefused, LedgerOutOfStep, SetupMissing, Stopped
 from meltline.domain.quantities import format_instant
 from meltline.ports import CatalogListing
 
 GENERATION = "meltline.ledger-generation"
+EPOCH = "meltline.epoch"
 _PROBE = ".meltline-clock"
 
 
@@ -51,14 +54,52 @@ def require_generation(services: Ledgers, listing: CatalogListing | None = None)
     Raises:
         LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
     """
+    standing_epoch(services, listing)
+
+
+def standing_epoch(services: Ledgers, listing: CatalogListing | None = None) -> Epoch | None:
+    """The epoch at which the catalog stands, which the ledger knows; None before the first one.
+
+    A catalog that was set and not confirmed is taken for set: the process died in between.
+
+    Args:
+        services: Where both are.
+        listing: What the hot catalog had a while ago, for those who have asked it anyway.
+
+    Raises:
+        LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
+    """
     config = services.config
-    listing = listing or services.catalogs[config.hot].listing()
+    if listing is None:
+        since = newest_confirmed(services.control.epochs())
+        listing = services.catalogs[config.hot].listing()
+        epochs = services.control.epochs(since)
+    else:
+        epochs = services.control.epochs()
+        since = newest_confirmed(epochs)
     properties = listing.namespaces.get((config.ledger_namespace,), {})
+    _require_same_generation(services, properties)
+    stated = properties.get(EPOCH, "")
+    found = standing(stated, since, epochs)
+    if found is None and (stated or since):
+        raise LedgerOutOfStep(
+            "the control ledger is older than the catalog, or another one: it does not know of "
+            "decisions or runs that the catalog knows of",
+            object=f"namespace {config.ledger_namespace}",
+            expected=f"epoch {stated or 'none'} as the catalog has it",
+            found=f"epoch {since} in the control ledger",
+            next="find the right ledger, or run `meltline init --adopt`: it restarts all failsafe, "
+            "and approvals must be given anew",
+        )
+    return found
+
+
+def _require_same_generation(services: Ledgers, properties: Mapping[str, str]) -> None:
     stated = properties.get(GENERATION)
     if stated != str(services.control.generation()):
         raise LedgerOutOfStep(
             "the control ledger and the catalog are of different generations",
-            object=f"namespace {config.ledger_namespace}",
+            object=f"namespace {services.config.ledger_namespace}",
             expected=f"generation {stated or 'none'} as the catalog has it",
             found=f"generation {services.control.generation()} in the control ledger",
             next="find the right ledger, or run `meltline init --adopt`: it restarts all failsafe",

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from meltline.app.departed_objects import DepartedObjects
 from meltline.app.departures import audit_cancelled, audit_replaced, moved
+from meltline.app.epochs import RunEpoch, raise_epoch
 from meltline.app.expire import altered, group_locks, stored_files
 from meltline.app.gate import not_passed
 from meltline.app.look_back import LookBack
@@ -87,7 +88,7 @@ def apply_purges(services: Services, plans: Sequence[Plan]) -> list[Purged]:
     look_back = LookBack(services, reproof)
     with ExitStack() as locks:
         waves = Waves(services, reproof, look_back, DepartedObjects(services, waiting))
-        purge = _Purge(services, waiting, waves, groups, locks)
+        purge = _Purge(services, waiting, waves, groups, locks, RunEpoch(services))
         try:
             for wave in in_waves(services, [b for one in in_hand for b in batches_of(one)]):
                 purge.delete(wave)
@@ -134,6 +135,7 @@ class _Purge:
     Attributes:
         waiting: The departures that may be purged, by path.
         groups: Which tables share files.
+        epoch: Begins before the first file goes.
         held: The locks of groups, or why one could not be had, by key.
     """
 
@@ -142,6 +144,7 @@ class _Purge:
     waves: Waves
     groups: Groups
     locks: ExitStack
+    epoch: RunEpoch
     held: dict[str, Lock | MeltlineError] = field(default_factory=dict)
 
     def delete(self, wave: Sequence[Batch]) -> None:
@@ -205,6 +208,8 @@ class _Purge:
         passed = [batch for batch in batches if batch.of.is_open]
         for batch in passed:
             batch.files = [file for file in batch.files if file.path in self.waiting]
+        if any(batch.files for batch in passed):
+            self.epoch.require()
         claims = [claim_of(batch, [file.path for file in batch.files]) for batch in passed]
         answers = services.control.claim_batches(claims)
         for batch, answer in zip(passed, answers, strict=True):
@@ -280,7 +285,8 @@ def _record(
 
 
 def approve(services: Ledgers, plans: Sequence[Plan], reason: str) -> None:
-    """Records a person's word for exactly these digests."""
+    """Records a person's word for exactly these digests. Raises as `raise_epoch` does."""
+    raise_epoch(services, "approve")
     now = services.clock.now()
     for plan in plans:
         services.control.save_approval(Approval(plan.id, plan.digest, services.who, reason, now))

@@ -51,6 +51,7 @@ class Ledgers:
             that looks for what is needed, planned or deleted comes across it (I-8).
         copies: Reads cold beside hot, for the gate and for those who ask.
         deep: The permanent store, where one is configured.
+        run_id: Of which run this is a step; empty for what belongs to none.
     """
 
     config: Config
@@ -65,6 +66,7 @@ class Ledgers:
     cold: ColdTier | None = field(default=None, kw_only=True)
     copies: CopyReader | None = field(default=None, kw_only=True)
     deep: DeepStore | None = field(default=None, kw_only=True)
+    run_id: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)

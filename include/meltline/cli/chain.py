@@ -1,6 +1,7 @@
 """Commands that work: init, observe, plan, gate, apply, run."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 from meltline.app.cold_status import remember_copies
 from meltline.app.expire import apply_expirations
 from meltline.app.gate import GATEABLE, run_gate
+from meltline.app.init import Adopted
 from meltline.app.init import init as initialise
 from meltline.app.letting_go import tend_dropped
 from meltline.app.lifecycle import RunRequest, plan_purge_step, run_chain
@@ -62,11 +64,29 @@ def init(
         print_json(done)
     else:
         console().print(f"The ledgers are ready (generation {done.generation}).")
+        for line in _told(done.lost) if done.lost else ():
+            console().print(line, markup=False, soft_wrap=True)
         if done.storage_roots:
             console().print("Tables lie outside every root, and nothing of them will be deleted.")
             console().print("If they are yours to delete from, add to the configuration:")
             console().print(as_yaml(done.storage_roots), markup=False, soft_wrap=True)
     return 0
+
+
+def _told(lost: Adopted) -> Iterator[str]:
+    """What a person has to know who adopted a ledger."""
+    known = "nothing" if lost.unknown_since is None else "what was written until "
+    known += format_instant(lost.unknown_since) if lost.unknown_since else ""
+    yield f"This ledger knows {known}; leases, statements and runs since are not known."
+    if lost.last_known:
+        yield f"The catalog's last decision or run: {lost.last_known}"
+    if lost.stop:
+        yield f"A stop is in force again ({lost.stop}): `meltline go` when it is safe to go on."
+    else:
+        yield "The catalog knows of no stop that was in force."
+    yield f"{lost.approvals} approvals count no more: `meltline apply PLAN --approve REASON`."
+    for table in lost.words:
+        yield f"Nobody vouches for {table} any more: `meltline detach {table} --reason TEXT`."
 
 
 def observe(

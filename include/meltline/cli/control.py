@@ -7,11 +7,12 @@ import typer
 from meltline.app.membership import attach as attach_table
 from meltline.app.membership import described
 from meltline.app.membership import detach as detach_tables
+from meltline.app.switch import go as let_go_on
+from meltline.app.switch import stop as stop_everything
 from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, wire
 from meltline.cli.output import console, print_json
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.names import TableName
-from meltline.ports import AuditEntry, StopSwitch
 
 
 def register(app: typer.Typer) -> None:
@@ -28,12 +29,17 @@ def stop(
     reason: Annotated[str, typer.Option("--reason", help="why, for those who find it")] = "",
 ) -> int:
     """Hold back every destructive step on all machines, from the next commit or batch on."""
-    ledgers = wire(config).ledgers()
-    now = ledgers.clock.now()
-    switch = StopSwitch(ledgers.who, reason, now)
-    ledgers.control.set_stop(switch)
-    ledgers.control.add_audit(AuditEntry(now, ledgers.who, "stop", "everything", reason))
-    _answer(as_json, {"stopped": True, "who": switch.who, "reason": reason, "at": now}, "Stopped.")
+    done = stop_everything(wire(config).ledgers(), reason)
+    switch, unnoted = done.switch, done.unnoted
+    line = "Stopped."
+    if unnoted:
+        line = (
+            f"Stopped. But the catalog was not told ({unnoted.message}: {unnoted.found}): an older "
+            "backup of the control database would lift it unseen. Run this again later."
+        )
+    document: dict[str, object] = {"stopped": True, "who": switch.who, "reason": reason}
+    document |= {"at": switch.at, "catalog_error": unnoted.as_json() if unnoted else None}
+    _answer(as_json, document, line)
     return 0
 
 
@@ -41,8 +47,7 @@ def go(config: ConfigPath = None, as_json: AsJson = False) -> int:
     """Let destructive steps go on again."""
     ledgers = wire(config).ledgers()
     now = ledgers.clock.now()
-    ledgers.control.set_stop(None)
-    ledgers.control.add_audit(AuditEntry(now, ledgers.who, "go", "everything"))
+    let_go_on(ledgers)
     _answer(as_json, {"stopped": False, "who": ledgers.who, "at": now}, "Going on.")
     return 0
 

@@ -39,6 +39,7 @@ from meltline.ports.control_ledger import (
     WantedBack,
 )
 from meltline.ports.decisions import Decisions, VouchedFile
+from meltline.ports.epochs import EpochLedger
 from meltline.ports.file_ledger import (
     DepartingFile,
     FileLedger,
@@ -96,6 +97,7 @@ __all__ = [
     "DeleteOutcome",
     "Deleter",
     "DepartingFile",
+    "EpochLedger",
     "FileLedger",
     "Front",
     "GateEngine",

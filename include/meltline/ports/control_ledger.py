@@ -14,6 +14,7 @@ from meltline.domain.names import TableName
 from meltline.domain.storage import StorageRow
 from meltline.domain.withheld import Withheld
 from meltline.ports.decisions import Decisions
+from meltline.ports.epochs import EpochLedger
 from meltline.ports.incidents import IncidentLedger
 from meltline.ports.plan_ledger import PlanLedger
 
@@ -164,7 +165,7 @@ class RememberedMetadata:
     version: str = ""
 
 
-class ControlLedger(PlanLedger, Decisions, IncidentLedger, Protocol):
+class ControlLedger(PlanLedger, Decisions, EpochLedger, IncidentLedger, Protocol):
     """The small transactional facts."""
 
     def prepare(self) -> None:

@@ -129,6 +129,9 @@ class PlanLedger(Protocol):
 
     def save_approval(self, approval: Approval) -> None: ...
     def approval(self, plan_id: str, digest: str) -> Approval | None: ...
+    def forget_approvals(self) -> int:
+        """No approval counts any more; returns how many there were."""
+        ...
 
     # purge batches
     def claim_batches(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:

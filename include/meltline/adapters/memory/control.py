@@ -9,6 +9,7 @@ from meltline.adapters.memory.plans import MemoryPlans
 from meltline.domain.archive import ArchivedSnapshot
 from meltline.domain.clock import Clock, WallClock
 from meltline.domain.cold_proofs import CopyProof
+from meltline.domain.epochs import Epoch, newest_confirmed
 from meltline.domain.keep import Sighting
 from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
@@ -40,6 +41,7 @@ class MemoryControlLedger(MemoryPlans):
         super().__init__(clock, lease_time)
         self._database = database or WallClock()
         self._generation = 0
+        self._epochs: dict[str, Epoch] = {}
         self._tables: dict[tuple[str, TableName], KnownTable] = {}
         self._incidents: dict[str, Incident] = {}
         self._ownerships: set[Ownership] = set()
@@ -70,6 +72,24 @@ class MemoryControlLedger(MemoryPlans):
     def set_generation(self, number: int) -> None:
         with self._writing():
             self._generation = number
+
+    def epochs(self, since: int | None = None) -> Sequence[Epoch]:
+        with self._reading():
+            known = sorted(self._epochs.values(), key=lambda epoch: (epoch.number, epoch.nonce))
+            since = newest_confirmed(known) if since is None else since
+            return [epoch for epoch in known if epoch.number >= since]
+
+    def add_epoch(self, epoch: Epoch) -> None:
+        with self._writing():
+            self._epochs[epoch.nonce] = epoch
+
+    def confirm_epoch(self, nonce: str) -> None:
+        with self._writing():
+            self._epochs[nonce] = replace(self._epochs[nonce], confirmed=True)
+
+    def has_epoch(self, why: str) -> bool:
+        with self._reading():
+            return any(epoch.why == why and epoch.confirmed for epoch in self._epochs.values())
 
     def newest_time(self) -> datetime | None:
         with self._reading():

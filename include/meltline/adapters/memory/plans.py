@@ -143,6 +143,12 @@ class MemoryPlans(MemoryJournal):
         with self._reading():
             return self._approvals.get((plan_id, digest))
 
+    def forget_approvals(self) -> int:
+        with self._writing():
+            forgotten = len(self._approvals)
+            self._approvals.clear()
+            return forgotten
+
     # purge batches
 
     def claim_batches(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:

@@ -3,6 +3,7 @@
 from meltline.adapters.sql_ledger.batches import BatchRows
 from meltline.adapters.sql_ledger.copies import CopyRows
 from meltline.adapters.sql_ledger.decisions import DecisionRows
+from meltline.adapters.sql_ledger.epochs import EpochRows
 from meltline.adapters.sql_ledger.incidents import IncidentRows
 from meltline.adapters.sql_ledger.journal import Journal
 from meltline.adapters.sql_ledger.objects import ObjectRows
@@ -10,7 +11,7 @@ from meltline.adapters.sql_ledger.plans import PlanRows
 
 
 class SqlControlLedger(
-    ObjectRows, DecisionRows, CopyRows, PlanRows, BatchRows, IncidentRows, Journal
+    ObjectRows, DecisionRows, EpochRows, CopyRows, PlanRows, BatchRows, IncidentRows, Journal
 ):
     """`ports.ControlLedger` on an SQLite file or a Postgres database (design section 3).
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
 from meltline.adapters.sql_ledger.locks import LockTable
 from meltline.adapters.sql_ledger.refusals import moved_meanwhile, no_plan, require_move
@@ -147,6 +147,11 @@ class PlanRows(LockTable):
         with self._reading() as connection:
             row = connection.execute(wanted.order_by(approvals.c.seq.desc()).limit(1)).first()
         return None if row is None else from_row(Approval, row)
+
+    def forget_approvals(self) -> int:
+        """No approval counts any more; returns how many there were."""
+        with self._writing() as connection:
+            return connection.execute(delete(approvals)).rowcount
 
 
 def _newest_first() -> Select[tuple[object, ...]]:

@@ -36,7 +36,7 @@ from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0012"
+REVISION = "0013"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -84,6 +84,19 @@ marks = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     instant("newest", nullable=True),
     count("generation"),
+)
+
+# To which epochs the catalog was set; one that is not confirmed may never have come there.
+epochs = Table(
+    "epochs",
+    metadata,
+    count("number"),
+    plain("nonce", primary_key=True),
+    plain("why", index=True),
+    plain("who"),
+    instant("at"),
+    Column("confirmed", Boolean, nullable=False),
+    Index("ix_epochs_number", "number"),
 )
 
 # Ids that were given to registrations of tables, each once; what is known of them is in `tables`.
