@@ -18,6 +18,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from meltline.access import Access
 from meltline.config_schema import (
     AccountSection,
     BatchesSection,
@@ -30,6 +31,7 @@ from meltline.config_schema import (
     Section,
     SweepSection,
 )
+from meltline.config_secrets import secret_values
 from meltline.config_values import Surroundings, catalogs_in
 from meltline.domain.batches import BatchSettings
 from meltline.domain.cold import HandoffSettings
@@ -80,6 +82,7 @@ class Config:
         ledger_namespace: Where the file ledger's tables are, dotted.
         cold: The catalog that is the archive, one of `catalogs`; empty where there is none.
         deep: Where permanent copies go; empty where they go nowhere.
+        local_access: Who may read and write what Meltline writes on local disk.
         storage_roots: Where tables lie beside the warehouses: files there may be deleted too.
         stores: Which names of stores are one place, and which are different ones.
     """
@@ -98,6 +101,7 @@ class Config:
     handoff: HandoffSettings = field(default_factory=HandoffSettings)
     cold: str = ""
     deep: str = ""
+    local_access: Access = Access.OWNER
     storage_roots: tuple[str, ...] = ()
     stores: StoreNames = field(default_factory=StoreNames)
 
@@ -116,6 +120,18 @@ class Config:
         """The folders of the archive and of permanent copies: nothing in them is ours to delete."""
         cold = self.catalogs[self.cold].warehouse if self.cold else ""
         return tuple(place for place in (cold, self.deep) if place)
+
+    @property
+    def docs_folder(self) -> Path:
+        """Where gates leave their Data Docs pages: beside `meltline.yaml`."""
+        return self.path.parent / "meltline-docs"
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What must stand in no message, whoever words it."""
+        catalogs = self.catalogs.values()
+        addresses = [self.control, *(each.uri for each in catalogs)]
+        return secret_values(addresses, [each.properties for each in catalogs])
 
     def __repr__(self) -> str:
         return f"Config(path={str(self.path)!r}, hot={self.hot!r})"
@@ -176,6 +192,7 @@ def _config(path: Path, model: ConfigFile) -> Config:
         handoff=HandoffSettings(model.handoff.store_iops, *model.handoff.quiet_window),
         cold=model.cold,
         deep=model.deep,
+        local_access=Access(model.local_access),
         storage_roots=tuple(model.storage_roots),
         stores=StoreNames.of(model.same, model.different),
     )

@@ -233,6 +233,9 @@ class ConfigFile(Section):
     hot: str = Field(HOT, description="The catalog that is lived in; one of catalogs.")
     cold: str = Field("", description="The catalog that is the archive; one of catalogs.")
     deep: str = Field("", description="Where permanent copies go: file:, s3:, gs: or abfss:.")
+    local_access: Literal["owner", "group"] = Field(
+        "owner", description="Who may read and write what Meltline writes on local disk."
+    )
     storage_roots: list[str] = Field(
         [], description="Where tables lie beside the warehouses; elsewhere nothing is deleted."
     )

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from meltline.adapters.cold_copies import Pace, Stores
@@ -98,7 +97,9 @@ class Wiring:
             },
             store=self.store,
             manifests=AvroManifests(),
-            control=SqlControlLedger(self.config.control, self.clock),
+            control=SqlControlLedger(
+                self.config.control, self.clock, access=self.config.local_access
+            ),
             reader=IcebergLedgerReader(hot, self.store, self.config.ledger_namespace),
             progress=self._progress,
             who=self.who,
@@ -151,7 +152,11 @@ class Wiring:
                 self.config.ledger_namespace,
             ),
             gate=GreatExpectationsEngine(
-                self.config.limits, self.config.gates.ttl, self.docs_folder, run_id
+                self.config.limits,
+                self.config.gates.ttl,
+                self.config.docs_folder,
+                run_id,
+                self.config.local_access,
             ),
             **(self._archive(spark, ledgers, ledgers.cold) if ledgers.cold else {}),
         )
@@ -226,11 +231,6 @@ class Wiring:
     def run_record(self, run_id: str, as_of: datetime) -> RunRecord:
         """A run that begins now."""
         return RunRecord(run_id, as_of, self.clock.now())
-
-    @property
-    def docs_folder(self) -> Path:
-        """Where gates leave their Data Docs pages: beside `meltline.yaml`."""
-        return self.config.path.parent / "meltline-docs"
 
 
 def _without_cold(config: Config) -> Config:

@@ -5,6 +5,7 @@
 from tests.mutation.mutation import Mutation
 
 SECRETS = "tests/spark/test_secrets.py"
+ACCESS = "tests/unit/test_access.py"
 PRIVATE_WORDS = "tests/unit/test_private_words.py"
 SPARK_STEP = "tests/dags/test_spark_step.py"
 CONFIG_SECRETS = "tests/unit/test_config_secrets.py"
@@ -30,5 +31,21 @@ READERS = (
     Mutation(
         "who asked and why stand on the app's command line", "ui/spark_step.py",
         "in_file(Path(folder, \"words.json\"), private)", "*private", (SPARK_STEP,),
+    ),
+    Mutation(
+        "the umask decides who may read the control ledger", "access.py",
+        "        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))\n        file.chmod(access.file)\n", "        file.touch(exist_ok=False)\n", (ACCESS,),
+    ),
+    Mutation(
+        "the umask decides who may enter the folders", "access.py",
+        "            place.mkdir(0o700)\n            place.chmod(access.folder)\n", "            place.mkdir()\n", (ACCESS,),
+    ),
+    Mutation(
+        "pages of gates are for everybody", "adapters/gx/docs.py",
+        ".chmod(access.file)", ".chmod(0o644)", (ACCESS,),
+    ),
+    Mutation(
+        "doctor does not know what a group may read", "access.py",
+        "if access is Access.OWNER and members", "if False and members", (ACCESS,),
     ),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from meltline.app.guard import may_share
 from meltline.app.holds import ending_soon
 from meltline.app.membership import described, never_read, vouched_for
 from meltline.app.noticed import gone_tables
+from meltline.app.open_files import open_files
 from meltline.app.permission import require_generation
 from meltline.app.roots import withheld_findings
 from meltline.app.services import Ledgers
@@ -58,7 +59,7 @@ def examine(ledgers: Ledgers) -> list[Finding]:
                 "run `meltline init`",
             )
         ]
-    for check in (_ledger, _incidents, _tables, _plans):
+    for check in (_ledger, _incidents, _tables, _plans, _readers):
         findings += check(ledgers)
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda f: (order[f.level], f.code, f.object))
@@ -283,4 +284,15 @@ def _plans(ledgers: Ledgers) -> Iterable[Finding]:
             plan.id,
             f"{plan.table}: {plan.note}",
             f"`meltline gate {plan.id}` judges it again",
+        )
+
+
+def _readers(ledgers: Ledgers) -> Iterable[Finding]:
+    for path in open_files(ledgers.config):
+        yield Finding(
+            "warning",
+            "open_to_others",
+            str(path.path),
+            path.who,
+            f"`{path.fix}`",
         )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from meltline.access import Access, make_file, make_folder
 from meltline.app.lifecycle import RunRequest
 from meltline.app.steps import StepRequest, run_step
 from meltline.config import load_config
@@ -63,8 +64,9 @@ def _globs(text: str) -> tuple[str, ...]:
 
 def _write(path: Path, document: dict[str, object]) -> None:
     """Atomically: the operator never reads half a summary."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent, Access.OWNER)
     draft = path.with_suffix(".part")
+    make_file(draft, Access.OWNER)
     draft.write_text(json.dumps(document))
     draft.replace(path)
 

@@ -20,6 +20,7 @@ from great_expectations.core.expectation_validation_result import (
 from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
 from great_expectations.render.view.view import DefaultJinjaPageView
 
+from meltline.access import Access, make_folder
 from meltline.domain.gate import GateResult
 from meltline.domain.quantities import format_instant
 
@@ -66,6 +67,7 @@ def add_to_page(
     result: ExpectationSuiteValidationResult,
     verdicts: Sequence[GateResult],
     now: datetime,
+    access: Access = Access.OWNER,
 ) -> None:
     """Adds a validation to the run's page, below those that are there already.
 
@@ -76,7 +78,7 @@ def add_to_page(
         OSError: The page cannot be read or written.
     """
     article = _article(result, verdicts, now)
-    page.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(page.parent, access)
     with _alone_in(page.parent):
         before = page.read_text("utf-8") if page.exists() else ""
         if _END not in before:
@@ -85,7 +87,7 @@ def add_to_page(
         handle, temporary = tempfile.mkstemp(dir=page.parent, suffix=".html.part")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(f"{body}{article}\n{_END}{rest}")
-        Path(temporary).chmod(0o644)
+        Path(temporary).chmod(access.file)
         Path(temporary).replace(page)
 
 

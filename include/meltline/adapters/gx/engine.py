@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meltline.access import Access
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.gate import Evidence, FailedExpectation, GateResult
 from meltline.domain.limits import Limits
@@ -35,6 +36,7 @@ class GreatExpectationsEngine:
         ttl: How long a verdict is worth something.
         docs_dir: Where pages of Data Docs go; None for none.
         run_id: Names the run's page; without one the page is named by the time.
+        access: Who may read the pages.
         suites: Which suite judges which kind of plan.
         context_of: Makes the data context; None for one in memory.
     """
@@ -43,6 +45,7 @@ class GreatExpectationsEngine:
     ttl: timedelta
     docs_dir: Path | None = None
     run_id: str = ""
+    access: Access = Access.OWNER
     suites: Mapping[PlanKind, SuiteOf] = field(default_factory=lambda: SUITES)
     context_of: "Callable[[], AbstractDataContext] | None" = None
 
@@ -134,7 +137,8 @@ class GreatExpectationsEngine:
         name = self.run_id or f"{now:%Y%m%dT%H%M%S%z}"
         page = self.docs_dir / f"gates-{re.sub(r'[^A-Za-z0-9._+-]', '_', name)}.html"
         try:
-            add_to_page(page, f"Gates of {name}", validation.result, results, now)
+            title = f"Gates of {name}"
+            add_to_page(page, title, validation.result, results, now, self.access)
         except Exception:
             # The page only shows the verdicts; those stand and are stored without it.
             log.exception("the page of Data Docs %s could not be written", page)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Table, func, or_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
+from meltline.access import Access
 from meltline.adapters.sql_ledger.engine import WRITES, open_engine, scrubbed, shown
 from meltline.adapters.sql_ledger.refusals import not_prepared
 from meltline.adapters.sql_ledger.schema import REVISION, current_revision, marks
@@ -29,7 +30,12 @@ class Database:
     """
 
     def __init__(
-        self, url: str, clock: Clock, *, lease_time: Callable[[], float] = time.time
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        lease_time: Callable[[], float] = time.time,
+        access: Access = Access.OWNER,
     ) -> None:
         """Opens nothing yet.
 
@@ -37,6 +43,7 @@ class Database:
             url: SQLAlchemy URL of an SQLite file or a Postgres database.
             clock: Stamps writes, for `newest_time`; simulated in a sandbox.
             lease_time: Real time in seconds since 1970, for the leases of locks.
+            access: Who may read and write a file that it makes.
 
         Raises:
             ConfigInvalid: The URL is neither.
@@ -44,6 +51,7 @@ class Database:
         self._engine = open_engine(url)
         self._clock = clock
         self._lease_time = lease_time
+        self._access = access
         self._ready = False
         self.where = shown(self._engine.url)
 
@@ -65,7 +73,7 @@ class Database:
 
         if file := self._file:
             try:
-                create_sqlite_file(file)
+                create_sqlite_file(file, self._access)
             except Exception as failure:
                 raise self._unreachable(failure) from failure
         with self._transaction(writes=True) as connection:

@@ -8,6 +8,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
+from meltline.access import Access, make_file, make_folder
 from meltline.adapters.sql_ledger.schema import REVISION, current_revision
 from meltline.domain.errors import SetupMissing
 
@@ -43,9 +44,13 @@ def upgrade(connection: Connection, where: str) -> None:
     command.upgrade(config, REVISION)
 
 
-def create_sqlite_file(database: Path) -> None:
-    """Makes the file and its folder, in the mode in which readers do not wait for writers."""
-    database.parent.mkdir(parents=True, exist_ok=True)
+def create_sqlite_file(database: Path, access: Access) -> None:
+    """Makes the file and its folder, in the mode in which readers do not wait for writers.
+
+    What SQLite puts beside it, it gives the permissions of the file.
+    """
+    make_folder(database.parent, access)
+    make_file(database, access)
     # Not through the engine: the mode cannot change inside a transaction. It stays in the file.
     connection = sqlite3.connect(database, timeout=30, isolation_level=None)
     try:
