@@ -19,6 +19,7 @@ from meltline.adapters.iceberg.sql_catalog import SqlTables, may_migrate
 from meltline.adapters.memory.catalog import MemoryCatalog
 from meltline.adapters.memory.store import MemoryStore
 from meltline.adapters.table_edits import commit_edit
+from meltline.app.edits import pin, unpin
 from meltline.config import CatalogConfig
 from meltline.domain.clock import WallClock
 from meltline.domain.document import MetadataDocument, NextMetadata, first_file
@@ -197,6 +198,30 @@ def test_refs_that_go_are_gone(shop: Shop) -> None:
     shop.catalog.edit_table(NAME, lambda document: document.set_ref(tag))
     shop.catalog.edit_table(NAME, lambda document: document.remove_ref("keep"))
     assert shop.document()["refs"].keys() == {"main"}
+
+
+def test_of_two_who_tag_at_once_the_later_one_looks_again_and_tag_and_words_stay_together(
+    shop: Shop,
+) -> None:
+    key, tag = "meltline.consumer.bill", Ref("consumer__bill", 7, is_branch=False)
+    seen: list[str | None] = []
+
+    def edit(document: MetadataDocument) -> None:
+        seen.append(document.state.properties.get(key))
+        if len(seen) == 1:
+            theirs = replace(tag, max_ref_age_ms=1_000)
+            shop.open_handle(False).edit_table(
+                NAME, lambda other: pin(other, theirs, {key: "theirs"})
+            )
+        pin(document, replace(tag, max_ref_age_ms=2_000), {key: "ours"})
+
+    shop.catalog.edit_table(NAME, edit)
+    assert seen == [None, "theirs"]
+    after = shop.document()
+    assert after["properties"][key] == "ours"
+    assert after["refs"]["consumer__bill"]["max-ref-age-ms"] == 2_000
+    shop.catalog.edit_table(NAME, lambda document: unpin(document, "consumer__bill", key))
+    assert shop.document()["refs"].keys() == {"main"} and key not in shop.document()["properties"]
 
 
 def test_an_edit_that_changes_nothing_commits_nothing(shop: Shop) -> None:

@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
+from tests.mutation.consumers import CONSUMERS
 from tests.mutation.epochs import EPOCHS
 from tests.mutation.identity import IDENTITY
 from tests.mutation.mutation import Mutation
@@ -666,6 +667,7 @@ MUTATIONS = (
         ("tests/unit/test_kept_lives.py",),
     ),
     *PLACES,
+    *CONSUMERS,
     *READERS,
     Mutation(
         "who shares files is noted after the snapshots", "app/ingest.py",
