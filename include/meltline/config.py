@@ -35,6 +35,7 @@ from meltline.config_secrets import secret_values
 from meltline.config_values import Surroundings, catalogs_in
 from meltline.domain.batches import BatchSettings
 from meltline.domain.cold import HandoffSettings
+from meltline.domain.discretion import keep_untold
 from meltline.domain.errors import ConfigInvalid
 from meltline.domain.limits import GateSettings, Limits
 from meltline.domain.orphans import SweepSettings
@@ -164,7 +165,9 @@ def load_config(explicit: Path | None, environ: Mapping[str, str], cwd: Path) ->
         raise _invalid(path, problems) from None
     if problems:
         raise _invalid(path, problems)
-    return _config(path, model)
+    config = _config(path, model)
+    keep_untold(config.secrets)
+    return config
 
 
 def json_schema() -> dict[str, object]:

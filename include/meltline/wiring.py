@@ -29,6 +29,7 @@ from meltline.app.services import ColdTier, Ledgers
 from meltline.app.sweep import SweepServices
 from meltline.config import Config
 from meltline.domain.clock import NOW, Clock, FixedClock, WallClock
+from meltline.domain.discretion import discreet
 from meltline.domain.errors import NotASandbox, UsageInvalid
 from meltline.domain.objects import ObjectName
 from meltline.domain.quantities import parse_instant
@@ -42,7 +43,7 @@ among them as often as Python does took a tenth of a run."""
 
 def to_stderr(line: str) -> None:
     """Progress for a person: never on stdout, which carries only the answer."""
-    print(line, file=sys.stderr, flush=True)
+    print(discreet(line), file=sys.stderr, flush=True)
 
 
 class Wiring:

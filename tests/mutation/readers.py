@@ -6,6 +6,7 @@ from tests.mutation.mutation import Mutation
 
 SECRETS = "tests/spark/test_secrets.py"
 ACCESS = "tests/unit/test_access.py"
+DISCRETION = "tests/unit/test_discretion.py"
 PRIVATE_WORDS = "tests/unit/test_private_words.py"
 SPARK_STEP = "tests/dags/test_spark_step.py"
 CONFIG_SECRETS = "tests/unit/test_config_secrets.py"
@@ -47,5 +48,13 @@ READERS = (
     Mutation(
         "doctor does not know what a group may read", "access.py",
         "if access is Access.OWNER and members", "if False and members", (ACCESS,),
+    ),
+    Mutation(
+        "errors repeat what a library quotes", "domain/errors.py",
+        "self.found = discreet(found)", "self.found = found", (DISCRETION,),
+    ),
+    Mutation(
+        "nobody knows the secrets of the configuration", "config.py",
+        "    keep_untold(config.secrets)\n", "", (DISCRETION,),
     ),
 )  # fmt: skip

@@ -26,6 +26,7 @@ from meltline.adapters.iceberg.archive_manifests import (
     same_records,
 )
 from meltline.domain.cold_proofs import CopyProof
+from meltline.domain.discretion import cause
 from meltline.domain.errors import StoreRefused
 from meltline.domain.files import ManifestRef
 from meltline.ports import CopyBook
@@ -288,7 +289,7 @@ def said(path: str, odd: Exception) -> str:
     """Why a file could not be handed over, for a person."""
     if isinstance(odd, FileNotFoundError):
         return f"{path} is not there"
-    return f"{path}: {type(odd).__name__}: {odd}"
+    return f"{path}: {cause(odd)}"
 
 
 def settled(stores: Stores, known: Mapping[str, CopyProof], found: CopyProof) -> bool:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from obstore.store import AzureStore, GCSStore, S3Store
 
+from meltline.domain.discretion import discreet
+
 if TYPE_CHECKING:  # obstore keeps these names in its stubs alone
     from obstore.store import ClientConfig, GCSCredential, RetryConfig
 
@@ -120,4 +122,4 @@ def _is_true(properties: Mapping[str, str], name: str) -> bool:
 def reason_of(error: Exception) -> str:
     """What the client said, without the queries of addresses: signatures stand there."""
     said = str(error).partition("\n\nDebug source")[0]
-    return re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", said)[:500]
+    return discreet(re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", said))[:500]

@@ -24,6 +24,7 @@ from meltline.adapters.cold_mender import ColdMender
 from meltline.adapters.cold_tables import ColdTables, TablePair
 from meltline.adapters.iceberg.archive_manifests import ColdManifest
 from meltline.domain.clock import Clock
+from meltline.domain.discretion import cause
 from meltline.domain.errors import MeltlineError
 from meltline.domain.names import TableName
 from meltline.ports import (
@@ -218,4 +219,4 @@ def _failed(table: TableName, chosen: ChosenSnapshot, odd: Exception) -> Outcome
 def _reason(odd: Exception) -> str:
     if isinstance(odd, FileNotFoundError):
         return f"{odd} is not there"
-    return str(odd) if isinstance(odd, MeltlineError) else f"{type(odd).__name__}: {odd}"
+    return str(odd) if isinstance(odd, MeltlineError) else cause(odd)

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -34,6 +35,9 @@ def main(step: str, arguments: Sequence[str] | None = None) -> None:
         document = _run(step, asked)
     except MeltlineError as error:
         to_stderr(f"{error.type}: {json.dumps(error.as_json())}")
+        sys.exit(1)
+    except Exception:  # the trace goes to a log that others read, and may quote the configuration
+        to_stderr(traceback.format_exc())
         sys.exit(1)
     _write(asked.summary, document)
 

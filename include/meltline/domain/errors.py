@@ -1,5 +1,7 @@
 """The one exception tree. Every error names the object, what was expected, found, and what next."""
 
+from meltline.domain.discretion import discreet
+
 
 class MeltlineError(Exception):
     """Something Meltline will not go on with.
@@ -24,12 +26,12 @@ class MeltlineError(Exception):
         found: str = "",
         next: str = "",
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.object = object
-        self.expected = expected
-        self.found = found
-        self.next = next
+        self.message = discreet(message)
+        super().__init__(self.message)
+        self.object = discreet(object)
+        self.expected = discreet(expected)
+        self.found = discreet(found)
+        self.next = discreet(next)
 
     @property
     def type(self) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meltline.access import Access
+from meltline.domain.discretion import cause
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.gate import Evidence, FailedExpectation, GateResult
 from meltline.domain.limits import Limits
@@ -80,7 +81,7 @@ class GreatExpectationsEngine:
         except Exception as crash:
             # Whatever went wrong, nobody has judged these plans: that is never a pass (PX-2).
             log.exception("the %s gate could not judge %d plans", kind, len(evidence))
-            reason = f"{type(crash).__name__}: {crash}"
+            reason = cause(crash)
             return [self._unjudged(kind, item, reason, now) for item in evidence]
         return self._with_docs(validation, results, now)
 

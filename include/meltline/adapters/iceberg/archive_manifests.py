@@ -15,6 +15,7 @@ from enum import StrEnum
 from meltline.adapters.iceberg.archive_deletes import REWRITABLE
 from meltline.adapters.iceberg.avro_container import AvroFile, Record
 from meltline.domain.cold_paths import mirrored
+from meltline.domain.discretion import cause
 from meltline.domain.errors import MetadataUnreadable
 from meltline.domain.files import EntryStatus, ManifestRef
 
@@ -286,7 +287,7 @@ def _refusing(manifest: ManifestRef) -> Iterator[None]:
 
 
 def _said(odd: Exception) -> str:
-    return f"{type(odd).__name__}: {odd}"
+    return cause(odd)
 
 
 def _refused(manifest: ManifestRef, expected: str, found: str) -> MetadataUnreadable:

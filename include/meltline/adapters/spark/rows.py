@@ -9,6 +9,7 @@ from meltline.adapters.spark.session import spark_identifier
 from meltline.adapters.spark.snapshot_reader import AS_JSON
 from meltline.config import CatalogConfig
 from meltline.domain.cold_paths import mirrored
+from meltline.domain.discretion import discreet
 from meltline.domain.names import TableName
 from meltline.ports import RowSample
 
@@ -40,7 +41,7 @@ class SparkRowComparer:
             try:
                 differ = any(rows_differ(hot, cold) for hot, cold in self._sides(sample))
             except Exception as odd:  # whatever Spark raises: rows that nobody can read
-                found.append(f"{what} cannot be compared: {str(odd)[:300]}")
+                found.append(f"{what} cannot be compared: {discreet(str(odd))[:300]}")
                 continue
             if differ:
                 found.append(f"{what} has other rows than {sample.hot}")
@@ -52,7 +53,7 @@ class SparkRowComparer:
             rows = _as_json(self._at(table, RowSample(table, table, snapshot_id)))
             read = rows.agg(F.count("*"), F.bit_xor(F.xxhash64("row"))).collect()
         except Exception as odd:  # whatever Spark raises: rows that nobody can read
-            return f"{table}@{snapshot_id} cannot be read: {str(odd)[:300]}"
+            return f"{table}@{snapshot_id} cannot be read: {discreet(str(odd))[:300]}"
         return int(read[0][0])
 
     def _sides(self, sample: RowSample) -> Iterator[tuple[DataFrame, DataFrame]]:
