@@ -8,6 +8,7 @@ from tests.mutation.identity import IDENTITY
 from tests.mutation.mutation import Mutation
 from tests.mutation.places import PLACES
 from tests.mutation.readers import READERS
+from tests.mutation.writers import WRITERS
 
 KEEP = "tests/unit/test_keep_set.py"
 CHAIN = "tests/unit/test_chain.py"
@@ -668,6 +669,7 @@ MUTATIONS = (
     ),
     *PLACES,
     *CONSUMERS,
+    *WRITERS,
     *READERS,
     Mutation(
         "who shares files is noted after the snapshots", "app/ingest.py",

@@ -1,0 +1,88 @@
+"""Ways in which a streaming writer could be cut off from its mark, or keep a table for ever."""
+
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
+from tests.mutation.mutation import Mutation
+
+STREAMS = ("tests/unit/test_writers.py",)
+
+WRITERS = (
+    Mutation(
+        "writers: their marks keep nothing", "domain/keep.py",
+        "            keep(snapshot_id, KeepReason.WRITER)\n", "            pass\n", STREAMS,
+    ),
+    Mutation(
+        "writers: the way ends one snapshot before the mark", "domain/writers.py",
+        "zip(range(steps), line, strict=False)", "zip(range(steps - 1), line, strict=False)", STREAMS,
+    ),
+    Mutation(
+        "writers: the newest mark of a branch decides", "domain/writers.py",
+        "max(mark.steps, longest.get(mark.branch, 0))", "min(mark.steps, longest.get(mark.branch, mark.steps))",
+        STREAMS,
+    ),
+    Mutation(
+        "writers: only main is walked", "domain/keep.py",
+        "    heads = {ref.name: ref.snapshot_id for ref in refs if ref.is_branch}\n    return still_counting",
+        "    heads = {ref.name: ref.snapshot_id for ref in refs if ref.name == MAIN}\n    return still_counting",
+        STREAMS,
+    ),
+    Mutation(
+        "writers: silent ones count for ever", "domain/writers.py",
+        "if mark.seen_at >= as_of - keep)", "if mark.seen_at)", STREAMS,
+    ),
+    Mutation(
+        "writers: a mark exactly as old as writer-keep counts no more", "domain/writers.py",
+        "if mark.seen_at >= as_of - keep)", "if mark.seen_at > as_of - keep)", STREAMS,
+    ),
+    Mutation(
+        "writers: a mark without an operator is nobody's", "domain/writers.py",
+        "    if FLINK_JOB in keys and FLINK_CHECKPOINT in keys:\n",
+        "    if FLINK_JOB in keys and FLINK_OPERATOR in keys:\n", STREAMS,
+    ),
+    Mutation(
+        "writers: of two operators of a job one counts", "domain/writers.py",
+        'summary[FLINK_OPERATOR] if FLINK_OPERATOR in keys else ""', '""', STREAMS,
+    ),
+    Mutation(
+        "writers: a mark of all operators does not end the walk of one", "domain/writers.py",
+        'if met.isdisjoint((writer, replace(writer, operator=""))):', "if writer not in met:", STREAMS,
+    ),
+    Mutation(
+        "writers: Kafka Connect leaves no marks", "domain/writers.py",
+        "        if key.startswith(KAFKA_OFFSETS):\n", "        if key == KAFKA_OFFSETS:\n", STREAMS,
+    ),
+    Mutation(
+        "writers: Spark leaves no marks", "domain/writers.py",
+        "    if SPARK_QUERY in keys:\n", "    if SPARK_QUERY not in keys and False:\n", STREAMS,
+    ),
+    Mutation(
+        "writers: those of a table that is let go keep it", "domain/keep.py",
+        "    if request.let_go:\n        return ()\n", "", STREAMS,
+    ),
+    Mutation(
+        "writers: the gate does not ask", "app/evidence.py",
+        '[] if ended else _text(_missed_by_writers(services, case, state))', "[]", STREAMS,
+    ),
+    Mutation(
+        "writers: the gate passes over a snapshot that is a mark itself", "app/writer_walks.py",
+        "            signs = _signs(snapshot)\n",
+        "            signs = set() if snapshot.snapshot_id in planned else _signs(snapshot)\n", STREAMS,
+    ),
+    Mutation(
+        "writers: the gate walks main alone", "app/writer_walks.py",
+        "        line = [] if branch in refs else", "        line = [] if branch != \"main\" else", STREAMS,
+    ),
+    Mutation(
+        "writers: the gate refuses for silent ones", "app/writer_walks.py",
+        "if gaps and snapshot.committed_at >= since and", "if gaps and", STREAMS,
+    ),
+    Mutation(
+        "writers: the policy of the table does not count", "app/tables.py",
+        "            writer_keep=retention.writer_keep,\n", "", STREAMS,
+    ),
+    Mutation(
+        "writers: an odd word about them shortens what is kept", "domain/policy.py",
+        "                days = max(days, default, old if isinstance(old, int) else 0)\n", "                days = 0\n",
+        ("tests/unit/test_policy.py",),
+    ),
+)  # fmt: skip
