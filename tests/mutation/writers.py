@@ -5,6 +5,7 @@
 from tests.mutation.mutation import Mutation
 
 STREAMS = ("tests/unit/test_writers.py",)
+LIVES = ("tests/unit/test_random_lifecycles.py",)
 
 WRITERS = (
     Mutation(
@@ -56,10 +57,6 @@ WRITERS = (
         "    if SPARK_QUERY in keys:\n", "    if SPARK_QUERY not in keys and False:\n", STREAMS,
     ),
     Mutation(
-        "writers: those of a table that is let go keep it", "domain/keep.py",
-        "    if request.let_go:\n        return ()\n", "", STREAMS,
-    ),
-    Mutation(
         "writers: the gate does not ask", "app/evidence.py",
         '[] if ended else _text(_missed_by_writers(services, case, state))', "[]", STREAMS,
     ),
@@ -79,6 +76,10 @@ WRITERS = (
     Mutation(
         "writers: the policy of the table does not count", "app/tables.py",
         "            writer_keep=retention.writer_keep,\n", "", STREAMS,
+    ),
+    Mutation(
+        "writers: planner and gate forget them together", "domain/policy.py",
+        "        writer_keep=writer_keep,\n", "        writer_keep=timedelta(0),\n", LIVES,
     ),
     Mutation(
         "writers: an odd word about them shortens what is kept", "domain/policy.py",

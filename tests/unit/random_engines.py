@@ -32,7 +32,8 @@ from tests.unit.copies import copied, rewritten_with_log
 from tests.unit.dark_table import DarkTable
 from tests.unit.lake import DAY, OUTSIDE, WAREHOUSE, Table
 from tests.unit.oracle import MAIN, Document, Story, on_branches
-from tests.unit.watched_lake import ENABLED, HOLD, WINDOW, WatchedLake
+from tests.unit.streaming import flink_mark, kafka_mark, spark_mark
+from tests.unit.watched_lake import ENABLED, HOLD, WINDOW, WRITERS, WatchedLake
 
 One = TypeVar("One")
 DAY_MS = 86_400_000
@@ -41,7 +42,7 @@ MOST_TABLES = 4
 WRITES = (
     "append", "append", "merge_append", "overwrite", "copy_on_write", "delete_rows",
     "replace_deletes", "compact", "rewrite_manifests", "append_again", "append_twice", "statistics",
-    "commit_on_branch", "stage", "cherry_pick", "start_over", "evolve",
+    "commit_on_branch", "stage", "cherry_pick", "start_over", "evolve", "stream", "stream",
 )  # fmt: skip
 REFS = ("branch", "tag", "hold_tag", "drop_ref", "publish", "catch_up", "rollback", "rollback")
 OTHERS: tuple[str, ...] = (
@@ -53,8 +54,9 @@ OTHERS: tuple[str, ...] = (
 # What leaves one UUID with other files, or with an older state.
 COPIES = ("copy_table", "copy_table", "move_table", "rewrite_in_place", "set_back")
 PEOPLE = (
-    "hold", "let_go", "hold_all", "lease", "retention", "fewest", "ref_age", "opt_out", "opt_in",
-    "spoil", "mend", "unlist", "list_again", "drop_by_command", "undrop_by_command",
+    "hold", "let_go", "hold_all", "lease", "retention", "writer_keep", "fewest", "ref_age",
+    "opt_out", "opt_in", "spoil", "mend", "unlist", "list_again", "drop_by_command",
+    "undrop_by_command",
     "clone_by_command", "clone_by_command", "share", "share", "update_share", "write_to_share",
     "drop_share", "vouch", "name_the_root",
 )  # fmt: skip
@@ -200,6 +202,18 @@ class Engines:
     def commit_on_branch(self, table: Table, number: int) -> None:
         if side := self._side_branches(table):
             table.append(self.new_file(), ref=chosen(side, number))
+
+    def stream(self, table: Table, number: int) -> None:
+        """A streaming writer commits, with its mark; each falls silent whenever chance has it."""
+        step = next(self._numbers)
+        marks = (
+            flink_mark(f"j{number % 3}", step, "a"),
+            flink_mark(f"j{number % 2}", step, None),
+            kafka_mark("g", step),
+            spark_mark("q", step),
+        )
+        branch = chosen([MAIN, *self._side_branches(table)], number // 4)
+        table.append(f"f{step}", ref=branch, summary=chosen(marks, number))
 
     def stage(self, table: Table, number: int) -> None:
         table.stage(self.new_file())
@@ -411,6 +425,9 @@ class Engines:
 
     def retention(self, table: Table, number: int) -> None:
         table.edit(lambda d: d["properties"].update({WINDOW: str(chosen((0, 1, 7, 30), number))}))
+
+    def writer_keep(self, table: Table, number: int) -> None:
+        table.edit(lambda d: d["properties"].update({WRITERS: str(chosen((0, 2, 12, 30), number))}))
 
     def fewest(self, table: Table, number: int) -> None:
         fewest = str(1 + number % 3)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meltline.app.doctor import examine
@@ -291,6 +291,7 @@ def test_what_comes_to_count_between_gate_and_commit_is_not_expired() -> None:
     assert stream.walk(table.document) == stream.answer
 
 
+@settings(max_examples=100, deadline=None, database=None)
 @given(st.lists(st.sampled_from(["commit", "branch", "a", "b", "old", "k", "q"]), max_size=20))
 def test_planner_and_gate_agree_on_what_writers_need(events: list[str]) -> None:
     """Two readings of the engines' walks, each by itself, and the engines' own."""

@@ -46,6 +46,7 @@ from tests.unit.oracle import (
     promised,
     promised_of_dropped,
 )
+from tests.unit.streaming import answers
 
 Key = TypeVar("Key", str, tuple[str, Stage])
 FAILSAFE = timedelta(days=7)
@@ -53,6 +54,7 @@ SWEPT_FROM = timedelta(days=3)  # the least age at which a file counts as left b
 DEFAULT_WINDOW = 7
 HOLD, ENABLED = "meltline.hold", "meltline.enabled"
 WINDOW = "meltline.retention-days"
+WRITERS = "meltline.writer-keep-days"
 Place = tuple[str, str]
 """A UUID and a folder: copies by rewritten paths share the first, a table's names both."""
 RANKS = {DepartureState.FAILSAFE: 3, DepartureState.DELETED: 4}
@@ -609,6 +611,7 @@ class _WatchedCommitter:
         told = self._promised(table, plan.as_of)
         broken = {id: told[id] for id in snapshots & told.keys()}
         assert not broken, f"I-6: {table.name}: about to expire what was promised: {broken}"
+        _check_writers(table, snapshots, refs, plan.as_of)
         leases = lake.control.leases(lake.clock.now())
         leased = {lease.snapshot_id for lease in leases if lease.table_uuid == plan.table_uuid}
         assert not leased & snapshots, "about to expire what is leased"
@@ -624,6 +627,25 @@ class _WatchedCommitter:
             last = set(table.snapshots) - elsewhere  # a twin can be brought back with the others
             return dict.fromkeys(last, "a dropped table that can be brought back")
         return dict.fromkeys(promised_of_dropped(document, as_of), "a tag on a dropped table")
+
+
+def _check_writers(table: Table, snapshots: set[int], refs: set[str], as_of: datetime) -> None:
+    """Each streaming writer that is not silent finds on its walk what it found before (I-6)."""
+    if is_dropped(table):
+        return  # nobody writes to it
+    document = table.document
+    since = as_of - int(document["properties"].get(WRITERS, 30)) * DAY
+    left = {
+        "snapshots": [s for s in document["snapshots"] if s["snapshot-id"] not in snapshots],
+        "refs": {name: ref for name, ref in document["refs"].items() if name not in refs},
+    }
+    after = answers(left, of=document)
+    lost = {
+        who: answer
+        for who, answer in answers(document).items()
+        if answer.at >= since and who[0] not in refs and after.get(who) != answer
+    }
+    assert not lost, f"I-6: {table.name}: about to cut writers off from their marks: {lost}"
 
 
 @dataclass

@@ -164,9 +164,7 @@ def _in_window(request: KeepRequest, ends: Mapping[int, datetime | None]) -> Ite
 
 
 def _marks(request: KeepRequest, refs: Sequence[Ref]) -> tuple[WriterMark, ...]:
-    """Of writers that are not silent; nobody writes to a table that is let go."""
-    if request.let_go:
-        return ()
+    """Of writers that are not silent, on every branch that stays."""
     heads = {ref.name: ref.snapshot_id for ref in refs if ref.is_branch}
     return still_counting(marks_on(request.state, heads), request.as_of, request.writer_keep)
 
