@@ -25,7 +25,7 @@ from meltline.domain.plan import Plan, PlanState
 from meltline.domain.policy import WRITER_KEEP
 from meltline.domain.table import TableState
 from meltline.domain.writers import marks_on, still_counting, walks
-from tests.unit.lake import DAY, T0, Lake, Table
+from tests.unit.lake import DAY, T0, Lake, Table, business
 from tests.unit.streaming import (
     answers,
     flink_checkpoint,
@@ -375,6 +375,17 @@ def test_doctor_names_the_writer_that_keeps_much_and_the_way_out() -> None:
     assert not [f for f in examine(lake.services()) if f.code == "writer_keeps_much"]
     lake.on(28).run()
     assert len(table.snapshots) == 1
+
+
+def test_doctor_is_silent_about_a_writer_that_was_seen_today() -> None:
+    lake = Lake(account=business(retention_days=0))
+    table = lake.on(0).table("t")
+    table.append("s", summary=kafka_mark("cg-orders", 5))
+    for number in range(120):
+        table.append(f"f{number}")
+    lake.on(0.9).run()
+    assert len(table.snapshots) == 121
+    assert not [f for f in examine(lake.services()) if f.code == "writer_keeps_much"]
 
 
 def test_doctor_is_silent_about_a_mark_that_keeps_little() -> None:

@@ -604,8 +604,9 @@ class _WatchedCommitter:
 
     def _check(self, table: Table, snapshots: set[int], refs: set[str]) -> None:
         lake = self.lake
-        (plan,) = _applying(lake, PlanKind.EXPIRE, table.name)
-        assert set(plan.snapshots) == snapshots and set(plan.refs) == refs
+        begun = _applying(lake, PlanKind.EXPIRE, table.name)
+        these = [p for p in begun if set(p.snapshots) == snapshots and set(p.refs) == refs]
+        plan = max(these, key=lambda plan: plan.created_at)  # an earlier one may have met a fault
         _check_gate(lake, plan)
         assert lake.is_managed(table) and not lake.is_held(table), f"{table.name} is not ours"
         told = self._promised(table, plan.as_of)

@@ -1,6 +1,6 @@
 """Explain: why a file or snapshot is kept, and until when."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from meltline.app.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import Ledgers
 from meltline.app.standing import FileStanding, Standing, standing_now
 from meltline.app.tables import Kept, find_table, keep_sets, read_tables
-from meltline.app.writers import described, until, writers_needing
+from meltline.app.writers import WriterNeeds
 from meltline.domain.consumers import Consumer, readers
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.files import DepartureState
@@ -133,45 +133,40 @@ def explain_table(
                 found=str(snapshot_id),
                 next=f"`meltline explain {name}` lists them",
             )
-    reading = readers(state, kept.keeps.expired_refs)
-    return [_snapshot(kept, s.snapshot_id, reading.get(s.snapshot_id, ())) for s in wanted]
+    reading, needs = readers(state, kept.keeps.expired_refs), WriterNeeds(kept)
+    return [_snapshot(kept, s.snapshot_id, needs, reading.get(s.snapshot_id, ())) for s in wanted]
 
 
-def _snapshot(kept: Kept, snapshot_id: int, consumers: Sequence[Consumer]) -> Explanation:
+def _snapshot(
+    kept: Kept, snapshot_id: int, needs: WriterNeeds, consumers: Sequence[Consumer]
+) -> Explanation:
     state, keeps = kept.table.state, kept.keeps
-    end = keeps.superseded_at[snapshot_id]
+    end, window = keeps.superseded_at[snapshot_id], kept.retention.window
     refs = [name for name, ref in state.refs.items() if ref.snapshot_id == snapshot_id]
     reasons = tuple(str(reason) for reason in keeps.reasons.get(snapshot_id, ()))
+    marks = needs.of([snapshot_id])
+    ends_by_itself = bool(reasons) and _END_BY_THEMSELVES.issuperset(reasons)
     return Explanation(
         path=f"{state.name}@{snapshot_id}",
         stage=str(Stage.ACTIVE if end is None else Stage.HISTORICAL) if reasons else "expired",
         keep_reasons=reasons,
         referenced_by=tuple(sorted(refs)),
         since=end or state.snapshots[snapshot_id].committed_at,
-        due_at=_end(kept, snapshot_id)
-        if reasons and _END_BY_THEMSELVES.issuperset(reasons)
+        due_at=max([end + window, *needs.until(marks)])
+        if end and window is not None and ends_by_itself
         else None,
-        writers=described(kept, writers_needing(kept, snapshot_id)),
+        writers=needs.described(marks),
         consumers=tuple(consumer.sentence for consumer in consumers),
     )
 
 
-def _end(kept: Kept, snapshot_id: int) -> datetime | None:
-    """When a snapshot's window and the writers that need it end; None where one does not."""
-    end, window = kept.keeps.superseded_at[snapshot_id], kept.retention.window
-    if end is None or window is None:
-        return None
-    return max([end + window, *(until(kept, m) for m in writers_needing(kept, snapshot_id))])
-
-
-def _writers(kept: Mapping[str, Sequence[Kept]], keys: Iterable[SnapshotKey]) -> tuple[str, ...]:
+def _writers(kept: Mapping[str, Sequence[Kept]], keys: Collection[SnapshotKey]) -> tuple[str, ...]:
     """Of a file: the writers that need one of its snapshots."""
-    lines = (
-        line
-        for key in sorted(keys)
-        for one in kept.get(key.table_uuid, ())
-        for line in described(one, writers_needing(one, key.snapshot_id))
-    )
+    lines: list[str] = []
+    for uuid in sorted({key.table_uuid for key in keys}):
+        snapshots = [key.snapshot_id for key in keys if key.table_uuid == uuid]
+        for needs in map(WriterNeeds, kept.get(uuid, ())):
+            lines += needs.described(needs.of(snapshots))
     return tuple(dict.fromkeys(lines))
 
 
