@@ -126,4 +126,11 @@ EPOCHS = (
         'if said := "":',
         TESTS,
     ),
+    Mutation(
+        "epochs: one that began since a listing was taken refuses what is tried again",
+        "app/permission.py",
+        "        return standing_epoch(services)  # an epoch may have begun since that listing\n",
+        "        pass\n",
+        ("tests/unit/test_tags.py",),
+    ),
 )

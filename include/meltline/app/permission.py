@@ -69,7 +69,7 @@ def standing_epoch(services: Ledgers, listing: CatalogListing | None = None) -> 
     Raises:
         LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
     """
-    config = services.config
+    config, fresh = services.config, listing is None
     if listing is None:
         since = newest_confirmed(services.control.epochs())
         listing = services.catalogs[config.hot].listing()
@@ -81,6 +81,8 @@ def standing_epoch(services: Ledgers, listing: CatalogListing | None = None) -> 
     _require_same_generation(services, properties)
     stated = properties.get(EPOCH, "")
     found = standing(stated, since, epochs)
+    if found is None and (stated or since) and not fresh:
+        return standing_epoch(services)  # an epoch may have begun since that listing
     if found is None and (stated or since):
         raise LedgerOutOfStep(
             "the control ledger is older than the catalog, or another one: it does not know of "
