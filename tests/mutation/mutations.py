@@ -42,6 +42,7 @@ TABLE = "tests/unit/test_table.py"
 FILE_LEDGER = "tests/contract/test_file_ledger.py"
 VOUCHING = "tests/unit/test_vouching.py"
 COLD_WITHHELD = "tests/unit/test_cold_withheld.py"
+WAYS_BACK = "tests/unit/test_ways_back.py"
 UNREAD = "tests/unit/test_unread_snapshots.py"
 OBJECT_STORE = "tests/contract/test_object_store.py"
 BUSY = "tests/unit/test_busy_tables.py"
@@ -689,5 +690,24 @@ MUTATIONS = (
     Mutation(
         "what lies beside a table that is left alone is purged", "app/plan_purge.py",
         "        if not hands_off.intersection(owners):\n", "        if True:\n", (LEFT_BEHIND, HOLDS),
+    ),
+    Mutation(
+        "a dropped table that still stands cannot be recovered", "app/recoverable.py",
+        "    sources = [*taken, *_standing(over, taken)]\n", "    sources = taken\n", (WAYS_BACK,),
+    ),
+    Mutation(
+        "an older state is passed off as the last of a table that left unnoticed", "app/recoverable.py",
+        "    if snapshot_id is None:\n        _require_noticed(ledgers, name, uuids, listing)\n    else:\n",
+        "    if snapshot_id is not None:\n", (WAYS_BACK,),
+    ),
+    Mutation(
+        "a recovery is promised for longer than the files wait", "app/recoverable.py",
+        "    return min(due) if due and min(due) > now else None\n",
+        "    return now + table.drop.retention(ledgers.config.account.reader_grace).failsafe\n", (WAYS_BACK,),
+    ),
+    Mutation(
+        "a recovery is promised without looking whether the lists are there", "app/ways_back.py",
+        "    if found is None or not _lists_are_there(ledgers, found.snapshot):\n",
+        "    if found is None:\n", (WAYS_BACK,),
     ),
 )  # fmt: skip

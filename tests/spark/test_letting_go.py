@@ -4,8 +4,14 @@ from datetime import timedelta
 
 import pytest
 
+import meltline
 from meltline.app.drop import drop
+from meltline.app.letting_go import tend_dropped
+from meltline.app.observe import observe
+from meltline.app.recover import recover
 from meltline.app.undrop import undrop
+from meltline.domain.errors import OutsideRetention, RecoveryImpossible
+from meltline.domain.quantities import format_instant
 from tests.spark.warehouse import DAY, SPACE, TODAY, Warehouse
 
 pytestmark = pytest.mark.spark
@@ -41,3 +47,46 @@ def test_a_dropped_table_is_kept_then_let_go_to_the_last_file(
     assert [path for path in warehouse.disk() if f"/{SPACE}/t/" in path] == []
     assert warehouse.reachable() <= warehouse.disk().keys()
     assert warehouse.sql("SELECT count(*) FROM {stays}")[0][0] == 4
+
+
+def test_with_no_retention_what_sql_dropped_comes_back_as_it_was_while_its_files_stand(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    lake = Warehouse.empty(tmp_path_factory.mktemp("nothing"), "nothing")
+    for table in ("ours", "plain"):
+        lake.create(table, "meltline.retention-days=0")
+        lake.overwrite(table, 0, 10)
+    lake.create("stays")
+    lake.init()
+    assert lake.run(TODAY + timedelta(hours=1)).exit_code == 0
+    before = {table: lake.contents(table)[lake.snapshots(table)[-1]] for table in lake.tables()[:2]}
+    dropping = f"DROP TABLE nothing.{SPACE}.ours"
+    ((said,),) = meltline.sql(lake.spark, dropping, config=lake.yaml).collect()
+    assert "no undrop brings it back" in said and f"meltline recover nothing.{SPACE}.ours" in said
+    lake.sql("DROP TABLE {plain}")
+    services = lake.services(TODAY + timedelta(hours=2))
+    with pytest.raises(RecoveryImpossible, match="nobody knows the last state"):
+        recover(services, f"nothing.{SPACE}.plain", f"nothing.{SPACE}.early", reason="needed")
+    tend_dropped(services, observe(services), services.clock.now())
+    for table, rows in before.items():
+        name = f"nothing.{SPACE}.{table}"
+        with pytest.raises(OutsideRetention, match="any more") as refused:
+            undrop(services, name)
+        assert f"`meltline recover {name}@" in refused.value.next
+        done = recover(services, name, f"{name}_back", reason="needed")
+        assert done.missing == ()
+        (back,) = lake.contents(f"{table}_back").values()
+        assert back == rows and len(rows) == 4
+    lake.create("other", "meltline.retention-days=0")
+    lake.overwrite("other", 0)
+    for days in (1, 2, 9, 10):
+        assert lake.run(TODAY + days * DAY).exit_code == 0
+        if days == 1:
+            drop(lake.services(TODAY + days * DAY), f"nothing.{SPACE}.other")
+        if days == 2:  # its expiration is recorded: its list says until when
+            with pytest.raises(OutsideRetention) as refused:
+                undrop(lake.services(TODAY + days * DAY), f"nothing.{SPACE}.other")
+            until = format_instant(TODAY + (days + 7) * DAY)
+            assert refused.value.next.endswith(f"until {until} at least")
+    for table, rows in before.items():
+        assert lake.contents(f"{table}_back")[lake.snapshots(f"{table}_back")[0]] == rows

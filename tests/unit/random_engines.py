@@ -3,6 +3,7 @@
 Each action takes a table and a number to choose with; where it does not fit, nothing happens.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
@@ -13,6 +14,7 @@ from meltline.app.drop import drop
 from meltline.app.dropped import dropped_tables
 from meltline.app.leases import acquire_lease
 from meltline.app.noticed import gone_tables
+from meltline.app.recover import recover
 from meltline.app.shares import create_share, drop_share, list_shares, update_share
 from meltline.app.undrop import undrop
 from meltline.domain.errors import (
@@ -22,6 +24,7 @@ from meltline.domain.errors import (
     NamespaceNotFound,
     ObjectDropped,
     OutsideRetention,
+    RecoveryImpossible,
     TableNotFound,
 )
 from meltline.domain.files import DepartureState, FileKind
@@ -36,6 +39,7 @@ from tests.unit.streaming import flink_mark, kafka_mark, spark_mark
 from tests.unit.watched_lake import ENABLED, HOLD, WINDOW, WRITERS, WatchedLake
 
 One = TypeVar("One")
+_RECOVERY = re.compile(r"`meltline recover (\S+)@(\d+) --as .* until \S+ at least")
 DAY_MS = 86_400_000
 MOST_TABLES = 4
 
@@ -458,8 +462,29 @@ class Engines:
         if not waiting or not self._all_listed():
             return
         found = chosen(waiting, number)
-        with suppress(NameConflict, OutsideRetention):
+        try:
             undrop(self.lake.services(), str(found.drop.object))
+        except NameConflict:
+            pass
+        except OutsideRetention as refused:
+            self._recover_as_promised(refused.next)
+
+    def _recover_as_promised(self, words: str) -> None:
+        """What is said to be there "at least" until a time is given, but for what others took."""
+        name, promised = self._free_name("lake"), _RECOVERY.search(words)
+        if name is None or promised is None:
+            return
+        try:
+            done = recover(
+                self.lake.services(), promised[1], str(name), reason="promised",
+                snapshot_id=int(promised[2]),
+            )  # fmt: skip
+        except RecoveryImpossible as odd:
+            assert self.lake.spoilt, f"{promised[0]}, and it was refused: {odd}, {odd.found}"
+            return
+        self.lake.stories[name] = Story()
+        taken = set(done.missing) & set(self.lake.deleter.deleted)
+        assert not taken, f"{promised[0]}, and purged: {sorted(taken)}"
 
     def clone_by_command(self, table: Table, number: int) -> None:
         """A table as it is, or was some days ago: exactly that, or nothing."""

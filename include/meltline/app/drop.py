@@ -19,6 +19,7 @@ from meltline.app.services import Ledgers
 from meltline.app.share_places import follow_source, refuse_share
 from meltline.app.tables import levels_around, observed_table, remembered, retention_of
 from meltline.app.wanted import group_locks
+from meltline.app.ways_back import recovery_of
 from meltline.domain.document import MetadataDocument
 from meltline.domain.drops import KEYS, Drop
 from meltline.domain.errors import TableNotFound
@@ -40,10 +41,27 @@ class DropDone:
     Attributes:
         drop: The facts that the object carries from now on.
         tables: The tables that go with it, by the names they had.
+        recoverable: Those of them that `recover` makes anew where an undrop does not: any with a
+            commit. No purge takes a file of theirs before `recoverable_until`.
     """
 
     drop: Drop
     tables: tuple[TableName, ...]
+    recoverable: tuple[TableName, ...]
+    recoverable_until: datetime
+
+    def ways_back(self, undrop: str) -> str:
+        """What brings it back, and until when, in a sentence; `undrop` as people say it there."""
+        name, end = self.drop.object, self.drop.ends_at
+        if self.drop.is_restorable(self.drop.at):
+            until = f", until {format_instant(end)}" if end else ", for ever"
+            return f"`{undrop} {name}` brings it back{until}."
+        refused = "Its retention is 0 days: no undrop brings it back"
+        if not self.recoverable:
+            return f"{refused}, and it has no commit to recover."
+        until = format_instant(self.recoverable_until)
+        which = self.recoverable[0] if name.table else "TABLE"
+        return f"{refused}. {recovery_of(which)} makes a new table, until {until} at least."
 
 
 @dataclass(frozen=True)
@@ -130,7 +148,12 @@ def _done(
         batch=token_hex(6),
         who=ledgers.who,
     )
-    return DropDone(fact, tuple(state.name for state in states))
+    return DropDone(
+        fact,
+        tuple(state.name for state in states),
+        tuple(state.name for state in states if state.snapshots),
+        fact.at + fact.retention(ledgers.config.account.reader_grace).failsafe,
+    )
 
 
 def _carry_out(

@@ -1,21 +1,15 @@
 """What has been dropped: tables and namespaces that stand in `meltline_dropped`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.app.entries import load_tables
 from meltline.app.services import Ledgers
 from meltline.domain.drops import LET_GO, Drop, is_dropped_name, read_drop, without_drop
-from meltline.domain.errors import (
-    ContainerDropped,
-    NotDropped,
-    ObjectDropped,
-    OutsideRetention,
-)
+from meltline.domain.errors import ContainerDropped
 from meltline.domain.names import TableName
-from meltline.domain.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
-from meltline.domain.quantities import format_instant
+from meltline.domain.objects import DROPPED_NAMESPACE, ObjectName
 from meltline.domain.table import TableState
 from meltline.ports import CatalogListing, KnownTable
 
@@ -84,73 +78,6 @@ def let_go_tables(rows: Sequence[KnownTable]) -> dict[str, KnownTable]:
 def dropped_place(uuid: str, catalog: str) -> TableName:
     """Where a dropped table stands: under its UUID, in the namespace of the dropped ones."""
     return TableName(catalog, (DROPPED_NAMESPACE,), uuid.replace("/", "_"))
-
-
-def newest(name: ObjectName, drops: Iterable[tuple[Drop, datetime]], now: datetime) -> Drop:
-    """The version that an undrop brings back: the one that was dropped last (TT-43).
-
-    Args:
-        name: The object.
-        drops: Drops of the catalog, each with a time that orders drops of the same moment.
-        now: Wall clock.
-
-    Raises:
-        NotDropped: No object of that name and kind has been dropped.
-        OutsideRetention: Each has been, for longer than its retention (TT-45, TT-46).
-    """
-    versions = sorted(
-        ((drop.at, order, drop.batch, drop) for drop, order in drops if drop.object == name),
-        key=lambda version: version[:3],
-        reverse=True,
-    )
-    if not versions:
-        raise NotDropped(
-            f"no {name.kind} {name} has been dropped",
-            object=str(name),
-            expected=f"a dropped {name.kind} of that name",
-            found="none among the dropped ones",
-            next="`meltline history` lists what can be brought back; what an engine has dropped "
-            "is noticed by the next observation: `meltline observe`",
-        )
-    for *_, drop in versions:
-        if drop.is_restorable(now):
-            return drop
-    last = versions[0][3]
-    raise OutsideRetention(
-        f"{name} cannot be brought back any more",
-        object=str(name),
-        expected=f"an undrop within {last.retention_days} days of the drop",
-        found=f"dropped at {format_instant(last.at)}",
-        next="`meltline recover` may find its files in failsafe, best effort",
-    )
-
-
-def refuse_dropped(
-    ledgers: Ledgers, listing: CatalogListing, *names: ObjectName, kind: ObjectKind | None = None
-) -> None:
-    """Says of a name that nothing has, whether something that had it has been dropped.
-
-    Raises:
-        ObjectDropped: It has been; says how it comes back.
-    """
-    catalog = names[0].catalog
-    drops = [table.drop for table in dropped_tables(ledgers, listing)]
-    drops += [namespace.drop for namespace in dropped_namespaces(catalog, listing)]
-    fitting = [d for d in drops if d.object in names and kind in (None, d.object.kind)]
-    if not fitting:
-        return
-    last = max(fitting, key=lambda drop: drop.at)
-    name = last.object
-    undrop = f"undrop it first: `meltline undrop {name} --kind {name.kind}`"
-    raise ObjectDropped(
-        f"{name} has been dropped",
-        object=str(name),
-        expected=f"a {name.kind} that is there",
-        found=f"dropped at {format_instant(last.at)}",
-        next=undrop
-        if last.is_restorable(ledgers.clock.now())
-        else "its retention has ended; `meltline recover` may find its files in failsafe",
-    )
 
 
 def require_container(

@@ -25,7 +25,9 @@ from meltline.domain.names import TableName
 from meltline.domain.table import MAIN, TableState
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable
 
-_ENDED = ("gone", LET_GO)
+ENDED = ("gone", LET_GO)
+"""The status of a registration that stands under its name no more."""
+
 UNOBSERVED = "unobserved"
 """The status of a registration that a command has met before any observation."""
 
@@ -44,7 +46,7 @@ def goes_on(state: TableState, row: KnownTable) -> bool:
         return True
     same = state.table_uuid == row.table_uuid and state.name == row.name
     same = same and claim_prefix(state.location) == claim_prefix(row.location)
-    return same and row.status not in _ENDED and _has_newest(state, row) is True
+    return same and row.status not in ENDED and _has_newest(state, row) is True
 
 
 def comes_of(state: TableState, row: KnownTable) -> bool:
@@ -204,7 +206,7 @@ def heirs(rows: Iterable[KnownTable], standing: Sequence[TableState]) -> dict[st
         uuid: state.uuid
         for uuid, names in gone.items()
         for state in standing
-        if all(row.status in _ENDED and comes_of(state, row) for row in names)
+        if all(row.status in ENDED and comes_of(state, row) for row in names)
     }
 
 
@@ -253,7 +255,7 @@ class _Entries:
 
     def _own(self, state: TableState) -> list[KnownTable]:
         """What stood under the name before, where the table goes on from it."""
-        rows = (row for row in self._rows(state) if row.status not in _ENDED)
+        rows = (row for row in self._rows(state) if row.status not in ENDED)
         return [row for row in rows if row.name == state.name and goes_on(state, row)]
 
     def _others(self, state: TableState, present: Collection[TableName]) -> list[KnownTable]:
@@ -287,7 +289,7 @@ class _Entries:
         cannot be listed or read may stand there still.
         """
         rows = (one for one in self.rows[row.table_uuid] if one.uuid == row.uuid)
-        names = (one for one in rows if one.status not in _ENDED and one.name not in present)
+        names = (one for one in rows if one.status not in ENDED and one.name not in present)
         return not any(self._stands(one) for one in names)
 
     def _stands(self, row: KnownTable) -> bool:

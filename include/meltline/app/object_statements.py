@@ -113,7 +113,8 @@ def _drop(ledgers: Ledgers, standing: ObjectName, statement: DropObject) -> Outc
         if not statement.if_exists:
             raise
         return status(f"there is no {name.kind} {name}")
-    return status(f"{name} is dropped, with {len(done.tables)} tables; UNDROP brings it back")
+    back = done.ways_back(f"UNDROP {name.kind.upper()}")
+    return status(f"{name} is dropped, with {len(done.tables)} tables. {back}")
 
 
 def _rename(ledgers: Ledgers, standing: ObjectName, statement: RenameObject) -> Outcome:

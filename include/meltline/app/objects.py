@@ -1,8 +1,8 @@
 """From the names that people write to the objects that the catalogs hold."""
 
-from meltline.app.dropped import refuse_dropped
 from meltline.app.entries import load_standing
 from meltline.app.services import Ledgers
+from meltline.app.ways_back import refuse_dropped
 from meltline.domain.errors import (
     CatalogReadOnly,
     NamespaceNotFound,

@@ -5,33 +5,23 @@ that its expiration replaced still describes it. Recovering writes new metadata 
 snapshot, under a new name and a new UUID; nothing is copied, and what is gone stays gone.
 """
 
-from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import uuid4
 
-from meltline.app.dropped import dropped_tables
 from meltline.app.edits import audit
-from meltline.app.entries import load_standing
-from meltline.app.metadata import at_once, load_state
 from meltline.app.new_names import require_free
 from meltline.app.objects import catalog_of, parse_table_name, require_changeable
+from meltline.app.recoverable import Description, describe, look_for_files
 from meltline.app.services import Ledgers
-from meltline.app.undrop import as_wanted
-from meltline.app.wanted import files_of, snapshot_kept
+from meltline.app.wanted import snapshot_kept
 from meltline.domain.clones import copied_properties, guarded, only_snapshot
 from meltline.domain.document import first_file, parse_json
-from meltline.domain.errors import (
-    MeltlineError,
-    NamespaceNotFound,
-    RecoveryImpossible,
-    UsageInvalid,
-)
+from meltline.domain.errors import NamespaceNotFound, UsageInvalid
 from meltline.domain.names import TableName
 from meltline.domain.objects import ObjectName
-from meltline.domain.plan import Plan, PlanKind, PlanState
 from meltline.domain.quantities import to_millis
-from meltline.domain.table import MAIN, Snapshot, TableState
+from meltline.domain.table import Snapshot
 from meltline.ports import NOT_REGISTERED, Catalog
 
 
@@ -52,14 +42,6 @@ class Recovered:
     table: TableName
     found: int
     missing: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Description:
-    """A metadata file that still describes a snapshot."""
-
-    state: TableState
-    snapshot: Snapshot
 
 
 def recover(
@@ -92,11 +74,12 @@ def recover(
     if not reason.strip():
         raise _usage("a recovery needs a reason", "--reason", "why", "nothing", "say why")
     catalog = _place_for(ledgers, new)
-    found = _describe(ledgers, source, snapshot_id)
+    catalog_of(ledgers, source.catalog, text)
+    found = describe(ledgers, source, snapshot_id)
     uuid, snapshot = found.state.uuid, found.snapshot
     kept = snapshot_kept(ledgers, uuid, snapshot, f"recover {source}")
     with nullcontext() if dry_run else kept:
-        done = Recovered(source, uuid, snapshot, new, *_look_for_files(ledgers, found))
+        done = Recovered(source, uuid, snapshot, new, *look_for_files(ledgers, found))
         if not dry_run:
             _register(ledgers, catalog, found, done)
             _audit_recovery(ledgers, done, reason.strip())
@@ -126,7 +109,7 @@ def _place_for(ledgers: Ledgers, new: TableName) -> Catalog:
     return catalog
 
 
-def _register(ledgers: Ledgers, catalog: Catalog, found: _Description, done: Recovered) -> None:
+def _register(ledgers: Ledgers, catalog: Catalog, found: Description, done: Recovered) -> None:
     at = _write(ledgers, found, done)
     try:
         catalog.register(done.table, at)
@@ -148,127 +131,10 @@ def _usage(message: str, object: str, expected: str, found: str, next: str) -> U
     return UsageInvalid(message, object=object, expected=expected, found=found, next=next)
 
 
-# --- what still describes the snapshot ------------------------------------------------------------
-
-
-def _describe(ledgers: Ledgers, name: TableName, snapshot_id: int | None) -> _Description:
-    """The newest metadata file that describes the snapshot, of any table that had the name."""
-    uuids = _uuids(ledgers, name)
-    _require_expired(ledgers, uuids, snapshot_id)
-    plans = [p for uuid in uuids for p in _expirations(ledgers, uuid)]
-    for plan in sorted(plans, key=lambda plan: plan.created_at, reverse=True):
-        if snapshot_id is not None and snapshot_id not in plan.snapshots:
-            continue
-        state = _load(ledgers, name, plan)
-        if state is None:
-            continue
-        ids = set(plan.snapshots) & state.snapshots.keys()
-        head = state.refs.get(MAIN)
-        if snapshot_id in ids:
-            return _Description(state, state.snapshots[snapshot_id])
-        if snapshot_id is None and head and head.snapshot_id in ids:
-            return _Description(state, state.snapshots[head.snapshot_id])
-        if snapshot_id is None and ids:
-            newest = max(ids, key=lambda one: (state.snapshots[one].committed_at, one))
-            return _Description(state, state.snapshots[newest])
-    raise RecoveryImpossible(
-        f"nothing describes {_subject(name, snapshot_id)} any more",
-        object=_subject(name, snapshot_id),
-        expected="a snapshot that Meltline has expired and that waits in failsafe",
-        found="no metadata file that has it" if plans else "no expiration by Meltline",
-        next="`meltline storage` and `meltline explain` show what is there",
-    )
-
-
-def _subject(name: TableName, snapshot_id: int | None) -> str:
-    return str(name) if snapshot_id is None else f"{name}@{snapshot_id}"
-
-
-def _uuids(ledgers: Ledgers, name: TableName) -> list[str]:
-    """Every table that has, or had, the name."""
-    known = {table.uuid for table in ledgers.control.tables() if table.name == name}
-    listing = catalog_of(ledgers, name.catalog, str(name)).listing()
-    dropped = dropped_tables(ledgers, listing)
-    known |= {t.state.uuid for t in dropped if t.drop.object.table_name == name}
-    return sorted(known)
-
-
-def _require_expired(ledgers: Ledgers, uuids: Sequence[str], snapshot_id: int | None) -> None:
-    """Refuses a snapshot that a table still has: there are better ways to it."""
-    for catalog in ledgers.catalogs.values():
-        if snapshot_id is None:
-            return
-        for table in ledgers.control.tables():
-            if table.uuid not in uuids or table.name.catalog != catalog.name:
-                continue
-            try:
-                at = catalog.location(table.name)
-                state = load_standing(ledgers, table.name, at)
-            except MeltlineError:
-                continue
-            if state.uuid == table.uuid and snapshot_id in state.snapshots:
-                raise _usage(
-                    f"snapshot {snapshot_id} has not expired",
-                    str(table.name),
-                    "a snapshot that is in failsafe",
-                    f"one that {table.name} still has",
-                    "`meltline branch`, `meltline tag` and `meltline rollback` reach it; of a "
-                    "dropped table `meltline undrop`",
-                )
-
-
-def _expirations(ledgers: Ledgers, uuid: str) -> list[Plan]:
-    states = [PlanState.APPLIED, PlanState.APPLYING]
-    plans = ledgers.control.plans(table_uuid=uuid, states=states)
-    return [plan for plan in plans if plan.kind is PlanKind.EXPIRE and plan.snapshots]
-
-
-def _lineage(ledgers: Ledgers, uuid: str) -> set[str]:
-    """Iceberg's UUID of a registration; a path that was used again may hold another table's."""
-    return {table.table_uuid for table in ledgers.control.tables() if table.uuid == uuid}
-
-
-def _load(ledgers: Ledgers, name: TableName, plan: Plan) -> TableState | None:
-    """The table as it was before an expiration, if that metadata file is still there."""
-    for at in dict.fromkeys((plan.committed_base, plan.base_location)):
-        try:
-            state = load_state(ledgers.store, name, at) if at else None
-        except MeltlineError:
-            continue
-        if state is not None and state.table_uuid in _lineage(ledgers, plan.table_uuid):
-            return replace(state, uuid=plan.table_uuid)
-    return None
-
-
-# --- what is there --------------------------------------------------------------------------------
-
-
-def _look_for_files(ledgers: Ledgers, found: _Description) -> tuple[int, tuple[str, ...]]:
-    """How many files are there, and which are not.
-
-    Raises:
-        RecoveryImpossible: A manifest list or a manifest is gone: nobody knows what it named.
-    """
-    wanted = as_wanted(ledgers, found.state.uuid, found.snapshot, "recover")
-    try:
-        paths = sorted(files_of(ledgers, wanted))
-    except (MeltlineError, FileNotFoundError) as odd:
-        raise RecoveryImpossible(
-            f"snapshot {found.snapshot.snapshot_id} of {found.state.name} cannot be read",
-            object=f"{found.state.name}@{found.snapshot.snapshot_id}",
-            expected="its manifest list and every manifest",
-            found=str(odd),
-            next="recover another snapshot; without its lists nobody knows what this one held",
-        ) from odd
-    sizes = at_once(ledgers.store.size, paths)
-    missing = tuple(path for path, size in zip(paths, sizes, strict=True) if size is None)
-    return len(paths) - len(missing), missing
-
-
 # --- the new table --------------------------------------------------------------------------------
 
 
-def _write(ledgers: Ledgers, found: _Description, done: Recovered) -> str:
+def _write(ledgers: Ledgers, found: Description, done: Recovered) -> str:
     """Writes the new table's first metadata file. Returns where."""
     state = found.state
     content = ledgers.store.read(state.metadata_location)

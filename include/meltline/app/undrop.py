@@ -11,7 +11,6 @@ from meltline.app.dropped import (
     DroppedTable,
     dropped_namespaces,
     dropped_tables,
-    newest,
     require_container,
 )
 from meltline.app.edits import audit, follow
@@ -19,14 +18,15 @@ from meltline.app.metadata import at_once
 from meltline.app.new_names import require_free
 from meltline.app.objects import catalog_of, require_changeable
 from meltline.app.services import Ledgers
-from meltline.app.wanted import files_of, group_locks, snapshot_kept
+from meltline.app.wanted import as_wanted, files_of, group_locks, snapshot_kept
+from meltline.app.ways_back import newest
 from meltline.domain.drops import Drop
 from meltline.domain.errors import MeltlineError, UsageInvalid
 from meltline.domain.names import TableName, split_name
 from meltline.domain.objects import ObjectKind, ObjectName
 from meltline.domain.quantities import from_millis
 from meltline.domain.table import MAIN, Snapshot, TableState
-from meltline.ports import TableMove, WantedBack
+from meltline.ports import TableMove
 
 _LONG_AGO = from_millis(0)
 
@@ -85,7 +85,7 @@ def undrop(
     require_changeable(ledgers, name)
     drops = [(table.drop, at_moment(table.state)) for table in tables]
     drops += [(namespace.drop, _LONG_AGO) for namespace in namespaces]
-    fact = newest(name, drops, now)
+    fact = newest(ledgers, listing, name, drops)
     require_container(name, listing, namespaces, now)
     require_free(name, listing)
     back = [t for t in tables if t.drop.batch == fact.batch and name.covers(_old_name(t))]
@@ -189,20 +189,6 @@ def _missing(ledgers: Ledgers, state: TableState, head: Snapshot) -> tuple[str, 
         paths = [head.manifest_list] if head.manifest_list else list(head.inline_manifests)
     sizes = at_once(ledgers.store.size, paths)
     return tuple(path for path, size in zip(paths, sizes, strict=True) if size is None)
-
-
-def as_wanted(ledgers: Ledgers, uuid: str, snapshot: Snapshot, reason: str) -> WantedBack:
-    """A snapshot in the form in which its files are named; recorded nowhere."""
-    return WantedBack(
-        id="",
-        table_uuid=uuid,
-        snapshot_id=snapshot.snapshot_id,
-        manifest_list=snapshot.manifest_list,
-        inline_manifests=snapshot.inline_manifests,
-        who=ledgers.who,
-        reason=reason,
-        at=ledgers.clock.now(),
-    )
 
 
 @contextmanager

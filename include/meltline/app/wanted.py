@@ -8,7 +8,7 @@ proof obey that word; the next step that plans a purge turns it into cancelled d
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from secrets import token_hex
 
@@ -120,6 +120,20 @@ def group_locks(ledgers: Ledgers, uuids: Collection[str], purpose: str) -> Itera
         yield
 
 
+def as_wanted(ledgers: Ledgers, uuid: str, snapshot: Snapshot, reason: str) -> WantedBack:
+    """A snapshot in the form in which its files are named; recorded nowhere."""
+    return WantedBack(
+        id="",
+        table_uuid=uuid,
+        snapshot_id=snapshot.snapshot_id,
+        manifest_list=snapshot.manifest_list,
+        inline_manifests=snapshot.inline_manifests,
+        who=ledgers.who,
+        reason=reason,
+        at=ledgers.clock.now(),
+    )
+
+
 @contextmanager
 def snapshot_kept(ledgers: Ledgers, uuid: str, snapshot: Snapshot, purpose: str) -> Iterator[None]:
     """Keeps a snapshot's files from being purged, from now on until a step has settled it.
@@ -162,16 +176,7 @@ def snapshot_unclaimed(
 
 
 def _word(ledgers: Ledgers, uuid: str, snapshot: Snapshot, purpose: str) -> WantedBack:
-    return WantedBack(
-        id=token_hex(8),
-        table_uuid=uuid,
-        snapshot_id=snapshot.snapshot_id,
-        manifest_list=snapshot.manifest_list,
-        inline_manifests=snapshot.inline_manifests,
-        who=ledgers.who,
-        reason=purpose,
-        at=ledgers.clock.now(),
-    )
+    return replace(as_wanted(ledgers, uuid, snapshot, purpose), id=token_hex(8))
 
 
 def _refuse_claimed_of(ledgers: Ledgers, row: WantedBack) -> None:

@@ -40,25 +40,22 @@ def drop(
     """Drop a table, schema or database: it can be brought back for as long as its retention."""
     done = dropping.drop(ready(config), name, kind, dry_run=dry_run)
     fact = done.drop
-    until = fact.ends_at
+    restorable = fact.is_restorable(fact.at)
     document = {
         "object": str(fact.object),
         "kind": fact.object.kind,
         "dropped_on": fact.at,
         "retention_days": fact.retention_days,
-        "restorable_until": until,
-        "restorable": fact.is_restorable(fact.at),
+        "restorable_until": fact.ends_at,
+        "restorable": restorable,
+        "recoverable_until": None if restorable else done.recoverable_until,
         "batch": fact.batch,
         "tables": done.tables,
         "dry_run": dry_run,
     }
     verb = "would be" if dry_run else "is"
     lines = [f"{fact.object} {verb} dropped{_with(fact.object, done.tables)}."]
-    if not fact.is_restorable(fact.at):
-        lines.append("Its retention is 0 days: it cannot be brought back.")
-    else:
-        end = format_instant(until) if until else "for ever"
-        lines.append(f"`meltline undrop {fact.object}` brings it back, until {end}.")
+    lines.append(done.ways_back("meltline undrop"))
     answer(document, lines, as_json=as_json)
     return 0
 

@@ -5,7 +5,15 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, LessThan, Or
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    LessThan,
+    Or,
+)
 from pyiceberg.expressions import Reference as Column
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import DataScan, StaticTable, Table
@@ -69,7 +77,8 @@ class IcebergLedgerReader:
         wanted: BooleanExpression = AlwaysTrue()
         if kinds is not None:
             one = [] if path is None else [_is("key_hash", key_hash(path))]
-            wanted = Or(*one, *(_is("kind", str(kind)) for kind in kinds))
+            none = (AlwaysFalse(), AlwaysFalse())  # it takes two at least
+            wanted = Or(*none, *one, *(_is("kind", str(kind)) for kind in kinds))
         found = self._with_settled("departures", wanted)
         return [] if found is None else departures(newest_rows(found))
 
