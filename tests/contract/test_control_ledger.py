@@ -699,6 +699,49 @@ def test_the_gate_result_stored_last_is_the_one_that_counts(ledger: Ledger) -> N
     assert gate_result(ledger, "e2") == a_result("e2")
 
 
+def test_a_refused_plan_that_a_later_run_plans_again_is_that_runs_and_is_counted(
+    ledger: Ledger,
+) -> None:
+    refused = ledger.move_plan(add_plan(ledger, a_plan()), PlanState.REFUSED, note="why")
+    later = replace(
+        a_plan(run_id="run-2", as_of=NOW, created_at=NOW + timedelta(days=1), batch=3, files=2),
+        id=refused.id,
+    )
+    ledger.plan_again([later])
+    assert ledger.plan(refused.id) == replace(later, repeats=1)
+    assert not ledger.plans(run_id="run-1") and len(ledger.plans()) == 1
+    ledger.plan_again([replace(later, run_id="run-3")])  # nobody has refused it since
+    assert ledger.plan(refused.id).run_id == "run-2"
+    ledger.move_plan(ledger.plan(refused.id), PlanState.REFUSED)
+    ledger.plan_again([replace(later, run_id="run-3", digest="sha256:bb")])
+    ledger.plan_again([replace(later, id="never")])
+    assert ledger.plan(refused.id).run_id == "run-2"
+    ledger.plan_again([replace(later, run_id="run-3")])
+    assert (ledger.plan(refused.id).run_id, ledger.plan(refused.id).repeats) == ("run-3", 2)
+
+
+@pytest.mark.parametrize("kind", SQL)
+def test_refusals_of_one_plan_take_one_row_and_a_pass_between_them_stays(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, open_sql: OpenSql
+) -> None:
+    url = a_url(kind, request, tmp_path)
+    ledger = open_sql(url)
+    ledger.prepare()
+    refused = a_result(failed=(FailedExpectation("unreadable is 0", "x", "1"),))
+    for verdict in (refused, refused, a_result(), refused, refused, replace(refused, docs="last")):
+        ledger.save_gate_results([verdict, replace(verdict, plan_id="e2")])
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connection:
+        query = text("SELECT plan_id, failed, docs FROM gate_results ORDER BY plan_id, seq")
+        rows = [(row[0], "unreadable" in row[1], row[2]) for row in connection.execute(query)]
+    engine.dispose()
+    assert rows == [
+        (plan, is_refusal, docs)
+        for plan in ("e1", "e2")
+        for is_refusal, docs in ((True, ""), (False, ""), (True, "last"))
+    ]
+
+
 def test_an_approval_holds_for_one_digest(ledger: Ledger) -> None:
     approval = Approval("e1", "sha256:aa", "ann", "known\x00", NOW)
     ledger.save_approval(replace(approval, reason="first"))
@@ -1468,6 +1511,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
         for column in ('"table"', "who", "ttl_ms"):
             connection.execute(text(f"ALTER TABLE leases DROP COLUMN {column}"))
         connection.execute(text("ALTER TABLE plans DROP COLUMN batch"))
+        connection.execute(text("ALTER TABLE plans DROP COLUMN repeats"))
         for column in ("cold_bytes", "deep_bytes"):
             connection.execute(text(f"ALTER TABLE storage DROP COLUMN {column}"))
         connection.execute(text("INSERT INTO leases VALUES ('l-1', 'u-1', 7, 9000)"))

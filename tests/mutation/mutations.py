@@ -8,6 +8,7 @@ from tests.mutation.identity import IDENTITY
 from tests.mutation.mutation import Mutation
 from tests.mutation.places import PLACES
 from tests.mutation.readers import READERS
+from tests.mutation.reasons import REASONS
 from tests.mutation.writers import WRITERS
 
 KEEP = "tests/unit/test_keep_set.py"
@@ -672,6 +673,7 @@ MUTATIONS = (
     *CONSUMERS,
     *WRITERS,
     *READERS,
+    *REASONS,
     Mutation(
         "who shares files is noted after the snapshots", "app/ingest.py",
         "    if new:\n        services.control.add_sharing(sorted(new))\n",

@@ -278,11 +278,12 @@ def _plans(ledgers: Ledgers) -> Iterable[Finding]:
             "the next run finishes it",
         )
     for plan in ledgers.control.plans(states=[PlanState.REFUSED], limit=20):
+        times = f", by {plan.repeats + 1} runs" if plan.repeats else ""
         yield Finding(
             "info",
             "plan_refused",
             plan.id,
-            f"{plan.table}: {plan.note}",
+            f"{plan.table}: {plan.note}{times}",
             f"`meltline gate {plan.id}` judges it again",
         )
 

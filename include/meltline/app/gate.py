@@ -64,9 +64,13 @@ def _moved(services: Services, plans: Sequence[Plan], verdicts: Sequence[GateRes
 
 
 def reasons(result: GateResult) -> str:
-    """Why a gate refused, in one line; empty when it passed."""
-    failed = [f"{f.expectation} (found {f.observed}: {f.object})" for f in result.failed]
-    return "; ".join(failed) or result.error
+    """Why a gate refused, in one line, causes only; empty when it passed."""
+    after = result.consequences
+    causes = [failed for failed in result.failed if failed not in after]
+    words = [f"{f.expectation} (found {f.observed}: {f.object})" for f in causes]
+    if after:
+        words.append(f"and what follows from that: {', '.join(failed.fact for failed in after)}")
+    return "; ".join(words) or result.error
 
 
 def require_passed(services: Services, plan: Plan) -> None:

@@ -15,7 +15,7 @@ from meltline.app.letting_go import tend_dropped
 from meltline.app.look_back import standing_incidents
 from meltline.app.observe import Observation, observe
 from meltline.app.permission import require_clock, require_generation
-from meltline.app.plan_expiration import Planned, plan_expiration, store_plans
+from meltline.app.plan_expiration import plan_expiration
 from meltline.app.plan_purge import (
     end_overtaken,
     plan_purge,
@@ -27,6 +27,7 @@ from meltline.app.purge import Purged, apply_purges
 from meltline.app.report import StorageHistory, record_storage
 from meltline.app.services import Services
 from meltline.app.shares import update_auto_shares
+from meltline.app.stored_plans import Planned, end_plan, store_plans
 from meltline.app.summary import Summary
 from meltline.domain.errors import CatalogUnlistable, LockHeld, PlanStale
 from meltline.domain.gate import GateResult
@@ -234,7 +235,7 @@ def _plan_refused_anew(
             )  # fmt: skip
             if [planned.plan.id for planned in anew] == [plan.id]:
                 continue
-            stale = services.control.move_plan(plan, PlanState.STALE, note=reasons(result))
+            stale = end_plan(services, plan, reasons(result))
         elif moved := take_back_referenced(services, [plan], observation.dead):
             stale = moved[0]
             anew = plan_purge(

@@ -1,29 +1,20 @@
 """Plan expiration: keep set → expired snapshots and refs → files that depart → a stored plan."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
+from meltline.app.entries import ENDED
 from meltline.app.held_back import note_withheld, outside_roots, withheld
 from meltline.app.observe import Observation, registrations, side_files_of
 from meltline.app.services import Services
+from meltline.app.stored_plans import Planned, end_refused, store_plans
 from meltline.app.tables import Kept, ObservedTable, keep_sets, retention_of
-from meltline.domain.batches import in_batches
 from meltline.domain.files import DepartureState, FileKind, PlannedFile
-from meltline.domain.groups import Groups
 from meltline.domain.locations import claim_prefix, is_odd, location_key
 from meltline.domain.names import TableName, selected
 from meltline.domain.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
 from meltline.domain.policy import Retention
 from meltline.ports import DepartingFile, Neighbourhood, SnapshotKey
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A plan and what it is about to do to each file."""
-
-    plan: Plan
-    files: tuple[PlannedFile, ...]
 
 
 def plan_expiration(
@@ -71,7 +62,20 @@ def plan_expiration(
         )  # fmt: skip
         if not planned.plan.is_empty:
             plans.append(planned)
-    return plans if dry_run else store_plans(services, plans)
+    if dry_run:
+        return plans
+    stored = store_plans(services, plans)
+    if only is None:
+        looked_at = {found.table.state.uuid for found in wanted}
+        end_refused(services, PlanKind.EXPIRE, stored, _settled(services, looked_at))
+    return stored
+
+
+def _settled(services: Services, looked_at: Collection[str]) -> Callable[[Plan], bool]:
+    """Whether a plan's table is among these, or stands nowhere any more."""
+    rows = services.control.tables()
+    there = {row.uuid for row in rows if row.status not in ENDED}
+    return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in there
 
 
 def _lies_in(path: str, places: Sequence[str]) -> bool:
@@ -311,27 +315,6 @@ def _plan(
         bytes=sum(file.bytes for file in ordered),
     )
     return Planned(plan, ordered)
-
-
-def store_plans(services: Services, plans: Sequence[Planned]) -> list[Planned]:
-    """Stores items first, then the headers (the crash protocol); a retry finds both.
-
-    The header says which batch of the run the plan is in, so that a task finds its own again.
-    """
-    services.files.store_items({planned.plan.id: planned.files for planned in plans})
-    stored = services.control.add_plans(_with_batches(services, plans))
-    return [Planned(plan, planned.files) for plan, planned in zip(stored, plans, strict=True)]
-
-
-def _with_batches(services: Services, plans: Sequence[Planned]) -> list[Plan]:
-    """New plans, all of one run and kind, each in its batch."""
-    new = [planned.plan for planned in plans]
-    if not new:
-        return []
-    stored = services.control.plans(run_id=new[0].run_id)
-    earlier = [plan for plan in stored if plan.kind is new[0].kind]
-    groups = Groups(services.control.sharing())
-    return in_batches(new, earlier, groups, services.config.batches)
 
 
 def owner_retentions(services: Services, observation: Observation) -> Mapping[str, Retention]:

@@ -9,8 +9,9 @@ from meltline.app.entries import heirs
 from meltline.app.held_back import leading_out, needed_elsewhere, note_withheld, withheld
 from meltline.app.look_back import tend_incidents
 from meltline.app.observe import Observation
-from meltline.app.plan_expiration import Planned, store_plans, untouchable
+from meltline.app.plan_expiration import untouchable
 from meltline.app.services import Services
+from meltline.app.stored_plans import Planned, end_plan, end_refused, store_plans
 from meltline.app.wanted import WantedFiles, settle_wanted_back, wanted_files
 from meltline.domain.files import Departure, DepartureState, PlannedFile
 from meltline.domain.locations import location_key
@@ -66,7 +67,20 @@ def plan_purge(
             services.progress(f"plan purge: {table.name}: files wait in failsafe: {waits_for}")
             continue
         plans.append(_plan(services, table, departures, run_id, as_of))
-    return plans if dry_run else store_plans(services, plans)
+    if dry_run:
+        return plans
+    stored = store_plans(services, plans)
+    if only is None:
+
+        def is_settled(plan: Plan) -> bool:
+            owner = owners.get(plan.table_uuid)
+            if owner is None or plan.table_uuid in observation.blocked:
+                return owner is None and plan.table_uuid not in observation.names
+            waits = _waits_for(observation, wanted, plan.table_uuid)
+            return selected(owner.name, tables) and not waits
+
+        end_refused(services, PlanKind.PURGE, stored, is_settled)
+    return stored
 
 
 def _wanted(services: Services, *, dry_run: bool) -> WantedFiles:
@@ -149,7 +163,7 @@ def take_back_referenced(
     held = services.files.referenced_now(paths, dead)
     take_back(services, sorted(held), "it is referred to again")
     return [
-        services.control.move_plan(plan, PlanState.STALE, note="some of its files are needed again")
+        end_plan(services, plan, "some of its files are needed again")
         for plan in plans
         if any(file.path in held for file in items[plan.id])
     ]
@@ -177,7 +191,7 @@ def end_overtaken(services: Services, plans: Sequence[Plan]) -> list[Plan]:
         paths_of = [file.path for file in items[plan.id]]
         if any(path in taken or claimed.get(path, plan.id) != plan.id for path in paths_of):
             note = "another run purges some of what it planned"
-            ended.append(services.control.move_plan(plan, PlanState.STALE, note=note))
+            ended.append(end_plan(services, plan, note))
     return ended
 
 

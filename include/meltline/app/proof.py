@@ -159,8 +159,10 @@ def _errors(
     errors = {uuid: list(found) for uuid, found in world.unreadable.items()}
     for uuid, found in result.errors.items():
         errors.setdefault(uuid, []).extend(found)
+    # Where something could not be read, that is why it does not add up.
     for uuid, odd in _cut_short(world, totals):
-        errors.setdefault(uuid, []).append(odd)
+        if uuid not in result.errors:
+            errors.setdefault(uuid, []).append(odd)
     return {uuid: tuple(found) for uuid, found in errors.items()}
 
 

@@ -21,11 +21,12 @@ from meltline.app.lifecycle import (
 )
 from meltline.app.observe import observe
 from meltline.app.permission import require_generation
-from meltline.app.plan_expiration import Planned, plan_expiration
+from meltline.app.plan_expiration import plan_expiration
 from meltline.app.plan_purge import plan_purge
 from meltline.app.purge import approve
 from meltline.app.run_plans import RunPlans
 from meltline.app.services import Services
+from meltline.app.stored_plans import Planned
 from meltline.app.summary import Summary
 from meltline.app.sweep import SweepRequest, SweepServices, sweep
 from meltline.app.tables import read_tables

@@ -6,6 +6,23 @@ from datetime import datetime
 
 from meltline.domain.plan import PlanKind
 
+FOLLOWS: Mapping[str, frozenset[str]] = {
+    "unreadable": frozenset(
+        {
+            "planned_referenced", "planned_in_window", "planned_not_in_metadata", "planned_unowned",
+            "planned_young_refs", "head_files_lost", "head_totals_differ", "delete_ratio",
+            "tables_read",
+        }
+    ),
+    "cold_unreadable": frozenset(
+        {"cold_missing", "cold_differs", "cold_files_missing", "cold_rows_differ", "cold_unproved"}
+    ),
+}  # fmt: skip
+"""What may fail only because another fact failed: of what cannot be read nothing else is certain.
+
+Whatever cannot be read counts as referred to, differs from its totals, and has no window.
+"""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -33,6 +50,11 @@ class FailedExpectation:
     expectation: str
     object: str
     observed: str
+
+    @property
+    def fact(self) -> str:
+        """What it asks about."""
+        return self.expectation.partition(" ")[0]
 
 
 @dataclass(frozen=True)
@@ -72,4 +94,11 @@ class GateResult:
 
     def failed_on(self, fact: str) -> bool:
         """Whether an expectation about that fact did not hold."""
-        return any(failed.expectation.startswith(f"{fact} ") for failed in self.failed)
+        return any(failed.fact == fact for failed in self.failed)
+
+    @property
+    def consequences(self) -> tuple[FailedExpectation, ...]:
+        """What failed and may have done so only because something else did."""
+        facts = {failed.fact for failed in self.failed}
+        after = frozenset[str]().union(*(FOLLOWS.get(fact, frozenset()) for fact in facts))
+        return tuple(failed for failed in self.failed if failed.fact in after)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -69,6 +69,8 @@ class Plan:
         committed_base: The metadata file that the expiration commit replaced, once applied.
         note: Why it is stale, refused or already done.
         batch: Which of the run's batches it belongs to, from 1 on (`domain.batches`).
+        repeats: How many later runs have planned the very same, after it was refused. The header
+            is the last one's.
     """
 
     id: str
@@ -91,11 +93,20 @@ class Plan:
     committed_base: str = ""
     note: str = ""
     batch: int = FIRST_BATCH
+    repeats: int = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do (PX-5)."""
         return not (self.snapshots or self.refs or self.files)
+
+    def is_refused_as(self, other: "Plan") -> bool:
+        """Whether it was refused with the content that another run planned since."""
+        return self.state is PlanState.REFUSED and self.digest == other.digest
+
+    def again(self, later: "Plan") -> "Plan":
+        """The same plan as a later run has made it, to be judged anew."""
+        return replace(later, id=self.id, state=PlanState.PLANNED, repeats=self.repeats + 1)
 
 
 def plan_digest(

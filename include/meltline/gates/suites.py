@@ -68,7 +68,11 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Suite:
-    """The expectations that a plan of one kind must all meet."""
+    """The expectations that a plan of one kind must all meet.
+
+    Causes stand before what may follow from them (`domain.gate.FOLLOWS`): a refusal names its
+    failures in this order.
+    """
 
     name: str
     kind: PlanKind
@@ -91,6 +95,7 @@ def expire_suite(limits: Limits) -> Suite:
         PlanKind.EXPIRE,
         (
             _true("digest_matches", "the stored items give the stored digest"),
+            _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
             _none("planned_heads", "heads of branches among the planned snapshots"),
             _none("planned_ref_targets", "planned snapshots that a remaining ref reaches"),
             _none("planned_young_refs", "planned refs that are not past their age"),
@@ -110,7 +115,6 @@ def expire_suite(limits: Limits) -> Suite:
             _at_most("delete_ratio", limits.max_delete_ratio, "planned share of the bytes"),
             _at_most("growth", limits.max_growth, "size against the median of the last plans"),
             _none("head_totals_differ", "heads whose live files differ from their totals"),
-            _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
             *_copies(),
             _at_least("tables_read", 1, "tables whose metadata was read for this proof"),
             _at_least("manifests_read", 0, "manifests that were opened for this proof"),
@@ -125,6 +129,7 @@ def purge_suite(limits: Limits) -> Suite:
         PlanKind.PURGE,
         (
             _true("digest_matches", "the stored items give the stored digest"),
+            _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
             _none("planned_not_due", "planned files whose failsafe has not ended"),
             _none("planned_not_in_failsafe", "planned files that are not in failsafe"),
             _none("planned_referenced", "planned files that a snapshot of any table references"),
@@ -133,7 +138,6 @@ def purge_suite(limits: Limits) -> Suite:
             _none("planned_protected", "planned metadata files, hints and files of the engine"),
             _none("planned_held", "owners of planned files under a hold"),
             _none("planned_claimed", "planned files that another plan has claimed"),
-            _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
             *_copies(),
             _none("cold_unproved", "copies that nobody can vouch for, byte for byte"),
             _at_least("tables_read", 1, "tables whose metadata was read for this proof"),
@@ -144,8 +148,8 @@ def purge_suite(limits: Limits) -> Suite:
 def _copies() -> tuple[Expectation, ...]:
     """What must hold of copies in cold; of a table without a policy about it nothing is asked."""
     return (
-        _none("cold_missing", "snapshots that the policy wants in cold and that are not there"),
         _none("cold_unreadable", "files of cold, or their originals, that could not be read"),
+        _none("cold_missing", "snapshots that the policy wants in cold and that are not there"),
         _none("cold_differs", "copies that do not have what their originals have"),
         _none("cold_outside", "paths in cold that lead out of it"),
         _none("cold_files_missing", "planned files of archived snapshots without their copy"),

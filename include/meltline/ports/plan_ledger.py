@@ -75,6 +75,13 @@ class PlanLedger(Protocol):
         """Stores headers; where one of the same id is there already, that one is returned."""
         ...
 
+    def plan_again(self, plans: Sequence[Plan]) -> None:
+        """Makes refused plans those of a later run that planned the very same: to be judged anew.
+
+        Each repeat is counted. One that is not refused any more, or has another digest, stays.
+        """
+        ...
+
     def plan(self, id_or_prefix: str) -> Plan:
         """A plan by id, unique prefix or `last`. Raises PlanNotFound."""
         ...
@@ -120,7 +127,7 @@ class PlanLedger(Protocol):
         ...
 
     def save_gate_results(self, results: Sequence[GateResult]) -> None:
-        """Adds verdicts; earlier ones stay as history."""
+        """Adds verdicts; earlier ones stay as history, but a refusal for the last refusal."""
         ...
 
     def gate_results(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:

@@ -55,6 +55,13 @@ class MemoryPlans(MemoryJournal):
         with self._writing():
             return [self._plans.setdefault(plan.id, plan) for plan in plans]
 
+    def plan_again(self, plans: Sequence[Plan]) -> None:
+        with self._writing():
+            for plan in plans:
+                before = self._plans.get(plan.id)
+                if before is not None and before.is_refused_as(plan):
+                    self._plans[plan.id] = before.again(plan)
+
     def plan(self, id_or_prefix: str) -> Plan:
         if id_or_prefix == "last":
             if newest := self.plans(limit=1):

@@ -25,6 +25,18 @@ class PlanRows(LockTable):
             stored = _by_ids(connection, [plan.id for plan in new])
         return [stored[plan.id] for plan in new]
 
+    def plan_again(self, again: Sequence[Plan]) -> None:
+        """Makes refused plans those of a later run, and counts that."""
+        if not again:
+            return
+        with self._writing() as connection:
+            stored = _by_ids(connection, [plan.id for plan in again], update=True)
+            for plan in again:
+                before = stored.get(plan.id)
+                if before is not None and before.is_refused_as(plan):
+                    row = to_row(before.again(plan))
+                    connection.execute(update(plans).where(plans.c.id == plan.id), row)
+
     def plan(self, id_or_prefix: str) -> Plan:
         """A plan by id, unambiguous prefix, or `last`.
 
@@ -119,9 +131,14 @@ class PlanRows(LockTable):
         return answers
 
     def save_gate_results(self, results: Sequence[GateResult]) -> None:
-        """Adds verdicts; earlier ones stay as history."""
+        """Adds verdicts; earlier ones stay as history, but a refusal for the last refusal."""
         if results:
             with self._writing() as connection:
+                refused = [result.plan_id for result in results if not result.passed]
+                if over := _last_refusals(connection, refused):
+                    for some in in_parts(over):
+                        gone = delete(gate_results).where(gate_results.c.seq.in_(some))
+                        connection.execute(gone)
                 connection.execute(insert(gate_results), [to_row(result) for result in results])
 
     def gate_results(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
@@ -152,6 +169,16 @@ class PlanRows(LockTable):
         """No approval counts any more; returns how many there were."""
         with self._writing() as connection:
             return connection.execute(delete(approvals)).rowcount
+
+
+def _last_refusals(connection: Connection, plan_ids: Sequence[str]) -> list[int]:
+    """The newest verdict on each of these plans, where that is a refusal, by its number."""
+    newest: dict[str, tuple[int, GateResult]] = {}
+    wanted = select(gate_results).order_by(gate_results.c.seq)
+    for some in in_parts(plan_ids):
+        for row in connection.execute(wanted.where(gate_results.c.plan_id.in_(some))):
+            newest[row.plan_id] = (row.seq, from_row(GateResult, row))
+    return [seq for seq, result in newest.values() if not result.passed]
 
 
 def _newest_first() -> Select[tuple[object, ...]]:

@@ -36,7 +36,7 @@ from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0013"
+REVISION = "0014"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -285,6 +285,7 @@ plans = Table(
     plain("committed_base"),
     prose("note"),
     Column("batch", Integer, nullable=False),
+    Column("repeats", Integer, nullable=False),
     Index("ix_plans_created_at", "created_at", "seq"),
 )
 

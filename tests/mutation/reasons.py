@@ -1,0 +1,46 @@
+"""Ways in which a refusal could name the wrong reason, or stay when it is over."""
+
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
+from tests.mutation.mutation import Mutation
+
+TRUE = ("tests/unit/test_true_reasons.py",)
+REFUSED = ("tests/unit/test_refused_plans.py",)
+
+REASONS = (
+    Mutation(
+        "reasons: totals that do not add up stand beside what cannot be read", "app/proof.py",
+        "        if uuid not in result.errors:\n", "        if uuid:\n", TRUE,
+    ),
+    Mutation(
+        "reasons: a note tells consequences as if they were causes", "app/gate.py",
+        "    after = result.consequences\n", "    after = result.failed[:0]\n", TRUE,
+    ),
+    Mutation(
+        "reasons: every failure beside a pass is a consequence", "domain/gate.py",
+        "        return tuple(failed for failed in self.failed if failed.fact in after)\n",
+        "        return self.failed[:1] or tuple(f for f in self.failed if f.fact in after)\n", TRUE,
+    ),
+    Mutation(
+        "reasons: each run stores a refused plan anew", "app/stored_plans.py",
+        "    before = {**refused, **own}\n", "    before = own\n", REFUSED,
+    ),
+    Mutation(
+        "reasons: a retry of a run that planned again makes a twin", "app/stored_plans.py",
+        "    before = {**refused, **own}\n", "    before = refused\n", REFUSED,
+    ),
+    Mutation(
+        "reasons: altered items are planned again for good", "app/stored_plans.py",
+        "        if plan_digest(plan.table_uuid, plan.snapshots, plan.refs, items[plan.id]) == plan.digest\n",
+        "        if items.keys() >= {plan.id}\n", REFUSED,
+    ),
+    Mutation(
+        "reasons: a refused expiration is never over", "app/plan_expiration.py",
+        "    if only is None:\n        looked_at", "    if only == ():\n        looked_at", REFUSED,
+    ),
+    Mutation(
+        "reasons: a run of other tables ends refused plans", "app/plan_expiration.py",
+        "    return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in there\n",
+        "    return lambda plan: bool(looked_at or there or plan)\n", REFUSED,
+    ),
+)  # fmt: skip
