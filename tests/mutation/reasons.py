@@ -7,6 +7,10 @@ from tests.mutation.mutation import Mutation
 TRUE = ("tests/unit/test_true_reasons.py",)
 REFUSED = ("tests/unit/test_refused_plans.py",)
 
+HEADS = ("tests/unit/test_kept_heads.py",)
+PRUNE = ("tests/unit/test_prune_gate.py",)
+ORPHANS = ("tests/unit/test_young_orphans.py",)
+
 REASONS = (
     Mutation(
         "reasons: totals that do not add up stand beside what cannot be read", "app/proof.py",
@@ -42,5 +46,17 @@ REASONS = (
         "reasons: a run of other tables ends refused plans", "app/plan_expiration.py",
         "    return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in there\n",
         "    return lambda plan: bool(looked_at or there or plan)\n", REFUSED,
+    ),
+    Mutation(
+        "reasons: nobody looks at the heads after an expiration", "app/expire.py",
+        "    stopped |= changed_heads(services, [found.plan for found in committed])\n", "", HEADS,
+    ),
+    Mutation(
+        "reasons: the rows of a head are not looked at", "app/kept_heads.py",
+        "    rows = snapshot.summary.get(_ROWS, \"unknown\")\n", "    rows = _ROWS\n", HEADS,
+    ),
+    Mutation(
+        "reasons: a head that our commit changed is forgotten the next day", "app/observe.py",
+        "    reasons |= still_changed_heads(services, states, ended=let_go.keys())\n", "", HEADS,
     ),
 )  # fmt: skip

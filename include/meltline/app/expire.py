@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from meltline.app.epochs import RunEpoch
 from meltline.app.expire_commits import Commits, Committed
+from meltline.app.kept_heads import changed_heads
 from meltline.app.listings import Listings
 from meltline.app.observe import Observation, observe, registrations
 from meltline.app.plan_expiration import owner_retentions
@@ -106,8 +107,11 @@ def _commit(
 ) -> dict[str, Expired]:
     """Commits plans, records what departed, and only then calls them applied."""
     outcomes = commits.make(plans)
-    committed = [found for found in outcomes.values() if isinstance(found, Committed)]
     stopped = {id: found for id, found in outcomes.items() if isinstance(found, MeltlineError)}
+    committed = [found for found in outcomes.values() if isinstance(found, Committed)]
+    # Nothing departs of a table of which a ref shows something else than before.
+    stopped |= changed_heads(services, [found.plan for found in committed])
+    committed = [found for found in committed if found.plan.id not in stopped]
     departed = _record_departures(services, [found.plan for found in committed], files)
     moves = [
         PlanMove(

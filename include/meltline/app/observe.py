@@ -13,6 +13,7 @@ from meltline.app.departures import take_back
 from meltline.app.dropped import let_go_tables
 from meltline.app.entries import comes_of, forerunners, known_table
 from meltline.app.ingest import ingest_snapshots
+from meltline.app.kept_heads import still_changed_heads
 from meltline.app.left_behind import left_behind
 from meltline.app.membership import never_read, vouched_for
 from meltline.app.metadata import at_once, remembered_states
@@ -282,6 +283,7 @@ def _observation(
     left = left_behind(services, readable, listings, groups)
     states = [*readable, *(table.state for table in left.tables)]
     reasons |= still_changed(services, states, ended=let_go.keys())
+    reasons |= still_changed_heads(services, states, ended=let_go.keys())
     entries = [entry for listing in listings.values() for entry in listing.entries]
     unread = [entry for entry in entries if entry.name in skipped]
     unread = never_read(tables, unread)

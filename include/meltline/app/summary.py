@@ -15,6 +15,7 @@ from meltline.domain.batches import Batch
 from meltline.domain.errors import (
     DeletedWhileNamed,
     GateNotPassed,
+    HeadChanged,
     HoldInForce,
     LedgerOutOfStep,
     MeltlineError,
@@ -72,7 +73,7 @@ class Summary:
 
     def _note_error(self, table: TableName, error: MeltlineError) -> None:
         why = f"{error.message} ({error.found})" if error.found else error.message
-        if isinstance(error, DeletedWhileNamed):
+        if isinstance(error, (DeletedWhileNamed, HeadChanged)):
             self._change(table, failed=why)
         elif isinstance(error, _REFUSALS):
             self._change(table, refused=why)

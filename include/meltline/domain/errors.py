@@ -248,6 +248,10 @@ class DeletedWhileNamed(MeltlineError):
     """Something came to name files between the last proof before their delete and that delete."""
 
 
+class HeadChanged(MeltlineError):
+    """After an expiration of ours a branch or tag shows something else than before it."""
+
+
 class LedgerOutOfStep(MeltlineError):
     """The ledger's generation and the catalog's differ: an old backup came back, or it was lost."""
 
