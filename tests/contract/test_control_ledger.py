@@ -18,7 +18,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Table, create_engine, make_url, select, text
 
 from meltline.adapters.memory.control import MemoryControlLedger
-from meltline.adapters.sql_ledger import schema
+from meltline.adapters.sql_ledger import decision_tables, schema
 from meltline.adapters.sql_ledger.engine import scrubbed
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
 from meltline.domain.archive import ArchivedSnapshot, Validity
@@ -45,6 +45,7 @@ from meltline.ports import (
     AuditEntry,
     Claim,
     ControlLedger,
+    DisownedTime,
     Incident,
     KnownTable,
     Lease,
@@ -319,6 +320,43 @@ def test_the_newest_time_is_that_of_the_newest_write_and_never_goes_back(
     shop.clock.moment = NOW + timedelta(days=1)
     shop.handle().set_stop(None)
     assert ledger.newest_time() == NOW + timedelta(days=2)
+
+
+def test_a_person_s_word_takes_back_the_newest_time_if_it_is_still_that(
+    shop: Shop, ledger: Ledger
+) -> None:
+    shop.clock.moment = NOW + timedelta(days=400)
+    ledger.set_stop(None)
+    ahead, shop.clock.moment = shop.clock.moment, NOW
+    word = DisownedTime(ahead, "me", "the battery was empty", NOW)
+    assert not ledger.disown_time(replace(word, recorded=NOW))
+    assert ledger.newest_time() == ahead and list(ledger.disowned_times()) == []
+    assert ledger.disown_time(word)
+    assert shop.handle().newest_time() == NOW
+    assert list(shop.handle().disowned_times()) == [word]
+    assert not ledger.disown_time(word)
+    shop.clock.moment = ahead
+    ledger.set_stop(None)
+    assert ledger.newest_time() == ahead
+    assert ledger.disown_time(word)
+    assert list(ledger.disowned_times()) == [word, word]
+
+
+def test_locks_that_a_clock_took_that_was_ahead_are_free_after_that_and_no_others(
+    shop: Shop, ledger: Ledger
+) -> None:
+    ledger.set_stop(None)
+    (own,) = ledger.take({"own": "me"}, LEASE)
+    shop.real_time.skipped += 86400
+    (ahead,) = shop.handle().take({"ahead": "a dead one"}, LEASE)
+    shop.real_time.skipped -= 86400
+    assert not ledger.take({"ahead": "me"}, LEASE)
+    newest = ledger.newest_time()
+    assert newest is not None
+    assert ledger.disown_time(DisownedTime(newest, "me", "why", NOW))
+    (taken,) = ledger.take({"ahead": "me"}, LEASE)
+    assert taken.token == ahead.token + 1
+    ledger.check_lock(own)
 
 
 def test_times_that_have_not_come_yet_are_not_the_newest_time(ledger: Ledger) -> None:
@@ -1462,7 +1500,9 @@ def test_a_days_storage_is_replaced_table_by_table(ledger: Ledger) -> None:
         (Lease, schema.leases, set()),
         (StatementRecord, schema.statements, set()),
         (WantedBack, schema.wanted_back, set()),
-        (VouchedFile, schema.vouched, set()),
+        (VouchedFile, decision_tables.vouched, set()),
+        (DisownedTime, decision_tables.disowned_times, {"seq"}),
+        (Epoch, decision_tables.epochs, set()),
         (Plan, schema.plans, {"seq"}),
         (GateResult, schema.gate_results, {"seq"}),
         (Approval, schema.approvals, {"seq"}),
@@ -1504,7 +1544,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     with engine.begin() as connection:
         new = ("policies", "wanted_back", "metadata_documents", "statements", "archived")
         newer = ("copies", "entries", "incidents", "vouched", "lifted_guards")
-        for table in (*new, *newer, "places", "withheld", "epochs"):
+        for table in (*new, *newer, "places", "withheld", "epochs", "disowned_times"):
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ("table_uuid", "newest"):
             connection.execute(text(f"ALTER TABLE tables DROP COLUMN {column}"))

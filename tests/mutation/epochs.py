@@ -131,6 +131,81 @@ EPOCHS = (
         "app/permission.py",
         "        return standing_epoch(services)  # an epoch may have begun since that listing\n",
         "        pass\n",
-        ("tests/unit/test_tags.py",),
+        (*TESTS, "tests/unit/test_tags.py"),
+    ),
+)
+
+CLOCK_TESTS = ("tests/unit/test_wrong_clocks.py",)
+
+CLOCKS = (
+    Mutation(
+        "a run begins by a clock that is behind",
+        "app/lifecycle.py",
+        "    require_not_behind(services)\n",
+        "",
+        CLOCK_TESTS,
+    ),
+    Mutation(
+        "files wait from the time of a clock that is a little behind",
+        "app/expire.py",
+        "    now = present(services)\n",
+        "    now = services.clock.now()\n",
+        CLOCK_TESTS,
+    ),
+    Mutation(
+        "a word is for any time that was recorded",
+        "app/disowned.py",
+        "    if reason.strip() and newest == recorded and newest > now:\n",
+        "    if reason.strip():\n",
+        CLOCK_TESTS,
+    ),
+    Mutation(
+        "what departed by a clock that was ahead waits until its time",
+        "app/disowned.py",
+        "        if d.departed_at > now\n",
+        "        if False\n",
+        CLOCK_TESTS,
+    ),
+    Mutation(
+        "what departed by a clock that was ahead is due at once",
+        "app/disowned.py",
+        "due_at=now + (d.due_at - d.departed_at)",
+        "due_at=now",
+        CLOCK_TESTS,
+    ),
+    Mutation(
+        "a gate of a time that has not come lets plans pass",
+        "domain/gate.py",
+        "self.ran_at - CLOCK_TOLERANCE <= now < self.valid_until",
+        "now < self.valid_until",
+        CLOCK_TESTS,
+    ),
+    Mutation(
+        "an approval of a time that has not come counts",
+        "app/purge.py",
+        "approval.at - CLOCK_TOLERANCE <= now < approval.at + ttl",
+        "now < approval.at + ttl",
+        CLOCK_TESTS,
+    ),
+    Mutation(
+        "the newest time stays after a word",
+        "adapters/memory/control.py",
+        "            self._newest = word.at\n",
+        "",
+        CLOCK_TESTS,
+    ),
+    Mutation(
+        "a table is dropped by a clock that is behind",
+        "app/drop.py",
+        "    require_not_behind(ledgers)\n",
+        "",
+        CLOCK_TESTS,
+    ),
+    Mutation(
+        "a lease is acquired by a clock that is behind",
+        "app/leases.py",
+        "    require_not_behind(ledgers)\n",
+        "",
+        CLOCK_TESTS,
     ),
 )

@@ -3,7 +3,7 @@
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
 from tests.mutation.consumers import CONSUMERS
-from tests.mutation.epochs import EPOCHS
+from tests.mutation.epochs import CLOCKS, EPOCHS
 from tests.mutation.identity import IDENTITY
 from tests.mutation.mutation import Mutation
 from tests.mutation.places import PLACES
@@ -662,6 +662,7 @@ MUTATIONS = (
         "[p for plan in waiting for p in self._attempt([plan], outcomes, anew=True)]",
         "self._attempt(waiting, outcomes, anew=True)", (BUSY,),
     ),
+    *CLOCKS,
     *EPOCHS,
     *IDENTITY,
     Mutation(

@@ -13,12 +13,14 @@ from tests.unit.restored_ledgers import RestoredLedgers
 from tests.unit.test_random_archives import RandomArchives
 from tests.unit.test_random_lifecycles import RandomLifecycles
 from tests.unit.unlucky_lives import UnluckyLifecycles
+from tests.unit.wrong_clocks import WrongClocks
 
 KINDS = (
     RandomLifecycles,
     UnluckyLifecycles,
     UnluckyLifecycles,
     RestoredLedgers,
+    WrongClocks,
     RandomArchives,
     CopiedLifecycles,
     CopiedArchives,

@@ -21,8 +21,9 @@ from meltline.domain.errors import (
     LedgerOutOfStep,
     Stopped,
 )
+from meltline.domain.names import TableName
 from tests.unit.kills import Killed, Process
-from tests.unit.lake import ROOMY, Lake
+from tests.unit.lake import ROOMY, Lake, Table
 from tests.unit.restored_ledgers import backup_of, restore
 from tests.unit.test_guards import two_tables_in_failsafe
 
@@ -192,6 +193,27 @@ def test_a_run_tells_the_catalog_once_whatever_its_steps() -> None:
     assert sum(t.files_purged for t in summary.tables.values()) > 0
     assert epoch(lake) == before + 1
     assert told["catalog.set_namespace_properties"] == 1
+
+
+def test_a_run_that_meets_a_conflict_after_it_began_its_epoch_tries_again() -> None:
+    lake = aged_lake()
+    table = lake.table("busy")
+    for number in range(3):
+        table.overwrite(f"b{number}")
+    lake.on(30)
+    raced = False
+
+    class Busy(Process):
+        def call(self, name: str, work: Callable[[], Any]) -> Any:
+            nonlocal raced
+            if name == "committer.expire" and not raced:
+                raced = True
+                for one in ("one", "busy"):
+                    Table(lake, TableName.parse(f"lake.air.{one}")).append("meanwhile")
+            return work()
+
+    summary = lake.run(services=Busy().of(lake.services()))
+    assert raced and summary.exit_code == 0, summary.as_json()
 
 
 def test_nothing_is_destroyed_while_the_catalog_cannot_be_told() -> None:

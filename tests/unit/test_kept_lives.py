@@ -26,12 +26,14 @@ from tests.unit.shrinking import Move, shrunk
 from tests.unit.test_random_archives import RandomArchives
 from tests.unit.test_random_lifecycles import RandomLifecycles
 from tests.unit.unlucky_lives import UnluckyLifecycles
+from tests.unit.wrong_clocks import WrongClocks
 
 KINDS = (
     RandomLifecycles,
     RandomArchives,
     UnluckyLifecycles,
     RestoredLedgers,
+    WrongClocks,
     CopiedLifecycles,
     CopiedArchives,
 )

@@ -7,9 +7,10 @@ from tests.unit.copied_lives import CopiedLifecycles
 from tests.unit.recorded import live
 from tests.unit.restored_ledgers import RestoredLedgers
 from tests.unit.unlucky_lives import UnluckyLifecycles
+from tests.unit.wrong_clocks import WrongClocks
 
 
-@pytest.mark.parametrize("kind", [UnluckyLifecycles, RestoredLedgers])
+@pytest.mark.parametrize("kind", [UnluckyLifecycles, RestoredLedgers, WrongClocks])
 def test_lives_with_bad_luck_keep_every_invariant(kind: type[UnluckyLifecycles]) -> None:
     for begin, lives in beginnings(examples(6)):
         live(kind, lives=lives, moves=30, begin=begin)

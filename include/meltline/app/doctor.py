@@ -3,7 +3,8 @@
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 
 from meltline.app.cold_findings import cold_findings
 from meltline.app.consumer_findings import consumer_findings
@@ -14,7 +15,7 @@ from meltline.app.holds import ending_soon
 from meltline.app.membership import described, never_read, vouched_for
 from meltline.app.noticed import gone_tables
 from meltline.app.open_files import open_files
-from meltline.app.permission import require_generation
+from meltline.app.permission import require_generation, require_not_behind
 from meltline.app.roots import withheld_findings
 from meltline.app.services import Ledgers
 from meltline.app.tables import (
@@ -82,18 +83,7 @@ def _refusals(check: Callable[[Ledgers], None], ledgers: Ledgers, code: str) -> 
 
 def _ledger(ledgers: Ledgers) -> list[Finding]:
     findings = _refusals(require_generation, ledgers, "ledger_out_of_step")
-    newest = ledgers.control.newest_time()
-    now = ledgers.clock.now()
-    if newest is not None and now < newest:
-        findings.append(
-            Finding(
-                "error",
-                "clock_behind",
-                "wall clock",
-                f"the clock says {format_instant(now)}, the ledger {format_instant(newest)}",
-                "set the clock right; nothing is purged until then",
-            )
-        )
+    findings += _refusals(partial(require_not_behind, behind=timedelta(0)), ledgers, "clock_behind")
     switch = ledgers.control.stopped()
     if switch is not None:
         findings.append(

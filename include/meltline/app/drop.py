@@ -15,6 +15,7 @@ from meltline.app.edits import audit, follow
 from meltline.app.entries import is_still, load_tables
 from meltline.app.new_names import is_in, require_free, require_outer, target_name
 from meltline.app.objects import find_object, load_table, require_changeable
+from meltline.app.permission import require_not_behind
 from meltline.app.services import Ledgers
 from meltline.app.share_places import follow_source, refuse_share
 from meltline.app.tables import levels_around, observed_table, remembered, retention_of
@@ -88,6 +89,7 @@ def drop(
         dry_run: Check everything and change nothing.
 
     Raises:
+        ClockRefused: The clock is behind: the retention would end too early.
         TableNotFound: There is no such object, or, NamespaceNotFound, no such namespace.
         CatalogReadOnly: It cannot be changed from here.
         ObjectDropped: It has been dropped already.
@@ -97,6 +99,7 @@ def drop(
         LockHeld: A run works on one of its tables.
         CommitConflict: Others committed first each time.
     """
+    require_not_behind(ledgers)
     name = find_object(ledgers, text, kind)
     catalog = require_changeable(ledgers, name)
     listing = catalog.listing()

@@ -14,6 +14,7 @@ from meltline.app.expire_commits import Commits, Committed
 from meltline.app.kept_heads import changed_heads
 from meltline.app.listings import Listings
 from meltline.app.observe import Observation, observe, registrations
+from meltline.app.permission import present
 from meltline.app.plan_expiration import owner_retentions
 from meltline.app.services import Services
 from meltline.domain.errors import MeltlineError, PlanAltered
@@ -143,7 +144,7 @@ def _record_departures(
         return {}
     observation = observe(services)
     retentions = owner_retentions(services, observation)
-    now = services.clock.now()
+    now = present(services)
     held = _held_by_neighbours(services, observation, plans, files)
     taken = _recorded_by_others(services, plans, files)
     rows: dict[str, list[Departure]] = {}

@@ -15,9 +15,10 @@ from meltline.app.epochs import RunEpoch
 from meltline.app.gate import not_passed, require_passed
 from meltline.app.listings import Listings
 from meltline.app.metadata import at_once
-from meltline.app.permission import require_generation, require_go
+from meltline.app.permission import require_clock, require_generation, require_go
 from meltline.app.services import Services
 from meltline.app.tables import keep_requests, observed_table
+from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.plan import Plan, PlanState
 from meltline.domain.recheck import still_valid
@@ -97,6 +98,7 @@ class Commits:
         """Those that may be committed now, their intents written. The others have an outcome."""
         try:
             require_go(self.services)
+            require_clock(self.services, CLOCK_TOLERANCE)
             require_generation(self.services, self.listings.of(self.services.config.hot))
         except MeltlineError as stop:
             outcomes |= dict.fromkeys((plan.id for plan in plans), stop)

@@ -14,6 +14,7 @@ from threading import Event, Thread
 
 from meltline.app.edits import audit
 from meltline.app.objects import load_table
+from meltline.app.permission import require_not_behind
 from meltline.app.services import Ledgers
 from meltline.app.wanted import group_locks
 from meltline.domain.errors import LeaseLost, LeaseNotFound, MeltlineError, UsageInvalid
@@ -55,11 +56,13 @@ def acquire_lease(
 
     Raises:
         UsageInvalid: `ttl` is too short or too long.
+        ClockRefused: The clock is behind: the lease would be over too early.
         TableNotFound: There is no such table.
         SnapshotNotFound: The table has no such snapshot, or has it no more.
         LockHeld: A run is expiring the snapshot and did not end within `limits.lock-wait`.
     """
     _require_ttl(ttl)
+    require_not_behind(ledgers)
     now = ledgers.clock.now()
     state = load_table(ledgers, table)
     lease = Lease(

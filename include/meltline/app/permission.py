@@ -1,7 +1,7 @@
 """What must hold before anything is destroyed: no stop, a trusted clock, the right ledger."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from meltline.app.services import Ledgers
 from meltline.domain.clock import CLOCK_TOLERANCE
@@ -64,26 +64,23 @@ def standing_epoch(services: Ledgers, listing: CatalogListing | None = None) -> 
 
     Args:
         services: Where both are.
-        listing: What the hot catalog had a while ago, for those who have asked it anyway.
+        listing: What the hot catalog had a while ago, for those who have asked it anyway. Where it
+            does not fit, the catalog is asked again.
 
     Raises:
         LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
     """
-    config, fresh = services.config, listing is None
-    if listing is None:
-        since = newest_confirmed(services.control.epochs())
-        listing = services.catalogs[config.hot].listing()
-        epochs = services.control.epochs(since)
-    else:
-        epochs = services.control.epochs()
-        since = newest_confirmed(epochs)
-    properties = listing.namespaces.get((config.ledger_namespace,), {})
+    config = services.config
+    since = newest_confirmed(services.control.epochs())
+    anew = listing or services.catalogs[config.hot].listing()
+    epochs = services.control.epochs(since)
+    properties = anew.namespaces.get((config.ledger_namespace,), {})
     _require_same_generation(services, properties)
     stated = properties.get(EPOCH, "")
     found = standing(stated, since, epochs)
-    if found is None and (stated or since) and not fresh:
-        return standing_epoch(services)  # an epoch may have begun since that listing
     if found is None and (stated or since):
+        if listing is not None:
+            return standing_epoch(services)  # an epoch may have begun since that listing
         raise LedgerOutOfStep(
             "the control ledger is older than the catalog, or another one: it does not know of "
             "decisions or runs that the catalog knows of",
@@ -108,16 +105,48 @@ def _require_same_generation(services: Ledgers, properties: Mapping[str, str]) -
         )
 
 
-def require_clock(services: Ledgers) -> None:
+def require_clock(services: Ledgers, behind: timedelta = timedelta(0)) -> None:
     """Refuses a clock that lies: behind the ledger, or off the store's or the database's.
+
+    Args:
+        services: Where the clocks are.
+        behind: By how much it may be behind the ledger.
 
     Raises:
         ClockRefused: Which clock disagrees, and by how much.
     """
-    now = services.clock.now()
-    newest = services.control.newest_time()
-    if newest is not None and now < newest:
-        raise _refused("the ledger's newest entry", format_instant(newest), format_instant(now))
+    require_not_behind(services, behind)
+    require_other_clocks(services)
+
+
+def require_not_behind(ledgers: Ledgers, behind: timedelta = CLOCK_TOLERANCE) -> None:
+    """Refuses a clock that is behind the ledger: what it would record were over too early.
+
+    Raises:
+        ClockRefused: It is, by more than that.
+    """
+    now, newest = ledgers.clock.now(), ledgers.control.newest_time()
+    if newest is None or now >= newest - behind:
+        return
+    recorded = format_instant(newest)
+    raise ClockRefused(
+        "this machine's clock disagrees with the ledger's newest entry",
+        object="wall clock",
+        expected=f"{recorded}, or later",
+        found=format_instant(now),
+        next="set the clock right; if it is, and one was ahead before, say so: "
+        f"`meltline clock disown {recorded} --reason TEXT`; nothing expires or is purged till then",
+    )
+
+
+def present(ledgers: Ledgers) -> datetime:
+    """Now, and never before what the ledger has seen: from it on what departs has to wait."""
+    now, newest = ledgers.clock.now(), ledgers.control.newest_time()
+    return now if newest is None else max(now, newest)
+
+
+def require_other_clocks(services: Ledgers) -> None:
+    """Refuses a clock that is off the store's or the database's. Raises ClockRefused."""
     if services.clock.simulated:
         return
     others = {"the database": services.control.database_now()}
@@ -148,7 +177,7 @@ def _refused(whose: str, expected: str, found: str) -> ClockRefused:
     return ClockRefused(
         f"this machine's clock disagrees with {whose}",
         object="wall clock",
-        expected=f"{expected}, within {CLOCK_TOLERANCE.total_seconds():.0f} s and never behind",
+        expected=f"{expected}, within {CLOCK_TOLERANCE.total_seconds():.0f} s",
         found=found,
-        next="set the clock right; nothing is purged until then",
+        next="set the clock right; nothing expires and nothing is purged until then",
     )

@@ -27,6 +27,7 @@ from meltline.app.purge_batches import (
 )
 from meltline.app.reproof import Reproof
 from meltline.app.services import Ledgers, Services
+from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.errors import (
     ApprovalMissing,
     MeltlineError,
@@ -248,13 +249,14 @@ def _not_approved(services: Services, plan: Plan) -> ApprovalMissing | None:
         return None
     approval = services.control.approval(plan.id, plan.digest)
     ttl = services.config.gates.ttl
-    if approval is not None and services.clock.now() < approval.at + ttl:
+    now = services.clock.now()
+    if approval is not None and approval.at - CLOCK_TOLERANCE <= now < approval.at + ttl:
         return None
     return ApprovalMissing(
         f"plan {plan.id} purges {format_size(plan.bytes)}: a person must approve it",
         object=plan.id,
         expected=f"an approval, or at most {format_size(limit)}",
-        found="no approval" if approval is None else "an approval that has ended",
+        found="no approval" if approval is None else "an approval that does not count now",
         next=f"`meltline show plan {plan.id} --items`, then "
         f"`meltline apply {plan.id} --approve REASON`",
     )

@@ -9,6 +9,7 @@ from typer.exceptions import TyperException
 
 from meltline.cli import (
     chain,
+    clock,
     clone,
     cold,
     cold_prune,
@@ -40,7 +41,7 @@ app = typer.Typer(
 )
 GROUPS = (
     control, chain, look, policy, refs, hold, drop, clone, share, sweep, query, lease, sql,
-    cold, cold_prune, restore, consumer,
+    cold, cold_prune, restore, consumer, clock,
 )  # fmt: skip
 for group in GROUPS:
     group.register(app)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.plan import PlanKind
 
 FOLLOWS: Mapping[str, frozenset[str]] = {
@@ -89,8 +90,12 @@ class GateResult:
         return self.evaluated > 0 and not self.failed and not self.error
 
     def approves(self, digest: str, now: datetime) -> bool:
-        """Whether this result allows applying that digest now (PX-3)."""
-        return self.passed and self.digest == digest and now < self.valid_until
+        """Whether this result allows applying that digest now (PX-3).
+
+        One that a clock gave that was ahead would be fresh for as long as that was ahead.
+        """
+        is_fresh = self.ran_at - CLOCK_TOLERANCE <= now < self.valid_until
+        return self.passed and self.digest == digest and is_fresh
 
     def failed_on(self, fact: str) -> bool:
         """Whether an expectation about that fact did not hold."""

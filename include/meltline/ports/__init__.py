@@ -38,7 +38,7 @@ from meltline.ports.control_ledger import (
     StopSwitch,
     WantedBack,
 )
-from meltline.ports.decisions import Decisions, VouchedFile
+from meltline.ports.decisions import Decisions, DisownedTime, VouchedFile
 from meltline.ports.epochs import EpochLedger
 from meltline.ports.file_ledger import (
     DepartingFile,
@@ -97,6 +97,7 @@ __all__ = [
     "DeleteOutcome",
     "Deleter",
     "DepartingFile",
+    "DisownedTime",
     "EpochLedger",
     "FileLedger",
     "Front",

@@ -34,8 +34,37 @@ class VouchedFile:
     at: datetime
 
 
+@dataclass(frozen=True)
+class DisownedTime:
+    """A person's word that a time which the ledger recorded was that of a wrong clock.
+
+    Attributes:
+        recorded: The newest time that the ledger had recorded; the word covers this instant alone.
+        who: Who gave the word.
+        reason: Why.
+        at: When, by a clock that nothing contradicts: the ledger's newest time from then on.
+    """
+
+    recorded: datetime
+    who: str
+    reason: str
+    at: datetime
+
+
 class Decisions(Protocol):
     """Words of people, and guards that are no longer needed."""
+
+    def disowned_times(self) -> Sequence[DisownedTime]:
+        """Every such word, the oldest first."""
+        ...
+
+    def disown_time(self, word: DisownedTime) -> bool:
+        """Stores a word, has `newest_time` go back to it, and frees locks that are of no time yet.
+
+        Returns:
+            False where the newest time is another one; then nothing was done.
+        """
+        ...
 
     def vouched(self) -> Sequence[VouchedFile]:
         """Every word that was given and not taken back, by table."""

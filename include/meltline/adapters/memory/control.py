@@ -15,6 +15,7 @@ from meltline.domain.locations import Ownership
 from meltline.domain.names import TableName
 from meltline.domain.withheld import Withheld, order
 from meltline.ports import (
+    DisownedTime,
     Incident,
     KnownTable,
     Lease,
@@ -56,6 +57,7 @@ class MemoryControlLedger(MemoryPlans):
         self._wanted: dict[str, WantedBack] = {}
         self._vouched: dict[TableName, VouchedFile] = {}
         self._lifted: set[str] = set()
+        self._disowned: list[DisownedTime] = []
         self._archived: dict[tuple[str, int], ArchivedSnapshot] = {}
         self._copies: dict[str, CopyProof] = {}
 
@@ -244,6 +246,19 @@ class MemoryControlLedger(MemoryPlans):
     def settle_wanted_back(self, ids: Sequence[str]) -> None:
         with self._writing():
             self._wanted = {id: row for id, row in self._wanted.items() if id not in ids}
+
+    def disowned_times(self) -> Sequence[DisownedTime]:
+        with self._reading():
+            return list(self._disowned)
+
+    def disown_time(self, word: DisownedTime) -> bool:
+        with self._reading():
+            if self._newest != word.recorded:
+                return False
+            self._newest = word.at
+            self._disowned.append(word)
+            self._free_locks_to_come()
+            return True
 
     def vouched(self) -> Sequence[VouchedFile]:
         with self._reading():

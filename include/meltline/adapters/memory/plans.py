@@ -254,6 +254,12 @@ class MemoryPlans(MemoryJournal):
             is_held = row.until > self._real_now()
             return Holding(row.holder, row.since, row.until) if is_held else None
 
+    def _free_locks_to_come(self) -> None:
+        now = self._real_now()
+        for row in self._locks.values():
+            if row.since > now:
+                row.until = _LONG_AGO
+
     def _is_ours(self, lock: Lock) -> bool:
         row = self._locks.get(lock.key, _LockRow())
         return (row.token, row.holder) == (lock.token, lock.holder)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from meltline.adapters.hashing import key_hash
 from meltline.adapters.ledger_rows import departures, planned_files
@@ -70,10 +71,15 @@ class DepartureRows(LedgerTables):
             "due_at": [one.due_at for _, one in new],
             "state": [str(one.state) for _, one in new],
             "recorded_at": [one.recorded_at for _, one in new],
-            "written_ns": [time.time_ns()] * len(new),
+            "written_ns": [self._next_moment()] * len(new),
             "marker": [marker for marker, _ in new],
         }
         self._append_columns("departures", columns, ",".join(sorted(departures)[:20]))
+
+    def _next_moment(self) -> int:
+        """Now, in nanoseconds, or right after the newest row: a clock may have been ahead then."""
+        newest = pc.max(self._book().rows.column("written_ns")).as_py()
+        return max(time.time_ns(), (newest or 0) + 1)
 
     def _book(self) -> DepartureBook:
         return self._once(

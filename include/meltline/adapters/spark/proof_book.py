@@ -22,7 +22,7 @@ from meltline.adapters.spark.ledger_tables import LedgerTables
 from meltline.adapters.spark.proof_hashes import FOUND, PACKED, searched, searcher, sound
 from meltline.adapters.spark.proof_rows import ManifestProof
 from meltline.adapters.spark.tables import PROOFS
-from meltline.domain.clock import Clock
+from meltline.domain.clock import CLOCK_TOLERANCE, Clock
 from meltline.domain.files import FileKind
 from meltline.ports import ObjectStore
 
@@ -106,7 +106,10 @@ class ProofBook(LedgerTables):
         Such files never change: one of which two readings say different things counts as unread.
         """
         rows = self._look(
-            "proofs", ("kind", "key_hash", *_WHAT, "manifests"), [("proved_at", ">=", since)]
+            "proofs",
+            ("kind", "key_hash", *_WHAT, "manifests"),
+            # What a clock that was ahead has dated counts as read when that time has come.
+            [("proved_at", ">=", since), ("proved_at", "<=", self._clock.now() + CLOCK_TOLERANCE)],
         )
         manifests: dict[int, ManifestProof] = {}
         lists: dict[int, KnownList] = {}

@@ -36,7 +36,7 @@ from meltline.domain.gate import FailedExpectation
 from meltline.domain.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0014"
+REVISION = "0015"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -84,19 +84,6 @@ marks = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     instant("newest", nullable=True),
     count("generation"),
-)
-
-# To which epochs the catalog was set; one that is not confirmed may never have come there.
-epochs = Table(
-    "epochs",
-    metadata,
-    count("number"),
-    plain("nonce", primary_key=True),
-    plain("why", index=True),
-    plain("who"),
-    instant("at"),
-    Column("confirmed", Boolean, nullable=False),
-    Index("ix_epochs_number", "number"),
 )
 
 # Ids that were given to registrations of tables, each once; what is known of them is in `tables`.
@@ -203,20 +190,6 @@ wanted_back = Table(
     prose("reason"),
     instant("at"),
 )
-
-vouched = Table(
-    "vouched",
-    metadata,
-    Column("table", Name, primary_key=True),
-    plain("location"),
-    Column("size", BigInteger, nullable=True),
-    plain("sha256"),
-    plain("who"),
-    prose("reason"),
-    instant("at"),
-)
-
-lifted_guards = Table("lifted_guards", metadata, plain("table_uuid", primary_key=True))
 
 # `readable_from` and `readable_until` are the validity's two ends.
 archived = Table(

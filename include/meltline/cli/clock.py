@@ -1,0 +1,50 @@
+"""A command about the clock: clock disown."""
+
+from typing import Annotated
+
+import typer
+
+from meltline.app.disowned import disown
+from meltline.cli.options import AsJson, ConfigPath, instant, ready_wiring
+from meltline.cli.output import answer
+from meltline.domain.quantities import format_instant
+
+clock_app = typer.Typer(help="Settle what a wrong clock has left.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this command."""
+    app.add_typer(clock_app, name="clock")
+    clock_app.command("disown")(clock_disown)
+
+
+def clock_disown(
+    recorded: Annotated[str, typer.Argument(metavar="TIME", help="as the refusal names it")],
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="how it is known that it was wrong")
+    ],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Say that the newest time in the ledger was a wrong clock's, and the clock is right now."""
+    then = instant(recorded, "TIME")
+    assert then is not None  # there is a text
+    wiring, _ = ready_wiring(config)
+    done = disown(wiring.services("clock"), then, reason)
+    now = format_instant(done.word.at)
+    lines = [
+        f"{recorded} was a wrong clock's. It is {now} now: is that right? Else set the clock.",
+        f"{done.departures} files wait their failsafe anew, {done.leases} leases end earlier.",
+        *done.left,
+    ]
+    document = {
+        "recorded": done.word.recorded,
+        "at": done.word.at,
+        "who": done.word.who,
+        "reason": done.word.reason,
+        "files_that_wait_anew": done.departures,
+        "leases_shortened": done.leases,
+        "left": done.left,
+    }
+    answer(document, lines, as_json=as_json)
+    return 0
