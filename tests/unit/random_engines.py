@@ -10,6 +10,7 @@ from itertools import count
 from typing import TypeVar
 
 from meltline.app.clone import clone
+from meltline.app.consumers import remove_consumer, set_consumer
 from meltline.app.drop import drop
 from meltline.app.dropped import dropped_tables
 from meltline.app.leases import acquire_lease
@@ -18,8 +19,11 @@ from meltline.app.recover import recover
 from meltline.app.shares import create_share, drop_share, list_shares, update_share
 from meltline.app.undrop import undrop
 from meltline.domain.errors import (
+    ConsumerAhead,
+    FilesClaimed,
     LockHeld,
     MeltlineError,
+    MetadataUnreadable,
     NameConflict,
     NamespaceNotFound,
     ObjectDropped,
@@ -34,7 +38,7 @@ from meltline.domain.timetravel import Moment, Side, TravelPoint
 from tests.unit.copies import copied, rewritten_with_log
 from tests.unit.dark_table import DarkTable
 from tests.unit.lake import DAY, OUTSIDE, WAREHOUSE, Table
-from tests.unit.oracle import MAIN, Document, Story, on_branches
+from tests.unit.oracle import MAIN, Document, Story, ancestry, on_branches
 from tests.unit.streaming import flink_mark, kafka_mark, spark_mark
 from tests.unit.watched_lake import ENABLED, HOLD, WINDOW, WRITERS, WatchedLake
 
@@ -62,7 +66,7 @@ PEOPLE = (
     "opt_out", "opt_in", "spoil", "mend", "unlist", "list_again", "drop_by_command",
     "undrop_by_command",
     "clone_by_command", "clone_by_command", "share", "share", "update_share", "write_to_share",
-    "drop_share", "vouch", "name_the_root",
+    "drop_share", "vouch", "name_the_root", "read_on", "read_on", "read_again", "stop_reading",
 )  # fmt: skip
 WITHOUT_A_TABLE = (
     "undrop", "undrop_by_command", "mend", "list_again", "create", "update_share",
@@ -426,6 +430,38 @@ class Engines:
             ttl, snapshot = (1 + number % 7) * DAY, chosen(table.snapshots, number)
             with suppress(MeltlineError):  # a table that cannot be read, a lock
                 acquire_lease(self.lake.services(), table.name, snapshot, ttl)
+
+    def read_on(self, table: Table, number: int) -> None:
+        """A reader has read to a snapshot: a new one, or on from where it stood, or not at all."""
+        self._read_to(table, number, reset=False)
+
+    def read_again(self, table: Table, number: int) -> None:
+        """A reader is set to any snapshot, back or to another line."""
+        self._read_to(table, number, reset=True)
+
+    def _read_to(self, table: Table, number: int, *, reset: bool) -> None:
+        if not table.snapshots or table.name.catalog != "lake" or not self._all_listed():
+            return
+        name, snapshot = f"c{number % 2}", chosen(table.snapshots, number // 2)
+        before = table.refs.get(f"consumer__{name}")
+        keep = (1 + number % 20) * DAY
+        with suppress(MetadataUnreadable, FilesClaimed):
+            try:
+                made = set_consumer(
+                    self.lake.services(), table.name, name, snapshot,
+                    expires_after=keep, reset=reset,
+                )  # fmt: skip
+            except ConsumerAhead:
+                line = [s["snapshot-id"] for s in ancestry(table.document, snapshot)]
+                assert before and not reset and before["snapshot-id"] not in line
+                return
+            assert made.ends_at == self.lake.clock.moment + keep
+            assert table.refs[f"consumer__{name}"]["snapshot-id"] == snapshot
+
+    def stop_reading(self, table: Table, number: int) -> None:
+        if f"consumer__c{number % 2}" in table.refs and table.name.catalog == "lake":
+            with suppress(MetadataUnreadable):
+                remove_consumer(self.lake.services(), table.name, f"c{number % 2}")
 
     def retention(self, table: Table, number: int) -> None:
         table.edit(lambda d: d["properties"].update({WINDOW: str(chosen((0, 1, 7, 30), number))}))

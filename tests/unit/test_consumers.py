@@ -381,7 +381,9 @@ def test_explain_names_the_consumer_its_snapshot_its_last_move_and_its_end() -> 
         f"consumer bill has read to {table.name}@{every[2]}, "
         "last moved 2026-01-21T00:00:00Z, ends 2026-01-26T00:00:00Z"
     )
-    told = {e.path: e.consumers for e in explain_table(lake.services(), table.name)}
+    explained = explain_table(lake.services(), table.name)
+    assert {e.due_at for e in explained if e.consumers} == {T0 + 25 * DAY, None}  # and the head
+    told = {e.path: e.consumers for e in explained}
     assert told[f"{table.name}@{every[1]}"] == ()
     assert told[f"{table.name}@{every[2]}"] == told[f"{table.name}@{every[4]}"] == (said,)
     lake.run()
@@ -426,6 +428,7 @@ def test_what_was_moved_by_an_engine_or_has_lost_its_words_still_keeps() -> None
     read_to(lake, table, every[1], days=9)
     table.tag("consumer__bill", every[2])  # CREATE OR REPLACE TAG, without an age
     (moved,) = find_consumers(lake.services()).consumers
+    assert explain_table(lake.services(), table.name, every[2])[0].due_at is None
     assert (moved.snapshot_id, moved.moved_at, moved.ends_at) == (every[2], None, None)
     table.configure(**{REMEMBERED: "no words"})
     lake.on(4000).run()

@@ -20,7 +20,7 @@ from meltline.domain.storage import Stage
 from meltline.domain.withheld import Why
 from meltline.ports import SnapshotKey
 
-_END_BY_THEMSELVES = {str(KeepReason.WINDOW), str(KeepReason.WRITER)}
+_END_BY_THEMSELVES = {str(r) for r in (KeepReason.WINDOW, KeepReason.WRITER, KeepReason.CONSUMER)}
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Explanation:
         keep_reasons: Every reason, in the words of the design.
         referenced_by: Snapshots (`table@id`), refs or metadata that name it.
         since: From when it has been in that stage.
-        due_at: When it may be purged; for a snapshot that its window or streaming writers keep, and
-            nothing else does, when that ends.
+        due_at: When it may be purged; for a snapshot that its window, streaming writers or
+            consumers keep, and nothing else does, when that ends.
         writers: The streaming writers that need it, in sentences.
         consumers: The consumers that need it, in sentences.
     """
@@ -146,14 +146,15 @@ def _snapshot(
     reasons = tuple(str(reason) for reason in keeps.reasons.get(snapshot_id, ()))
     marks = needs.of([snapshot_id])
     ends_by_itself = bool(reasons) and _END_BY_THEMSELVES.issuperset(reasons)
+    ends = [consumer.ends_at for consumer in consumers]
     return Explanation(
         path=f"{state.name}@{snapshot_id}",
         stage=str(Stage.ACTIVE if end is None else Stage.HISTORICAL) if reasons else "expired",
         keep_reasons=reasons,
         referenced_by=tuple(sorted(refs)),
         since=end or state.snapshots[snapshot_id].committed_at,
-        due_at=max([end + window, *needs.until(marks)])
-        if end and window is not None and ends_by_itself
+        due_at=max([end + window, *needs.until(marks), *filter(None, ends)])
+        if end and window is not None and ends_by_itself and None not in ends
         else None,
         writers=needs.described(marks),
         consumers=tuple(consumer.sentence for consumer in consumers),
