@@ -1,10 +1,13 @@
 """Consumers: named readers keep what they have still to read, and end by themselves."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
 
 from meltline.app.clone import clone
 from meltline.app.consumers import find_consumers, remove_consumer, set_consumer
@@ -19,7 +22,8 @@ from meltline.app.policies import change_policy
 from meltline.app.tags import list_tags, remove_tag
 from meltline.app.undo import rollback
 from meltline.app.undrop import undrop
-from meltline.domain.consumers import Consumer
+from meltline.app.unread import planned_unread
+from meltline.domain.consumers import Consumer, consumers_of, still_to_read
 from meltline.domain.errors import (
     CatalogReadOnly,
     ConsumerAhead,
@@ -34,7 +38,10 @@ from meltline.domain.names import TableName
 from meltline.domain.plan import plan_digest
 from meltline.domain.policy import CONSUMER_KEEP
 from meltline.domain.quantities import to_millis
+from meltline.domain.table import TableState
 from meltline.domain.timeline import Point
+from tests.seeds import SEED, examples
+from tests.unit.histories import History, histories
 from tests.unit.lake import DAY, T0, Lake, Table, business
 from tests.unit.test_recognised import begin_anew
 
@@ -310,6 +317,27 @@ def test_the_gate_finds_what_a_consumer_has_still_to_read_by_itself() -> None:
     assert [f.expectation for f in verdict.failed if "unread" in f.expectation] == [
         "planned_unread is 0"
     ]
+
+
+@seed(SEED)
+@settings(max_examples=examples(200), deadline=None, database=None)
+@given(histories(foreign_expiry=True, most=20), st.floats(0, 40), st.sampled_from([0.0, 3.0]))
+def test_planner_and_gate_agree_on_what_is_still_to_read(
+    story: History, after: float, window: float
+) -> None:
+    plan, state = story.plan(after + 40, window), story.state()
+    assert planned_unread(state, plan) == set()
+    everything = replace(plan, snapshots=tuple(state.snapshots))
+    read = {c.snapshot_id for c in consumers_of(state) if c.tag not in plan.refs}
+    assert planned_unread(state, everything) == (
+        still_to_read(state, read, plan.refs) & _on_branches(state, plan.refs)
+    )
+
+
+def _on_branches(state: TableState, gone: Sequence[str]) -> set[int]:
+    """The gate asks apart for what tags name: here it looks along the branches that stay."""
+    heads = (head for name, head in state.heads.items() if name not in gone)
+    return {snapshot.snapshot_id for head in heads for snapshot in state.ancestry(head)}
 
 
 # --- what else happens to a table -----------------------------------------------------------------

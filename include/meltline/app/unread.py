@@ -3,6 +3,8 @@
 The planner goes back from the heads. Nothing of it is used here.
 """
 
+from collections.abc import Sequence
+
 from meltline.domain.plan import Plan
 from meltline.domain.policy import CONSUMER_TAG
 from meltline.domain.table import TableState
@@ -10,13 +12,13 @@ from meltline.domain.table import TableState
 
 def planned_unread(state: TableState | None, plan: Plan) -> set[int]:
     """Planned snapshots between a consumer that stays and the head of a branch that stays."""
-    if state is None:
+    staying = [r for r in state.refs.values() if r.name not in plan.refs] if state else []
+    tags = [r for r in staying if r.name.startswith(CONSUMER_TAG) and not r.is_branch]
+    if state is None or not tags:
         return set()
-    staying = {name: ref for name, ref in state.refs.items() if name not in plan.refs}
-    tags = {r.snapshot_id for n, r in staying.items() if n.startswith(CONSUMER_TAG)}
-    later = _descendants(state, tags)
+    later = _descendants(state, [tag.snapshot_id for tag in tags])
     needed: set[int] = set()
-    for ref in staying.values():
+    for ref in staying:
         at: int | None = ref.snapshot_id if ref.is_branch else None
         while at in later and at not in needed:
             needed.add(at)
@@ -24,13 +26,13 @@ def planned_unread(state: TableState | None, plan: Plan) -> set[int]:
     return needed & set(plan.snapshots)
 
 
-def _descendants(state: TableState, of: set[int]) -> set[int]:
+def _descendants(state: TableState, of: Sequence[int]) -> set[int]:
     """These snapshots and all that were made on top of them."""
     children: dict[int | None, list[int]] = {}
     for snapshot in state.snapshots.values():
         children.setdefault(snapshot.parent_id, []).append(snapshot.snapshot_id)
     found: set[int] = set()
-    waiting = [snapshot_id for snapshot_id in of if snapshot_id in state.snapshots]
+    waiting = list(of)
     while waiting:
         snapshot_id = waiting.pop()
         if snapshot_id not in found:
