@@ -27,12 +27,12 @@ catalogs:
     uri: sqlite:///catalog.db
     warehouse: {warehouse}
     s3.secret-access-key: {secret}
-account:
+{archive}account:
   profile: lakehouse
   retention-days: {retention_days}
   failsafe-days: 0
   reader-grace: 0s
-limits: {{max-delete-ratio: 1, max-growth: 1000}}
+{cold}limits: {{max-delete-ratio: 1, max-growth: 1000}}
 batches: {{files-per-app: {files_per_app}}}
 """
 
@@ -47,22 +47,34 @@ def committed_at(number: int) -> datetime:
     return today() - timedelta(days=5 + COMMITS - number, hours=-1)
 
 
-def small_lake(folder: Path, *, files_per_app: int = 1_000_000, retention_days: int = 1) -> Path:
+_ARCHIVE = """\
+  archive:
+    type: sql
+    uri: sqlite:///archive.db
+    warehouse: archive
+"""
+
+
+def small_lake(
+    folder: Path, *, files_per_app: int = 1_000_000, retention_days: int = 1, cold: bool = False
+) -> Path:
     """Builds the warehouse in an empty folder and returns the path of its meltline.yaml.
 
     Each commit overwrites all rows of its table: every snapshot but the last is history.
 
     Args:
         files_per_app: One makes each table a batch of its own.
+        cold: Whether all history goes to an archive before it expires.
     """
     folder.mkdir(parents=True)
     warehouse = folder / "ware house"
     warehouse.mkdir()
     config = folder / "meltline.yaml"
     written = {"warehouse": f"file://{warehouse}", "secret": SECRET}
-    config.write_text(
-        _CONFIG.format(**written, files_per_app=files_per_app, retention_days=retention_days)
-    )
+    settings = {"files_per_app": files_per_app, "retention_days": retention_days}
+    archive = {"archive": _ARCHIVE, "cold": "  cold: all\ncold: archive\n"} if cold else {}
+    nothing = {"archive": "", "cold": ""}
+    config.write_text(_CONFIG.format(**{**written, **settings, **nothing, **archive}))
     path = os.pathsep.join([str(ROOT / "include"), str(ROOT)])
     done = subprocess.run(
         [sys.executable, "-m", "tests.dags.small_lake", str(config)],

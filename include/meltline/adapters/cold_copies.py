@@ -1,7 +1,7 @@
 """Copying single files from hot to cold, verified, with memory that no file's length changes."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from threading import Lock
@@ -17,10 +17,18 @@ class Pace:
 
     Args:
         per_second: How many; 0 for no limit.
+        seconds: A clock that only goes on.
+        sleep: Waits for so many seconds.
     """
 
-    def __init__(self, per_second: float = 0) -> None:
+    def __init__(
+        self,
+        per_second: float = 0,
+        seconds: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._per_second = per_second
+        self._seconds, self._sleep = seconds, sleep
         self._next = 0.0
         self._guard = Lock()
 
@@ -29,12 +37,12 @@ class Pace:
 
     def shared(self, parts: int) -> "Pace":
         """The pace of each of some that work at once."""
-        return Pace(self._per_second / parts)
+        return Pace(self._per_second / parts, self._seconds, self._sleep)
 
     def wait(self) -> None:
         """Waits until one operation may be sent."""
-        if delay := self.delay(time.monotonic()):
-            time.sleep(delay)
+        if delay := self.delay(self._seconds()):
+            self._sleep(delay)
 
     def delay(self, now: float) -> float:
         """Takes one operation's turn, and says for how many seconds it has to wait.

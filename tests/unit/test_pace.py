@@ -1,0 +1,83 @@
+"""`handoff.store-iops`: a handoff sends no more requests in a second than it was given."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meltline.adapters.cold_copies import Pace, Stores
+from meltline.adapters.memory.store import MemoryStore
+from meltline.config import load_config
+from meltline.wiring import Wiring
+
+FILES = 20
+
+
+class Seconds:
+    """A clock that goes on only while somebody sleeps, and a sleeper."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, span: float) -> None:
+        self.now += span
+
+
+class Timed:
+    """A store that notes when each request reaches it."""
+
+    def __init__(self, inner: MemoryStore, seconds: Seconds, requests: list[float]) -> None:
+        self._inner, self._seconds, self._requests = inner, seconds, requests
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._inner, name)
+        if name != "proves_writes":  # which asks nobody
+            self._requests.append(self._seconds())
+        return asked
+
+
+def handed_over(per_second: float) -> list[float]:
+    """When requests reached the stores while some files were copied and read again."""
+    hot, cold, seconds = MemoryStore(), MemoryStore(), Seconds()
+    requests: list[float] = []
+    paths = [f"file:///w/t/{number}" for number in range(FILES)]
+    for path in paths:
+        hot.write(path, b"content")
+    timed: list[Any] = [Timed(store, seconds, requests) for store in (hot, cold)]
+    stores = Stores(*timed, "file:///ice", pace=Pace(per_second, seconds, seconds.sleep))
+    for path in paths:
+        known = stores.copy(path, 7).proof
+        stores.prove(path, 7, known)
+        assert stores.there(stores.target(path)) == stores.read(path)
+    return requests
+
+
+def test_no_second_sees_more_requests_than_were_given() -> None:
+    requests = handed_over(per_second=10)
+    assert len(requests) == 10 * FILES
+    for at in requests:
+        assert sum(at <= other < at + 0.999 for other in requests) <= 10
+    assert requests[-1] - requests[0] == pytest.approx((len(requests) - 1) / 10)
+
+
+def test_without_a_limit_a_handoff_waits_for_nothing() -> None:
+    assert len(set(handed_over(per_second=0))) == 1
+
+
+@pytest.mark.parametrize(("iops", "given"), [(50, 10), (5500, 1100)])
+def test_a_fifth_of_what_the_stores_can_serve_is_what_the_archive_is_given(
+    tmp_path: Path, iops: int, given: int
+) -> None:
+    (tmp_path / "meltline.yaml").write_text(
+        "catalogs:\n  lake: {type: sql, uri: 'sqlite:///c.db', warehouse: w}\n"
+        "  ice: {type: sql, uri: 'sqlite:///i.db', warehouse: i}\ncold: ice\n"
+        f"handoff: {{store-iops: {iops}}}\n"
+    )
+    wiring = Wiring(load_config(tmp_path / "meltline.yaml", {}, tmp_path), {})
+    cold = wiring._cold()
+    assert cold is not None
+    pace = wiring._tiers(cold).pace
+    assert [round(pace.delay(0.0) * given, 6) for _ in range(4)] == [0, 1, 2, 3]
