@@ -2,8 +2,6 @@
 
 import os
 import pickle
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from socket import AF_UNIX, socket
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -21,6 +20,7 @@ from meltline.domain.errors import StoreRefused
 from meltline.ports import Front, ObjectStore
 from tests.contract.s3proxy import S3Server, find_jar, running_s3proxy
 
+NOBODY = 65534
 ODD_NAMES = (
     "t[1]",
     "it's",
@@ -378,33 +378,51 @@ def test_what_is_no_file_is_refused_and_the_rest_of_the_batch_is_deleted(tmp_pat
 
 @contextmanager
 def refusing_deletes(folder: Path) -> Iterator[None]:
-    """Makes the file system refuse to delete in a folder, to root too."""
+    """Makes the file system refuse to delete in a folder. Root, whom it obeys, is nobody there."""
+    folder.chmod(0o555)
+    try:
+        with as_nobody(folder.parent):
+            yield
+    finally:
+        folder.chmod(0o755)
+
+
+@contextmanager
+def as_nobody(place: Path) -> Iterator[None]:
+    """Gives up root's powers for a while; what lies in a place is nobody's meanwhile."""
     if os.geteuid():
-        on, off = ["chmod", "a-w"], ["chmod", "u+w"]
-    else:
-        on, off = ["chattr", "+i"], ["chattr", "-i"]
-    if not shutil.which(on[0]) or subprocess.run([*on, folder], check=False).returncode:
-        pytest.skip("this file system or container cannot forbid root a delete")
+        yield
+        return
+    for path in (place, *place.rglob("*")):
+        os.chown(path, NOBODY, -1)
+    os.seteuid(NOBODY)
     try:
         yield
     finally:
-        subprocess.run([*off, folder], check=True)
+        os.seteuid(0)
 
 
-def test_a_disk_that_refuses_a_delete_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A folder that nobody, too, can come to: pytest shuts its own folders."""
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def test_a_disk_that_refuses_a_delete_is_named_and_the_others_go_on(reachable: Path) -> None:
     store = ObjectStores({})
     for name in ("open/a", "shut/b", "open/c"):
-        store.write(f"{tmp_path}/{name}", b"x")
-    with refusing_deletes(tmp_path / "shut"):
+        store.write(f"{reachable}/{name}", b"x")
+    with refusing_deletes(reachable / "shut"):
         first, second, third = store.delete(
-            [f"{tmp_path}/{n}" for n in ("open/a", "shut/b", "open/c")]
+            [f"{reachable}/{n}" for n in ("open/a", "shut/b", "open/c")]
         )
-        with pytest.raises(StoreRefused, match=f"{tmp_path}/shut/new"):
-            store.write(f"{tmp_path}/shut/new", b"x")
+        with pytest.raises(StoreRefused, match=f"{reachable}/shut/new"):
+            store.write(f"{reachable}/shut/new", b"x")
     assert (first.error, third.error) == ("", "")
-    assert f"{tmp_path}/shut/b" in second.error
-    assert listed(store, str(tmp_path)) == [f"{tmp_path}/shut/b"]
-    assert [outcome.error for outcome in store.delete([f"{tmp_path}/shut/b"])] == [""]
+    assert f"{reachable}/shut/b" in second.error
+    assert listed(store, str(reachable)) == [f"{reachable}/shut/b"]
+    assert [outcome.error for outcome in store.delete([f"{reachable}/shut/b"])] == [""]
 
 
 def test_links_are_not_listed_as_what_they_lead_to_has_another_name(tmp_path: Path) -> None:

@@ -5,6 +5,12 @@
 from tests.mutation.mutation import Mutation
 
 SECRETS = "tests/spark/test_secrets.py"
+TIMES = "tests/unit/test_claimed_times.py"
+PACE = "tests/unit/test_pace.py"
+COLD_GATE = "tests/unit/test_cold_gate.py"
+SCALE = "tests/unit/test_at_scale.py"
+POLICY = "tests/unit/test_policy.py"
+POLICIES = "tests/unit/test_policies.py"
 ACCESS = "tests/unit/test_access.py"
 DISCRETION = "tests/unit/test_discretion.py"
 PRIVATE_WORDS = "tests/unit/test_private_words.py"
@@ -48,6 +54,58 @@ READERS = (
     Mutation(
         "doctor does not know what a group may read", "access.py",
         "if access is Access.OWNER and members", "if False and members", (ACCESS,),
+    ),
+    Mutation(
+        "a clock ten minutes off is tolerated", "domain/clock.py",
+        "CLOCK_TOLERANCE = timedelta(minutes=5)", "CLOCK_TOLERANCE = timedelta(minutes=10)", (TIMES,),
+    ),
+    Mutation(
+        "nobody asks the store what time it is", "app/permission.py",
+        "        others[\"the object store\"] = there\n", "        pass\n", (TIMES,),
+    ),
+    Mutation(
+        "deletes begin whenever they like after their proof", "app/purge_batches.py",
+        "        if services.clock.now() - proved_at > _PROOF_LASTS:\n", "        if False:\n", (TIMES,),
+    ),
+    Mutation(
+        "a proof lasts a minute longer than is said", "app/purge_batches.py",
+        "_PROOF_LASTS = timedelta(minutes=5)", "_PROOF_LASTS = timedelta(minutes=6)", (TIMES,),
+    ),
+    Mutation(
+        "expirations that met wait alike", "app/expire_commits.py",
+        "random.uniform(0.05, 0.2)", "0.1", (TIMES,),
+    ),
+    Mutation(
+        "edits that met wait alike", "adapters/table_edits.py",
+        "random.uniform(0.02, 0.1)", "0.1", (TIMES,),
+    ),
+    Mutation(
+        "moves that met wait alike", "adapters/table_moves.py",
+        "random.uniform(0.02, 0.1)", "0.1", (TIMES,),
+    ),
+    Mutation(
+        "the archive has no limit of its own", "wiring.py",
+        "            warehouse=cold.warehouse,\n            pace=Pace(self.config.handoff.requests_per_second),\n", "            warehouse=cold.warehouse,\n", (PACE,),
+    ),
+    Mutation(
+        "a write to cold waits for no turn", "adapters/cold_copies.py",
+        "        self.pace.wait()\n        self.cold.write_stream(target, hashed())\n", "        self.cold.write_stream(target, hashed())\n", (PACE,),
+    ),
+    Mutation(
+        "rows that come as late as they may find their partition gone", "domain/policy.py",
+        "found[DROP_AFTER][1] > found[MAX_LATENESS][1]", "found[DROP_AFTER][1] >= found[MAX_LATENESS][1]", (POLICY, POLICIES),
+    ),
+    Mutation(
+        "nobody is told of rows that come too late", "domain/policy.py",
+        "warnings=(*warnings, *_horizons(levels))", "warnings=tuple(warnings)", (POLICIES,),
+    ),
+    Mutation(
+        "a busy table keeps twice its window", "domain/keep.py",
+        "end >= request.as_of - request.window", "end >= request.as_of - 2 * request.window", (SCALE,),
+    ),
+    Mutation(
+        "a purge over cold metadata that points at hot is refused by chance", "app/cold_purge_evidence.py",
+        "    facts.outside += side.leads_out(table.cold, copies)\n", "", (COLD_GATE,),
     ),
     Mutation(
         "errors repeat what a library quotes", "domain/errors.py",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from sqlalchemy import create_engine
@@ -100,16 +101,11 @@ SECRET = "    token: opens-doors\n"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder that everybody may enter, as far as the folders of tests go."""
-    above = [place for place in tmp_path.parents if not mode(place) & stat.S_IXOTH]
-    before = {place: mode(place) for place in above}
-    for place in above:
-        place.chmod(before[place] | 0o011)
-    tmp_path.chmod(0o755)
-    yield tmp_path
-    for place, was in before.items():
-        place.chmod(was)
+def folder() -> Iterator[Path]:
+    """A folder that everybody may enter: pytest shuts its own."""
+    with TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
 
 
 def configured(folder: Path, more: str = "", catalog: str = "") -> Config:

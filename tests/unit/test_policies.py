@@ -477,3 +477,13 @@ def test_the_history_of_an_object_holds_what_lies_in_it_and_the_plans_about_it()
     assert actions(since=lake.clock.now() + timedelta(days=1)) == []
     entry = decisions(ledgers, "lake.air.t")[0]
     assert (entry.who, entry.detail) == ("tester", f"{RETENTION}: inherited -> 30")
+
+
+def test_doctor_warns_where_rows_are_dropped_before_the_latest_can_have_come() -> None:
+    lake = Lake()
+    late = {"meltline.max-lateness": "7d"}
+    lake.on(0).table("early", properties={**late, "meltline.drop-after": "7d"}).append("f")
+    lake.table("safe", properties={**late, "meltline.drop-after": "8d"}).append("g")
+    (found,) = [f for f in examine(lake.services()) if f.code == "policy_out_of_range"]
+    assert (found.level, found.object) == ("warning", "lake.air.early")
+    assert "would find their partition gone" in found.message

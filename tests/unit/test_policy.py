@@ -417,3 +417,11 @@ def test_dropping_before_the_latest_rows_can_have_come_is_said(
     found = retention(("lake.air.t", {DROP_AFTER: after}), ("lake.air", {MAX_LATENESS: late}))
     assert len(found.warnings) == said
     assert not retention(("lake.air.t", {DROP_AFTER: after})).warnings
+
+
+def test_what_a_table_says_of_late_rows_wins_over_its_namespace() -> None:
+    outer = ("lake.air", {MAX_LATENESS: "6d"})
+    (warning,) = retention(("lake.air.t", {DROP_AFTER: "5d"}), outer).warnings
+    assert warning.startswith("lake.air.t: meltline.drop-after is not longer")
+    nearer = ("lake.air.t", {DROP_AFTER: "5d", MAX_LATENESS: "4d"})
+    assert retention(nearer, outer).warnings == ()

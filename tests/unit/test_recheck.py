@@ -253,8 +253,7 @@ def test_a_plan_always_fits_the_table_it_was_made_for(
     assert problem(story, story.plan(last_day(story) + after, window)) == ""
 
 
-# Not "branch commit": a branch that grows on a planned snapshot is an xfail above.
-MOVES = ("commit", "rollback", "stage", "cherry-pick", "tag", "branch", "publish")
+MOVES = ("commit", "rollback", "stage", "cherry-pick", "tag", "branch", "branch commit", "publish")
 
 
 @MANY
@@ -264,7 +263,6 @@ MOVES = ("commit", "rollback", "stage", "cherry-pick", "tag", "branch", "publish
 def test_a_plan_that_still_fits_takes_nothing_that_the_keep_set_would_keep_now(
     story: History, after: float, window: float, moves: list[str], data: st.DataObject
 ) -> None:
-    story.properties.pop("history.expire.min-snapshots-to-keep", None)  # the xfail above
     story.observe(last_day(story))
     day = last_day(story) + after
     plan = story.plan(day, window)
