@@ -152,14 +152,18 @@ class Wiring:
                 self.config.hot,
                 self.config.ledger_namespace,
             ),
-            gate=GreatExpectationsEngine(
-                self.config.limits,
-                self.config.gates.ttl,
-                self.config.docs_folder,
-                run_id,
-                self.config.local_access,
-            ),
+            gate=self.gate(run_id),
             **(self._archive(spark, ledgers, ledgers.cold) if ledgers.cold else {}),
+        )
+
+    def gate(self, run_id: str) -> GreatExpectationsEngine:
+        """What judges; its page of Data Docs is named after the run. Starts no JVM."""
+        return GreatExpectationsEngine(
+            self.config.limits,
+            self.config.gates.ttl,
+            self.config.docs_folder,
+            run_id,
+            self.config.local_access,
         )
 
     def _archive(self, spark: Any, ledgers: Ledgers, cold: ColdTier) -> dict[str, Any]:

@@ -66,6 +66,7 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         "digest_matches": True,
         "planned_not_due": 0,
         "planned_not_in_failsafe": 0,
+        "planned_young_orphans": 0,
         "planned_referenced": 0,
         "planned_unowned": 0,
         "planned_outside_roots": 0,
@@ -76,6 +77,17 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         **COPIES,
         "cold_unproved": 0,
         "tables_read": 1,
+    },
+    PlanKind.PRUNE: {
+        "digest_matches": True,
+        "unreadable": 0,
+        "planned_newest": 0,
+        "planned_not_in_table": 0,
+        "planned_early": 0,
+        "planned_held": 0,
+        "planned_outside": 0,
+        "planned_needed": 0,
+        "planned_not_deep": 0,
     },
 }
 EVERY_QUESTION = [(kind, fact) for kind, facts in GOOD.items() for fact in facts]

@@ -59,4 +59,30 @@ REASONS = (
         "reasons: a head that our commit changed is forgotten the next day", "app/observe.py",
         "    reasons |= still_changed_heads(services, states, ended=let_go.keys())\n", "", HEADS,
     ),
+    Mutation(
+        "reasons: a prune goes on without a verdict", "app/prune_deletes.py",
+        "        self.gate.require_passed(plan)\n", "", PRUNE,
+    ),
+    Mutation(
+        "reasons: a verdict on another digest lets a prune go", "app/prune_gate.py",
+        "        return read_plan(written).digest == self.plan.digest\n",
+        "        return bool(written)\n", PRUNE,
+    ),
+    Mutation(
+        "reasons: the gate of a prune does not ask for holds", "app/prune_gate.py",
+        "            \"planned_held\": [str(gate.name)] if held else [],\n",
+        "            \"planned_held\": [str(gate.name)] if not ids and held else [],\n", PRUNE,
+    ),
+    Mutation(
+        "reasons: what was begun is finished without a verdict of its own", "app/cold_prune.py",
+        "            self.gate.judge(plan, state.properties[plan.key], removed=True)\n", "            del state\n", PRUNE,
+    ),
+    Mutation(
+        "reasons: what stays in cold is not asked whether it needs a planned file", "app/prune_gate.py",
+        "sorted(used.intersection(going)),", "sorted(used.intersection([])),", PRUNE,
+    ),
+    Mutation(
+        "reasons: an orphan may have been written while the sweep looked", "app/departed_objects.py",
+        "departed_at - FLOOR\n", "departed_at + FLOOR\n", ORPHANS,
+    ),
 )  # fmt: skip

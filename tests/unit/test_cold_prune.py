@@ -62,7 +62,8 @@ def ports(lake: Lake, **changes: Any) -> Services:
 
 
 def pruned(lake: Lake, before: float, *, dry_run: bool = False, **changes: Any) -> list[Pruned]:
-    return prune(ports(lake, **changes), NAME, T0 + before * DAY, "costs", dry_run=dry_run)
+    made = ports(lake, **changes)
+    return prune(made, made.gate, NAME, T0 + before * DAY, "costs", dry_run=dry_run)
 
 
 def cold_files(lake: Lake) -> set[str]:
@@ -223,9 +224,11 @@ def test_without_a_reason_nothing_goes() -> None:
     lake, _ = archived()
     lake.on(30)
     with pytest.raises(UsageInvalid):
-        prune(ports(lake), NAME, T0 + DAY, " ", dry_run=False)
+        prune(ports(lake), ports(lake).gate, NAME, T0 + DAY, " ", dry_run=False)
     with pytest.raises(TableNotFound):
-        prune(ports(lake), TableName.parse("lake.air.never"), T0, "x", dry_run=True)
+        prune(
+            ports(lake), ports(lake).gate, TableName.parse("lake.air.never"), T0, "x", dry_run=True
+        )
 
 
 def test_over_a_table_that_cannot_be_read_nothing_goes() -> None:
@@ -315,7 +318,7 @@ def deepened(lake: Lake, name: TableName | None = None) -> Deepened:
 def test_where_a_deep_copy_is_due_nothing_goes_before_it_is_there_and_it_stays_for_ever() -> None:
     lake, _ = archived(**{"meltline.deep": "true"})
     lake.on(30)
-    assert "permanent" in refused(lake, GateNotPassed)
+    assert "planned_not_deep" in refused(lake, GateNotPassed)
     assert "permanent" in refused(lake, GateNotPassed, deep=None)
     needs = needed(lake)
     done = deepened(lake)
@@ -365,7 +368,7 @@ def test_a_copy_that_is_not_whole_does_not_go_deep() -> None:
     missing = [copy.snapshot_id for copy in lake.control.archived() if copy.deep_at is None]
     assert missing == ids(lake)[1:3] and done.snapshots == len(ids(lake)) - 2
     lake.on(60)
-    assert "permanent" in refused(lake, GateNotPassed)
+    assert "planned_not_deep" in refused(lake, GateNotPassed)
 
 
 def test_without_a_policy_only_a_table_that_is_named_goes_deep() -> None:
@@ -391,7 +394,14 @@ def test_killed_anywhere_it_is_finished_by_the_next_one() -> None:
             lake.on(30)
             process = Process(dies_at=at, after=after)
             try:
-                prune(process.of(ports(lake)), NAME, T0 + 0.5 * DAY, "costs", dry_run=False)
+                prune(
+                    process.of(ports(lake)),
+                    ports(lake).gate,
+                    NAME,
+                    T0 + 0.5 * DAY,
+                    "costs",
+                    dry_run=False,
+                )
                 ended = True
             except Killed:
                 lake.let_leases_end()

@@ -34,6 +34,7 @@ EXPIRE_FACTS = COLD_FACTS | {
 }  # fmt: skip
 PURGE_FACTS = COLD_FACTS | {
     "digest_matches", "planned_not_due", "planned_not_in_failsafe", "planned_referenced",
+    "planned_young_orphans",
     "planned_unowned", "planned_outside_roots", "planned_protected", "planned_held",
     "planned_claimed", "cold_unproved", "unreadable", "tables_read",
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Prune: snapshots whose retention in cold is past leave it, by a person's word alone (AR-36).
 
-Plan, proof from the other end, one compare-and-set that removes exactly the planned snapshots, a
+Plan, gate, one compare-and-set that removes exactly the planned snapshots, a
 proof anew, deletes. What was begun is named by the cold table until it is finished. No scheduled
 work calls this, and the newest archived snapshot of a table never goes.
 """
@@ -18,21 +18,18 @@ from meltline.app.metadata import load_document
 from meltline.app.permission import require_clock, require_generation, require_go
 from meltline.app.prune_deletes import Pruned, PruneDeletes
 from meltline.app.prune_evidence import (
-    Duties,
     duties,
-    needed,
     readable_tables,
-    refused,
-    require_deep_copies,
-    require_inside,
     require_past,
 )
+from meltline.app.prune_gate import PruneGate
 from meltline.app.services import ColdTier, Ledgers
 from meltline.app.tables import ObservedTable
 from meltline.app.tiers import cold_pasts
 from meltline.domain.archive import COLD_OF
 from meltline.domain.document import MetadataDocument
 from meltline.domain.errors import (
+    MeltlineError,
     NameConflict,
     PlanStale,
     TableNotFound,
@@ -47,7 +44,7 @@ from meltline.domain.pruning import (
 )
 from meltline.domain.seals import sealing
 from meltline.domain.table import Snapshot, TableState
-from meltline.ports import Lock
+from meltline.ports import GateEngine, Lock
 
 PRUNE = "cold prune"
 """How the audit calls it."""
@@ -56,7 +53,13 @@ _LEASE = timedelta(minutes=2)
 
 
 def prune(
-    ledgers: Ledgers, name: TableName, before: datetime, reason: str, *, dry_run: bool
+    ledgers: Ledgers,
+    engine: GateEngine,
+    name: TableName,
+    before: datetime,
+    reason: str,
+    *,
+    dry_run: bool,
 ) -> list[Pruned]:
     """Removes a table's archived snapshots that were committed before an instant.
 
@@ -64,6 +67,7 @@ def prune(
 
     Args:
         ledgers: Where cold is.
+        engine: Judges each plan; its verdict is stored, and nothing goes without.
         name: The table, by its name in hot; or the cold table's own.
         before: The instant.
         reason: Why; it is recorded.
@@ -74,7 +78,7 @@ def prune(
         TableNotFound: Cold has nothing of the table.
         NameConflict: Cold has several tables that had the name.
         HoldInForce: A snapshot must stay: its retention is not past, or a hold is in force.
-        GateNotPassed: The proof failed, or the permanent store has not all of it.
+        GateNotPassed: The gate refused; its verdict is stored.
         MetadataUnreadable: A table of hot cannot be read: nobody knows what forbids it.
         PlanStale: The cold table changed meanwhile.
         PlanAltered: A plan that was begun is not what it was.
@@ -91,9 +95,13 @@ def prune(
     tables = readable_tables(ledgers)
     with ExitStack() as locks:
         held = [] if dry_run else _lock_all(ledgers, tier, tables, locks)
-        work = _Pruning.of(ledgers, tier, _cold_table(ledgers, name), name, tables, reason, held)
+        cold = _cold_table(ledgers, name)
+        work = _Pruning.of(ledgers, engine, tier, cold, name, tables, reason, held)
         if dry_run:
-            return [work.planned(before)[1]]
+            plan, told = work.planned(before)
+            if plan is not None:
+                work.gate.judge(plan)
+            return [told]
         return [*work.finished(), work.carry_out(before)]
 
 
@@ -146,6 +154,7 @@ class _Pruning:
     """
 
     ledgers: Ledgers
+    engine: GateEngine
     tier: ColdTier
     cold: TableName
     uuid: str
@@ -158,6 +167,7 @@ class _Pruning:
     def of(
         cls,
         ledgers: Ledgers,
+        engine: GateEngine,
         tier: ColdTier,
         cold: TableName,
         name: TableName,
@@ -168,7 +178,7 @@ class _Pruning:
         uuid = load_document(tier.store, cold, tier.catalog.location(cold))[0].properties[COLD_OF]
         table = next((one for one in tables if one.state.uuid == uuid), None)
         own = name if table is None else plain_name(table)
-        return cls(ledgers, tier, cold, uuid, own, table, reason, locks)
+        return cls(ledgers, engine, tier, cold, uuid, own, table, reason, locks)
 
     def state(self) -> tuple[TableState, Mapping[str, object]]:
         """The cold table as it is now."""
@@ -177,16 +187,17 @@ class _Pruning:
     @property
     def deletes(self) -> PruneDeletes:
         """What deletes files, once nothing refers to them."""
-        return PruneDeletes(self.ledgers, self.tier, self.cold, self.uuid, self.locks)
+        return PruneDeletes(self.ledgers, self.tier, self.cold, self.uuid, self.locks, self.gate)
 
-    def duty(self, state: TableState) -> Duties:
-        """What has to be past before anything of it goes."""
-        return duties(self.ledgers, state, self.name, self.uuid, self.table)
+    @property
+    def gate(self) -> PruneGate:
+        """What judges each plan."""
+        return PruneGate(self.ledgers, self.engine, self.tier, self.cold, self.name, self.uuid)
 
     # --- the plan --------------------------------------------------------------------------------
 
     def planned(self, before: datetime) -> tuple[PrunePlan | None, Pruned]:
-        """What would go; everything that forbids it is raised."""
+        """What would go; a hold, or a retention that is not past, is raised."""
         state, document = self.state()
         head = newest(document)
         ids = sorted(
@@ -195,8 +206,9 @@ class _Pruning:
         told = Pruned(self.name, self.cold)
         if not ids:
             return None, told
+        duty = duties(self.ledgers, state, self.name, self.uuid, self.table)
+        require_past(self.ledgers, self.name, duty, ids)
         plan = PrunePlan(self.uuid, state.uuid, tuple(ids), tuple(self._files(state, ids)))
-        self._gate(plan, state)
         sizes = [self.tier.store.size(path) or 0 for path in plan.files]
         return plan, replace(
             told, snapshots=plan.snapshots, tags=tuple(tags_on(document, ids)),
@@ -225,15 +237,6 @@ class _Pruning:
     def _of(state: TableState, ids: Sequence[int]) -> list[Snapshot]:
         return [state.snapshots[id] for id in ids]
 
-    def _gate(self, plan: PrunePlan, state: TableState) -> None:
-        """Everything that may forbid it, read afresh."""
-        duty = self.duty(state)
-        require_past(self.ledgers, self.name, duty, plan.snapshots)
-        require_inside(self.tier, plan)
-        require_deep_copies(self.ledgers, self.tier, duty, state, plan)
-        if found := needed(self.ledgers, self.tier, plan, removed=False):
-            raise refused(plan, f"{len(found)} planned files are needed: {min(found)}")
-
     # --- the deed --------------------------------------------------------------------------------
 
     def finished(self) -> list[Pruned]:
@@ -241,6 +244,8 @@ class _Pruning:
         found = []
         for plan in self.deletes.begun():
             told = Pruned(self.name, self.cold, plan.snapshots, files=len(plan.files), done=True)
+            state, _ = self.state()
+            self.gate.judge(plan, state.properties[plan.key], removed=True)
             self.deletes.finish(plan, told := replace(told, digest=plan.digest))
             found.append(told)
         return found
@@ -254,7 +259,12 @@ class _Pruning:
         place = plan.place(state.location)
         RunEpoch(self.ledgers).require()
         self.tier.store.write(place, plan.written)
-        self.deletes.require_still_allowed()
+        try:
+            self.gate.judge(plan, place)
+            self.deletes.require_still_allowed(plan)
+        except MeltlineError:
+            self.tier.store.delete([place])
+            raise
         remove = sealing(lambda document: _remove(document, plan, place))
         self.tier.catalog.edit_table(self.cold, remove)
         self.ledgers.control.forget_archived(self.uuid, plan.snapshots)

@@ -10,6 +10,7 @@ from meltline.app.services import Services
 from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.departed import DepartedObject
 from meltline.domain.files import SWEPT, Departure
+from meltline.domain.orphans import FLOOR
 
 
 @dataclass
@@ -42,6 +43,21 @@ class DepartedObjects:
             if stat.found is not None
             and self.at(stat.path).unlike(stat.found.bytes, stat.found.modified_at)
         }
+
+    def young_orphans(self) -> list[str]:
+        """Those that a sweep let depart although they were younger than any orphan may be.
+
+        By the time that the store gives them now. What lies there instead of what departed, and is
+        left alone for that, says nothing of it.
+        """
+        stats = self.services.store.stats([path for path in self.departures if self.is_swept(path)])
+        return [
+            stat.path
+            for stat in stats
+            if stat.found is not None
+            and stat.found.modified_at > self.departures[stat.path].departed_at - FLOOR
+            and not self.at(stat.path).unlike(stat.found.bytes, stat.found.modified_at)
+        ]
 
     def is_swept(self, path: str) -> bool:
         """Whether a sweep let it depart: what lies in its copy's place is of another file."""

@@ -8,6 +8,7 @@ from statistics import median
 from meltline.app.cold_evidence import expire_facts
 from meltline.app.cold_purge_evidence import purge_facts
 from meltline.app.cold_side import ColdFacts
+from meltline.app.departed_objects import DepartedObjects
 from meltline.app.ended import has_ended
 from meltline.app.held_back import leading_out, outside_roots
 from meltline.app.other_names import OtherNames, needed_by_other_names
@@ -375,6 +376,7 @@ def _purge_evidence(
         "planned_not_in_failsafe": [
             f.path for f in case.files if f.path not in waiting and f.path not in done
         ],
+        "planned_young_orphans": DepartedObjects(services, waiting).young_orphans(),
         "planned_held": _held_owners(services, case),
         "planned_claimed": [f.path for f in case.files if claimed.get(f.path, plan.id) != plan.id],
     }

@@ -7,6 +7,7 @@ from meltline.app.confinement import Confinement
 from meltline.app.metadata import load_state
 from meltline.app.permission import require_go
 from meltline.app.prune_evidence import PROOF_LASTS, needed
+from meltline.app.prune_gate import PruneGate
 from meltline.app.services import ColdTier, Ledgers
 from meltline.domain.errors import PlanAltered
 from meltline.domain.names import TableName
@@ -56,6 +57,7 @@ class PruneDeletes:
         cold: The cold table's name.
         uuid: The hot table's UUID.
         locks: What the prune holds.
+        gate: Knows whether a plan has a verdict that lets it go on.
     """
 
     ledgers: Ledgers
@@ -63,6 +65,7 @@ class PruneDeletes:
     cold: TableName
     uuid: str
     locks: Sequence[Lock]
+    gate: PruneGate
 
     def _state(self) -> TableState:
         return load_state(self.tier.store, self.cold, self.tier.catalog.location(self.cold))
@@ -111,7 +114,7 @@ class PruneDeletes:
         for start in range(0, len(plan.files), _BATCH):
             if proved is None or clock.now() - proved >= PROOF_LASTS:
                 proved, kept = clock.now(), needed(self.ledgers, self.tier, plan, removed=True)
-            self.require_still_allowed()
+            self.require_still_allowed(plan)
             batch = [path for path in plan.files[start : start + _BATCH] if path not in kept]
             outside = Confinement([self.tier.warehouse], self.tier.store).refused(batch)
             told.errors += [f"{path}: not deleted: {why}" for path, why in outside.items()]
@@ -131,8 +134,9 @@ class PruneDeletes:
         )
         self.tier.store.delete([place])
 
-    def require_still_allowed(self) -> None:
-        """Refuses once somebody has stopped everything, or a lock is lost."""
+    def require_still_allowed(self, plan: PrunePlan) -> None:
+        """Refuses without a passed verdict on the plan, once all is stopped, or a lock is lost."""
         require_go(self.ledgers)
+        self.gate.require_passed(plan)
         for lock in self.locks:
             self.ledgers.control.check_lock(lock)

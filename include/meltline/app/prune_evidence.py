@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from meltline.app.cold_files import live_files, manifests_of, own_files
+from meltline.app.cold_files import own_files
 from meltline.app.cold_tables import ColdTables
-from meltline.app.deepen import missing_in_deep
 from meltline.app.services import ColdTier, Ledgers
 from meltline.app.tables import (
     ObservedTable,
@@ -157,8 +156,24 @@ class Duties:
         return max((one.keep_until for one in self.known.get(snapshot_id, ())), default=None)
 
 
-def duties(ledgers: Ledgers, state: TableState, name: TableName, uuid: str,
-           table: ObservedTable | None) -> Duties:  # fmt: skip
+def duties(
+    ledgers: Ledgers, state: TableState, name: TableName, uuid: str, table: ObservedTable | None
+) -> Duties:
+    """Reads them, unless a hold forbids all of it. See `known_duties`. Raises HoldInForce."""
+    if held_by_hold(ledgers, name, table):
+        raise HoldInForce(
+            f"a hold forbids to prune {name}",
+            object=str(name),
+            expected="no hold on it, or around it",
+            found="one in force",
+            next="`meltline hold list` tells whose word it is",
+        )
+    return known_duties(ledgers, state, name, uuid, table)
+
+
+def known_duties(
+    ledgers: Ledgers, state: TableState, name: TableName, uuid: str, table: ObservedTable | None
+) -> Duties:
     """Reads them.
 
     Args:
@@ -168,11 +183,7 @@ def duties(ledgers: Ledgers, state: TableState, name: TableName, uuid: str,
         uuid: Its UUID.
         table: The hot table; None where hot has it no more. Then what its policy was nobody can
             tell, and the permanent store must have its snapshots wherever there is such a store.
-
-    Raises:
-        HoldInForce: A hold forbids it.
     """
-    _require_no_hold(ledgers, name, table)
     config = ledgers.config
     policy = cold_policy(config.account, ()) if table is None else cold_policy_of(ledgers, table)
     known: dict[int, tuple[ArchivedSnapshot, ...]] = {}
@@ -183,20 +194,14 @@ def duties(ledgers: Ledgers, state: TableState, name: TableName, uuid: str,
     return Duties(policy, policy.deep or (table is None and bool(config.deep)), known)
 
 
-def _require_no_hold(ledgers: Ledgers, name: TableName, table: ObservedTable | None) -> None:
+def held_by_hold(ledgers: Ledgers, name: TableName, table: ObservedTable | None) -> bool:
+    """Whether a hold lies on the hot table, or on what it stood in where it is gone."""
     held = table.held if table is not None else False
     if table is None and name.catalog in ledgers.catalogs:
         listing = ledgers.catalogs[name.catalog].listing()
         around = levels_around(ledgers, ObjectName(name.catalog, name.namespace), listing)
         held = any(is_held(properties, ledgers.clock.now()) for _, properties in around)
-    if held:
-        raise HoldInForce(
-            f"a hold forbids to prune {name}",
-            object=str(name),
-            expected="no hold on it, or around it",
-            found="one in force",
-            next="`meltline hold list` tells whose word it is",
-        )
+    return held
 
 
 def require_past(ledgers: Ledgers, name: TableName, duty: Duties, ids: Sequence[int]) -> None:
@@ -219,36 +224,6 @@ def require_past(ledgers: Ledgers, name: TableName, duty: Duties, ids: Sequence[
             found="; ".join(early[:_SHOWN]),
             next="choose an earlier --before",
         )
-
-
-def require_deep_copies(
-    ledgers: Ledgers, tier: ColdTier, duty: Duties, state: TableState, plan: PrunePlan
-) -> None:
-    """Refuses where the permanent store must have the snapshots and has not all of each.
-
-    Raises:
-        GateNotPassed: Names what is missing.
-    """
-    if not duty.deep_due:
-        return
-    if ledgers.deep is None:
-        raise refused(plan, "the policy wants it in a permanent store, and none is configured")
-    never = [id for id in plan.snapshots if not any(c.deep_at for c in duty.known.get(id, ()))]
-    if never:
-        shown = ", ".join(map(str, never[:_SHOWN]))
-        raise refused(plan, f"not in the permanent store yet: snapshots {shown}")
-    manifests = manifests_of(ledgers, tier, [state.snapshots[id] for id in plan.snapshots])
-    files = live_files(ledgers, tier, manifests) | {one.path for one in manifests}
-    missing = missing_in_deep(ledgers.deep, tier, sorted(files | own_files(state, plan.snapshots)))
-    if missing:
-        raise refused(plan, f"{len(missing)} files are not in the permanent store: {missing[0]}")
-
-
-def require_inside(tier: ColdTier, plan: PrunePlan) -> None:
-    """Refuses where a file does not lie in cold. Raises GateNotPassed."""
-    outside = [path for path in plan.files if not lies_under(path, tier.warehouse)]
-    if outside:
-        raise refused(plan, f"{outside[0]} does not lie below {tier.warehouse}")
 
 
 def refused(plan: PrunePlan, found: str) -> GateNotPassed:

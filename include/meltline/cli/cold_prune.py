@@ -10,10 +10,18 @@ from meltline.app.deepen import deepen as keep_for_ever
 from meltline.app.objects import parse_table_name
 from meltline.app.prune_deletes import Pruned
 from meltline.cli.cold import Optional, cold_app
-from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, instant, ready
+from meltline.cli.options import (
+    AsJson,
+    ConfigPath,
+    DryRun,
+    TableArgument,
+    instant,
+    ready,
+    ready_wiring,
+)
 from meltline.cli.output import answer
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.quantities import format_size, parse_moment
+from meltline.domain.quantities import format_instant, format_size, parse_moment
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +49,10 @@ def prune(
         )  # fmt: skip
     moment = instant(before, "--before", parse_moment)
     assert moment is not None  # it is no option that can be left out
-    found = take_out(ready(config), parse_table_name(table), moment, reason, dry_run=not yes)
+    wiring, ledgers = ready_wiring(config)
+    engine = wiring.gate(f"cold-prune-{format_instant(ledgers.clock.now())}")
+    name = parse_table_name(table)
+    found = take_out(ledgers, engine, name, moment, reason, dry_run=not yes)
     lines = [line for one in found for line in _pruned(one)]
     answer({"prunes": found, "dry_run": not yes}, lines, as_json=as_json)
     return 1 if any(one.errors for one in found) else 0

@@ -88,7 +88,7 @@ def _parser(step: str) -> argparse.ArgumentParser:
     parser.add_argument("--tables", default="", help="globs over catalog.namespace.table")
     parser.add_argument("--dry-run", action="store_true", help="plan, and change nothing")
     parser.add_argument("--any-hour", action="store_true", help="copy outside the quiet window")
-    parser.add_argument("--kind", default="expire", choices=[str(kind) for kind in PlanKind])
+    parser.add_argument("--kind", default="expire", choices=["expire", "purge"])
     parser.add_argument("--batch", type=int, default=0, help="only this batch of the run's plans")
     parser.add_argument("--approve", default="", help="why purges over the limit may go ahead")
     parser.add_argument("--minimum-age", type=_age, help="of what a sweep takes")

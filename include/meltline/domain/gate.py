@@ -12,7 +12,8 @@ FOLLOWS: Mapping[str, frozenset[str]] = {
         {
             "planned_referenced", "planned_in_window", "planned_not_in_metadata", "planned_unowned",
             "planned_young_refs", "head_files_lost", "head_totals_differ", "delete_ratio",
-            "tables_read",
+            "tables_read", "planned_needed", "planned_newest", "planned_not_in_table",
+            "planned_early", "planned_held", "planned_not_deep",
         }
     ),
     "cold_unreadable": frozenset(

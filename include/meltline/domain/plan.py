@@ -17,6 +17,8 @@ class PlanKind(StrEnum):
 
     EXPIRE = "expire"
     PURGE = "purge"
+    PRUNE = "prune"
+    """What leaves cold, by a person's word; its plan is kept in cold (`domain.pruning`)."""
 
 
 class PlanState(StrEnum):

@@ -132,6 +132,9 @@ def purge_suite(limits: Limits) -> Suite:
             _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
             _none("planned_not_due", "planned files whose failsafe has not ended"),
             _none("planned_not_in_failsafe", "planned files that are not in failsafe"),
+            _none(
+                "planned_young_orphans", "planned orphans that were too young when they departed"
+            ),
             _none("planned_referenced", "planned files that a snapshot of any table references"),
             _none("planned_unowned", "planned files outside every prefix their table owns"),
             _none("planned_outside_roots", "planned files that lie, or lead, outside every root"),
@@ -141,6 +144,25 @@ def purge_suite(limits: Limits) -> Suite:
             *_copies(),
             _none("cold_unproved", "copies that nobody can vouch for, byte for byte"),
             _at_least("tables_read", 1, "tables whose metadata was read for this proof"),
+        ),
+    )
+
+
+def prune_suite(_: Limits) -> Suite:
+    """What a plan that takes snapshots and files out of cold must show (PX-1)."""
+    return Suite(
+        "prune",
+        PlanKind.PRUNE,
+        (
+            _true("digest_matches", "the plan that is kept gives the planned digest"),
+            _none("unreadable", "tables and files, of cold or hot, that could not be read"),
+            _none("planned_newest", "the newest snapshot of the cold table in the plan"),
+            _none("planned_not_in_table", "planned snapshots that the cold table does not have"),
+            _none("planned_early", "planned snapshots whose retention in cold is not past"),
+            _none("planned_held", "tables under a hold whose history is planned"),
+            _none("planned_outside", "planned files that do not lie in cold"),
+            _none("planned_needed", "planned files that something that stays refers to"),
+            _none("planned_not_deep", "what the permanent store must have and has not"),
         ),
     )
 
@@ -162,6 +184,7 @@ SuiteOf = Callable[[Limits], Suite]
 SUITES: Mapping[PlanKind, SuiteOf] = {
     PlanKind.EXPIRE: expire_suite,
     PlanKind.PURGE: purge_suite,
+    PlanKind.PRUNE: prune_suite,
 }
 
 
