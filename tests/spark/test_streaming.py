@@ -1,18 +1,26 @@
-"""A structured-streaming query of real Spark, restarted from its checkpoint after an expiration.
+"""Streaming writers of the engines themselves, restarted after an expiration.
+
+Of Spark a structured-streaming query, from its checkpoint; of Flink the walk alone, by the class of
+its own jar. Kafka Connect's is in a class that needs all of Kafka: its model is in
+`tests.unit.streaming`.
 
 A query that dies between its commit to the table and the end of its batch in the checkpoint runs
 that batch again. What keeps it from writing the rows twice is its mark in the table's history.
 """
 
 import json
+import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.spark.warehouse import DAY, TODAY, Warehouse
-from tests.unit.streaming import Answer, answers
+from meltline.adapters.spark.session import jar_folder
+from tests.spark.test_known_wrecks import java_table
+from tests.spark.warehouse import DAY, TODAY, Warehouse, rows_from
+from tests.unit.streaming import Answer, answers, flink_checkpoint, flink_mark
 
 pytestmark = pytest.mark.spark
 
@@ -109,3 +117,85 @@ def _query(w: Warehouse) -> tuple[str, str]:
     """How the query calls itself in the table."""
     metadata = json.loads((w.root / "checkpoint" / "metadata").read_text())
     return "spark", metadata["id"]
+
+
+def flink_jar() -> Path:
+    """Iceberg's jar for Flink, that set-up fetched. In CI its absence is a failure, else a skip."""
+    folder = jar_folder(os.environ)
+    if jars := sorted(folder.glob("iceberg-flink-*.jar")):
+        return jars[-1]
+    message = f"no iceberg-flink-*.jar in {folder}: run the set-up with MELTLINE_FEATURES=test"
+    if os.environ.get("CI", "false").lower() in ("", "0", "false"):
+        pytest.skip(message)
+    pytest.fail(message)
+
+
+@dataclass
+class FlinkSink:
+    """What Flink's sink does to the table: commits with its marks, and the walk of a restart."""
+
+    w: Warehouse
+    job: str = "5c1f0e9a"
+    operator: str = "sink-1"
+
+    def commit(self, checkpoint: int, branch: str) -> None:
+        """Rows, with the mark of a checkpoint."""
+        marks = flink_mark(self.job, checkpoint, self.operator)
+        rows = self.w.spark.sql(f"SELECT {checkpoint}L AS id, 0 AS part")
+        into = rows.writeTo(f"{self.w.name(TABLE)}.branch_{branch}")
+        for key, value in marks.items():
+            into = into.option(f"snapshot-property.{key}", value)
+        into.append()
+
+    def committed(self, branch: str) -> int:
+        """`SinkUtil.getMaxCommittedCheckpointId`, which Flink calls when a job is restored."""
+        jvm: Any = self.w.spark._jvm
+        table = java_table(self.w, TABLE)
+        urls = self._array(jvm.java.net.URL, jvm.java.io.File(str(flink_jar())).toURI().toURL())
+        iceberg = table.getClass().getClassLoader()
+        loader = jvm.java.net.URLClassLoader(urls, iceberg)
+        text = loader.loadClass("java.lang.String")
+        kinds = (iceberg.loadClass("org.apache.iceberg.Table"), text, text, text)
+        util = loader.loadClass("org.apache.iceberg.flink.sink.SinkUtil")
+        walk = util.getDeclaredMethod(
+            "getMaxCommittedCheckpointId", self._array(jvm.java.lang.Class, *kinds)
+        )
+        walk.setAccessible(True)
+        asked = self._array(jvm.java.lang.Object, table, self.job, self.operator, branch)
+        return int(walk.invoke(None, asked))
+
+    def _array(self, kind: Any, *items: Any) -> Any:
+        gateway: Any = self.w.spark.sparkContext._gateway
+        made = gateway.new_array(kind, len(items))
+        for place, item in enumerate(items):
+            made[place] = item
+        return made
+
+
+@pytest.mark.parametrize(("days", "found"), [(30, 7), (0, -1)])
+def test_flinks_own_walk_finds_its_checkpoint_on_every_branch_after_an_expiration(
+    tmp_path: Path, days: int, found: int
+) -> None:
+    w = Warehouse.empty(tmp_path, f"flinks{days}", ACCOUNT.format(days=days))
+    w.init()
+    w.create(TABLE)
+    w.append(TABLE, 0)
+    w.sql(f"ALTER TABLE {{{TABLE}}} CREATE BRANCH side")
+    sink = FlinkSink(w)
+    branches = ("main", "side")
+    for branch in branches:
+        sink.commit(6, branch)
+        sink.commit(7, branch)
+    for start in (10, 20, 30):  # others go on writing
+        for branch in branches:
+            w.sql(f"INSERT INTO {w.name(TABLE)}.branch_{branch} {rows_from(start)}")
+    w.stage(TABLE, 20 * DAY, 2 * DAY)
+    assert [sink.committed(branch) for branch in branches] == [7, 7]
+
+    summary = w.run(TODAY)
+
+    assert summary.exit_code == 0, summary.as_json()
+    assert len(w.snapshots(TABLE)) == (8 if found > 0 else 2)
+    assert [sink.committed(branch) for branch in branches] == [found, found]
+    model = [flink_checkpoint(w.document(TABLE), sink.job, sink.operator, b) for b in branches]
+    assert model == [found, found]

@@ -17,8 +17,10 @@ from meltline.app.entries import load_standing
 from meltline.app.expire import apply_expirations
 from meltline.app.explain import explain_path, explain_table
 from meltline.app.gate import run_gate
+from meltline.app.objects import find_object
 from meltline.app.observe import observe
 from meltline.app.plan_expiration import plan_expiration
+from meltline.app.policies import change_policy
 from meltline.app.writer_walks import cut_off
 from meltline.domain.errors import PlanStale
 from meltline.domain.plan import Plan, PlanState
@@ -109,6 +111,16 @@ def test_the_policy_of_the_table_says_how_long() -> None:
     table.configure(**{WRITER_KEEP: "18"})
     lake.on(20).run()
     assert stream.walk(table.document) == -1 and len(table.snapshots) == 8
+
+
+def test_a_preview_says_how_many_more_would_go_with_a_shorter_policy() -> None:
+    lake, table, mark = streamed(STREAMS["Flink"])
+    name = find_object(lake.on(20).services(), str(table.name), None)
+    preview = change_policy(lake.services(), name, {WRITER_KEEP: "18"}, dry_run=True)
+    (effect,) = preview.effect
+    assert (effect.expiring_before, effect.expiring_after) == (1, 13)
+    lake.run()
+    assert mark in table.snapshots  # nothing has changed
 
 
 def test_an_as_of_in_the_past_counts_from_that_day() -> None:
