@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from meltline.app.clone import clone
 from meltline.app.consumers import find_consumers, remove_consumer, set_consumer
 from meltline.app.doctor import examine
-from meltline.app.drop import drop
+from meltline.app.drop import drop, rename
 from meltline.app.explain import explain_path, explain_table
 from meltline.app.gate import run_gate
 from meltline.app.objects import find_object
@@ -41,6 +41,7 @@ from meltline.domain.quantities import to_millis
 from meltline.domain.table import TableState
 from meltline.domain.timeline import Point
 from tests.seeds import SEED, examples
+from tests.unit.copies import copied, fresh_lake, set_back
 from tests.unit.histories import History, histories
 from tests.unit.lake import DAY, T0, Lake, Table, business
 from tests.unit.test_recognised import begin_anew
@@ -379,6 +380,41 @@ def test_a_clone_begins_without_consumers() -> None:
     assert [c.table for c in find_consumers(lake.services()).consumers] == [str(table.name)]
     assert REMEMBERED not in copy.document["properties"]
     assert copy.document["properties"][CONSUMER_KEEP] == "5d"
+
+
+def test_a_copy_by_rewritten_paths_has_consumers_of_its_own() -> None:
+    lake, table = written(lake=fresh_lake())
+    read_to(lake, table, table.snapshots[2])
+    copy = copied(table, "lake.air.copy")
+    remove_consumer(lake.services(), table.name, "bill")
+    kept = table.snapshots[2:]
+    for day in (21, 40, 41):
+        lake.on(day).run()
+    assert (table.snapshots, copy.snapshots) == ([table.head], kept)
+    assert [c.table for c in find_consumers(lake.services()).consumers] == ["lake.air.copy"]
+
+
+def test_a_table_keeps_its_consumers_under_another_name() -> None:
+    lake, table = written()
+    every = table.snapshots
+    read_to(lake, table, every[2])
+    rename(lake.services(), str(table.name), "lake.air.u")
+    again = Table(lake, TableName.parse("lake.air.u"))
+    assert read_to(lake, again, every[3]).table == "lake.air.u"
+    lake.run()
+    assert again.snapshots == every[3:]
+
+
+def test_older_metadata_that_is_registered_again_has_the_consumers_that_it_had() -> None:
+    lake, table = written()
+    every = table.snapshots
+    read_to(lake, table, every[1])
+    old = table.metadata_location
+    read_to(lake, table, every[4])
+    set_back(table, old)
+    assert [c.snapshot_id for c in find_consumers(lake.services()).consumers] == [every[1]]
+    lake.run()
+    assert table.snapshots == every[1:]
 
 
 def test_consumers_outlive_a_lost_control_ledger() -> None:
