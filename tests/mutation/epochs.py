@@ -140,9 +140,9 @@ CLOCK_TESTS = ("tests/unit/test_wrong_clocks.py",)
 CLOCKS = (
     Mutation(
         "a run begins by a clock that is behind",
-        "app/lifecycle.py",
-        "    require_not_behind(services)\n",
-        "",
+        "app/permission.py",
+        "    require_generation(services)\n    require_not_behind(services)\n",
+        "    require_generation(services)\n",
         CLOCK_TESTS,
     ),
     Mutation(

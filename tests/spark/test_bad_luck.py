@@ -19,11 +19,14 @@ from uuid import uuid4
 
 import pytest
 
+from meltline.app.disowned import disown
 from meltline.app.observe import observe
 from meltline.app.summary import Summary
+from meltline.app.switch import go, stop
 from meltline.domain.departed import DepartedObject
 from meltline.domain.errors import (
     CatalogUnlistable,
+    ClockRefused,
     LedgerOutOfStep,
     MeltlineError,
     SetupMissing,
@@ -471,7 +474,7 @@ def test_a_lost_control_ledger_refuses_until_a_person_adopts_it(small: Small) ->
     small.goes_on()
 
 
-def test_a_backup_of_the_same_generation_loses_nothing(small: Small) -> None:
+def test_a_backup_from_before_a_run_is_refused_until_a_person_adopts_it(small: Small) -> None:
     w = small.w
     small.churn()
     old = backup(w.control)
@@ -479,8 +482,52 @@ def test_a_backup_of_the_same_generation_loses_nothing(small: Small) -> None:
     before = small.waiting()
     assert before
     restore(old, w.control)
+    assert "epoch" in refuses(small, LedgerOutOfStep).expected
+    w.init(small.later(), adopt=True)
+    assert small.waiting().keys() >= before.keys()
     small.goes_on()
     assert not before.keys() & w.disk().keys()
+
+
+def test_a_backup_from_before_a_stop_lifts_it_neither_when_it_is_adopted(small: Small) -> None:
+    w = small.w
+    small.churn()
+    old = backup(w.control)
+    assert stop(w.services(small.later()), "a fire").unnoted is None
+    restore(old, w.control)
+    refuses(small, LedgerOutOfStep)
+    w.init(small.later(), adopt=True)
+    disk, heads = w.disk(), w.heads()
+    assert w.run(small.later(8 * DAY)).exit_code == 3
+    assert w.heads() == heads and disk.keys() <= w.disk().keys()
+    go(w.services(small.later()))
+    small.goes_on()
+
+
+def test_a_clock_that_was_ahead_is_settled_by_a_word_and_its_departures_wait_anew(
+    small: Small,
+) -> None:
+    """Also for those rows of the file ledger that the same machine wrote last."""
+    w = small.w
+    small.churn()
+    then = small.now + 400 * DAY
+    w.run(then)
+    # The machine's own clock was ahead as well, by which rows of the file ledger follow each other.
+    ahead = 400 * 86_400 * 10**9
+    w.sql(f"UPDATE {w.catalog}.{LEDGER}.departures SET written_ns = written_ns + {ahead}")
+    waiting = small.waiting()
+    assert any(due > then for due in waiting.values())
+    with pytest.raises(ClockRefused) as refused:
+        w.run(small.later())
+    assert "meltline clock disown" in refused.value.next
+    now = small.later()
+    services = w.services(now)
+    recorded = services.control.newest_time()
+    assert recorded is not None
+    disown(services, recorded, "it was ahead")
+    assert set(small.waiting().values()) == {now + 7 * DAY}
+    small.goes_on()
+    assert not waiting.keys() & w.disk().keys()
 
 
 def test_a_catalog_that_is_gone_stops_everything(small: Small) -> None:

@@ -203,10 +203,12 @@ def test_nothing_expires_by_a_clock_that_is_behind_so_nothing_departs_too_early(
     lake.on(30)
     note(lake)
     before = len(table.snapshots)
+    lake.table("new")
     lake.clock.moment -= 10 * DAY
     with pytest.raises(ClockRefused):
         lake.run()
     assert len(table.snapshots) == before and lake.waiting() == {}
+    assert list(lake.control.tables()) == []  # it has not even looked, and dated nothing
     with pytest.raises(ClockRefused):
         drop(lake.services(), str(table.name))
     with pytest.raises(ClockRefused):

@@ -14,7 +14,7 @@ from meltline.app.held_back import kept_back
 from meltline.app.letting_go import tend_dropped
 from meltline.app.look_back import standing_incidents
 from meltline.app.observe import Observation, observe
-from meltline.app.permission import require_clock, require_generation, require_not_behind
+from meltline.app.permission import require_clock, require_datable
 from meltline.app.plan_expiration import plan_expiration
 from meltline.app.plan_purge import (
     end_overtaken,
@@ -123,8 +123,7 @@ def _upkeep(services: Services) -> Iterator[str]:
 
 def observe_step(services: Services, request: RunRequest, summary: Summary) -> Observation:
     """Looks at everything and notes what could not be read."""
-    require_generation(services)
-    require_not_behind(services)
+    require_datable(services)
     observation = observe(services)
     for _ in range(0 if request.dry_run else _TENDED):
         if not tend_dropped(services, observation, request.as_of, request.tables):

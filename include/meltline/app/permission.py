@@ -57,6 +57,17 @@ def require_generation(services: Ledgers, listing: CatalogListing | None = None)
     standing_epoch(services, listing)
 
 
+def require_datable(services: Ledgers) -> None:
+    """Refuses to look at anything where what is seen would be dated wrongly, or in a wrong ledger.
+
+    Raises:
+        LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
+        ClockRefused: The clock is behind the ledger.
+    """
+    require_generation(services)
+    require_not_behind(services)
+
+
 def standing_epoch(services: Ledgers, listing: CatalogListing | None = None) -> Epoch | None:
     """The epoch at which the catalog stands, which the ledger knows; None before the first one.
 

@@ -20,7 +20,7 @@ from meltline.app.lifecycle import (
     settle_step,
 )
 from meltline.app.observe import observe
-from meltline.app.permission import require_generation
+from meltline.app.permission import require_datable
 from meltline.app.plan_expiration import plan_expiration
 from meltline.app.plan_purge import plan_purge
 from meltline.app.purge import approve
@@ -83,7 +83,7 @@ def _observe(services: Services, request: StepRequest, summary: Summary) -> None
 
 def _hand_off_to_cold(services: Services, request: StepRequest, summary: Summary) -> None:
     run = request.run
-    require_generation(services)
+    require_datable(services)
     # Most nights and lakes have nothing to hand over: that is known without a Spark job.
     if pending_handoffs(services, read_tables(services), run.as_of, run.tables):
         hand_off_step(services, run, observe(services), summary)
@@ -92,7 +92,7 @@ def _hand_off_to_cold(services: Services, request: StepRequest, summary: Summary
 
 def _plan_expiration(services: Services, request: StepRequest, summary: Summary) -> None:
     run = request.run
-    require_generation(services)
+    require_datable(services)
     if not run.dry_run:
         settle_step(services, summary)
     planned = plan_expiration(

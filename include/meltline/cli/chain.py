@@ -16,7 +16,7 @@ from meltline.app.letting_go import tend_dropped
 from meltline.app.lifecycle import RunRequest, plan_purge_step, run_chain
 from meltline.app.observe import observe as look_at_everything
 from meltline.app.observe import rebuild as rebuild_index
-from meltline.app.permission import require_generation
+from meltline.app.permission import require_datable
 from meltline.app.plan_expiration import plan_expiration
 from meltline.app.plan_purge import plan_purge
 from meltline.app.purge import apply_purges, approve
@@ -101,7 +101,7 @@ def observe(
     wiring = wire(config)
     asked = request(wiring, tables, None, dry_run=False)
     services = wiring.services("observe", asked.run_id)
-    require_generation(services)
+    require_datable(services)
     if rebuild:
         rebuild_index(services)
         if services.cold is not None:
@@ -176,7 +176,7 @@ def _plan(
 def _make_plans(
     services: Services, asked: RunRequest, kind: PlanKind, summary: Summary
 ) -> list[Plan]:
-    require_generation(services)
+    require_datable(services)
     if kind is PlanKind.PURGE and not asked.dry_run:
         return [planned.plan for planned in plan_purge_step(services, asked)]
     observation = look_at_everything(services)
