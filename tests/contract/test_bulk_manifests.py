@@ -14,8 +14,10 @@ from meltline.adapters.iceberg.manifests import read_manifest
 from meltline.adapters.object_store import ObjectStores
 from meltline.adapters.spark.bulk_manifests import BulkManifest, bulk_entries
 from meltline.domain.files import EntryStatus, FileKind, ManifestRef
+from tests.seeds import SEED, examples
 from tests.spark.warehouse import Warehouse
 from tests.unit.avro_files import Entry, manifest_bytes
+from tests.unit.damage import MANIFEST, samples
 
 pytestmark = pytest.mark.spark
 
@@ -256,6 +258,25 @@ def test_single_wrong_bytes_never_end_the_job(shelf: Shelf, codec: str) -> None:
         damaged.append(shelf.put(f"w{number}-{codec}", bytes(made), entries))
     found = shelf.read(*damaged, good)
     assert found[f"sound-{codec}"] == shelf.expected(good)
+
+
+def test_damaged_manifests_give_what_the_other_reader_gives_or_less(shelf: Shelf) -> None:
+    """A thousand, by each accident that `tests.unit.damage` knows, in one job."""
+    damaged = []
+    for number in range(examples(1_000)):
+        chance = random.Random(f"bulk {SEED} {number}")
+        sample = chance.choice(samples(MANIFEST)).hurt(chance)
+        path = f"{shelf.home}metadata/hurt{number}.avro"
+        shelf.store.write(path, sample.content)
+        length = len(sample.content)
+        damaged.append(ManifestRef(path, length, *sample.entries, added_snapshot_id=3))
+    whole = shelf.read(*damaged, homes=("s3://lake/t/",))
+    listed = sum(samples(MANIFEST)[0].entries)
+    complete = {name: rows for name, rows in whole.items() if len(rows) == listed}
+    sound = {one.path.rpartition("/")[2].removesuffix(".avro"): one for one in damaged}
+    assert complete, f"seed {SEED}"
+    for name, rows in complete.items():
+        assert rows == shelf.expected(sound[name]), f"{name}, seed {SEED}"
 
 
 def test_nothing_that_can_be_read_gives_nothing(shelf: Shelf) -> None:

@@ -4,7 +4,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -462,6 +462,32 @@ def test_a_path_that_is_not_surely_one_file_is_not_deleted(tmp_path: Path, odd: 
     assert (tmp_path / "x").exists()
     with pytest.raises(StoreRefused):
         store.write(odd.format(tmp_path), b"")
+
+
+NOWHERE = {"s3.endpoint": "http://127.0.0.1:9", "s3.anonymous": "true", "s3.region": "r"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "", "/", ".", "file:", "://", "s3:k", "s3://", "s3:///k", "s3://b b/k", "s3://b\x7f/k",
+        "gs://b/\0", "abfss://a b@c.dfs.core.windows.net/k", "\x01://a/b", "memory:a", "{0}/a\0b",
+        "{0}/f/below", "x" * 5000, "{0}/" + "y" * 300,
+    ],
+)  # fmt: skip
+def test_a_path_out_of_a_damaged_file_is_refused_or_not_there(tmp_path: Path, path: str) -> None:
+    (tmp_path / "f").write_bytes(b"x")
+    store, asked = ObjectStores(NOWHERE), path.format(tmp_path)
+    with pytest.raises((StoreRefused, FileNotFoundError)):
+        store.read(asked)
+    for look in (store.size, store.measure, store.is_link):
+        with suppress(StoreRefused):
+            assert not look(asked)
+    with suppress(StoreRefused):
+        assert [stat.path for stat in store.stats([asked])] == [asked]
+    (outcome,) = store.delete([asked])
+    assert outcome.path == asked
+    assert (tmp_path / "f").read_bytes() == b"x"
 
 
 # --- S3 --------------------------------------------------------------------------------------

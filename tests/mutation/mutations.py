@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
 from tests.mutation.consumers import CONSUMERS
+from tests.mutation.damage import DAMAGE
 from tests.mutation.epochs import CLOCKS, EPOCHS
 from tests.mutation.identity import IDENTITY
 from tests.mutation.mutation import Mutation
@@ -506,7 +507,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the gate takes removed files for alive", "adapters/iceberg/evidence_reader.py",
-        "                    if status != _DELETED:\n", "                    if True:\n", (EVIDENCE,),
+        "            if status != _DELETED:\n", "            if True:\n", (EVIDENCE,),
     ),
     Mutation(
         "a line goes on though its counts do not add up", "domain/lines.py",
@@ -665,6 +666,7 @@ MUTATIONS = (
     *CLOCKS,
     *EPOCHS,
     *IDENTITY,
+    *DAMAGE,
     Mutation(
         "what two tables name that are let go the same night stays for ever", "app/letting_go.py",
         "let_go={**observation.let_go, state.uuid: row}", "let_go=observation.let_go",

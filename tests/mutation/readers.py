@@ -109,7 +109,7 @@ READERS = (
     ),
     Mutation(
         "errors repeat what a library quotes", "domain/errors.py",
-        "self.found = discreet(found)", "self.found = found", (DISCRETION,),
+        "self.found = _shortened(discreet(found))", "self.found = _shortened(found)", (DISCRETION,),
     ),
     Mutation(
         "nobody knows the secrets of the configuration", "config.py",

@@ -350,10 +350,10 @@ class Lake:
     def spoilt(self) -> set[str]:
         return set(self._truths)
 
-    def spoil(self, path: str, *, same_length: bool = False) -> bytes:
-        """Makes a file unreadable; returns what it held."""
+    def spoil(self, path: str, noise: bytes = b"", *, same_length: bool = False) -> bytes:
+        """Has a file hold noise, such as nobody can read; returns what it held."""
         before = self.store.read(path)
-        noise = b"\x00 not what it was"
+        noise = noise or b"\x00 not what it was"
         self.store.write(path, noise.ljust(len(before), b"\x00") if same_length else noise)
         self._truths.setdefault(path, before)
         return before

@@ -77,3 +77,12 @@ class Meanwhile:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sweeper, name)
+
+
+def swept(lake: Lake, *days: float) -> None:
+    """Sweeps on each of these days; nothing that is needed may be missing."""
+    sweeper = MemorySweeper(lake.store, lake.files)
+    for day in days:
+        services = SweepServices(**vars(lake.on(day).services()), sweeper=sweeper)
+        run_step("sweep", services, StepRequest(lake.request()))
+        lake.check_nothing_is_missing()

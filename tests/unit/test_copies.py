@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 
 from meltline.adapters.memory.control import MemoryControlLedger
-from meltline.adapters.memory.sweeper import MemorySweeper
 from meltline.app.doctor import examine
 from meltline.app.drop import drop
 from meltline.app.init import init
@@ -17,9 +16,7 @@ from meltline.app.leases import acquire_lease, renew_lease
 from meltline.app.membership import detach
 from meltline.app.metadata import load_state
 from meltline.app.observe import observe, rebuild
-from meltline.app.steps import StepRequest, run_step
 from meltline.app.summary import Summary
-from meltline.app.sweep import SweepServices
 from meltline.app.undrop import undrop
 from meltline.domain.drops import is_dropped_name
 from meltline.domain.names import TableName
@@ -39,6 +36,7 @@ from tests.unit.copies import (
 )
 from tests.unit.counting import CountingStore
 from tests.unit.lake import DAY, WAREHOUSE, Lake, Table
+from tests.unit.swept import swept
 
 BEFORE, AFTER = "lake.air.backup", "lake.air.spare"  # as names sort beside prod
 NIGHTS = (10, 18, 26, 34)  # each later by more than the window and failsafe
@@ -50,14 +48,6 @@ def nights(lake: Lake, *days: float) -> list[Summary]:
     for summary in summaries:
         assert summary.exit_code == 0, summary.as_json()
     return summaries
-
-
-def sweep(lake: Lake, *days: float) -> None:
-    sweeper = MemorySweeper(lake.store, lake.files)
-    for day in days:
-        services = SweepServices(**vars(lake.on(day).services()), sweeper=sweeper)
-        run_step("sweep", services, StepRequest(lake.request()))
-        lake.check_nothing_is_missing()
 
 
 def is_whole(table: Table) -> bool:
@@ -124,7 +114,7 @@ def test_a_copy_that_nobody_touches_keeps_all_of_its_files_through_sweeps(name: 
     lake.run()
     copy = copied(prod, name)
     lake.run()
-    sweep(lake, 10, 17)
+    swept(lake, 10, 17)
     assert copy.data("c") not in lake.waiting()
     nights(lake, 18, 26, 34)
     assert is_whole(copy)
@@ -216,7 +206,7 @@ def test_a_table_that_was_moved_keeps_its_files_through_sweeps_and_expires(
     new = moved(prod, name, delete=delete)
     for day in (1, 2, 9):
         lake.on(day).run()
-    sweep(lake, 10, 17)
+    swept(lake, 10, 17)
     for day in (18, 26, 34, 60, 68, 76):
         lake.on(day).run()
     assert is_whole(new) and new.snapshots == [new.head]
@@ -626,7 +616,7 @@ def test_two_manifest_lists_whose_names_differ_by_spelling_alone_are_both_read()
     put_list(prod, f"{WAREHOUSE}/lists/a b.avro")
     put_list(other, f"{WAREHOUSE}/lists/a%20b.avro")
     nights(lake)
-    sweep(lake, 40, 48)
+    swept(lake, 40, 48)
     assert is_whole(prod) and is_whole(other)
     other.overwrite("p")
     nights(lake, 50, 58, 66)
@@ -774,7 +764,7 @@ def test_a_table_that_was_rewritten_in_place_with_its_log_keeps_its_files() -> N
     old = {prod.manifest_list(snapshot_id) for snapshot_id in prod.snapshots}
     rewritten_in_place(prod, "file:///w/air/elsewhere")
     lake.run()
-    sweep(lake, 10, 17)
+    swept(lake, 10, 17)
     nights(lake, 18, 26, 34)
     assert is_whole(prod) and prod.snapshots == [prod.head]
     all_expired(prod)
@@ -794,7 +784,7 @@ def test_copies_keep_their_files_where_the_control_ledger_begins_anew(name: str)
     lake.control = MemoryControlLedger(lake.clock, database=lake.clock, lease_time=lake.lease_time)
     init(lake.services(), adopt=True)
     lake.on(2).run()
-    sweep(lake, 10, 17)
+    swept(lake, 10, 17)
     nights(lake, 18, 26, 34, 42)
     assert is_whole(prod) and is_whole(copy)
     all_expired(prod, copy)
@@ -815,7 +805,7 @@ def test_metadata_in_the_place_of_other_metadata_is_read() -> None:
     prod.append("b")
     assert (prod.metadata_location, lake.store.size(at)) == (at, size)
     lake.on(1).run()
-    sweep(lake, 10, 17)
+    swept(lake, 10, 17)
     nights(lake, 18, 26)
     assert is_whole(prod)
     assert lake.files.live_totals(sorted(lake.files.known_snapshots()))
@@ -839,7 +829,7 @@ def test_manifests_in_the_place_of_others_are_read() -> None:
     prod.overwrite("z")
     assert prod.snapshots == ids
     lake.run()
-    sweep(lake, 10, 17)
+    swept(lake, 10, 17)
     for day in (18, 26, 34):
         lake.on(day).run()
     assert is_whole(prod)

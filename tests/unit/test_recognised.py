@@ -13,8 +13,8 @@ from meltline.app.reproof import Reproof
 from meltline.app.undrop import undrop
 from tests.unit.copies import copied, fresh_lake, put_inline, rewritten_in_place
 from tests.unit.lake import DAY, Lake, Table
+from tests.unit.swept import swept
 from tests.unit.test_copies import AFTER, BEFORE, all_expired, go_apart, is_whole, nights, prod_of
-from tests.unit.test_copies import sweep as swept
 
 ELSEWHERE = "file:///w/air/elsewhere"
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # obstore keeps these names in its stubs alone
 
 CloudStore = S3Store | GCSStore | AzureStore
 
+_AUTHORITY = re.compile(r"[\w$][\w$.@:-]*", re.ASCII)  # `$web` is a container's name
 _RETRY: "RetryConfig" = {"max_retries": 8, "retry_timeout": timedelta(seconds=60)}
 
 
@@ -26,8 +27,10 @@ def open_cloud_store(scheme: str, authority: str, properties: Mapping[str, str])
         properties: PyIceberg's; what they leave out comes from the environment.
 
     Raises:
-        ValueError: The scheme or a property is not supported.
+        ValueError: The scheme or a property is not supported, or no bucket has such a name.
     """
+    if scheme in ("s3", "gs", "abfs") and not _AUTHORITY.fullmatch(authority):
+        raise ValueError(f"no bucket or container is called {authority!r}")  # obstore would panic
     if scheme == "s3":
         return _open_s3(authority, properties)
     if scheme == "gs":

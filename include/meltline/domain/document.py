@@ -6,6 +6,7 @@ read `variant`, so the document itself is edited, as Iceberg's own commits would
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -23,6 +24,8 @@ METADATA_PATH = "write.metadata.path"
 COMPRESSION = "write.metadata.compression-codec"
 _DEFAULT_VERSIONS = 100
 _GZIP = b"\x1f\x8b"
+_LONGEST = 1 << 30  # bytes: a document of 100,000 snapshots has a tenth of them
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 
 
@@ -221,12 +224,25 @@ def parse_json(name: TableName, location: str, content: bytes) -> object:
     """A metadata file's JSON, plain or compressed.
 
     Raises:
-        MetadataUnreadable: It is neither.
+        MetadataUnreadable: It is neither, or has text that no other file could hold.
     """
     try:
-        return json.loads(gzip.decompress(content) if content.startswith(_GZIP) else content)
+        text = _unpacked(content) if content.startswith(_GZIP) else content
+        document = json.loads(text)
+        if _SURROGATE.search(text):  # halves of a letter pass here, and nowhere behind
+            json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, EOFError, OSError, RecursionError, zlib.error) as odd:
         raise unreadable(name, location, f"{type(odd).__name__}: {odd}") from odd
+    return document
+
+
+def _unpacked(content: bytes) -> bytes:
+    """A compressed document. Raises ValueError where it is longer than any real one."""
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS + 16)  # with gzip's header and checksum
+    text = unpacker.decompress(content, _LONGEST)
+    if not unpacker.eof:
+        raise ValueError(f"unpacked, it ends too early or has more than {_LONGEST} bytes")
+    return text
 
 
 def unreadable(

@@ -2,6 +2,12 @@
 
 from meltline.domain.discretion import discreet
 
+_HALF = 1_500  # letters of what was found that an error repeats from each end
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 2 * _HALF else f"{text[:_HALF]} … {text[-_HALF:]}"
+
 
 class MeltlineError(Exception):
     """Something Meltline will not go on with.
@@ -10,7 +16,8 @@ class MeltlineError(Exception):
         message: One sentence for a person.
         object: What it is about: a table, a file, a plan, a configuration key.
         expected: What would have been right.
-        found: What was there instead.
+        found: What was there instead; of more than 3,000 letters the middle is left out, since what
+            was there may be a damaged file.
         next: What the reader can do now.
         exit_code: The command's exit code when this error ends it.
     """
@@ -30,7 +37,7 @@ class MeltlineError(Exception):
         super().__init__(self.message)
         self.object = discreet(object)
         self.expected = discreet(expected)
-        self.found = discreet(found)
+        self.found = _shortened(discreet(found))
         self.next = discreet(next)
 
     @property

@@ -16,6 +16,7 @@ from meltline.adapters.iceberg.avro_container import AvroFile, from_snappy
 
 _DATUM = 1024 * 1024  # bytes of records in one datum, about
 _LARGEST_BLOCK = 64 * 1024 * 1024  # writers make blocks of 64 KiB; noise may announce anything
+_A_PART = 256 * 1024  # bytes of a block that are unpacked at once
 _SMALLEST_RECORD = 8  # bytes: an entry has more fields than this, of a byte each at the least
 _SYNC = 16
 _WANTED = {
@@ -191,9 +192,13 @@ def _inflate(packed: bytes) -> bytes:
 def _from_zstandard(packed: bytes) -> bytes:
     import pyarrow as pa  # noqa: PLC0415 - starts slowly, and few files are packed so
 
+    parts, length = [], 0
     with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
-        content: bytes = stream.read(_LARGEST_BLOCK + 1)
-    return _bounded(content)
+        # In parts: room is made for all that is asked for, and not given back where noise ends it.
+        while length <= _LARGEST_BLOCK and (part := stream.read(_A_PART)):
+            parts.append(part)
+            length += len(part)
+    return _bounded(b"".join(parts))
 
 
 _UNPACK: Mapping[str, Callable[[bytes], bytes]] = {

@@ -5,6 +5,7 @@ that is most of the work of reading a manifest; here no object is made of what n
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -29,6 +30,27 @@ _Step: TypeAlias = Callable[[BinaryDecoder, bytes], _Read]
 _Ids: TypeAlias = tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field that is asked for.
+
+    Attributes:
+        ids: Its id, behind those of the structs above it.
+        is_text: Whether it is a text; else a number.
+        is_needed: Whether each record must have a value; else None stands for what has none.
+    """
+
+    ids: _Ids
+    is_text: bool = False
+    is_needed: bool = True
+
+    def refuse_other(self, reader: Reader) -> None:
+        """Raises TypeError where the file has something else in this field."""
+        inner = reader.option if isinstance(reader, OptionReader) else reader
+        if not isinstance(inner, StringReader if self.is_text else IntegerReader):
+            raise TypeError(f"{inner} in field {self.ids[-1]}")
+
+
 class Fields:
     """Reads some fields of records, passing over the others.
 
@@ -38,26 +60,34 @@ class Fields:
     are passed over in one.
     """
 
-    def __init__(self, record: Reader, wanted: Sequence[_Ids]) -> None:
-        """Takes the reader of a record, and for each field its id and those of the structs above.
+    def __init__(self, record: Reader, wanted: Sequence[Field]) -> None:
+        """Takes the reader of a record, and at least two fields.
 
         Raises:
             KeyError: The record has no such field.
+            TypeError: It is of another type.
         """
         self._steps: list[_Step] = []
+        asked = {field.ids: field for field in wanted}
         at: dict[_Ids, int] = {}
-        fields = [(ids, reader, ids in wanted) for ids, reader in _fields(record)]
-        for passed, run in groupby(fields, lambda field: _is_option(field[1]) and not field[2]):
+        fields = [(reader, asked.get(ids)) for ids, reader in _fields(record)]
+        for passed, run in groupby(fields, lambda field: _is_option(field[0]) and not field[1]):
             if passed:
-                self._steps.append(partial(_options, [reader for _, reader, _ in run]))
+                self._steps.append(partial(_options, [reader for reader, _ in run]))
                 continue
-            for ids, reader, _ in run:
-                at[ids] = len(self._steps)
+            for reader, field in run:
                 step = _step(reader)
-                if isinstance(reader, OptionReader):  # as some writers have it
-                    step = partial(_there, step)
+                if field is not None:
+                    field.refuse_other(reader)
+                    at[field.ids] = len(self._steps)
+                    if field.is_needed and _is_option(reader):  # as some writers have it
+                        step = partial(_there, step)
                 self._steps.append(step)
-        self._wanted = itemgetter(*(at[ids] for ids in wanted))
+        for field in wanted:
+            if not field.is_needed and field.ids not in at:
+                at[field.ids] = len(self._steps)
+                self._steps.append(lambda *_: lambda: None)
+        self._wanted = itemgetter(*(at[field.ids] for field in wanted))
 
     def of(self, block: bytes, records: int) -> Iterator[tuple[Any, ...]]:
         """The wanted fields of a block's records.

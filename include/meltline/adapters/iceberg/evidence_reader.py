@@ -1,12 +1,12 @@
 """Reads manifest lists and manifests with PyIceberg, for the gate's evidence.
 
 It shares no code with the index's reader (`manifests`): where the two disagree, the gate refuses.
-Files are read by field id, not by name, and a manifest's rows are counted against its list.
+Fields are found by id, not by name, and a manifest's rows are counted against its list.
 """
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -17,18 +17,29 @@ from pyiceberg.avro.reader import Reader
 from pyiceberg.avro.resolver import construct_reader, resolve_reader
 from pyiceberg.io import InputFile, InputStream
 from pyiceberg.schema import Schema
-from pyiceberg.types import StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from meltline.adapters.iceberg.evidence_blocks import Fields, framed_blocks
+from meltline.adapters.iceberg.evidence_blocks import Field, Fields, framed_blocks
 from meltline.domain.errors import MetadataUnreadable
 
 # Field ids of the Iceberg spec: manifest lists, manifest entries, data files.
-_MANIFEST_PATH, _MANIFEST_LENGTH, _ADDED_BY, _COUNTS = 500, 501, 503, (504, 505, 506)
-_STATUS, _DATA_FILE = 0, 2
-_FILE_PATH, _ROWS, _FILE_SIZE, _CONTENT, _REFERRED = 100, 103, 104, 134, 143
-_WANTED = ((_STATUS,), (_DATA_FILE, _FILE_PATH), (_DATA_FILE, _FILE_SIZE))
-_DELETED = 2
+_FILE, _DELETED = 2, 2
+_LISTED = (
+    Field((500,), is_text=True),
+    Field((501,)),
+    Field((503,), is_needed=False),
+    *(Field((number,), is_needed=False) for number in (504, 505, 506)),
+)
+"""Of a manifest: where it is and how long, who added it, how many entries it has of each status."""
+_PLACE = (Field((0,)), Field((_FILE, 100), is_text=True), Field((_FILE, 104)))
+"""Of an entry: its status, where the file is and how long."""
+_WHOLE = (
+    *_PLACE,
+    Field((_FILE, 134), is_needed=False),
+    Field((_FILE, 103), is_needed=False),
+    Field((_FILE, 143), is_text=True, is_needed=False),
+)
+"""And what it holds, how many rows, which data file its deletes are about."""
 _SCHEMA = "avro.schema"
 
 Found = TypeVar("Found")
@@ -81,16 +92,9 @@ def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
         MetadataUnreadable: The file does not follow the spec.
     """
     try:
-        schema, rows = _read(path, content)
-        at = _positions(schema.as_struct())
         return tuple(
-            ListedManifest(
-                row[at[_MANIFEST_PATH]],
-                row[at[_MANIFEST_LENGTH]],
-                _total([row[at[count]] if count in at else None for count in _COUNTS]),
-                row[at[_ADDED_BY]] if _ADDED_BY in at else None,
-            )
-            for row in rows
+            ListedManifest(at, length, _total(counts), added_by)
+            for at, length, added_by, *counts in _records(path, content, _LISTED)
         )
     except Exception as odd:
         raise _refused(path, "a manifest list", f"{type(odd).__name__}: {odd}") from odd
@@ -104,8 +108,12 @@ def live_files(manifest: ListedManifest, content: bytes) -> tuple[LiveFile, ...]
     """
 
     def read() -> tuple[int, tuple[LiveFile, ...]]:
-        schema, rows = _read(manifest.path, content)
-        return len(rows), tuple(_live(schema, rows))
+        rows = list(_records(manifest.path, content, _WHOLE))
+        return len(rows), tuple(
+            LiveFile(path, size, bool(kind), kind or 0, count or 0, refers_to)
+            for status, path, size, kind, count, refers_to in rows
+            if status != _DELETED
+        )
 
     return _agreeing(manifest, content, read)
 
@@ -118,17 +126,13 @@ def live_columns(manifest: ListedManifest, content: bytes) -> LiveColumns:
     """
 
     def read() -> tuple[int, LiveColumns]:
-        blocks = framed_blocks(content)
-        with _Prepared(manifest.path, content) as file:
-            codec = file.header.compression_codec()
-            fields, live = _where_and_how_long(file.header.meta[_SCHEMA]), LiveColumns([], [])
-            for records, packed in blocks:
-                block = codec.decompress(packed) if codec else packed
-                for status, path, size in fields.of(block, records):
-                    if status != _DELETED:
-                        live.paths.append(path)
-                        live.sizes.append(size)
-        return sum(records for records, _ in blocks), live
+        live, rows = LiveColumns([], []), 0
+        for status, path, size in _records(manifest.path, content, _PLACE):
+            rows += 1
+            if status != _DELETED:
+                live.paths.append(path)
+                live.sizes.append(size)
+        return rows, live
 
     return _agreeing(manifest, content, read)
 
@@ -150,13 +154,13 @@ def _agreeing(
     return found
 
 
-def _read(path: str, content: bytes) -> tuple[Schema, list[Any]]:
-    records = sum(count for count, _ in framed_blocks(content))
+def _records(path: str, content: bytes, wanted: tuple[Field, ...]) -> Iterator[tuple[Any, ...]]:
+    """These fields of a file's records. PyIceberg alone would believe any length in a record."""
+    blocks = framed_blocks(content)
     with _Prepared(path, content) as file:
-        rows = list(file)
-    if len(rows) != records:
-        raise ValueError(f"{len(rows)} records where its blocks announce {records}")
-    return file.schema, rows
+        codec, fields = file.header.compression_codec(), _fields(file.header.meta[_SCHEMA], wanted)
+    for records, packed in blocks:
+        yield from fields.of(codec.decompress(packed) if codec else packed, records)
 
 
 class _Prepared(AvroFile[Any]):
@@ -180,8 +184,8 @@ def _prepared(written: str) -> tuple[Schema, Reader]:
 
 
 @lru_cache(maxsize=256)
-def _where_and_how_long(written: str) -> Fields:
-    return Fields(_prepared(written)[1], _WANTED)
+def _fields(written: str, wanted: tuple[Field, ...]) -> Fields:
+    return Fields(_prepared(written)[1], wanted)
 
 
 @lru_cache(maxsize=1)
@@ -190,33 +194,9 @@ def _header_reader() -> Reader:
     return construct_reader(META_SCHEMA, {-1: AvroFileHeader})
 
 
-def _positions(struct: StructType) -> dict[int, int]:
-    return {field.field_id: position for position, field in enumerate(struct.fields)}
-
-
-def _total(counts: list[int | None]) -> int | None:
+def _total(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
-
-
-def _live(schema: Schema, rows: list[Any]) -> Iterator[LiveFile]:
-    entry = _positions(schema.as_struct())
-    data_file = schema.find_field(_DATA_FILE).field_type
-    if not isinstance(data_file, StructType):
-        raise TypeError("data_file is not a struct")
-    at = _positions(data_file)
-    for row in rows:
-        if row[entry[_STATUS]] != _DELETED:
-            file = row[entry[_DATA_FILE]]
-            content = file[at[_CONTENT]] if _CONTENT in at else 0
-            yield LiveFile(
-                file[at[_FILE_PATH]],
-                file[at[_FILE_SIZE]],
-                bool(content),
-                content,
-                file[at[_ROWS]] if _ROWS in at else 0,
-                file[at[_REFERRED]] if _REFERRED in at else None,
-            )
 
 
 def _refused(path: str, expected: str, found: str) -> MetadataUnreadable:

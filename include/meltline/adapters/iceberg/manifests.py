@@ -20,8 +20,31 @@ from meltline.domain.errors import MetadataUnreadable
 from meltline.domain.files import EntryStatus, FileKind, ManifestEntry, ManifestRef
 from meltline.ports import Front
 
-_ENTRY_FIELDS = {"status", "snapshot_id", "sequence_number", "file_sequence_number", "data_file"}
-_FILE_FIELDS = {"content", "file_path", "file_format", "file_size_in_bytes", "content_offset"}
+_NUMBER, _TEXT, _RECORD = ("int", "long"), ("string",), ("record",)
+_LIST_FIELDS = {
+    "manifest_path": _TEXT,
+    "manifest_length": _NUMBER,
+    "content": _NUMBER,
+    "sequence_number": _NUMBER,
+    "added_snapshot_id": _NUMBER,
+    # Format 1 wrote the counts under other names, and may leave them out.
+    **{f"{status}_files_count": _NUMBER for status in ("added", "existing", "deleted")},
+    **{f"{status}_data_files_count": _NUMBER for status in ("added", "existing", "deleted")},
+}
+_ENTRY_FIELDS = {
+    "status": _NUMBER,
+    "snapshot_id": _NUMBER,
+    "sequence_number": _NUMBER,
+    "file_sequence_number": _NUMBER,
+    "data_file": _RECORD,
+}
+_FILE_FIELDS = {
+    "content": _NUMBER,
+    "file_path": _TEXT,
+    "file_format": _TEXT,
+    "file_size_in_bytes": _NUMBER,
+    "content_offset": _NUMBER,
+}
 
 Projected = Callable[[Any], Any]
 """Of a schema the part that is decoded."""
@@ -34,7 +57,7 @@ def read_manifest_list(path: str, content: bytes) -> tuple[ManifestRef, ...]:
         MetadataUnreadable: It is not an Avro file that follows the spec.
     """
     try:
-        return tuple(_manifest(row) for row in _rows(content, _as_written))
+        return tuple(_manifest(row) for row in _rows(content, _whole))
     except Exception as odd:
         raise _unreadable(path, "a manifest list", odd) from odd
 
@@ -85,8 +108,25 @@ def _block_schema(row: Any) -> Any:
     return fastavro.parse_schema({"type": "record", "name": "block", "fields": [rows]})
 
 
-def _as_written(schema: Any) -> Any:
+def _whole(schema: Any) -> Any:
+    _of(_LIST_FIELDS, schema)
     return schema
+
+
+def _of(kinds: Mapping[str, Sequence[str]], record: Any) -> list[Any]:
+    """The fields of a record that have one of these names. Raises TypeError for another type."""
+    fields = [field for field in record["fields"] if field["name"] in kinds]
+    for field in fields:
+        if (kind := _kind_of(field["type"])) not in kinds[field["name"]]:
+            raise TypeError(f"{field['name']} is {kind}")
+    return fields
+
+
+def _kind_of(written: Any) -> Any:
+    """An Avro type by its name; of one that may be null, and of an annotated one, what it holds."""
+    if isinstance(written, list):
+        (written,) = (kind for kind in written if kind != "null")
+    return _kind_of(written["type"]) if isinstance(written, dict) else written
 
 
 class AvroManifests:
@@ -178,7 +218,6 @@ def _unreadable(path: str, what: str, odd: Exception) -> MetadataUnreadable:
 
 
 def _manifest(row: Any) -> ManifestRef:
-    # Format 1 wrote the counts under other names, and may leave them out.
     return ManifestRef(
         path=row["manifest_path"],
         bytes=row["manifest_length"],
@@ -197,11 +236,11 @@ def _first(row: Mapping[str, Any], *names: str) -> int | None:
 
 def _projection(writer_schema: Any) -> Any:
     schema = copy.deepcopy(writer_schema)
-    schema["fields"] = [f for f in schema["fields"] if f["name"] in _ENTRY_FIELDS]
+    schema["fields"] = _of(_ENTRY_FIELDS, schema)
     for entry_field in schema["fields"]:
         if entry_field["name"] == "data_file":
             record = entry_field["type"]
-            record["fields"] = [f for f in record["fields"] if f["name"] in _FILE_FIELDS]
+            record["fields"] = _of(_FILE_FIELDS, record)
     return schema
 
 

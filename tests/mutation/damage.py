@@ -1,0 +1,51 @@
+"""Ways in which a damaged file could end a run, or be read as if it were sound."""
+
+from tests.mutation.mutation import Mutation
+
+FILES = "tests/unit/test_damaged_files.py"
+STORES = "tests/contract/test_object_store.py"
+
+DAMAGE = (
+    Mutation(
+        "the index takes whatever stands in a field of its name",
+        "adapters/iceberg/manifests.py",
+        '        if (kind := _kind_of(field["type"])) not in kinds[field["name"]]:\n',
+        '        if (kind := _kind_of(field["type"])) == "":\n',
+        (FILES,),
+    ),
+    Mutation(
+        "the gate believes how long a text of noise is",
+        "adapters/iceberg/evidence_blocks.py",
+        "        if not 0 <= length <= end - tell():\n",
+        "        if length < 0:\n",
+        (FILES,),
+    ),
+    Mutation(
+        "the gate takes whatever stands in a field of its number",
+        "adapters/iceberg/evidence_blocks.py",
+        "        if not isinstance(inner, StringReader if self.is_text else IntegerReader):\n",
+        "        if inner is None:\n",
+        (FILES,),
+    ),
+    Mutation(
+        "half a letter is a letter",
+        "domain/document.py",
+        "        if _SURROGATE.search(text):",
+        "        if not text and _SURROGATE.search(text):",
+        (FILES,),
+    ),
+    Mutation(
+        "an error repeats all of what was found",
+        "domain/errors.py",
+        "        self.found = _shortened(discreet(found))\n",
+        "        self.found = discreet(found)\n",
+        (FILES,),
+    ),
+    Mutation(
+        "every bucket has a name that can be asked for",
+        "adapters/cloud_stores.py",
+        "not _AUTHORITY.fullmatch(authority)",
+        "_AUTHORITY.fullmatch(authority) == ()",
+        (STORES,),
+    ),
+)
