@@ -151,7 +151,7 @@ class AccountSection(Section):
     cold: ColdWord = Field("none", description="Which expired snapshots the archive keeps.")
     cold_retention_days: Days = Field(2557, description="How long it keeps them, at least.")
     deep: bool = Field(False, description="Whether permanent copies are made as well.")
-    writer_keep_days: Days = Field(30, description="How long a silent writer's mark counts.")
+    writer_keep: Duration = _written("30d", "How long a silent writer's mark counts.")
     consumer_keep: Annotated[Duration, AfterValidator(lasting)] = _written(
         "30d", "How long a consumer stays after its last move."
     )

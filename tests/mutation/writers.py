@@ -83,7 +83,7 @@ WRITERS = (
     ),
     Mutation(
         "writers: an odd word about them shortens what is kept", "domain/policy.py",
-        "                days = max(days, default, old if isinstance(old, int) else 0)\n", "                days = 0\n",
+        "    longest = max([own, default, *spans])\n", "    longest = own\n",
         ("tests/unit/test_policy.py",),
     ),
 )  # fmt: skip

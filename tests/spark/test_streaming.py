@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 TABLE = "sink"
 ACCOUNT = """
 account: {{profile: lakehouse, retention-days: 1, failsafe-days: 0, reader-grace: 0s,
-          writer-keep-days: {days}}}
+          writer-keep: {days}d}}
 limits: {{max-delete-ratio: 1, max-growth: 1000}}
 """
 

@@ -467,7 +467,9 @@ class Engines:
         table.edit(lambda d: d["properties"].update({WINDOW: str(chosen((0, 1, 7, 30), number))}))
 
     def writer_keep(self, table: Table, number: int) -> None:
-        table.edit(lambda d: d["properties"].update({WRITERS: str(chosen((0, 2, 12, 30), number))}))
+        table.edit(
+            lambda d: d["properties"].update({WRITERS: f"{chosen((0, 2, 12, 30), number)}d"})
+        )
 
     def fewest(self, table: Table, number: int) -> None:
         fewest = str(1 + number % 3)

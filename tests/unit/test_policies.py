@@ -109,7 +109,7 @@ def test_a_namespace_shows_what_it_passes_on() -> None:
         FAILSAFE: ("12", 12, "lake.air"),
         MIN_RETENTION: (None, 0, "profile"),
         TRANSIENT: (None, False, "profile"),
-        WRITER_KEEP: (None, 30, "profile"),
+        WRITER_KEEP: (None, "30d", "profile"),
         "meltline.enabled": (None, True, "profile"),
         "meltline.cold": (None, "none", "profile"),
         "meltline.cold-retention-days": (None, 2557, "profile"),

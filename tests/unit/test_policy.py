@@ -340,19 +340,19 @@ def test_a_least_retention_on_a_table_is_nobodys_word() -> None:
 def test_a_silent_writers_mark_counts_for_thirty_days_unless_somebody_says_otherwise() -> None:
     found = retention(table())
     assert (found.writer_keep, found.writer_source) == (days(30), "profile")
-    assert retention(table(), writer_keep_days=3).writer_keep == days(3)
-    assert retention(table(), writer_keep_days=3).writer_source == "account"
-    near, far = ("lake.air.t", {WRITER_KEEP: "2"}), ("lake.air", {WRITER_KEEP: "90"})
-    assert retention(near, far, writer_keep_days=3).writer_keep == days(2)
-    assert retention(table(), far, writer_keep_days=3).writer_source == "lake.air"
+    assert retention(table(), writer_keep=days(3)).writer_keep == days(3)
+    assert retention(table(), writer_keep=days(3)).writer_source == "account"
+    near, far = ("lake.air.t", {WRITER_KEEP: "48h"}), ("lake.air", {WRITER_KEEP: "90d"})
+    assert retention(near, far, writer_keep=days(3)).writer_keep == days(2)
+    assert retention(table(), far, writer_keep=days(3)).writer_source == "lake.air"
 
 
-@pytest.mark.parametrize("word", ["-1", "soon", "infinite", "1.5", ""])
-def test_a_word_about_writers_that_is_no_number_of_days_gives_the_longest_known(word: str) -> None:
+@pytest.mark.parametrize("word", ["-1d", "soon", "infinite", "1.5d", "", "30", "365001d"])
+def test_a_word_about_writers_that_is_no_duration_gives_the_longest_known(word: str) -> None:
     odd = ("lake.air.t", {WRITER_KEEP: word})
-    found = retention(odd, writer_keep_days=3)
+    found = retention(odd, writer_keep=days(3))
     assert found.writer_keep == days(30) and WRITER_KEEP in found.warnings[0]
-    known = Remembered({"lake.air.t": {WRITER_KEEP: "80"}})
+    known = Remembered({"lake.air.t": {WRITER_KEEP: "80d"}})
     assert effective_retention(account(), [odd], known).writer_keep == days(80)
 
 

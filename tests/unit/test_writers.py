@@ -108,7 +108,7 @@ def test_a_writer_that_was_silent_for_longer_than_writer_keep_counts_no_more(
 def test_the_policy_of_the_table_says_how_long() -> None:
     stream = STREAMS["Flink"]
     lake, table, _ = streamed(stream)
-    table.configure(**{WRITER_KEEP: "18"})
+    table.configure(**{WRITER_KEEP: "18d"})
     lake.on(20).run()
     assert stream.walk(table.document) == -1 and len(table.snapshots) == 8
 
@@ -116,7 +116,7 @@ def test_the_policy_of_the_table_says_how_long() -> None:
 def test_a_preview_says_how_many_more_would_go_with_a_shorter_policy() -> None:
     lake, table, mark = streamed(STREAMS["Flink"])
     name = find_object(lake.on(20).services(), str(table.name), None)
-    preview = change_policy(lake.services(), name, {WRITER_KEEP: "18"}, dry_run=True)
+    preview = change_policy(lake.services(), name, {WRITER_KEEP: "18d"}, dry_run=True)
     (effect,) = preview.effect
     assert (effect.expiring_before, effect.expiring_after) == (1, 13)
     lake.run()
@@ -264,7 +264,7 @@ def planned_while_marks_count_for_nothing(stream: Stream) -> tuple[Lake, Table, 
     """The planner is told that no mark counts; after that all count again."""
     lake, table, _ = streamed(stream)
     lake.on(20)
-    table.configure(**{WRITER_KEEP: "0"})
+    table.configure(**{WRITER_KEEP: "0d"})
     services, request = lake.services(), lake.request()
     (made,) = plan_expiration(
         services, observe(services), run_id=request.run_id, as_of=request.as_of
@@ -382,8 +382,8 @@ def test_doctor_names_the_writer_that_keeps_much_and_the_way_out() -> None:
     assert (advice.level, advice.object) == ("info", "lake.air.t")
     assert "Kafka Connect control.cg-orders is silent since 2026-01-01T00:00:00Z" in advice.message
     assert "121 snapshots of main stay" in advice.message
-    assert "`meltline policy set lake.air.t --writer-keep-days 20`" in advice.fix
-    table.configure(**{WRITER_KEEP: "19"})
+    assert "`meltline policy set lake.air.t --writer-keep 20d`" in advice.fix
+    table.configure(**{WRITER_KEEP: "19d"})
     assert not [f for f in examine(lake.services()) if f.code == "writer_keeps_much"]
     lake.on(28).run()
     assert len(table.snapshots) == 1

@@ -54,7 +54,7 @@ SWEPT_FROM = timedelta(days=3)  # the least age at which a file counts as left b
 DEFAULT_WINDOW = 7
 HOLD, ENABLED = "meltline.hold", "meltline.enabled"
 WINDOW = "meltline.retention-days"
-WRITERS = "meltline.writer-keep-days"
+WRITERS = "meltline.writer-keep"
 Place = tuple[str, str]
 """A UUID and a folder: copies by rewritten paths share the first, a table's names both."""
 RANKS = {DepartureState.FAILSAFE: 3, DepartureState.DELETED: 4}
@@ -635,7 +635,7 @@ def _check_writers(table: Table, snapshots: set[int], refs: set[str], as_of: dat
     if is_dropped(table):
         return  # nobody writes to it
     document = table.document
-    since = as_of - int(document["properties"].get(WRITERS, 30)) * DAY
+    since = as_of - int(document["properties"].get(WRITERS, "30d").removesuffix("d")) * DAY
     left = {
         "snapshots": [s for s in document["snapshots"] if s["snapshot-id"] not in snapshots],
         "refs": {name: ref for name, ref in document["refs"].items() if name not in refs},

@@ -251,7 +251,7 @@ def show_policies(ledgers: Ledgers, name: ObjectName) -> list[PolicyLine]:
         (RETENTION, found.days, found.source, _applied(ledgers, scene, found)),
         (FAILSAFE, found.failsafe // timedelta(hours=24), found.failsafe_source, None),
         (MIN_RETENTION, least, found.min_source, None),
-        (WRITER_KEEP, found.writer_keep // timedelta(hours=24), found.writer_source, None),
+        (WRITER_KEEP, format_duration(found.writer_keep), found.writer_source, None),
         (TRANSIENT, found.transient, found.transient_source, None),
         (ENABLED, is_enabled(scene.levels), enabled, None),
         *_about_cold(ledgers, scene.levels),

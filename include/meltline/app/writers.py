@@ -84,7 +84,7 @@ def _advice(kept: Kept, mark: WriterMark, count: int, now: datetime) -> WriterAd
         f"{count} snapshots of {mark.branch} stay for nothing but its way to its mark, "
         f"snapshot {mark.snapshot_id}, until {until}",
         fix="have it commit, so that its mark moves on; if it does not come back, let go of marks "
-        f"that are as old: `meltline policy set {shlex.quote(name)} --writer-keep-days {days}`",
+        f"that are as old: `meltline policy set {shlex.quote(name)} --writer-keep {days}d`",
     )
 
 

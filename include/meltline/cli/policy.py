@@ -64,11 +64,9 @@ def policy_set(
     deep: Annotated[
         str | None, typer.Option("--deep", metavar="true|false", help="permanent copies as well")
     ] = None,
-    writer_keep_days: Annotated[
+    writer_keep: Annotated[
         str | None,
-        typer.Option(
-            "--writer-keep-days", metavar="N", help="a silent writer's mark counts so long"
-        ),
+        typer.Option("--writer-keep", metavar="30d", help="a silent writer's mark counts so long"),
     ] = None,
     consumer_keep: Annotated[
         str | None,
@@ -84,7 +82,7 @@ def policy_set(
         COLD: cold,
         COLD_RETENTION: cold_retention_days,
         DEEP: deep,
-        WRITER_KEEP: writer_keep_days,
+        WRITER_KEEP: writer_keep,
         CONSUMER_KEEP: consumer_keep,
     }
     changes = {k: v.strip().lower() for k, v in wanted.items() if v is not None}
@@ -105,7 +103,7 @@ def policy_unset(
     cold: Annotated[bool, typer.Option("--cold")] = False,
     cold_retention_days: Annotated[bool, typer.Option("--cold-retention-days")] = False,
     deep: Annotated[bool, typer.Option("--deep")] = False,
-    writer_keep_days: Annotated[bool, typer.Option("--writer-keep-days")] = False,
+    writer_keep: Annotated[bool, typer.Option("--writer-keep")] = False,
     consumer_keep: Annotated[bool, typer.Option("--consumer-keep")] = False,
 ) -> int:
     """Take policies away: what lies around the object, or the profile, decides again."""
@@ -117,7 +115,7 @@ def policy_unset(
         COLD: cold,
         COLD_RETENTION: cold_retention_days,
         DEEP: deep,
-        WRITER_KEEP: writer_keep_days,
+        WRITER_KEEP: writer_keep,
         CONSUMER_KEEP: consumer_keep,
     }
     changes = {key: None for key, asked in wanted.items() if asked}
@@ -138,7 +136,7 @@ def _change(
             "nothing to change",
             object="meltline policy",
             expected="at least one of --retention-days, --failsafe-days, --min-retention-days, "
-            "--transient, --cold, --cold-retention-days, --deep, --writer-keep-days, "
+            "--transient, --cold, --cold-retention-days, --deep, --writer-keep, "
             "--consumer-keep",
             found="none of them",
             next="name what to set or to unset",

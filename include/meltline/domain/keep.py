@@ -90,7 +90,7 @@ class KeepRequest:
     handoff_pending: frozenset[int] = frozenset()
     dropped: bool = False
     let_go: bool = False
-    writer_keep: timedelta = timedelta(days=AccountPolicy.writer_keep_days)
+    writer_keep: timedelta = AccountPolicy.writer_keep
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from meltline.domain.profiles import PROFILES as PROFILES  # noqa: PLC0414 - known from here
 from meltline.domain.profiles import Profile as Profile  # noqa: PLC0414
-from meltline.domain.quantities import parse_duration
+from meltline.domain.quantities import format_duration, parse_duration
 
 RETENTION = "meltline.retention-days"
 FAILSAFE = "meltline.failsafe-days"
@@ -18,7 +18,7 @@ TRANSIENT = "meltline.transient"
 ENABLED = "meltline.enabled"
 DROP_AFTER = "meltline.drop-after"
 MAX_LATENESS = "meltline.max-lateness"
-WRITER_KEEP = "meltline.writer-keep-days"
+WRITER_KEEP = "meltline.writer-keep"
 HOLD = "meltline.hold"
 COLD = "meltline.cold"
 COLD_RETENTION = "meltline.cold-retention-days"
@@ -28,6 +28,7 @@ CONSUMER_KEEP = "meltline.consumer-keep"
 INFINITE = "infinite"
 LONGEST_DAYS = 365_000
 """Days; a longer window would leave the calendar."""
+_LONGEST = timedelta(days=LONGEST_DAYS)
 
 SHARE_TAG = "share__"
 HOLD_TAG = "hold__"
@@ -56,7 +57,7 @@ class AccountPolicy:
     cold: str = "none"
     cold_retention_days: int = 2557
     deep: bool = False
-    writer_keep_days: int = 30
+    writer_keep: timedelta = timedelta(days=30)
     consumer_keep: timedelta = timedelta(days=30)
 
 
@@ -108,7 +109,7 @@ class Retention:
     transient_source: str = PROFILE
     min_days: int = 0
     min_source: str = PROFILE
-    writer_keep: timedelta = timedelta(days=AccountPolicy.writer_keep_days)
+    writer_keep: timedelta = AccountPolicy.writer_keep
     writer_source: str = PROFILE
 
     @property
@@ -307,58 +308,51 @@ def _failsafe(
     profile = account.profile
     own = account.transient_failsafe_days if transient else account.failsafe_days
     default = profile.transient_failsafe_days if transient else profile.failsafe_days
-    around = (default, PROFILE) if own is None else (own, ACCOUNT)
-    return _nearest_days(
-        FAILSAFE,
-        levels,
-        remembered,
-        warnings,
-        around=around,
-        least=least_failsafe(profile, transient=transient),
-        default=default,
-    )
+    days, source = (default, PROFILE) if own is None else (own, ACCOUNT)
+    for name, properties in levels:
+        if FAILSAFE in properties:
+            asked, source = parse_days(properties[FAILSAFE]), name
+            if isinstance(asked, int) and asked >= least_failsafe(profile, transient=transient):
+                days = asked
+            else:
+                old = remembered.days(name, FAILSAFE)
+                days = max(days, default, old if isinstance(old, int) else 0)
+                warnings.append(
+                    f"{name}: {FAILSAFE}={properties[FAILSAFE]} is out of range; "
+                    f"{days} days applied"
+                )
+            break
+    return timedelta(hours=24 * min(days, LONGEST_DAYS)), source
 
 
 def _writer_keep(
     account: AccountPolicy, levels: Levels, remembered: Remembered, warnings: list[str]
 ) -> tuple[timedelta, str]:
-    default = AccountPolicy.writer_keep_days
-    own = account.writer_keep_days
-    around = (own, PROFILE if own == default else ACCOUNT)
-    return _nearest_days(
-        WRITER_KEEP, levels, remembered, warnings, around=around, least=0, default=default
+    """How long silent writers count; a word out of order gives the longest of all that is known."""
+    default, own = AccountPolicy.writer_keep, min(account.writer_keep, _LONGEST)
+    said = [(name, found[WRITER_KEEP]) for name, found in levels if WRITER_KEEP in found]
+    if not said:
+        return own, PROFILE if own == default else ACCOUNT
+    source, raw = said[0]
+    if (span := read_writer_keep(raw)) is not None:
+        return span, source
+    words = [remembered.values.get(source, {}).get(WRITER_KEEP, ""), *(word for _, word in said)]
+    spans = [span for word in words if (span := read_writer_keep(word)) is not None]
+    longest = max([own, default, *spans])
+    warnings.append(
+        f"{source}: {WRITER_KEEP}={raw} is no duration of at most {LONGEST_DAYS}d; "
+        f"{format_duration(longest)} applied"
     )
+    return longest, source
 
 
-def _nearest_days(
-    key: str,
-    levels: Levels,
-    remembered: Remembered,
-    warnings: list[str],
-    *,
-    around: tuple[int, str],
-    least: int,
-    default: int,
-) -> tuple[timedelta, str]:
-    """What the nearest word about a number of days comes to, and who says so.
-
-    `around` is what counts where no level has a word. One that is out of range, or no number, gives
-    the longest of what is known.
-    """
-    days, source = around
-    for name, properties in levels:
-        if key in properties:
-            asked, source = parse_days(properties[key]), name
-            if isinstance(asked, int) and asked >= least:
-                days = asked
-            else:
-                old = remembered.days(name, key)
-                days = max(days, default, old if isinstance(old, int) else 0)
-                warnings.append(
-                    f"{name}: {key}={properties[key]} is out of range; {days} days applied"
-                )
-            break
-    return timedelta(hours=24 * min(days, LONGEST_DAYS)), source
+def read_writer_keep(raw: str) -> timedelta | None:
+    """How long a silent writer's mark counts, as people write it; None for what is none."""
+    try:
+        span = parse_duration(raw)
+    except ValueError:
+        return None
+    return span if span <= _LONGEST else None
 
 
 def _horizons(levels: Levels) -> list[str]:

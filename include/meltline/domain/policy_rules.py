@@ -23,6 +23,7 @@ from meltline.domain.policy import (
     is_transient,
     least_failsafe,
     parse_days,
+    read_writer_keep,
 )
 from meltline.domain.quantities import format_duration
 from meltline.domain.table import TableState
@@ -43,7 +44,9 @@ def is_in_order(profile: Profile, key: str, value: str, *, transient: bool) -> b
         return value.strip().lower() in [str(word) for word in Cadence]
     if key == CONSUMER_KEEP:
         return read_keep(value) is not None
-    if key in (MIN_RETENTION, COLD_RETENTION, WRITER_KEEP):
+    if key == WRITER_KEEP:
+        return read_writer_keep(value) is not None
+    if key in (MIN_RETENTION, COLD_RETENTION):
         return isinstance(days, int) and 0 <= days <= LONGEST_DAYS
     return value.strip().lower() in ("true", "false")
 
@@ -89,6 +92,8 @@ def _range(profile: Profile, key: str, *, transient: bool) -> str:
         return ", ".join(Cadence)
     if key == CONSUMER_KEEP:
         return f"{format_duration(SHORTEST)} to {format_duration(LONGEST)}"
+    if key == WRITER_KEEP:
+        return f"0d to {LONGEST_DAYS}d"
     word = f"profile {profile.name}{' for transient objects' if transient else ''}"
     if key == RETENTION:
         least, most = allowed_days(profile, transient=transient)
