@@ -60,7 +60,11 @@ def main(config: str, folder: str, *flags: str) -> None:
     spark.range(10).repartition(2).write.format("noop").mode("overwrite").save()
     seen = {
         "commands": command_lines(),
-        "settings": [tuple(row) for row in spark.sql("SET").collect()],
+        "settings": [
+            tuple(row)
+            for asked in ("SET", "SET spark.sql.catalog.lake.credential", "SET -v")
+            for row in spark.sql(asked).collect()
+        ],
         "page": environment_page(spark) if ui else "",
         "known": [tuple(pair) for pair in spark.sparkContext.getConf().getAll()],
     }
