@@ -72,6 +72,14 @@ READERS = (
         "_PROOF_LASTS = timedelta(minutes=5)", "_PROOF_LASTS = timedelta(minutes=6)", (TIMES,),
     ),
     Mutation(
+        "a store's clock is never behind ours", "app/departed_objects.py",
+        "timedelta(0) if self.services.config.sandbox else CLOCK_TOLERANCE", "timedelta(0)", (TIMES,),
+    ),
+    Mutation(
+        "the log of a gate that crashed repeats a secret", "adapters/gx/engine.py",
+        "            trace = discreet(traceback.format_exc())\n            log.error(\"the %s gate", "            trace = traceback.format_exc()\n            log.error(\"the %s gate", (DISCRETION,),
+    ),
+    Mutation(
         "expirations that met wait alike", "app/expire_commits.py",
         "random.uniform(0.05, 0.2)", "0.1", (TIMES,),
     ),

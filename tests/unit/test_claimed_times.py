@@ -11,11 +11,13 @@ import pytest
 from meltline.adapters.memory.store import MemoryStore
 from meltline.adapters.table_edits import commit_edit
 from meltline.adapters.table_moves import commit_moves
+from meltline.app.departed_objects import DepartedObjects
 from meltline.app.expire import apply_expirations
 from meltline.app.permission import require_clock
 from meltline.app.purge import apply_purges
 from meltline.domain.clock import FixedClock
 from meltline.domain.errors import ClockRefused, CommitConflict, PlanStale
+from meltline.domain.files import DepartureState
 from meltline.domain.names import TableName
 from meltline.ports import TableMove
 from tests.unit.lake import T0, Lake
@@ -99,6 +101,15 @@ def test_a_proof_older_than_five_minutes_deletes_nothing_and_drops_its_claim() -
     assert lake.deleter.deleted == [] and not lake.control.claimed_paths()
     (done,) = apply_purges(lake.services(), [plan])
     assert done.error is None and lake.deleter.deleted
+
+
+def test_an_object_newer_than_five_minutes_before_its_departure_is_another_one() -> None:
+    lake, _, _ = departed()
+    lake.sandbox = lake.clock.simulated = False
+    departure = min(lake.files.departures(frozenset({DepartureState.FAILSAFE})), key=str)
+    looked_at = DepartedObjects(lake.services(), {departure.path: departure}).at(departure.path)
+    assert looked_at.unlike(departure.bytes, departure.departed_at - TOLERATED) == ""
+    assert "modified" in looked_at.unlike(departure.bytes, departure.departed_at - TOLERATED + STEP)
 
 
 # --- waits between tries ---------------------------------------------------------------------

@@ -2,15 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from meltline.adapters.cloud_stores import reason_of
+from meltline.adapters.gx.engine import GreatExpectationsEngine
 from meltline.cli.output import print_error
 from meltline.config import Config, load_config
 from meltline.domain.discretion import cause
 from meltline.domain.errors import StoreRefused
+from meltline.domain.limits import Limits
 from meltline.wiring import to_stderr
+from tests.contract.test_gate_engine import NOW, TTL, evidence
 
 SECRETS = ("tell-nobody-1", "tell/nobody@2", "tell-nobody-3", "tell%2Fnobody%402")
 TOLD = f"no route to x://me:{SECRETS[3]}@db ({SECRETS[1]}), key {SECRETS[0]}, {SECRETS[2]}"
@@ -65,3 +69,14 @@ def test_an_app_that_fails_in_a_way_nobody_foresaw_shows_no_secret(
         main("observe", words)
     assert ended.value.code == 1
     assert kept(capsys.readouterr().err)
+
+
+@pytest.mark.usefixtures("config")
+def test_a_gate_that_crashes_logs_and_records_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    def crash() -> Any:
+        raise RuntimeError(TOLD)
+
+    engine = GreatExpectationsEngine(Limits(), TTL, context_of=crash)
+    (result,) = engine.judge([evidence()], NOW)
+    assert not result.passed and kept(result.error)
+    assert "Traceback" in caplog.text and kept(caplog.text)

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meltline.access import Access
-from meltline.domain.discretion import cause
+from meltline.domain.discretion import cause, discreet
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.gate import Evidence, FailedExpectation, GateResult
 from meltline.domain.limits import Limits
@@ -80,7 +81,8 @@ class GreatExpectationsEngine:
             results = [self._verdict(suite, validation, item, now) for item in evidence]
         except Exception as crash:
             # Whatever went wrong, nobody has judged these plans: that is never a pass (PX-2).
-            log.exception("the %s gate could not judge %d plans", kind, len(evidence))
+            trace = discreet(traceback.format_exc())
+            log.error("the %s gate could not judge %d plans\n%s", kind, len(evidence), trace)
             reason = cause(crash)
             return [self._unjudged(kind, item, reason, now) for item in evidence]
         return self._with_docs(validation, results, now)
@@ -142,7 +144,8 @@ class GreatExpectationsEngine:
             add_to_page(page, title, validation.result, results, now, self.access)
         except Exception:
             # The page only shows the verdicts; those stand and are stored without it.
-            log.exception("the page of Data Docs %s could not be written", page)
+            trace = discreet(traceback.format_exc())
+            log.error("the page of Data Docs %s could not be written\n%s", page, trace)
             return results
         return [replace(result, docs=str(page)) for result in results]
 
