@@ -1,6 +1,6 @@
 """A table that nobody but its engine can read: it comes, is vouched for, and is replaced."""
 
-from meltline.app.membership import detach
+from meltline.app.membership import attach, detach
 from meltline.domain.names import TableName
 from tests.unit.lake import Table
 from tests.unit.oracle import Story
@@ -40,10 +40,19 @@ class DarkTable:
             table = Table(self._lake, self._names[0])
             if all(path.startswith(table.location) for path in self._lake.walk.of_table(self._at)):
                 detach(self._lake.services(), [table.name], "nothing of others")
+                self._lake.is_denied = False
+
+    def is_denied(self) -> None:
+        """Who vouched for it takes the word back."""
+        names = {word.table for word in self._lake.control.vouched()}
+        if self._at and self._names[0] in names:
+            attach(self._lake.services(), self._names[0])
+            self._lake.is_denied = True
 
     def can_be_read_again(self) -> None:
         """From now on it is a table like any other."""
         if self._at:
+            self._lake.is_denied = False
             self._lake.mend(self._at, self._content)
             self._names.pop(0)
             self._at = ""

@@ -610,6 +610,9 @@ class Engines:
     def vouch(self, number: int) -> None:
         self._dark.is_vouched_for()
 
+    def take_back_the_word(self) -> None:
+        self._dark.is_denied()
+
     def name_the_root(self, number: int) -> None:
         """A person says that what lies there is the lake's, or takes the word back."""
         self.lake.storage_roots = () if self.lake.storage_roots else (OUTSIDE,)

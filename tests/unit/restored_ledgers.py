@@ -11,6 +11,7 @@ from meltline.app.init import init
 from meltline.app.permission import require_generation
 from meltline.app.switch import go, stop
 from meltline.domain.errors import LedgerOutOfStep
+from meltline.domain.files import DepartureState
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import DAY, Lake
 from tests.unit.recorded import rule
@@ -60,6 +61,10 @@ class RestoredLedgers(UnluckyLifecycles):
             go(Process(line, after).of(self.lake.services()))
         go(self.lake.services())
 
+    @rule()
+    def a_word_is_taken_back(self) -> None:
+        self.engines.take_back_the_word()
+
     @rule(adopted=st.booleans())
     def backup_comes_back(self, adopted: bool) -> None:
         """With `init --adopt` after it; or without: what it then does not know of stops a run."""
@@ -72,7 +77,15 @@ class RestoredLedgers(UnluckyLifecycles):
         if not adopted and self._is_refused():
             with pytest.raises(LedgerOutOfStep):
                 self.lake.run()
-        init(self.lake.services(), adopt=True)
+        if init(self.lake.services(), adopt=True).adopted:
+            self._files_wait_anew()
+
+    def _files_wait_anew(self) -> None:
+        """Longer than before, never less long."""
+        told = self.lake.departed
+        for path, due in self.lake.waiting().items():
+            assert path not in told or due >= told[path][1], f"I-4: {path} waits less long"
+            told[path] = (DepartureState.FAILSAFE, due)
 
     def _is_refused(self) -> bool:
         try:

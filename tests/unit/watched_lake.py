@@ -104,6 +104,7 @@ class WatchedLake(Lake):
             there when a commit named it, and of a later one nothing until a purge looks at it.
         looks: How often all that anything needs was held against what is there.
         is_stopped: Whether a person has stopped everything, and not said go since.
+        is_denied: Whether somebody took back a word for a table that nobody can read.
     """
 
     stories: dict[TableName, Story] = field(default_factory=dict)
@@ -124,6 +125,7 @@ class WatchedLake(Lake):
     sizes: dict[str, set[int]] = field(default_factory=dict)
     looks: int = 0
     is_stopped: bool = False
+    is_denied: bool = False
 
     def __post_init__(self) -> None:
         numbers = count(1)
@@ -660,6 +662,7 @@ class _WatchedDeleter:
     ) -> Sequence[DeleteOutcome]:
         lake, now, paths = self.lake, self.lake.clock.now(), [file.path for file in files]
         assert not lake.is_stopped, f"about to delete in spite of a stop: {paths}"
+        assert not lake.is_denied, f"about to delete beside what nobody vouches for: {paths}"
         places = lake.needed_places()
         needed = sorted(path for path in paths if lake.store.real_path(path) in places)
         assert not needed, f"I-1: about to delete what is needed: {needed}"
