@@ -96,6 +96,10 @@ READERS = (
         "            warehouse=cold.warehouse,\n            pace=Pace(self.config.handoff.requests_per_second),\n", "            warehouse=cold.warehouse,\n", (PACE,),
     ),
     Mutation(
+        "a copy in doubt is set aside as fast as it can be", "adapters/cold_copies.py",
+        "self.cold.write_stream(aside, self._parts(self.cold, target))", "self.cold.write_stream(aside, self.cold.stream(target))", (PACE,),
+    ),
+    Mutation(
         "a write to cold waits for no turn", "adapters/cold_copies.py",
         "        self.pace.wait()\n        self.cold.write_stream(target, hashed())\n", "        self.cold.write_stream(target, hashed())\n", (PACE,),
     ),

@@ -1,5 +1,6 @@
 """`handoff.store-iops`: a handoff sends no more requests in a second than it was given."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,13 @@ class Timed:
         asked = getattr(self._inner, name)
         if name != "proves_writes":  # which asks nobody
             self._requests.append(self._seconds())
-        return asked
+        return self._in_parts if name == "stream" else asked
+
+    def _in_parts(self, path: str) -> Iterator[bytes]:
+        for number, part in enumerate(self._inner.stream(path)):
+            if number:  # the first comes with the request
+                self._requests.append(self._seconds())
+            yield part
 
 
 def handed_over(per_second: float) -> list[float]:
@@ -61,6 +68,22 @@ def test_no_second_sees_more_requests_than_were_given() -> None:
     for at in requests:
         assert sum(at <= other < at + 0.999 for other in requests) <= 10
     assert requests[-1] - requests[0] == pytest.approx((len(requests) - 1) / 10)
+
+
+def test_a_copy_in_doubt_is_set_aside_part_by_part_at_the_same_pace() -> None:
+    hot, cold, seconds = MemoryStore(), MemoryStore(), Seconds()
+    requests: list[float] = []
+    large = b"x" * 100 * 1024
+    hot.write("file:///w/t/a", large)
+    timed: list[Any] = [Timed(store, seconds, requests) for store in (hot, cold)]
+    pace = Pace(10, seconds, seconds.sleep)
+    stores = Stores(*timed, "file:///ice", pace=pace, mends=True)
+    target = stores.target("file:///w/t/a")
+    cold.write(target, large.swapcase())
+    assert stores.prove("file:///w/t/a", len(large), None).is_new
+    assert [path.path for path in cold.list("file:///ice") if ".before-" in path.path]
+    assert len(requests) > 390
+    assert max(sum(at <= other < at + 0.999 for other in requests) for at in requests) <= 12
 
 
 def test_without_a_limit_a_handoff_waits_for_nothing() -> None:

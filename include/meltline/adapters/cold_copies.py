@@ -185,10 +185,15 @@ class Stores:
 
     def _digest(self, store: ObjectStore, path: str) -> str:
         digest = sha256()
-        for part in store.stream(path):
+        for part in self._parts(store, path):
             digest.update(part)
-            self.pace.wait()
         return digest.hexdigest()
+
+    def _parts(self, store: ObjectStore, path: str) -> Iterator[bytes]:
+        """A file in parts, each in its turn."""
+        for part in store.stream(path):
+            yield part
+            self.pace.wait()
 
     def _digest_of_original(self, path: str, size: int) -> str:
         digest = sha256()
@@ -200,7 +205,7 @@ class Stores:
         """What nobody can tell to be damaged is kept: perhaps its path was written twice in hot."""
         self.pace.wait()
         aside = f"{target}.before-{found.sha256[:16]}"
-        self.cold.write_stream(aside, self.cold.stream(target))
+        self.cold.write_stream(aside, self._parts(self.cold, target))
 
     def _put(self, target: str, parts: Iterable[bytes], size: int) -> CopyProof:
         """Writes a file of cold, and makes sure that it holds what was sent."""
@@ -231,10 +236,9 @@ class Stores:
         """The parts of a file of hot; one of another length never becomes a copy."""
         sent = 0
         try:
-            for part in self.hot.stream(path):
+            for part in self._parts(self.hot, path):
                 sent += len(part)
                 yield part
-                self.pace.wait()
         except FileNotFoundError:
             raise _refused(path, f"{size} bytes, as the manifest says", "no such file") from None
         if sent != size:
