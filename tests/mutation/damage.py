@@ -2,6 +2,7 @@
 
 from tests.mutation.mutation import Mutation
 
+EVIDENCE = "tests/unit/test_evidence_reader.py"
 FILES = "tests/unit/test_damaged_files.py"
 STORES = "tests/contract/test_object_store.py"
 
@@ -18,7 +19,7 @@ DAMAGE = (
         "adapters/iceberg/evidence_blocks.py",
         "        if not 0 <= length <= end - tell():\n",
         "        if length < 0:\n",
-        (FILES,),
+        (EVIDENCE,),
     ),
     Mutation(
         "the gate takes whatever stands in a field of its number",

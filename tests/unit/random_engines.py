@@ -150,7 +150,7 @@ class Engines:
         """A writer writes a file and dies."""
         path = table.data(self.new_file())
         self.lake.store.write(path, b"d" * (100 + len(path)))
-        self.lake.strays[path] = self.lake.clock.moment
+        self.lake.leave(path)
 
     def write_again(self, table: Table, number: int) -> None:
         """A writer puts a new object under the path of a file that waits in failsafe.

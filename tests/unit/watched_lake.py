@@ -221,7 +221,14 @@ class WatchedLake(Lake):
         sizes.add(len(content))
         self.store.write(path, content)
         self.contents[path] = content
-        self.rewritten[path] = self.strays[path] = self.clock.now()
+        self.rewritten[path] = self.clock.now()
+        self.leave(path)
+
+    def leave(self, path: str) -> None:
+        """A file lies there that no commit names; whose folder that is now may be gone later."""
+        self.strays[path] = self.clock.now()
+        if self.is_ours(path):
+            self.ours.add(path)
 
     def copied_again(self, source: str, target: str) -> None:
         """What was written again has another size than commits say; so has its copy."""
@@ -229,7 +236,8 @@ class WatchedLake(Lake):
             copy = f"{target}{path[len(source) :]}"
             if self.store.size(copy) is not None:
                 self.sizes[copy] = set(self.sizes[path])
-                self.rewritten[copy] = self.strays[copy] = self.clock.now()
+                self.rewritten[copy] = self.clock.now()
+                self.leave(copy)
 
     def mend(self, path: str, content: bytes) -> None:
         """What a person puts back is newer than what departed meanwhile."""
@@ -376,7 +384,8 @@ class WatchedLake(Lake):
 
     def note_needs(self) -> None:
         needs = self.needs()
-        self.ours |= {path for path in needs - self.ours if self.is_ours(path)}
+        seen = needs.union(self.strays)
+        self.ours |= {path for path in seen - self.ours if self.is_ours(path)}
         self.last_needed.update(dict.fromkeys(needs, self.clock.now()))
 
     def _check_departures(self, needs: set[str]) -> None:
