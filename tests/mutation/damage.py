@@ -26,7 +26,7 @@ DAMAGE = (
         "adapters/iceberg/evidence_blocks.py",
         "        if not isinstance(inner, StringReader if self.is_text else IntegerReader):\n",
         "        if inner is None:\n",
-        (FILES,),
+        (EVIDENCE,),
     ),
     Mutation(
         "half a letter is a letter",

@@ -18,6 +18,7 @@ from meltline.app.noticed import gone_tables
 from meltline.app.recover import recover
 from meltline.app.shares import create_share, drop_share, list_shares, update_share
 from meltline.app.undrop import undrop
+from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.errors import (
     ConsumerAhead,
     FilesClaimed,
@@ -155,12 +156,14 @@ class Engines:
     def write_again(self, table: Table, number: int) -> None:
         """A writer puts a new object under the path of a file that waits in failsafe.
 
+        Later than clocks may differ: before that it is taken for the old one (safety.md).
         Where a table needs that file through a link, a person puts it back once: the new one is
         longer than its manifest says, so that it cannot be handed over to cold.
         """
         now, here = self.lake.clock.moment, f"{table.location}/data/"
         waiting = self.lake.files.departures(frozenset({DepartureState.FAILSAFE}))
-        old = sorted(d.path for d in waiting if d.departed_at < now and d.path.startswith(here))
+        long_ago = [d.path for d in waiting if d.departed_at < now - CLOCK_TOLERANCE]
+        old = sorted(path for path in long_ago if path.startswith(here))
         if old and (size := self.lake.store.size(path := chosen(old, number // 2))) is not None:
             if number % 2 and path in self.lake.needed_places():
                 self._spoilt[path] = self.lake.store.read(path)

@@ -163,6 +163,15 @@ def test_fields_that_a_writer_lets_be_null_are_read_where_they_are_not() -> None
     assert "null" in refusal(avro([row], written(loose)))
 
 
+@pytest.mark.parametrize(("number", "kind"), [(100, "bytes"), (100, "double"), (104, "string")])
+def test_a_field_of_another_type_is_refused(number: int, kind: str) -> None:
+    other = [{**one, "type": kind} if one["field-id"] == number else one for one in FILE]
+    value = {"bytes": b"a", "double": 1.0, "string": "1"}[kind]
+    row = {"status": 1, "data_file": {"file_path": "a", **plain()}}
+    row["data_file"]["file_path" if number == 100 else "file_size_in_bytes"] = value
+    assert f"field {number}" in refusal(avro([row], written(other)))
+
+
 def plain() -> dict[str, Any]:
     names = ("content", "record_count", "file_size_in_bytes")
     return {"file_format": "", "partition": {"on": True}, **dict.fromkeys(names, 1)}
