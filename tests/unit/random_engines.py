@@ -438,16 +438,22 @@ class Engines:
         """A reader has read to a snapshot: a new one, or on from where it stood, or not at all."""
         self._read_to(table, number, reset=False)
 
+    def read_from_the_beginning(self, table: Table, number: int) -> None:
+        """A reader begins with the oldest snapshot that is there, and takes its time."""
+        if table.snapshots:
+            oldest = len(table.snapshots) * 2 * (number // 2)
+            self._read_to(table, oldest + number % 2, reset=True, days=20)
+
     def read_again(self, table: Table, number: int) -> None:
         """A reader is set to any snapshot, back or to another line."""
         self._read_to(table, number, reset=True)
 
-    def _read_to(self, table: Table, number: int, *, reset: bool) -> None:
+    def _read_to(self, table: Table, number: int, *, reset: bool, days: int = 0) -> None:
         if not table.snapshots or table.name.catalog != "lake" or not self._all_listed():
             return
         name, snapshot = f"c{number % 2}", chosen(table.snapshots, number // 2)
         before = table.refs.get(f"consumer__{name}")
-        keep = (1 + number % 20) * DAY
+        keep = (days or 1 + number % 20) * DAY
         with suppress(MetadataUnreadable, FilesClaimed):
             try:
                 made = set_consumer(

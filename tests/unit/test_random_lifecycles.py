@@ -235,6 +235,28 @@ class RandomLifecycles(RecordedLife):
             assert not night or not left, f"not expired on a busy night: {left}"
 
 
+class FollowedLifecycles(RandomLifecycles):
+    """Lives in which readers fall behind: chance alone seldom has one stand for long enough."""
+
+    @rule(table=TABLE, number=NUMBER, actions=some(*WRITES, *REFS, *OTHERS), span=LATER)
+    def a_reader_falls_behind(
+        self, table: int, number: int, actions: list[tuple[str, int, int]], span: timedelta
+    ) -> None:
+        """A consumer stands still while writers go on, and runs come when what it skips is old."""
+        self.happens([("append", table, number)], DAY)
+        self.happens([("read_from_the_beginning", table, number)], MINUTE)
+        for _ in range(3):
+            self.happens([("overwrite", table, number)], DAY)
+        self.happens(actions, span)
+        self.pass_time(9 * DAY)
+        self.lake.run()
+
+
 def test_random_lives_keep_every_invariant() -> None:
     for begin, lives in beginnings(examples(20)):
         live(RandomLifecycles, lives=lives, moves=30, begin=begin)
+
+
+def test_lives_with_readers_that_fall_behind_keep_every_invariant() -> None:
+    for begin, lives in beginnings(examples(5)):
+        live(FollowedLifecycles, lives=lives, moves=20, begin=begin)
