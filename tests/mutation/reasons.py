@@ -85,4 +85,8 @@ REASONS = (
         "reasons: an orphan may have been written while the sweep looked", "app/departed_objects.py",
         "departed_at - FLOOR\n", "departed_at + FLOOR\n", ORPHANS,
     ),
+    Mutation(
+        "reasons: what others committed on our base is taken for ours", "app/kept_heads.py",
+        "    if after is None or not _is_ours(plan, before, after):\n", "    if after is None:\n", HEADS,
+    ),
 )  # fmt: skip

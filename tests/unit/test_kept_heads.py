@@ -150,3 +150,19 @@ def test_a_run_that_was_killed_after_its_commit_leaves_the_look_to_the_next() ->
     assert not incidents(lake)
     assert lake.run().exit_code != 0
     assert incidents(lake) == ["lake.air.t@audit"] and not lake.waiting()
+
+
+def test_what_others_commit_on_the_base_of_a_run_that_was_killed_is_no_incident() -> None:
+    lake, table = busy()
+
+    class Fatal(Careless):
+        def expire(self, *words: Any) -> CommitOutcome | None:
+            raise Killed
+
+    with pytest.raises(Killed):
+        lake.run(services=lake.services(committer=Fatal(lake, branch_gone)))
+    (plan,) = lake.control.plans(states=[PlanState.APPLYING])
+    table.append("later")
+    table.drop_ref("audit")
+    table.expire_elsewhere(*plan.snapshots)
+    assert lake.run().exit_code == 0 and not incidents(lake)

@@ -16,6 +16,7 @@ from meltline.adapters.memory.catalog import MemoryCatalog
 from meltline.adapters.memory.files import MemoryLedgerReader
 from meltline.adapters.memory.sweeper import MemorySweeper
 from meltline.adapters.table_moves import Namespaces
+from meltline.app.kept_heads import KIND as HEAD_CHANGED
 from meltline.app.observe import observe
 from meltline.app.report import storage_rows, totals_now
 from meltline.app.services import Services
@@ -525,7 +526,16 @@ class WatchedLake(Lake):
         if self.last_commits() != before:
             observe(self.services())
         self.looked()
+        self.check_refusals()
         return summary
+
+    def check_refusals(self) -> None:
+        """A plan that is refused again is one plan; our commits change what no ref shows."""
+        refused = self.control.plans(states=[PlanState.REFUSED])
+        contents = [(plan.kind, plan.table, plan.table_uuid, plan.digest) for plan in refused]
+        assert len(set(contents)) == len(contents), "I-7: a refused plan is stored twice"
+        changed = [one.message for one in self.control.incidents() if one.kind == HEAD_CHANGED]
+        assert not changed, f"a commit of ours changed a ref: {changed}"
 
     def sweep(self) -> Summary:
         """A sweep of all tables; what it finds and lets depart is known from then on."""

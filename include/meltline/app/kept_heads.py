@@ -69,10 +69,21 @@ def _look(services: Services, plan: Plan) -> Iterator[tuple[str, Snapshot, str]]
         after = _next(services, plan)
     except MeltlineError:
         return
-    for name, ref in before.refs.items() if after is not None else ():
+    if after is None or not _is_ours(plan, before, after):
+        return
+    for name, ref in before.refs.items():
         was, now = before.snapshots[ref.snapshot_id], _at(after, name)
         if name not in plan.refs and (now is None or _shown(now) != _shown(was)):
             yield name, was, "nothing" if now is None else _shown(now)
+
+
+def _is_ours(plan: Plan, before: TableState, after: TableState) -> bool:
+    """Whether what came next took away what was planned and added nothing.
+
+    A run that was killed before its commit leaves the table to others: theirs may move any ref.
+    """
+    left = after.snapshots.keys() & set(plan.snapshots) or after.refs.keys() & set(plan.refs)
+    return not left and after.snapshots.keys() <= before.snapshots.keys()
 
 
 def _next(services: Services, plan: Plan) -> TableState | None:
