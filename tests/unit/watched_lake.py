@@ -407,8 +407,9 @@ class WatchedLake(Lake):
             if state is was is DepartureState.FAILSAFE:
                 assert due == was_due or back[path], f"I-4: {path}: due_at moved"
             elif was in RANKS and RANKS.get(state, 0) < RANKS[was]:
-                written_again = was is DepartureState.DELETED and path in self.last_needed
-                assert back[path] or written_again, f"I-2: {path}: {was} to {state}"
+                again = path in self.last_needed or path in self.rewritten
+                is_another = was is DepartureState.DELETED and again
+                assert back[path] or is_another, f"I-2: {path}: {was} to {state}"
             if state is DepartureState.DELETED:
                 assert path not in needs or self.store.size(path) is not None
         assert self.departed.keys() <= now.keys(), "I-2: a record was lost"
