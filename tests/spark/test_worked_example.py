@@ -10,6 +10,7 @@ from datetime import datetime
 import pytest
 from pyspark.errors import AnalysisException
 
+from meltline.adapters.sql_ledger.ledger import SqlControlLedger
 from meltline.app.drop import drop, rename
 from meltline.app.history import Listed, history
 from meltline.app.objects import find_object
@@ -68,7 +69,10 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
     # As the docs advise: a table made anew under an old name gets a folder of its own.
     warehouse.spark.conf.set(f"spark.sql.catalog.{CATALOG}.unique-table-location", "true")
     config = load_config(warehouse.yaml, {"MELTLINE_USER": "tester"}, warehouse.root)
-    ledgers = Wiring(config).ledgers()
+    # The ledger's clock stands before all of it: it writes the newest time that there was.
+    before = FixedClock(datetime.fromisoformat("2016-05-13T00:00:00-07:00"))
+    control = SqlControlLedger(config.control, before)
+    ledgers = replace(Wiring(config).ledgers(), clock=before, control=control)
     ledgers.control.prepare()
     made = Example(warehouse, ledgers)
     schema = find_object(ledgers, f"{CATALOG}.{SPACE}")
