@@ -89,4 +89,9 @@ REASONS = (
         "reasons: what others committed on our base is taken for ours", "app/kept_heads.py",
         "    if after is None or not _is_ours(plan, before, after):\n", "    if after is None:\n", HEADS,
     ),
+    Mutation(
+        "reasons: who takes a snapshot from under a ref may have been us", "app/kept_heads.py",
+        "if n not in plan.refs):\n        return False\n", "if n not in plan.refs):\n        pass\n",
+        ("tests/unit/test_kept_lives.py",),
+    ),
 )  # fmt: skip

@@ -81,7 +81,10 @@ def _is_ours(plan: Plan, before: TableState, after: TableState) -> bool:
     """Whether what came next took away what was planned and added nothing.
 
     A run that was killed before its commit leaves the table to others: theirs may move any ref.
+    No commit of ours takes a snapshot from under a ref: Iceberg refuses one (RemoveSnapshots).
     """
+    if any(r.snapshot_id in plan.snapshots for n, r in before.refs.items() if n not in plan.refs):
+        return False
     left = after.snapshots.keys() & set(plan.snapshots) or after.refs.keys() & set(plan.refs)
     return not left and after.snapshots.keys() <= before.snapshots.keys()
 
