@@ -258,5 +258,5 @@ def test_random_lives_keep_every_invariant() -> None:
 
 
 def test_lives_with_readers_that_fall_behind_keep_every_invariant() -> None:
-    for begin, lives in beginnings(examples(5)):
-        live(FollowedLifecycles, lives=lives, moves=20, begin=begin)
+    for begin, lives in beginnings(examples(15)):
+        live(FollowedLifecycles, lives=lives, moves=30, begin=begin)
