@@ -57,7 +57,10 @@ def redaction(others: str = "") -> str:
 
 
 def secret_values(addresses: list[str], properties: list[Mapping[str, str]]) -> frozenset[str]:
-    """What must stand in no message: passwords in addresses, and properties that are not open."""
+    """What must stand in no message: passwords in addresses, and properties that are not open.
+
+    A password that is its user's name too hides nothing, and with it `meltline` would be stars.
+    """
     values = [
         value for each in properties for key, value in each.items() if not is_open(key, value)
     ]
@@ -70,7 +73,8 @@ def secret_values(addresses: list[str], properties: list[Mapping[str, str]]) -> 
 
 def _passwords(address: str) -> Iterator[str]:
     """The password of a URL, as it is written and as it is meant, and what its options say."""
-    written = re.findall(r"://[^/@\s:]*:([^/\s]+)@", address)
+    logins = re.findall(r"://([^/@\s:]*):([^/\s]+)@", address)
+    written = [password for user, password in logins if password != user]
     written += re.findall(r"(?i)[?&][^=&]*(?:password|secret|token|key)[^=&]*=([^&]+)", address)
     for value in written:
         yield from (value, unquote(value))

@@ -46,3 +46,8 @@ def test_short_and_plain_words_are_not_looked_for_in_messages() -> None:
     assert secret_values([], [{"x": "true", "y": "abc", "z": "abcd", "s3.region": "eu-1"}]) == {
         "abcd"
     }
+
+
+def test_a_password_that_is_its_users_name_is_no_secret() -> None:
+    assert secret_values(["postgresql://meltline:meltline@db/meltline"], []) == set()
+    assert secret_values(["postgresql://meltline:door@db/meltline"], []) == {"door"}
