@@ -1,4 +1,4 @@
-"""A refusal names its cause, and what follows from that as such (issue 17)."""
+"""A refusal names its cause, and what follows from that as such."""
 
 from collections.abc import Callable
 

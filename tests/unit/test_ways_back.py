@@ -1,7 +1,7 @@
 """What is promised of something dropped is granted: by undrop within its retention, else recover.
 
 A table whose retention is 0 days cannot be undropped at all. As long as its files stand, nothing
-of it is lost: `recover` makes a new table of its last state (issue 17).
+of it is lost: `recover` makes a new table of its last state.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Consumers: named readers with progress, moved on, set back, removed and listed (issue 17)."""
+"""Consumers: named readers with progress, moved on, set back, removed and listed (decision 031)."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext

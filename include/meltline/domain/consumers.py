@@ -1,4 +1,4 @@
-"""Consumers: named readers that keep what they have still to read (issue 17).
+"""Consumers: named readers that keep what they have still to read (decision 031).
 
 One lives in the table's metadata, as a hold on a snapshot does: a tag on the snapshot up to which
 it has read, and a property beside it that says who and since when. Its end is the tag's own age,
