@@ -49,4 +49,11 @@ DAMAGE = (
         "_AUTHORITY.fullmatch(authority) == ()",
         (STORES,),
     ),
+    Mutation(
+        "a copy that nobody could vouch for yesterday is taken for proved today",
+        "app/cold_withheld.py",
+        " | _unproved_before(services)",
+        "",
+        ("tests/unit/test_cold_withheld.py",),
+    ),
 )

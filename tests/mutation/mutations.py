@@ -594,7 +594,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a copy that only reading shows damaged is found by gates alone", "app/cold_withheld.py",
-        "read=owner in refused", "read=False", (COLD_WITHHELD,),
+        "read=owner in doubted", "read=False", (COLD_WITHHELD,),
     ),
     Mutation(
         "a gate holds a new object against the copy of the old one", "app/cold_purge_evidence.py",

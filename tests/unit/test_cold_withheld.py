@@ -92,6 +92,8 @@ def test_a_copy_that_only_a_gate_finds_damaged_holds_the_others_up_for_one_night
     assert lake.on(PURGE_DAY).run().exit_code == 3 and others <= lake.paths()
     assert lake.on(PURGE_DAY + 1).run().exit_code == 0
     assert not others & lake.paths() and path in lake.paths()
+    nights = [lake.on(PURGE_DAY + night).run().exit_code for night in range(2, 12)]
+    assert nights == [0] * 10 and path in lake.paths()
 
 
 def test_what_a_sweep_finds_under_the_path_of_an_archived_file_holds_up_no_other() -> None:

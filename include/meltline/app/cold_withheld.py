@@ -14,21 +14,22 @@ from meltline.app.services import Services
 from meltline.domain.errors import MeltlineError
 from meltline.domain.files import Departure, PlannedFile
 from meltline.domain.groups import Groups
+from meltline.domain.withheld import Why
 
 
 def without_proof(services: Services, due: Mapping[str, Sequence[Departure]]) -> frozenset[str]:
     """Those of some departures, given by owner, of which no gate could say that cold has them.
 
-    It tells by what stores show. Copies are read where a gate has lately refused because of cold;
-    else the gate alone reads those of stores that cannot vouch for them. Where cold cannot be
-    asked the gate says so.
+    It tells by what stores show. Copies are read where a gate has lately refused because of cold,
+    and for as long as some cannot be proved; else the gate alone reads those of stores that cannot
+    vouch for them. Where cold cannot be asked the gate says so.
     """
     if not due or services.cold is None or services.copies is None or services.rows is None:
         return frozenset()
     groups = Groups(services.control.sharing())
     beside = set[str]().union(*(groups.members(owner) for owner in due))
     archived = {copy.table_uuid for copy in services.control.archived(sorted(beside))}
-    refused = refused_for_cold(services)
+    doubted = refused_for_cold(services) | _unproved_before(services)
     found: set[str] = set()
     try:
         side = Side.of(services)
@@ -38,8 +39,14 @@ def without_proof(services: Services, due: Mapping[str, Sequence[Departure]]) ->
                 side,
                 [PlannedFile(d.path, d.kind, d.bytes, d.owner) for d in departures],
                 recorded_alone=not groups.members(owner) & archived,
-                read=owner in refused,
+                read=owner in doubted,
             ).keys()
     except MeltlineError:
         return frozenset()
     return frozenset(found)
+
+
+def _unproved_before(services: Services) -> set[str]:
+    """Tables of which the last plans have left out what nobody could vouch for."""
+    names = {kept.table for kept in services.control.withheld() if kept.why is Why.UNPROVED}
+    return {row.uuid for row in services.control.tables() if str(row.name) in names}
