@@ -90,6 +90,10 @@ REASONS = (
         "    if after is None or not _is_ours(plan, before, after):\n", "    if after is None:\n", HEADS,
     ),
     Mutation(
+        "reasons: a prune goes on by its first proof", "app/prune_deletes.py",
+        "clock.now() - proved >= PROOF_LASTS", "clock.now() < proved", PRUNE,
+    ),
+    Mutation(
         "reasons: who takes a snapshot from under a ref may have been us", "app/kept_heads.py",
         "if n not in plan.refs):\n        return False\n", "if n not in plan.refs):\n        pass\n",
         ("tests/unit/test_kept_lives.py",),

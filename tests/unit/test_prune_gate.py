@@ -1,18 +1,22 @@
 """Nothing leaves cold without a stored, passed verdict on exactly its digest (PX-1)."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from meltline.app.cold_prune import prune
 from meltline.app.holds import add_hold
+from meltline.app.prune_deletes import Pruned, PruneDeletes
 from meltline.app.prune_gate import PruneGate, verdict_id
 from meltline.app.services import Services
 from meltline.domain.errors import GateNotPassed
 from meltline.domain.gate import Evidence, GateResult
 from meltline.domain.pruning import PRUNING, PrunePlan
+from meltline.ports import DeleteOutcome
 from tests.unit.lake import DAY, T0, Lake
 from tests.unit.plain_gate import PlainGateEngine
 from tests.unit.test_cold_past import COLD_WAREHOUSE, NAME
@@ -183,3 +187,44 @@ def test_a_prune_that_was_not_finished_is_judged_again_before_it_is() -> None:
     assert cold_files(lake) == files
     take(lake, Engine(lake))
     assert cold_files(lake) == needed(lake)
+
+
+@dataclass
+class SlowStore:
+    """A store that takes its time to delete; after the first batch another table needs the rest."""
+
+    lake: Lake
+    takes: timedelta
+    twin: bytes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.lake.store, name)
+
+    def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
+        outcomes = self.lake.store.delete(paths)
+        self.lake.clock.moment += self.takes
+        place = f"{COLD_WAREHOUSE}/twin.metadata.json"
+        if self.lake.store.size(place) is None:
+            self.lake.store.write(place, self.twin)
+            self.lake.cold.register(replace(COLD, name="twin"), place)
+        return outcomes
+
+
+@pytest.mark.parametrize(("seconds", "deleted"), [(299, 2), (300, 1)])
+def test_a_batch_goes_only_on_a_proof_younger_than_five_minutes(seconds: int, deleted: int) -> None:
+    lake = old()
+    before = document(lake)
+    made = ports(lake)
+    assert made.cold is not None
+    failing = replace(made.cold, store=Failing(lake, ""))
+    take(lake, Engine(lake), replace(made, cold=failing))
+    twin = {**before, "table-uuid": "5e0f0f0e-0000-4000-8000-000000000001"}
+    slow = SlowStore(lake, timedelta(seconds=seconds), json.dumps(twin).encode())
+    judge = gate(lake)
+    deletes = PruneDeletes(
+        made, replace(made.cold, store=slow), COLD, judge.uuid, (), judge, batch=1
+    )
+    (plan,) = deletes.begun()
+    told = Pruned(NAME, COLD)
+    deletes.finish(plan, told)
+    assert (told.deleted, len(told.kept) > 1) == (deleted, True)

@@ -58,6 +58,7 @@ class PruneDeletes:
         uuid: The hot table's UUID.
         locks: What the prune holds.
         gate: Knows whether a plan has a verdict that lets it go on.
+        batch: How many files go at once.
     """
 
     ledgers: Ledgers
@@ -66,6 +67,7 @@ class PruneDeletes:
     uuid: str
     locks: Sequence[Lock]
     gate: PruneGate
+    batch: int = _BATCH
 
     def _state(self) -> TableState:
         return load_state(self.tier.store, self.cold, self.tier.catalog.location(self.cold))
@@ -111,11 +113,11 @@ class PruneDeletes:
     def delete(self, plan: PrunePlan, told: Pruned) -> None:
         """Batch by batch, none on a proof older than five minutes; what is needed stays."""
         clock, proved, kept = self.ledgers.clock, None, set[str]()
-        for start in range(0, len(plan.files), _BATCH):
+        for start in range(0, len(plan.files), self.batch):
             if proved is None or clock.now() - proved >= PROOF_LASTS:
                 proved, kept = clock.now(), needed(self.ledgers, self.tier, plan, removed=True)
             self.require_still_allowed(plan)
-            batch = [path for path in plan.files[start : start + _BATCH] if path not in kept]
+            batch = [path for path in plan.files[start : start + self.batch] if path not in kept]
             outside = Confinement([self.tier.warehouse], self.tier.store).refused(batch)
             told.errors += [f"{path}: not deleted: {why}" for path, why in outside.items()]
             outcomes = self.tier.store.delete([path for path in batch if path not in outside])
