@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from meltline.app.edits import audit, commit, pin, require_readable_name, unpin
-from meltline.app.entries import load_tables
 from meltline.app.objects import load_table, require_changeable
 from meltline.app.services import Ledgers
-from meltline.app.tables import is_ledger, levels_around
+from meltline.app.tables import levels_around, look_everywhere
 from meltline.app.wanted import snapshot_unclaimed
 from meltline.domain.consumers import (
     LONGEST,
@@ -20,7 +19,6 @@ from meltline.domain.consumers import (
 )
 from meltline.domain.document import MetadataDocument
 from meltline.domain.errors import (
-    CatalogUnlistable,
     ConsumerAhead,
     ConsumerNotFound,
     UsageInvalid,
@@ -135,21 +133,9 @@ def find_consumers(ledgers: Ledgers, table: TableName | None = None) -> Consumer
     """
     if table is not None:
         return Consumers(list(consumers_of(load_table(ledgers, table))), ())
-    found: list[Consumer] = []
-    unreadable: list[str] = []
-    for catalog in ledgers.catalogs.values():
-        try:
-            listing = catalog.listing()
-        except CatalogUnlistable:
-            unreadable.append(catalog.name)
-            continue
-        entries = [entry for entry in listing.entries if not is_ledger(ledgers, entry.name)]
-        for entry, state in load_tables(ledgers, entries).items():
-            if isinstance(state, TableState):
-                found += consumers_of(state)
-            else:
-                unreadable.append(str(entry.name))
-    return Consumers(sorted(found, key=lambda c: (c.table, c.name)), sorted(unreadable))
+    seen = look_everywhere(ledgers)
+    found = [consumer for state in seen.states for consumer in consumers_of(state)]
+    return Consumers(sorted(found, key=lambda c: (c.table, c.name)), seen.unreadable)
 
 
 def _standing(state: TableState, name: str) -> Consumer | None:

@@ -7,14 +7,13 @@ from datetime import datetime
 from secrets import token_hex
 
 from meltline.app.edits import audit, commit, pin, unpin
-from meltline.app.entries import load_tables
 from meltline.app.objects import find_object, load_table, require_changeable
 from meltline.app.services import Ledgers
-from meltline.app.tables import ObservedTable, is_ledger
+from meltline.app.tables import ObservedTable, look_everywhere
 from meltline.app.wanted import claimed_of, group_locks, refuse_claimed, snapshot_kept
 from meltline.domain.document import MetadataDocument
 from meltline.domain.drops import is_dropped_name, read_drop
-from meltline.domain.errors import CatalogUnlistable, HoldNotFound, UsageInvalid
+from meltline.domain.errors import HoldNotFound, UsageInvalid
 from meltline.domain.holds import Hold, object_holds, snapshot_holds
 from meltline.domain.objects import ObjectKind, ObjectName
 from meltline.domain.plan import PlanState
@@ -199,23 +198,13 @@ def remove_hold(ledgers: Ledgers, id: str, *, reason: str, dry_run: bool = False
 
 def find_holds(ledgers: Ledgers) -> Holds:
     """Every hold in every catalog, by object and id; ended ones too, while they are written."""
-    holds: list[HeldObject] = []
-    unreadable: list[str] = []
-    for catalog in ledgers.catalogs.values():
-        try:
-            listing = catalog.listing()
-        except CatalogUnlistable:
-            unreadable.append(catalog.name)
-            continue
-        holds += _of_namespaces(catalog.name, listing)
-        entries = [entry for entry in listing.entries if not is_ledger(ledgers, entry.name)]
-        for entry, state in load_tables(ledgers, entries).items():
-            if isinstance(state, TableState):
-                holds += _of_table(state)
-            else:
-                unreadable.append(str(entry.name))
+    seen = look_everywhere(ledgers)
+    holds = [
+        held for name, listing in seen.listings.items() for held in _of_namespaces(name, listing)
+    ]
+    holds += [held for state in seen.states for held in _of_table(state)]
     holds.sort(key=lambda held: (held.hold.object, held.hold.id))
-    return Holds(holds, sorted(unreadable))
+    return Holds(holds, seen.unreadable)
 
 
 def _of_namespaces(catalog: str, listing: CatalogListing) -> Iterator[HeldObject]:

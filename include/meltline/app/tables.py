@@ -9,7 +9,7 @@ from meltline.app.services import Ledgers
 from meltline.domain.archive import Validity
 from meltline.domain.cold import ColdPolicy, chosen, cold_policy
 from meltline.domain.drops import Drop, is_dropped_name, levels_of, read_drop
-from meltline.domain.errors import TableNotFound
+from meltline.domain.errors import CatalogUnlistable, TableNotFound
 from meltline.domain.holds import is_held
 from meltline.domain.keep import KeepRequest, KeepSet, keep_set
 from meltline.domain.names import TableName
@@ -61,6 +61,42 @@ def is_ledger(ledgers: Ledgers, name: TableName) -> bool:
     """Whether it is one of the file ledger's own tables."""
     config = ledgers.config
     return name.catalog == config.hot and name.namespace == (config.ledger_namespace,)
+
+
+@dataclass(frozen=True)
+class Everywhere:
+    """Every table that can be read, in every catalog.
+
+    Attributes:
+        listings: What each catalog has that can be listed.
+        states: The tables, but for the file ledger's own.
+        unreadable: Names of catalogs and tables that could not be looked into.
+    """
+
+    listings: Mapping[str, CatalogListing]
+    states: Sequence[TableState]
+    unreadable: Sequence[str]
+
+
+def look_everywhere(ledgers: Ledgers) -> Everywhere:
+    """Reads each table's metadata; what fails is named."""
+    listings: dict[str, CatalogListing] = {}
+    states: list[TableState] = []
+    unreadable: list[str] = []
+    for catalog in ledgers.catalogs.values():
+        try:
+            listings[catalog.name] = catalog.listing()
+        except CatalogUnlistable:
+            unreadable.append(catalog.name)
+            continue
+        found = listings[catalog.name].entries
+        entries = [entry for entry in found if not is_ledger(ledgers, entry.name)]
+        for entry, state in load_tables(ledgers, entries).items():
+            if isinstance(state, TableState):
+                states.append(state)
+            else:
+                unreadable.append(str(entry.name))
+    return Everywhere(listings, states, sorted(unreadable))
 
 
 def observed_table(ledgers: Ledgers, state: TableState, listing: CatalogListing) -> ObservedTable:
