@@ -11,6 +11,7 @@ from meltline.app.disowned import disown
 from meltline.app.doctor import examine
 from meltline.app.drop import drop
 from meltline.app.leases import acquire_lease
+from meltline.app.permission import require_not_behind
 from meltline.app.purge import apply_purges, approve
 from meltline.domain.errors import ApprovalMissing, ClockRefused, GateNotPassed, UsageInvalid
 from meltline.domain.quantities import format_instant
@@ -62,6 +63,17 @@ def test_a_clock_that_was_once_ahead_is_refused_with_the_way_out() -> None:
     assert "meltline clock disown" in found.fix
     with pytest.raises(ClockRefused):
         lake.run()
+
+
+@pytest.mark.parametrize("sandbox", [True, False])
+def test_in_a_sandbox_the_refusal_names_the_simulated_clock(sandbox: bool) -> None:
+    lake, _, _ = two_tables_in_failsafe()
+    then = format_instant(ahead(lake, lambda: note(lake)))
+    ledgers = lake.services(config=replace(lake.config(), sandbox=sandbox))
+    with pytest.raises(ClockRefused) as refused:
+        require_not_behind(ledgers)
+    assert refused.value.next.startswith(f"in a sandbox set MELTLINE_NOW to {then}") == sandbox
+    assert "meltline clock disown" in refused.value.next
 
 
 def test_a_person_s_word_lets_it_go_on_at_once_and_is_audited() -> None:

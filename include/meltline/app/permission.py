@@ -140,12 +140,14 @@ def require_not_behind(ledgers: Ledgers, behind: timedelta = CLOCK_TOLERANCE) ->
     if newest is None or now >= newest - behind:
         return
     recorded = format_instant(newest)
+    simulated = f"in a sandbox set MELTLINE_NOW to {recorded}, or later; else "
     raise ClockRefused(
         "this machine's clock disagrees with the ledger's newest entry",
         object="wall clock",
         expected=f"{recorded}, or later",
         found=format_instant(now),
-        next="set the clock right; if it is, and one was ahead before, say so: "
+        next=f"{simulated if ledgers.config.sandbox else ''}"
+        "set the clock right; if it is, and one was ahead before, say so: "
         f"`meltline clock disown {recorded} --reason TEXT`; nothing expires or is purged till then",
     )
 
