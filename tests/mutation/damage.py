@@ -6,7 +6,16 @@ EVIDENCE = "tests/unit/test_evidence_reader.py"
 FILES = "tests/unit/test_damaged_files.py"
 STORES = "tests/contract/test_object_store.py"
 
+BULK = "tests/contract/test_bulk_manifests.py"
+
 DAMAGE = (
+    Mutation(
+        "Spark's decoder takes any number for a status",
+        "adapters/spark/bulk_manifests.py",
+        '    f" AND status IN ({',
+        '    f" AND status IN (18, {',
+        (BULK,),
+    ),
     Mutation(
         "the index takes whatever stands in a field of its name",
         "adapters/iceberg/manifests.py",

@@ -323,11 +323,13 @@ _IS_PLAIN = (
     f"NOT (contains({_PATH}, '%') OR contains({_PATH}, '/.'))"
     f" AND NOT endswith({_PATH}, '/') AND is_valid_utf8({_PATH})"
     " AND is_valid_utf8(data_file.file_format)"
+    f" AND status IN ({', '.join(str(int(status)) for status in EntryStatus)})"
     f" AND ({_is_under('home')} OR {_is_under('other_home')})"
 )
 """Whether no letter of a path may be spelled otherwise, and it is in a folder of its table.
 
-Java takes bytes that are no text for text; the other reader refuses the file.
+Java takes bytes that are no text for text, and any number for a status; the other reader refuses
+the file.
 """
 _KEY_HASH = (
     f"CASE WHEN {_is_under('home')} THEN {_hash_under('home')} ELSE {_hash_under('other_home')} END"
