@@ -2,7 +2,7 @@
 
 Spark writes the table as it always does; then its head metadata file is written anew with other
 times and the catalog is pointed at it. Snapshots, manifests, data files and every older metadata
-file stay exactly as Spark wrote them (design section 8).
+file stay exactly as Spark wrote them.
 """
 
 import json

@@ -1,6 +1,6 @@
 """`meltline.yaml`: found, read, checked as a whole, and turned into frozen values.
 
-The file's words are the interface (issue 3, "The interface"). What it means is decided here once:
+The file's words are the interface (docs/configure.md). What it means is decided here once:
 `${NAME}` comes from the environment, relative paths count from the file's directory, durations
 and sizes become numbers. Values that may hold a secret are never repeated in an error.
 """

@@ -263,7 +263,7 @@ def _store_properties(config: Config) -> dict[str, str]:
 
 
 def require_sandbox(config: Config, store: ObjectStore, what: str) -> None:
-    """Allows a simulated clock only in a configured and marked sandbox (design section 2).
+    """Allows a simulated clock only in a configured and marked sandbox (docs/configure.md).
 
     Raises:
         NotASandbox: The configuration or the warehouse does not say that it is one.

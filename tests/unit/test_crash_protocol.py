@@ -1,4 +1,4 @@
-"""A kill at every line of the crash protocol (design section 4): before and after each call of any
+"""A kill at every line of the crash protocol (docs/safety.md): before and after each call of any
 port, in a run that expires and in a run that purges. The next run ends where no kill would have.
 """
 

@@ -1,4 +1,4 @@
-"""The house (design section 6): thin entry points, small modules, a domain that knows nothing."""
+"""The house (docs/develop.md): thin entry points, small modules, a domain that knows nothing."""
 
 import ast
 import sys

@@ -1,4 +1,4 @@
-"""Whether a plan may still be carried out on a table that has moved since (design section 4)."""
+"""Whether a plan may still be carried out on a table that has moved since."""
 
 from dataclasses import replace
 

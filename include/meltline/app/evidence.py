@@ -1,4 +1,4 @@
-"""Evidence: one row of facts per plan, for the gate's expectations (PX-4, design section 4)."""
+"""Evidence: one row of facts per plan, for the gate's expectations (PX-4)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

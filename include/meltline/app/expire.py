@@ -1,6 +1,7 @@
 """Expire: one metadata-only commit per table, exactly the planned ids and refs.
 
-Design section 4 step 5. What was committed has its departures recorded before its plan is applied.
+What was committed has its departures recorded before its plan is applied (docs/safety.md, "Crash
+protocol").
 """
 
 import time

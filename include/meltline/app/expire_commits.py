@@ -1,7 +1,7 @@
 """The commits of expirations: checked together, begun together, made side by side.
 
-Design section 4 step 5 and the crash protocol. Every line may be the last one before a kill: a
-run that finds a plan `applying` asks the catalog what became of it.
+By the crash protocol (docs/safety.md) every line may be the last one before a kill: a run that
+finds a plan `applying` asks the catalog what became of it.
 """
 
 import random

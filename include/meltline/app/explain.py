@@ -30,7 +30,7 @@ class Explanation:
     Attributes:
         path: The file; for a snapshot `table@id`.
         stage: Its stage; empty where it is kept in the metadata only.
-        keep_reasons: Every reason, in the words of the design.
+        keep_reasons: Every reason, in words for people.
         referenced_by: Snapshots (`table@id`), refs or metadata that name it.
         since: From when it has been in that stage.
         due_at: When it may be purged; for a snapshot that its window, streaming writers or

@@ -1,4 +1,4 @@
-"""The guard of tables that share files: engines may neither expire nor purge them (design 5).
+"""The guard of tables that share files: engines may neither expire nor purge them.
 
 A clone's source gets `gc.enabled=false` before the clone is registered, and keeps what it had in
 `meltline.gc-enabled-before`. The daily report, which knows every file and who refers to it, gives

@@ -1,7 +1,7 @@
 """Handoff: what the policy wants in cold is there, verified, before it may expire (AR-30 to AR-35).
 
-Design section 4 step 2. Until then it is kept as *handoff pending*, over as many nights as it
-takes. Nothing here takes anything away: the same again finds what is done and adds what is not.
+Until then it is kept as *handoff pending*, over as many nights as it takes. Nothing here takes
+anything away: the same again finds what is done and adds what is not.
 """
 
 import time

@@ -2,7 +2,7 @@
 
 A dropped table whose frozen retention has ended is planned, gated and expired like any other; all
 of its snapshots leave. Once nothing of it waits in failsafe any more, its registration goes, and
-its metadata files depart as the last of it (TT-45; design sections 3 and 5). Deleting those takes
+its metadata files depart as the last of it (TT-45). Deleting those takes
 a purge plan and its gate, as ever.
 """
 

@@ -1,6 +1,6 @@
 """Observe: list every catalog, load one metadata object per table, ingest what is new.
 
-Design section 4 step 1. Completeness is checked on the way; whatever cannot be read, or does not
+Completeness is checked on the way; whatever cannot be read, or does not
 add up, keeps its table and its group out, and what was last known of it stays referenced.
 """
 

@@ -49,7 +49,7 @@ def require_go(services: Ledgers) -> None:
 
 
 def require_generation(services: Ledgers, listing: CatalogListing | None = None) -> None:
-    """Refuses when the ledger and the catalog do not belong together (design section 3).
+    """Refuses when the ledger and the catalog do not belong together (docs/safety.md).
 
     Raises:
         LedgerOutOfStep: The ledger was lost, or an old backup of it came back.

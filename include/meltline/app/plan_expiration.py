@@ -209,7 +209,7 @@ def _named_by(tables: Iterable[ObservedTable]) -> set[str]:
 def _described_by_waiting_departures(services: Services) -> set[str]:
     """Metadata files that are the last to describe a snapshot whose files still wait.
 
-    That is the file each expiration commit replaced: `recover` registers it (design section 5).
+    That is the file each expiration commit replaced: `recover` registers it.
     """
     waiting = services.files.waiting_plans()
     return {

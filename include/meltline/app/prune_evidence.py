@@ -39,7 +39,7 @@ from meltline.ports import CopyReader, ListedCopy
 
 _SHOWN = 5
 PROOF_LASTS = timedelta(minutes=5)
-"""How old a proof may be when deletes are sent (design section 4)."""
+"""How old a proof may be when deletes are sent (docs/safety.md)."""
 
 
 def _tables(tier: ColdTier, plan: PrunePlan) -> list[TableState]:

@@ -1,6 +1,6 @@
 """Purge: what a passed plan names is deleted, batch by batch.
 
-Design section 4 steps 7 and 8. Before each batch its files are proved unreachable once more, from
+Before each batch its files are proved unreachable once more, from
 whatever the catalogs hold at that moment.
 """
 

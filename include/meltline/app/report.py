@@ -2,7 +2,7 @@
 
 Stages are derived from what the ledger knows. A byte stands with the owner of its file, once,
 however many tables refer to it (ML-4, ML-18, I-3). A past day can be computed again: a file is
-there from the commit that brought it until it was deleted (design section 3).
+there from the commit that brought it until it was deleted.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Restore: an archived snapshot as a new hot table, with files of its own (issue 7).
+"""Restore: an archived snapshot as a new hot table, with files of its own.
 
 The files are copied below the new table's location and held against cold by the gate's own reader;
 only then is the table registered. Cold is only read. What fails before that leaves nothing.

@@ -1,4 +1,4 @@
-"""What making, updating and dropping a share does to tables (ML-19, ML-20; design section 3)."""
+"""What making, updating and dropping a share does to tables (ML-19, ML-20)."""
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack

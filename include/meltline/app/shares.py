@@ -1,4 +1,4 @@
-"""Shares: make, update, drop and list them (ML-19 to ML-21, DS-14; design section 3).
+"""Shares: make, update, drop and list them (ML-19 to ML-21, DS-14).
 
 The tag comes first: a commit on the source that sees the snapshot and keeps it from then on. Then
 the share's tables come, all at once. A share's table is a table like any other, so writing to it

@@ -1,6 +1,6 @@
 """Where a sweep may look, and what it may take there: by the owners of a place, all of them.
 
-A location that several tables use, or used, is swept only against all of them (design section 5).
+A location that several tables use, or used, is swept only against all of them.
 """
 
 from collections.abc import Mapping

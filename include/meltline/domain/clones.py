@@ -2,7 +2,7 @@
 
 A clone begins with one snapshot of its source and no past before it. Nothing is copied: its first
 metadata file names the manifest list that the source's snapshot has. Tables that share files get
-`gc.enabled=false`, so that engines may not purge what the other one needs (design section 5).
+`gc.enabled=false`, so that engines may not purge what the other one needs.
 """
 
 import re

@@ -1,7 +1,7 @@
 """A table's metadata as a JSON document: edited where asked, all else kept as it was.
 
 Commands change tables without a JVM. PyIceberg's model drops what it does not know and cannot
-read `variant`, so the document itself is edited, as Iceberg's own commits would (design section 5).
+read `variant`, so the document itself is edited, as Iceberg's own commits would.
 """
 
 import gzip

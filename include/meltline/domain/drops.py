@@ -2,8 +2,7 @@
 
 A dropped table stays registered, under its UUID, in the namespace `meltline_dropped`; a dropped
 schema or database leaves a namespace in there. Both carry the facts as properties, so that an
-undrop needs the catalog alone. The retention is frozen at the drop (TT-22, TT-24, TT-40; design
-section 3).
+undrop needs the catalog alone. The retention is frozen at the drop (TT-22, TT-24, TT-40).
 """
 
 from collections.abc import Mapping

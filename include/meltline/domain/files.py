@@ -60,7 +60,7 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True)
 class ManifestOutcome:
-    """What came of reading one manifest, once (design section 4 step 1).
+    """What came of reading one manifest, once.
 
     Attributes:
         path: The manifest.

@@ -1,4 +1,4 @@
-"""Holds: somebody's word that nothing of an object may depart or be purged (issue 5).
+"""Holds: somebody's word that nothing of an object may depart or be purged.
 
 They live in the catalog, so that they outlive the ledger. One on a table or namespace is a
 property; one on a snapshot is a tag, and a property beside it says who and why. The plain property

@@ -2,7 +2,7 @@
 
 A snapshot stays when its validity interval meets the window, not when it is young: the one that
 was current at the window's start may be years old (AR-4, AR-5, C-1). Age equal to the window is
-kept (C-2). Unknown times count as later, never as earlier (design section 5).
+kept (C-2). Unknown times count as later, never as earlier.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a plan may do (design section 4, steps 4 to 8).
+    """How much a plan may do (docs/gates.md).
 
     Attributes:
         max_head_loss: Files of any head that a plan may hold; nobody can approve more.

@@ -1,6 +1,6 @@
 """How long the past lives: profiles, limits, and what a table's policy comes to.
 
-Requirements ML-26 to ML-30, TT-5 to TT-25, C-3 to C-5; design section 3.
+Requirements ML-26 to ML-30, TT-5 to TT-25, C-3 to C-5.
 """
 
 from collections.abc import Mapping, Sequence
@@ -128,7 +128,7 @@ def effective_retention(
         levels: The table itself, then its namespaces from the innermost outwards, then the
             account's properties under the name `account`.
         remembered: What was in order before. A value out of order gives the longest of old, new
-            and default; a `transient` that was changed, the longer of both (design section 3).
+            and default; a `transient` that was changed, the longer of both.
     """
     transient, transient_source = _flag(levels, TRANSIENT)
     found = _retention(account, levels, transient, remembered)
@@ -242,7 +242,7 @@ def _retention_days(
         return days, source
     else:
         found = raw
-    # Out of range: the longest of what is known applies, and it is said (design section 3).
+    # Out of range: the longest of what is known applies, and it is said.
     known = [default, *(_known(parse_days(other)) for _, other in settings)]
     old = remembered.days(source, RETENTION)
     if old is not None:

@@ -5,7 +5,7 @@ from meltline.domain.plan import Plan
 
 
 def still_valid(plan: Plan, request: KeepRequest) -> str:
-    """Checks the planned ids alone against the newest metadata (design section 4 step 5).
+    """Checks the planned ids alone against the newest metadata (docs/decisions/026).
 
     Args:
         plan: The plan.

@@ -1,4 +1,4 @@
-"""A table made of an archived snapshot: its first metadata file (AR-28, issue 7).
+"""A table made of an archived snapshot: its first metadata file (AR-28).
 
 It is a table of its own: its files lie below its own location, it names none of cold, engines may
 write to it and expire it, and nothing of the archive's guards is left in it.

@@ -85,7 +85,7 @@ class Suite:
 
 
 def expire_suite(limits: Limits) -> Suite:
-    """What a plan that expires snapshots must show (PX-4; design section 4, step 4).
+    """What a plan that expires snapshots must show (PX-4).
 
     Raises:
         ValueError: A limit is no finite number, so that it would bound nothing.
@@ -123,7 +123,7 @@ def expire_suite(limits: Limits) -> Suite:
 
 
 def purge_suite(limits: Limits) -> Suite:
-    """What a plan that deletes departed files must show (PX-4; design section 4, step 7)."""
+    """What a plan that deletes departed files must show (PX-4)."""
     return Suite(
         "purge",
         PlanKind.PURGE,

@@ -92,7 +92,7 @@ class StatementRecord:
 
 @dataclass(frozen=True)
 class WantedBack:
-    """A snapshot whose files somebody wants: none of them may be purged (design section 4 step 8).
+    """A snapshot whose files somebody wants: none of them may be purged.
 
     Commands without a JVM cannot write the file ledger. They leave this word, which planning a
     purge, its gate and its last proof obey, and which the next step turns into cancelled

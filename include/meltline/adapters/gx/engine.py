@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GreatExpectationsEngine:
-    """Judges evidence with Great Expectations (PX-2 to PX-5; design section 4, steps 4 and 7).
+    """Judges evidence with Great Expectations (PX-2 to PX-5).
 
     Attributes:
         limits: The configured bounds that some expectations take.

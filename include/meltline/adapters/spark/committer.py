@@ -1,7 +1,7 @@
 """Expiration commits through Iceberg's own Java library.
 
 PyIceberg cannot write format 3 where the client writes metadata and leaves gaps in the snapshot
-log; the Java builder does neither (design section 5).
+log; the Java builder does neither.
 """
 
 from collections.abc import Mapping, Sequence

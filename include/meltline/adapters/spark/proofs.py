@@ -3,8 +3,7 @@
 What the gate has read once it need not read again: the files never change. It keeps, in the
 ledger's table `proofs`, what each list named and what each manifest held alive: how many files, how
 many bytes, the hashes of their paths and a fingerprint of those. Where hashes and fingerprint no
-longer agree the manifest is read from its file again (design section 4 step 4). The index is never
-asked.
+longer agree the manifest is read from its file again (docs/decisions/003). The index is not asked.
 """
 
 import math

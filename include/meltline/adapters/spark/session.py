@@ -109,7 +109,7 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
 
 
 def java_options() -> str:
-    """Options for short apps: less compiling and one collector thread (measured in design 5)."""
+    """Options for short apps: less compiling and one collector thread (docs/decisions/006)."""
     return "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 
 

@@ -1,1 +1,1 @@
-"""The control ledger in SQL: SQLite by default, Postgres in production (design section 3)."""
+"""The control ledger in SQL: SQLite by default, Postgres in production."""

@@ -16,7 +16,7 @@ _Key: TypeAlias = tuple[str, int]
 
 
 class BatchRows(LockTable):
-    """Undrop, recover, clone and rollback read the claims and refuse (design section 4 step 8)."""
+    """Claims on purge batches: undrop, recover, clone and rollback read them, and refuse."""
 
     def claim_batches(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:
         """Claims batches that are due, or whose holder lost the lock; False where one is done.

@@ -96,7 +96,7 @@ class Database:
             return int(connection.execute(select(marks.c.generation)).scalar_one())
 
     def set_generation(self, number: int) -> None:
-        """Sets the generation (design section 3)."""
+        """Sets the generation: which ledger it is (docs/safety.md)."""
         with self._writing() as connection:
             connection.execute(update(marks).values(generation=number))
 

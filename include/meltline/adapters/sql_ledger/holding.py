@@ -1,7 +1,7 @@
 """Holding locks: wait for them, keep their leases alive while working, let go of them.
 
 Leases run on real time, never on a sandbox's simulated clock: they are about processes that live
-or have died. No safety argument rests on them (design section 4); tokens refuse late writers.
+or have died. No safety argument rests on them; tokens refuse late writers.
 """
 
 import logging

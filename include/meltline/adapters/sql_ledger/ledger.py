@@ -13,7 +13,7 @@ from meltline.adapters.sql_ledger.plans import PlanRows
 class SqlControlLedger(
     ObjectRows, DecisionRows, EpochRows, CopyRows, PlanRows, BatchRows, IncidentRows, Journal
 ):
-    """`ports.ControlLedger` on an SQLite file or a Postgres database (design section 3).
+    """`ports.ControlLedger` on an SQLite file or a Postgres database.
 
     Every method is one transaction. Any of them raises SetupMissing on a ledger that was never
     prepared, and where the database does not answer.

@@ -16,7 +16,7 @@ from meltline.ports import Approval, Lock, PlanMove
 
 
 class PlanRows(LockTable):
-    """Plans move by compare-and-set, so that of two runs only one goes on (design section 4)."""
+    """Plans move by compare-and-set, so that of two runs only one goes on."""
 
     def add_plans(self, new: Sequence[Plan]) -> Sequence[Plan]:
         """Stores headers; where one of an id is there it stays, and is returned."""

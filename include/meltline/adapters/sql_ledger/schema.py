@@ -50,7 +50,7 @@ metadata = MetaData(
 
 
 class BatchState(StrEnum):
-    """Where a purge batch stands (design section 4 step 8)."""
+    """Where a purge batch stands: claimed before its deletes, finished after them."""
 
     DUE = "due"
     PURGING = "purging"
