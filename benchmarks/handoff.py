@@ -16,18 +16,18 @@ from benchmarks.results import Figure, Outcome
 from benchmarks.sides import BARE, Run, Stopwatch
 from benchmarks.staging import read_document, rows
 from benchmarks.watch import watching
-from meltline.adapters.cold_copies import Stores
-from meltline.adapters.copy_book import ArchiveBook
-from meltline.adapters.iceberg.sql_catalog import SqlTables
-from meltline.adapters.memory.control import MemoryControlLedger
-from meltline.adapters.object_store import ObjectStores
-from meltline.adapters.spark.archive import SparkArchive
-from meltline.config import load_config
-from meltline.domain.archive import Validity
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_cache import ArchiveBook
+from meltline.adapters.archive.spark_archive import SparkArchive
+from meltline.adapters.catalogs.sql_catalog import SqlTables
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.config.load import load_config
+from meltline.domain.archive.archive import Validity
 from meltline.domain.clock import WallClock
-from meltline.domain.names import TableName
-from meltline.domain.table import Snapshot, TableState, parse_table
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata, parse_table
 from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest
+from meltline.testing.control import MemoryControlLedger
 
 _TABLE = "t"
 _FILES = 200_000
@@ -198,13 +198,13 @@ def _request(hot: Lake, cold: Lake, night: Night) -> HandoffRequest:
     return HandoffRequest(state, TableName(cold.name, (SPACE,), _TABLE), chosen)
 
 
-def _state(hot: Lake) -> TableState:
+def _state(hot: Lake) -> TableMetadata:
     location = rows(hot.db)[f"{SPACE}.{_TABLE}"]
     name = TableName(hot.name, (SPACE,), _TABLE)
     return parse_table(name, location, 1, read_document(location))
 
 
-def _oldest_first(state: TableState) -> list[Snapshot]:
+def _oldest_first(state: TableMetadata) -> list[Snapshot]:
     return sorted(state.snapshots.values(), key=lambda one: one.sequence_number)
 
 

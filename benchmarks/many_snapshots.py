@@ -21,10 +21,10 @@ from benchmarks.results import Figure, Outcome
 from benchmarks.sides import BARE, Run, Stopwatch
 from benchmarks.staging import Document, read_document, rows
 from benchmarks.watch import watching
-from meltline.app.metadata import load_states
-from meltline.app.tables import keep_sets, observed_table
-from meltline.domain.quantities import to_millis
-from meltline.domain.table import TableState
+from meltline.app.catalog.metadata import load_states
+from meltline.app.catalog.tables import keep_sets, observed_table
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.units import to_millis
 
 _DAYS = 30
 _WINDOW = timedelta(days=7)
@@ -104,7 +104,7 @@ def _plan(bench: Bench, lake: Lake) -> tuple[Run, int]:
             listing = services.catalogs[lake.name].listing()
             entries = [e for e in listing.entries if e.name.namespace == (SPACE,)]
             states = load_states(services.store, entries).values()
-            read = [state for state in states if isinstance(state, TableState)]
+            read = [state for state in states if isinstance(state, TableMetadata)]
             assert len(read) == len(entries), "a table could not be read"
         with watch.timing("keep sets"):
             observed = [observed_table(services, state, listing) for state in read]

@@ -12,10 +12,10 @@ from benchmarks.lakes import SPACE, Lake
 from benchmarks.results import Figure, Outcome
 from benchmarks.sides import BARE, Run, Stopwatch
 from benchmarks.watch import Seen, watching
-from meltline.app.clone import clone
-from meltline.app.drop import drop
-from meltline.app.services import Ledgers
-from meltline.app.undrop import undrop
+from meltline.app.clone.clone import clone
+from meltline.app.drop.drop import drop
+from meltline.app.drop.undrop import undrop
+from meltline.app.services import ReadContext
 
 _SMALL, _BIG = 100, 1_000_000
 _COMMITS = 20
@@ -113,7 +113,7 @@ def _build(bench: Bench, lake: Lake, tables: Mapping[str, Commits]) -> None:
         lake.stage(table, Past((commits,), _COMMITS).when)
 
 
-def _first(lake: Lake, ledgers: Ledgers, table: str, commits: Commits) -> Moved:
+def _first(lake: Lake, ledgers: ReadContext, table: str, commits: Commits) -> Moved:
     """The round in which code is loaded, a source gets its guard, and opened files are counted."""
     with watching(lake.metadata_folders()) as watched:
         _round(lake, ledgers, table, f"{table}_first")
@@ -123,7 +123,7 @@ def _first(lake: Lake, ledgers: Ledgers, table: str, commits: Commits) -> Moved:
     return Moved(table, commits, watched.seen, [])
 
 
-def _round(lake: Lake, ledgers: Ledgers, table: str, copy: str) -> Stopwatch:
+def _round(lake: Lake, ledgers: ReadContext, table: str, copy: str) -> Stopwatch:
     watch, name = Stopwatch(), lake.table(table)
     with watch.timing("clone"):
         clone(ledgers, name, lake.table(copy))

@@ -14,11 +14,11 @@ from benchmarks.bench import Bench
 from benchmarks.commits import Commits, write_files
 from benchmarks.results import Figure, Outcome
 from benchmarks.sides import BARE, PROCEDURE
-from meltline.adapters.object_store import ObjectStores
+from meltline.adapters.object_store.deleter import StoreDeleter
+from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.spark.session import jar_paths
-from meltline.adapters.store_deleter import StoreDeleter
-from meltline.app.confinement import Confinement
-from meltline.domain.departed import DepartedObject
+from meltline.app.safety.confinement import Confinement
+from meltline.domain.deletion.departed import DepartedObject
 from meltline.ports import DeleteOutcome, ObjectStat
 
 _UNLIMITED = 1_000_000_000

@@ -9,7 +9,9 @@ from datetime import datetime, timedelta
 from benchmarks.lakes import FAILSAFE, SPACE, Lake
 from benchmarks.staging import read_document, rows
 from benchmarks.watch import Seen, watching
-from meltline.app.lifecycle import (
+from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.observe.observe import observe
+from meltline.app.run.lifecycle import (
     RunRequest,
     expire_step,
     gate_step,
@@ -18,21 +20,19 @@ from meltline.app.lifecycle import (
     purge_step,
     settle_step,
 )
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import plan_expiration
-from meltline.app.services import Services
-from meltline.app.summary import Summary
+from meltline.app.run.summary import Summary
+from meltline.app.services import RunContext
+from meltline.domain.deletion.gate import GateResult
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import MeltlineError
-from meltline.domain.gate import GateResult
-from meltline.domain.plan import Plan, PlanKind, PlanState
-from meltline.domain.quantities import format_instant
-from meltline.ports import PlanMove
+from meltline.domain.units import format_instant
+from meltline.ports import PlanTransition
 
 PROCEDURE = "procedure"
 BARE = "meltline"
 GATED = "meltline with gates"
 Say = Callable[[str], None]
-Judge = Callable[[Services, Sequence[Plan], PlanKind], list[Plan]]
+Judge = Callable[[RunContext, Sequence[Plan], PlanKind], list[Plan]]
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def judge_of(gates: bool) -> Judge:
     return gate_step if gates else _pass
 
 
-def _pass(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list[Plan]:
+def _pass(services: RunContext, plans: Sequence[Plan], kind: PlanKind) -> list[Plan]:
     now = services.clock.now()
     until = now + services.config.gates.ttl
     assert all(plan.kind is kind for plan in plans)
@@ -165,7 +165,9 @@ def _pass(services: Services, plans: Sequence[Plan], kind: PlanKind) -> list[Pla
         [GateResult(plan.id, plan.digest, "none", 1, (), now, until) for plan in plans]
     )
     passed = []
-    for answer in services.control.move_plans([PlanMove(plan, PlanState.PASSED) for plan in plans]):
+    for answer in services.control.move_plans(
+        [PlanTransition(plan, PlanState.PASSED) for plan in plans]
+    ):
         if isinstance(answer, MeltlineError):
             raise answer
         passed.append(answer)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from meltline.domain.quantities import to_millis
+from meltline.domain.units import to_millis
 
 Document = dict[str, Any]
 

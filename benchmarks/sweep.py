@@ -21,11 +21,11 @@ from benchmarks.sides import (
     require_done,
 )
 from benchmarks.watch import watching
-from meltline.app.lifecycle import RunRequest, observe_step, plan_purge_step, purge_step
-from meltline.app.summary import Summary
-from meltline.app.sweep import SweepRequest, sweep
-from meltline.domain.plan import PlanKind
-from meltline.domain.quantities import format_instant
+from meltline.app.orphans.sweep import SweepRequest, sweep
+from meltline.app.run.lifecycle import RunRequest, observe_step, plan_purge_step, purge_step
+from meltline.app.run.summary import Summary
+from meltline.domain.deletion.plan import PlanKind
+from meltline.domain.units import format_instant
 
 _GOALS = {BARE: 3.0}
 _FILES, _ORPHANS = 2_000_000, 20_000

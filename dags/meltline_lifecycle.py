@@ -11,10 +11,10 @@ from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain, task
 
-from meltline.ui.as_of import INSTANT
-from meltline.ui.batch_steps import BatchStep, PlanStep, in_batches
-from meltline.ui.configuration import cold_pool
-from meltline.ui.spark_step import SparkStep
+from meltline.orchestration.as_of import INSTANT
+from meltline.orchestration.batch_steps import BatchStep, PlanStep, in_batches
+from meltline.orchestration.configuration import cold_pool
+from meltline.orchestration.spark_step import SparkStep
 
 APPS = Path(__file__).resolve().parent.parent / "spark_apps"
 
@@ -109,7 +109,7 @@ with DAG(
     def verdict() -> object:
         from airflow.sdk import get_current_context
 
-        from meltline.ui.verdict import conclude
+        from meltline.orchestration.verdict import conclude
 
         return conclude(get_current_context())
 

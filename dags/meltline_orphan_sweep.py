@@ -5,7 +5,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG, Param, TriggerRule, get_current_context, task
 
-from meltline.ui.sweep_step import SweepStep
+from meltline.orchestration.sweep_step import SweepStep
 
 APPS = Path(__file__).resolve().parent.parent / "spark_apps"
 
@@ -72,7 +72,7 @@ with DAG(
     @task(doc_md="Fails, naming what was left out and why.", retries=0,
         trigger_rule=TriggerRule.ALL_DONE)  # fmt: skip
     def verdict() -> object:
-        from meltline.ui.verdict import conclude
+        from meltline.orchestration.verdict import conclude
 
         return conclude(get_current_context())
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from meltline.ui.as_of import INSTANT
-from meltline.ui.command_step import CommandStep
-from meltline.ui.words import restore_words
+from meltline.orchestration.as_of import INSTANT
+from meltline.orchestration.command_step import CommandStep
+from meltline.orchestration.words import restore_words
 
 DOC = """
 ### Bring something back

@@ -11,9 +11,9 @@ from demo.cold import print_cold
 from demo.outcome import print_clone, print_outcome, write_page
 from demo.place import Place, environment
 from demo.warehouse import NAMESPACE, DemoFacts, build
-from meltline.app.init import init
-from meltline.config import load_config
-from meltline.domain.quantities import format_size
+from meltline.app.doctor.init import init
+from meltline.config.load import load_config
+from meltline.domain.units import format_size
 from meltline.wiring import Wiring
 
 FAILSAFE_PASSES = timedelta(days=8)

@@ -11,8 +11,8 @@ from datetime import date, timedelta
 from html import escape
 from itertools import accumulate
 
-from meltline.domain.quantities import format_size
-from meltline.domain.storage import Stage
+from meltline.domain.deletion.storage import Stage
+from meltline.domain.units import format_size
 
 STORED = (Stage.ACTIVE, Stage.HISTORICAL, Stage.RETAINED_FOR_CLONE, Stage.FAILSAFE)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

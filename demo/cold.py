@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from demo.place import Place
-from meltline.adapters.spark.rows import SparkRowComparer
+from meltline.adapters.spark.row_comparer import SparkRowComparer
 from meltline.adapters.spark.session import open_session
-from meltline.app.cold_status import cold_list
-from meltline.app.cold_verify import cold_verify
-from meltline.app.services import Ledgers
-from meltline.domain.names import TableName
-from meltline.domain.quantities import format_instant, format_size
+from meltline.app.archive.cold_status import cold_list
+from meltline.app.archive.cold_verify import cold_verify
+from meltline.app.services import ReadContext
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import format_instant, format_size
 
 
-def print_cold(ledgers: Ledgers, place: Place, table: str) -> None:
+def print_cold(ledgers: ReadContext, place: Place, table: str) -> None:
     """Opens the oldest copy of a table, and reads every row of it, with hot renamed away."""
     config, name = ledgers.config, TableName.parse(table)
     copies = cold_list(ledgers, name)

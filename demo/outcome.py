@@ -7,21 +7,21 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from demo.page import DayOfStorage, RunFacts, render_page
-from meltline.app.clone import clone
-from meltline.app.objects import load_table
-from meltline.app.report import StorageHistory, storage_rows
-from meltline.app.services import Ledgers
-from meltline.app.tables import keep_sets, read_tables
+from meltline.app.catalog.resolve import load_table
+from meltline.app.catalog.tables import keep_sets, read_tables
+from meltline.app.clone.clone import clone
+from meltline.app.services import ReadContext
+from meltline.app.storage.report import StorageHistory, storage_rows
 from meltline.cli.output import print_rows
-from meltline.domain.plan import Plan, PlanKind, PlanState
-from meltline.domain.quantities import format_instant, format_size
-from meltline.domain.storage import StorageRow
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.deletion.storage import StorageRow
+from meltline.domain.units import format_instant, format_size
 
 _TIERS = ("cold", "deep")  # shown where there is something
 _STAGES = ("active", "historical", "retained_for_clone", "failsafe", "deleted")
 
 
-def print_outcome(ledgers: Ledgers, before: datetime) -> None:
+def print_outcome(ledgers: ReadContext, before: datetime) -> None:
     """Storage before and after, what each run did, and why the snapshots that stay are kept."""
     history = StorageHistory(ledgers)
     _print_storage(f"Before, at {format_instant(before)}", storage_rows(history.at(before)))
@@ -39,7 +39,7 @@ def print_outcome(ledgers: Ledgers, before: datetime) -> None:
     )
 
 
-def print_clone(ledgers: Ledgers, source: str) -> None:
+def print_clone(ledgers: ReadContext, source: str) -> None:
     """Makes a clone of a table, and says what it has and what that took."""
     began = time.monotonic()
     (made,) = clone(ledgers, source, f"{source}_copy").created
@@ -63,7 +63,7 @@ def _print_storage(title: str, rows: Sequence[StorageRow]) -> None:
     print_rows(title, ("table", *(column.replace("_", " ") for column in columns)), lines)
 
 
-def _print_runs(ledgers: Ledgers) -> None:
+def _print_runs(ledgers: ReadContext) -> None:
     lines = []
     for run, plans in _runs(ledgers):
         verdicts = ledgers.control.gate_results([plan.id for plan in plans])
@@ -80,7 +80,7 @@ def _print_runs(ledgers: Ledgers) -> None:
     print_rows("What the runs did", columns, lines)
 
 
-def _print_kept(ledgers: Ledgers) -> None:
+def _print_kept(ledgers: ReadContext) -> None:
     lines = []
     for kept in keep_sets(ledgers, read_tables(ledgers), ledgers.clock.now()):
         reasons = Counter(str(reason) for found in kept.keeps.reasons.values() for reason in found)
@@ -90,7 +90,7 @@ def _print_kept(ledgers: Ledgers) -> None:
     print_rows("Snapshots kept, and why", ("table", "snapshots", "reasons"), lines)
 
 
-def _runs(ledgers: Ledgers) -> list[tuple[datetime, list[Plan]]]:
+def _runs(ledgers: ReadContext) -> list[tuple[datetime, list[Plan]]]:
     """Each run's logical date and plans, first one first."""
     runs: dict[datetime, list[Plan]] = {}
     for plan in reversed(ledgers.control.plans()):
@@ -98,7 +98,7 @@ def _runs(ledgers: Ledgers) -> list[tuple[datetime, list[Plan]]]:
     return sorted(runs.items())
 
 
-def run_facts(ledgers: Ledgers) -> list[RunFacts]:
+def run_facts(ledgers: ReadContext) -> list[RunFacts]:
     """What each run did, for the picture."""
     facts = []
     for as_of, plans in _runs(ledgers):
@@ -120,7 +120,7 @@ def run_facts(ledgers: Ledgers) -> list[RunFacts]:
     return facts
 
 
-def write_page(ledgers: Ledgers, path: Path, first: date) -> None:
+def write_page(ledgers: ReadContext, path: Path, first: date) -> None:
     """Draws storage by stage, day by day, from the ledgers' memory of the past."""
     history, now = StorageHistory(ledgers), ledgers.clock.now()
     days: list[DayOfStorage] = []

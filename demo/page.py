@@ -7,9 +7,9 @@ from html import escape
 from pathlib import Path
 
 from demo.chart import STORED, Column, Frame, Mark, draw, stage_name
+from meltline.domain.deletion.storage import Stage
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.quantities import format_instant, format_size
-from meltline.domain.storage import Stage
+from meltline.domain.units import format_instant, format_size
 
 _WIDE = Frame(1000, 400, right=128, rows=10, direct_labels=True)
 _NARROW = Frame(364, 300, left=56, right=4, rows=8, dates=5)

@@ -19,7 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 from meltline.domain.errors import MetadataUnreadable, PlanStale, TableNotFound, UsageInvalid
-from meltline.domain.quantities import format_instant, from_millis, to_millis
+from meltline.domain.units import format_instant, from_millis, to_millis
 
 _VERSION = re.compile(r"^(\d+)-[^/]+(?<!\.gz)\.metadata\.json$")
 

@@ -6,7 +6,7 @@ write them in notifications as the command and the reports do.
 
 from airflow.plugins_manager import AirflowPlugin
 
-from meltline.domain.quantities import format_instant, format_size
+from meltline.domain.units import format_instant, format_size
 
 
 class MeltlinePlugin(AirflowPlugin):

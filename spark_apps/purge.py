@@ -1,6 +1,6 @@
 """Delete what passed, batch by batch, each proved unreachable once more."""
 
-from meltline.cli.step import main
+from meltline.cli.run.step import main
 
 if __name__ == "__main__":
     main("purge")

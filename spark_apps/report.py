@@ -1,6 +1,6 @@
 """Record today's storage by stage."""
 
-from meltline.cli.step import main
+from meltline.cli.run.step import main
 
 if __name__ == "__main__":
     main("report")

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meltline.api import Reader
-    from meltline.app.leases import KeptLease
+    from meltline.app.retention.leases import KeptLease
 
 __version__ = "0.1.0"
 

@@ -7,17 +7,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from meltline.app.consumers import find_consumers, remove_consumer, set_consumer
-from meltline.app.leases import KeptLease, leased
-from meltline.app.objects import parse_table_name
-from meltline.app.permission import require_prepared
-from meltline.app.query import SchemaChoice
-from meltline.app.services import Ledgers
-from meltline.app.statements import StatementRequest, run_statement
-from meltline.config import load_config
-from meltline.domain.consumers import Consumer
-from meltline.domain.names import TableName
-from meltline.domain.quantities import parse_duration
+from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.ground.preconditions import require_prepared
+from meltline.app.retention.consumers import find_consumers, remove_consumer, set_consumer
+from meltline.app.retention.leases import KeptLease, leased
+from meltline.app.services import ReadContext
+from meltline.app.sql.statements import StatementRequest, run_statement
+from meltline.app.time_travel.query import SchemaChoice
+from meltline.config.load import load_config
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.consumers import Consumer
+from meltline.domain.units import parse_duration
 from meltline.wiring import Wiring
 
 
@@ -63,7 +63,7 @@ class Reader:
 
     table: TableName
     name: str
-    _ledgers: Ledgers = field(repr=False)
+    _ledgers: ReadContext = field(repr=False)
 
     def position(self) -> Consumer | None:
         """Up to where it has read, and until when that is kept; None while it is unknown.
@@ -81,7 +81,7 @@ class Reader:
         expires_after: timedelta | str | None = None,
         reset: bool = False,
     ) -> Consumer:
-        """Says up to which snapshot it has read. Raises as `meltline.app.consumers.set_consumer`.
+        """Says up to which snapshot it has read. Raises as `meltline.app.retention.consumers.set_consumer`.
 
         Args:
             snapshot_id: This one and all later ones are kept.
@@ -103,7 +103,7 @@ def consumer(table: str, name: str, *, config: Path | str | None = None) -> Read
     return Reader(parse_table_name(table), name, _open(config)[1])
 
 
-def _open(config: Path | str | None) -> tuple[Wiring, Ledgers]:
+def _open(config: Path | str | None) -> tuple[Wiring, ReadContext]:
     path = None if config is None else Path(config)
     wiring = Wiring(load_config(path, os.environ, Path.cwd()), progress=lambda line: None)
     ledgers = wiring.ledgers()

@@ -11,28 +11,28 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from meltline.adapters.cold_copies import Pace, Stores
-from meltline.adapters.copy_book import ArchiveBook
-from meltline.adapters.deep_copies import DeepCopies
-from meltline.adapters.folder_levels import FolderStores
+from meltline.adapters.archive.copies import Pace, Stores
+from meltline.adapters.archive.copy_cache import ArchiveBook
+from meltline.adapters.archive.copy_reader import StoreCopyReader
+from meltline.adapters.archive.permanent_store import DeepCopies
+from meltline.adapters.catalogs.catalogs import open_catalog
+from meltline.adapters.file_index.pyiceberg_index_reader import IcebergLedgerReader
 from meltline.adapters.gx.engine import GreatExpectationsEngine
-from meltline.adapters.iceberg.catalogs import open_catalog
-from meltline.adapters.iceberg.copy_reader import StoreCopyReader
-from meltline.adapters.iceberg.ledger_reader import IcebergLedgerReader
-from meltline.adapters.iceberg.manifests import AvroManifests
-from meltline.adapters.object_store import ObjectStores
+from meltline.adapters.manifests.fastavro_reader import AvroManifests
+from meltline.adapters.object_store.deleter import StoreDeleter
+from meltline.adapters.object_store.folder_listing import FolderStores
+from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
-from meltline.adapters.store_deleter import StoreDeleter
-from meltline.app.confinement import Confinement
-from meltline.app.restore import Retrieval
-from meltline.app.services import ColdTier, Ledgers
-from meltline.app.sweep import SweepServices
-from meltline.config import Config
+from meltline.app.orphans.sweep import SweepServices
+from meltline.app.retrieval.restore import Retrieval
+from meltline.app.safety.confinement import Confinement
+from meltline.app.services import ColdTier, ReadContext
+from meltline.config.load import Config
 from meltline.domain.clock import NOW, Clock, FixedClock, WallClock
 from meltline.domain.discretion import discreet
 from meltline.domain.errors import NotASandbox, UsageInvalid
-from meltline.domain.objects import ObjectName
-from meltline.domain.quantities import parse_instant
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.units import parse_instant
 from meltline.ports import ObjectStore, RunRecord, SessionEngine, SnapshotReader, SqlEngine
 
 SANDBOX_MARK = ".meltline-sandbox"
@@ -85,10 +85,10 @@ class Wiring:
             name = name or getpass.getuser()
         return name or "unknown"
 
-    def ledgers(self) -> Ledgers:
+    def ledgers(self) -> ReadContext:
         """What commands need that start no JVM: catalogs, control ledger, the ledger's tables."""
         hot, cold = self.config.catalogs[self.config.hot], self._cold()
-        return Ledgers(
+        return ReadContext(
             config=self.config,
             clock=self.clock,
             catalogs={
@@ -125,12 +125,12 @@ class Wiring:
 
     def services(self, app: str, run_id: str = "") -> SweepServices:
         """Everything that steps need; starts, or joins, the process's Spark session."""
+        from meltline.adapters.file_index.file_index import SparkFileLedger  # noqa: PLC0415
+        from meltline.adapters.orphan_scan.scanner import SparkSweeper  # noqa: PLC0415
+        from meltline.adapters.proofs.proof_cache import ProofCache  # noqa: PLC0415
+        from meltline.adapters.proofs.proof_reader import SparkProofReader  # noqa: PLC0415
         from meltline.adapters.spark.committer import JvmCommitter  # noqa: PLC0415 - starts slowly
-        from meltline.adapters.spark.file_ledger import SparkFileLedger  # noqa: PLC0415
-        from meltline.adapters.spark.proof_book import ProofBook  # noqa: PLC0415
-        from meltline.adapters.spark.proofs import SparkProofReader  # noqa: PLC0415
         from meltline.adapters.spark.session import open_session, spark_catalog  # noqa: PLC0415
-        from meltline.adapters.spark.sweeper import SparkSweeper  # noqa: PLC0415
 
         ledgers = replace(self.ledgers(), run_id=run_id)
         self._progress("starting Spark")
@@ -138,9 +138,9 @@ class Wiring:
         spark = open_session(self.config, app, self._environ)
         hot = self.config.catalogs[self.config.hot]
         ledger = (spark, self.store, spark_catalog(hot), self.config.ledger_namespace)
-        book = ProofBook(*ledger, self.clock)
+        book = ProofCache(*ledger, self.clock)
         return SweepServices(
-            **{name: getattr(ledgers, name) for name in Ledgers.__dataclass_fields__},
+            **{name: getattr(ledgers, name) for name in ReadContext.__dataclass_fields__},
             files=SparkFileLedger(*ledger),
             committer=JvmCommitter(spark, self.config.catalogs),
             deleter=StoreDeleter(self.store, Confinement(self.config.roots, self.store).misplaced),
@@ -166,10 +166,10 @@ class Wiring:
             self.config.local_access,
         )
 
-    def _archive(self, spark: Any, ledgers: Ledgers, cold: ColdTier) -> dict[str, Any]:
+    def _archive(self, spark: Any, ledgers: ReadContext, cold: ColdTier) -> dict[str, Any]:
         """What writes cold, and what reads it for the gate."""
-        from meltline.adapters.spark.archive import SparkArchive  # noqa: PLC0415 - starts slowly
-        from meltline.adapters.spark.rows import SparkRowComparer  # noqa: PLC0415
+        from meltline.adapters.archive.spark_archive import SparkArchive  # noqa: PLC0415 - starts slowly
+        from meltline.adapters.spark.row_comparer import SparkRowComparer  # noqa: PLC0415
         from meltline.adapters.spark.session import prepare_catalog  # noqa: PLC0415
 
         config, catalogs = self.config, self.config.catalogs
@@ -192,8 +192,8 @@ class Wiring:
 
     def retrieval(self) -> Retrieval:
         """What brings archived files back; starts, or joins, the process's Spark session."""
-        from meltline.adapters.cold_retrieval import ColdRetriever  # noqa: PLC0415 - Arrow
-        from meltline.adapters.spark.archive import SparkCrew  # noqa: PLC0415 - starts slowly
+        from meltline.adapters.archive.retrieval import ColdRetriever  # noqa: PLC0415 - Arrow
+        from meltline.adapters.archive.spark_archive import SparkCrew  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.session import open_session  # noqa: PLC0415
 
         cold = self._cold()

@@ -5,7 +5,7 @@ from itertools import islice
 
 import numpy as np
 
-from meltline.adapters.hashing import _SEED, key_hash
+from meltline.adapters.manifests.path_hash import _SEED, key_hash
 
 _P1, _P2 = 11400714785074694791, 14029467366897019727  # XXH64's first two primes
 _WORD = 1 << 64

@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from meltline.domain.clock import WallClock
-from meltline.domain.document import MetadataDocument
-from meltline.domain.names import TableName
-from meltline.domain.table import Ref
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import SnapshotRef
 from meltline.ports import ObjectStore
 
 
@@ -123,7 +123,7 @@ class RestCatalogServer:
     def _commit(self, name: tuple[str, str], body: Any) -> None:
         at = self.tables[name]
         full = TableName("rest", (name[0],), name[1])
-        document = MetadataDocument.read(full, at, self.store.read(at), WallClock().now())
+        document = MetadataEditor.read(full, at, self.store.read(at), WallClock().now())
         for requirement in body["requirements"]:
             if not _holds(requirement, document):
                 raise Refused(409, "CommitFailedException")
@@ -134,7 +134,7 @@ class RestCatalogServer:
         self.tables[name] = new.location
 
 
-def _holds(requirement: Mapping[str, Any], document: MetadataDocument) -> bool:
+def _holds(requirement: Mapping[str, Any], document: MetadataEditor) -> bool:
     if requirement["type"] == "assert-table-uuid":
         return bool(requirement["uuid"] == document.state.uuid)
     assert requirement["type"] == "assert-ref-snapshot-id"
@@ -142,7 +142,7 @@ def _holds(requirement: Mapping[str, Any], document: MetadataDocument) -> bool:
     return bool((None if ref is None else ref.snapshot_id) == requirement["snapshot-id"])
 
 
-def _apply(update: Mapping[str, Any], document: MetadataDocument) -> None:
+def _apply(update: Mapping[str, Any], document: MetadataEditor) -> None:
     match update["action"]:
         case "set-properties":
             document.set_properties(update["updates"])
@@ -151,7 +151,7 @@ def _apply(update: Mapping[str, Any], document: MetadataDocument) -> None:
         case "remove-snapshot-ref":
             document.remove_ref(update["ref-name"])
         case "set-snapshot-ref":
-            ref = Ref(update["ref-name"], update["snapshot-id"], update["type"] == "branch")
+            ref = SnapshotRef(update["ref-name"], update["snapshot-id"], update["type"] == "branch")
             document.set_ref(replace(ref, max_ref_age_ms=update.get("max-ref-age-ms")))
         case other:
             raise Refused(400, f"unknown update {other}")

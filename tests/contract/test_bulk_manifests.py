@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from meltline.adapters.hashing import key_hash
-from meltline.adapters.iceberg.avro_container import AvroFile
-from meltline.adapters.iceberg.evidence_reader import ListedManifest, live_files
-from meltline.adapters.iceberg.manifests import read_manifest
-from meltline.adapters.object_store import ObjectStores
-from meltline.adapters.spark.bulk_manifests import BulkManifest, bulk_entries
+from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.adapters.manifests.fastavro_reader import read_manifest
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.manifests.pyiceberg_reader import ListedManifest, live_files
+from meltline.adapters.manifests.spark_decoder import BulkManifest, bulk_entries
+from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import MetadataUnreadable
-from meltline.domain.files import EntryStatus, FileKind, ManifestRef
+from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile
 from tests.seeds import SEED, examples
 from tests.spark.warehouse import Warehouse
 from tests.unit.avro_files import Entry, manifest_bytes
@@ -49,21 +49,21 @@ class Shelf:
 
     def write(
         self, name: str, entries: Sequence[Entry], version: int = 2, codec: str = "null"
-    ) -> ManifestRef:
+    ) -> ManifestFile:
         content = manifest_bytes(version, entries)
         file = AvroFile.read(content)
         header = {**file.header, "avro.codec": codec.encode()}
         content = AvroFile(header, file.sync, b"").with_records(file.records(), {})
         return self.put(name, content, entries)
 
-    def put(self, name: str, content: bytes, entries: Sequence[Entry]) -> ManifestRef:
+    def put(self, name: str, content: bytes, entries: Sequence[Entry]) -> ManifestFile:
         path = f"{self.home}metadata/{name}.avro"
         self.store.write(path, content)
         found = Counter(entry.status for entry in entries)
         counts = (found[ADDED], found[EXISTING], found[DELETED])
-        return ManifestRef(path, len(content), *counts, added_snapshot_id=3, sequence_number=9)
+        return ManifestFile(path, len(content), *counts, added_snapshot_id=3, sequence_number=9)
 
-    def expected(self, manifest: ManifestRef) -> list[Row]:
+    def expected(self, manifest: ManifestFile) -> list[Row]:
         return sorted(
             (
                 entry.path, key_hash(entry.path), str(entry.kind), entry.bytes, int(entry.status),
@@ -74,7 +74,7 @@ class Shelf:
 
     def read(
         self,
-        *manifests: ManifestRef,
+        *manifests: ManifestFile,
         homes: tuple[str, ...] = (),
         changes_only: bool = False,
         fronts: bool = False,
@@ -281,7 +281,7 @@ def test_damaged_manifests_give_what_the_other_readers_give_or_less(shelf: Shelf
         sample = chance.choice(samples(MANIFEST)).hurt(chance)
         manifests[f"hurt{number}"] = shelf.put(f"hurt{number}", sample.content, ())
     manifests = {
-        name: ManifestRef(one.path, one.bytes, *listed, added_snapshot_id=3)
+        name: ManifestFile(one.path, one.bytes, *listed, added_snapshot_id=3)
         for name, one in manifests.items()
     }
     rows_of = shelf.read(*manifests.values(), homes=("s3://lake/t/",))
@@ -291,7 +291,7 @@ def test_damaged_manifests_give_what_the_other_readers_give_or_less(shelf: Shelf
         assert is_agreed(shelf, manifests[name], rows), f"{name}, seed {SEED}"
 
 
-def is_agreed(shelf: Shelf, manifest: ManifestRef, rows: list[Row]) -> bool:
+def is_agreed(shelf: Shelf, manifest: ManifestFile, rows: list[Row]) -> bool:
     """Whether the index's other reader gives the same rows, or else the gate's the same files.
 
     Decoders differ in how they pass over what nobody asks for: a damaged list of statistics is

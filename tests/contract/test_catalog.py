@@ -14,15 +14,12 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalogBaseTable
 from sqlalchemy import create_engine, make_url, text
 
-from meltline.adapters.iceberg.catalogs import LoadedTables
-from meltline.adapters.iceberg.sql_catalog import SqlTables, may_migrate
-from meltline.adapters.memory.catalog import MemoryCatalog
-from meltline.adapters.memory.store import MemoryStore
-from meltline.adapters.table_edits import commit_edit
-from meltline.app.edits import pin, unpin
-from meltline.config import CatalogConfig
+from meltline.adapters.catalogs.catalogs import LoadedTables
+from meltline.adapters.catalogs.sql_catalog import SqlTables, may_migrate
+from meltline.adapters.catalogs.table_commits import commit_edit
+from meltline.app.catalog.commit import pin, unpin
+from meltline.config.load import CatalogConfig
 from meltline.domain.clock import WallClock
-from meltline.domain.document import MetadataDocument, NextMetadata, first_file
 from meltline.domain.errors import (
     CatalogReadOnly,
     CommitConflict,
@@ -31,10 +28,13 @@ from meltline.domain.errors import (
     NamespaceNotEmpty,
     TableNotFound,
 )
-from meltline.domain.names import TableName
-from meltline.domain.quantities import from_millis, to_millis
-from meltline.domain.table import Ref
+from meltline.domain.iceberg.metadata_editor import MetadataEditor, NextMetadata, first_file
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import SnapshotRef
+from meltline.domain.units import from_millis, to_millis
 from meltline.ports import Catalog, NewTable, TableMove
+from meltline.testing.catalog import MemoryCatalog
+from meltline.testing.store import MemoryStore
 from tests.contract.postgres import PostgresServer, throwaway_postgres
 from tests.contract.rest_catalog import rest_catalog
 
@@ -177,9 +177,9 @@ def memory_shop(store: MemoryStore) -> Shop:
 
 
 def test_an_edit_changes_what_it_says_and_keeps_what_nobody_knows(shop: Shop) -> None:
-    def edit(document: MetadataDocument) -> None:
+    def edit(document: MetadataEditor) -> None:
         document.set_properties({"k": "v"}, ["owner"])
-        document.set_ref(Ref("keep", 7, is_branch=False, max_ref_age_ms=2**63 - 1))
+        document.set_ref(SnapshotRef("keep", 7, is_branch=False, max_ref_age_ms=2**63 - 1))
 
     new = shop.catalog.edit_table(NAME, edit)
     after = shop.document()
@@ -194,7 +194,7 @@ def test_an_edit_changes_what_it_says_and_keeps_what_nobody_knows(shop: Shop) ->
 
 
 def test_refs_that_go_are_gone(shop: Shop) -> None:
-    tag = Ref("keep", 7, is_branch=False)
+    tag = SnapshotRef("keep", 7, is_branch=False)
     shop.catalog.edit_table(NAME, lambda document: document.set_ref(tag))
     shop.catalog.edit_table(NAME, lambda document: document.remove_ref("keep"))
     assert shop.document()["refs"].keys() == {"main"}
@@ -203,10 +203,10 @@ def test_refs_that_go_are_gone(shop: Shop) -> None:
 def test_of_two_who_tag_at_once_the_later_one_looks_again_and_tag_and_words_stay_together(
     shop: Shop,
 ) -> None:
-    key, tag = "meltline.consumer.bill", Ref("consumer__bill", 7, is_branch=False)
+    key, tag = "meltline.consumer.bill", SnapshotRef("consumer__bill", 7, is_branch=False)
     seen: list[str | None] = []
 
-    def edit(document: MetadataDocument) -> None:
+    def edit(document: MetadataEditor) -> None:
         seen.append(document.state.properties.get(key))
         if len(seen) == 1:
             theirs = replace(tag, max_ref_age_ms=1_000)
@@ -231,7 +231,7 @@ def test_an_edit_that_changes_nothing_commits_nothing(shop: Shop) -> None:
 
 
 def test_an_edit_that_refuses_leaves_nothing_behind(shop: Shop) -> None:
-    def refuse(document: MetadataDocument) -> None:
+    def refuse(document: MetadataEditor) -> None:
         document.set_properties({"half": "done"})
         raise NameConflict("no", object="x")
 
@@ -244,14 +244,14 @@ def test_an_edit_that_refuses_leaves_nothing_behind(shop: Shop) -> None:
 def test_who_loses_the_race_looks_again_and_nobodys_change_is_lost(shop: Shop) -> None:
     seen: list[set[str]] = []
 
-    def edit(document: MetadataDocument) -> None:
+    def edit(document: MetadataEditor) -> None:
         seen.append(set(document.state.refs))
         if len(seen) == 1:  # somebody else commits between our look and our swap
-            tag = Ref("theirs", 7, is_branch=False)
+            tag = SnapshotRef("theirs", 7, is_branch=False)
             shop.open_handle(False).edit_table(NAME, lambda other: other.set_ref(tag))
         if "ours" in document.state.refs or "theirs" in document.state.refs:
-            document.set_ref(Ref("both seen", 7, is_branch=False))
-        document.set_ref(Ref("theirs", 7, is_branch=False))
+            document.set_ref(SnapshotRef("both seen", 7, is_branch=False))
+        document.set_ref(SnapshotRef("theirs", 7, is_branch=False))
 
     shop.catalog.edit_table(NAME, edit)
     assert seen == [{"main"}, {"main", "theirs"}]
@@ -265,10 +265,10 @@ def test_a_table_that_never_stands_still_is_given_up_and_left_as_the_others_made
 ) -> None:
     commits = 0
 
-    def edit(document: MetadataDocument) -> None:
+    def edit(document: MetadataEditor) -> None:
         nonlocal commits
         commits += 1
-        tag = Ref(f"t{commits}", 7, is_branch=False)
+        tag = SnapshotRef(f"t{commits}", 7, is_branch=False)
         shop.open_handle(False).edit_table(NAME, lambda other: other.set_ref(tag))
         document.set_ref(tag)
 
@@ -387,7 +387,7 @@ def test_a_sql_catalog_refuses_a_level_with_a_dot_which_it_could_not_tell_from_t
 PLACE = TableName("lake", ("attic",), "0b0c-2a52")
 
 
-def mark(document: MetadataDocument) -> None:
+def mark(document: MetadataEditor) -> None:
     document.set_properties({"mark": "1"})
 
 
@@ -490,7 +490,7 @@ def test_a_namespace_with_a_view_in_it_stays_and_so_does_all_else(
 def test_who_commits_before_a_move_is_moved_along(shop: Shop) -> None:
     looks = 0
 
-    def edit(document: MetadataDocument) -> None:
+    def edit(document: MetadataEditor) -> None:
         nonlocal looks
         looks += 1
         if looks == 1:
@@ -666,7 +666,7 @@ def test_a_database_that_breaks_during_the_swap_is_not_taken_for_a_conflict(
 ) -> None:
     shop = a_sql_shop
 
-    def edit(document: MetadataDocument) -> None:
+    def edit(document: MetadataEditor) -> None:
         document.set_properties({"k": "v"})
         engine = create_engine(f"sqlite:///{tmp_path}/catalog.db")
         with engine.begin() as connection:

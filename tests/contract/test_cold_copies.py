@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from meltline.adapters.cold_copies import Pace, Stores
-from meltline.adapters.memory.store import MemoryStore
-from meltline.adapters.object_store import ObjectStores
+from meltline.adapters.archive.copies import Pace, Stores
+from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import StoreRefused
+from meltline.testing.store import MemoryStore
 from tests.contract.s3proxy import S3Server, running_s3proxy
 
 LARGE = os.urandom(18 * 1024 * 1024)

@@ -17,12 +17,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Table, create_engine, make_url, select, text
 
-from meltline.adapters.memory.control import MemoryControlLedger
-from meltline.adapters.sql_ledger import decision_tables, schema
 from meltline.adapters.sql_ledger.engine import scrubbed
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
-from meltline.domain.archive import ArchivedSnapshot, Validity
+from meltline.adapters.sql_ledger.tables import decision_tables, schema
+from meltline.domain.archive.archive import ArchivedSnapshot, Validity
 from meltline.domain.clock import Clock, FixedClock
+from meltline.domain.deletion.gate import FailedExpectation, GateResult
+from meltline.domain.deletion.plan import TRANSITIONS, Plan, PlanKind, PlanState
+from meltline.domain.deletion.storage import StorageRow
 from meltline.domain.epochs import Epoch
 from meltline.domain.errors import (
     ConfigInvalid,
@@ -33,13 +35,10 @@ from meltline.domain.errors import (
     PlanStale,
     SetupMissing,
 )
-from meltline.domain.gate import FailedExpectation, GateResult
-from meltline.domain.keep import Sighting
-from meltline.domain.locations import Ownership
-from meltline.domain.names import TableName
-from meltline.domain.plan import MOVES, Plan, PlanKind, PlanState
-from meltline.domain.quantities import from_millis
-from meltline.domain.storage import StorageRow
+from meltline.domain.iceberg.locations import Ownership
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.retained_snapshots import SnapshotObservation
+from meltline.domain.units import from_millis
 from meltline.ports import (
     Approval,
     AuditEntry,
@@ -50,15 +49,16 @@ from meltline.ports import (
     KnownTable,
     Lease,
     Lock,
-    PlanMove,
+    PlanTransition,
+    PurgeVeto,
     RememberedMetadata,
     RunRecord,
     StatementRecord,
     StatementState,
     StopSwitch,
     VouchedFile,
-    WantedBack,
 )
+from meltline.testing.control import MemoryControlLedger
 from tests.contract.postgres import PostgresServer, throwaway_postgres
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123000, tzinfo=UTC)
@@ -458,13 +458,17 @@ def test_sharing_has_no_direction_and_is_never_with_oneself(ledger: Ledger) -> N
 
 
 def test_sightings_come_back_and_the_newest_replaces(ledger: Ledger) -> None:
-    ledger.save_sightings({"u-1": {HUGE: Sighting(), -HUGE - 1: Sighting(NOW, True)}, "u-2": {}})
-    ledger.save_sightings({"u-1": {HUGE: Sighting(NOW)}, "u-3": {1: Sighting()}})
+    ledger.save_sightings(
+        {"u-1": {HUGE: SnapshotObservation(), -HUGE - 1: SnapshotObservation(NOW, True)}, "u-2": {}}
+    )
+    ledger.save_sightings(
+        {"u-1": {HUGE: SnapshotObservation(NOW)}, "u-3": {1: SnapshotObservation()}}
+    )
     assert ledger.sightings() == {
-        "u-1": {HUGE: Sighting(NOW), -HUGE - 1: Sighting(NOW, True)},
-        "u-3": {1: Sighting()},
+        "u-1": {HUGE: SnapshotObservation(NOW), -HUGE - 1: SnapshotObservation(NOW, True)},
+        "u-3": {1: SnapshotObservation()},
     }
-    assert ledger.sightings({"u-3", "u-9"}) == {"u-3": {1: Sighting()}}
+    assert ledger.sightings({"u-3", "u-9"}) == {"u-3": {1: SnapshotObservation()}}
     assert not ledger.sightings(set())
 
 
@@ -523,8 +527,8 @@ def test_policies_are_remembered_by_object_and_key_and_forgotten_one_by_one(
 
 
 def test_what_is_wanted_back_stays_until_it_is_settled(shop: Shop, ledger: Ledger) -> None:
-    first = WantedBack("a", "u-1", -HUGE, "s3://b/l.avro", (), "ann", "hold t\0", NOW)
-    second = WantedBack("b", "u-2", HUGE, "", ("s3://b/m1.avro", "s3://b/m2"), "ж", "why", NOW)
+    first = PurgeVeto("a", "u-1", -HUGE, "s3://b/l.avro", (), "ann", "hold t\0", NOW)
+    second = PurgeVeto("b", "u-2", HUGE, "", ("s3://b/m1.avro", "s3://b/m2"), "ж", "why", NOW)
     ledger.add_wanted_back(second)
     ledger.add_wanted_back(first)
     ledger.add_wanted_back(first)
@@ -686,7 +690,7 @@ def test_a_move_keeps_the_base_and_replaces_the_note(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize(
     ("start", "to"),
-    [(start, to) for start in PlanState for to in PlanState if to not in MOVES[start]],
+    [(start, to) for start in PlanState for to in PlanState if to not in TRANSITIONS[start]],
 )
 def test_a_plan_cannot_make_a_move_that_does_not_exist(start: PlanState, to: PlanState) -> None:
     ledger = MemoryControlLedger(FixedClock(NOW))
@@ -1049,12 +1053,12 @@ def test_of_several_moves_those_that_may_are_made_and_each_other_has_its_own_err
         alive = a_lock(ledger, stack, "group-2")
         answers = ledger.move_plans(
             [
-                PlanMove(free, PlanState.PASSED),
-                PlanMove(late, PlanState.PASSED),
-                PlanMove(never, PlanState.PASSED),
-                PlanMove(unheld, PlanState.PASSED, lost),
-                PlanMove(wild, PlanState.APPLIED, alive),
-                PlanMove(held, PlanState.PASSED, alive),
+                PlanTransition(free, PlanState.PASSED),
+                PlanTransition(late, PlanState.PASSED),
+                PlanTransition(never, PlanState.PASSED),
+                PlanTransition(unheld, PlanState.PASSED, lost),
+                PlanTransition(wild, PlanState.APPLIED, alive),
+                PlanTransition(held, PlanState.PASSED, alive),
             ]
         )
     assert kinds(answers) == [Plan, PlanStale, PlanNotFound, LockLost, PlanStale, Plan]
@@ -1073,8 +1077,8 @@ def test_one_that_moves_many_plans_is_refused_each_that_another_run_moved(
     shop: Shop, ledger: Ledger
 ) -> None:
     mine, theirs = (a_passed_plan(ledger) for _ in range(2))
-    assert kinds(shop.handle().move_plans([PlanMove(theirs, PlanState.APPLYING)])) == [Plan]
-    moves = [PlanMove(plan, PlanState.APPLYING) for plan in (theirs, mine)]
+    assert kinds(shop.handle().move_plans([PlanTransition(theirs, PlanState.APPLYING)])) == [Plan]
+    moves = [PlanTransition(plan, PlanState.APPLYING) for plan in (theirs, mine)]
     refused, moved = ledger.move_plans(moves)
     assert isinstance(refused, PlanStale) and refused.found == "applying"
     assert moved == replace(mine, state=PlanState.APPLYING)
@@ -1084,9 +1088,9 @@ def test_each_move_has_a_note_and_a_base_of_its_own(ledger: Ledger) -> None:
     one, other, third = (a_passed_plan(ledger) for _ in range(3))
     begun = ledger.move_plans(
         [
-            PlanMove(one, PlanState.APPLYING, note="it's", committed_base="v7"),
-            PlanMove(other, PlanState.APPLYING, committed_base="v8"),
-            PlanMove(third, PlanState.STALE, note="ж"),
+            PlanTransition(one, PlanState.APPLYING, note="it's", committed_base="v7"),
+            PlanTransition(other, PlanState.APPLYING, committed_base="v8"),
+            PlanTransition(third, PlanState.STALE, note="ж"),
         ]
     )
     assert list(begun) == [
@@ -1097,8 +1101,8 @@ def test_each_move_has_a_note_and_a_base_of_its_own(ledger: Ledger) -> None:
     one, other = (ledger.plan(plan.id) for plan in (one, other))
     ended = ledger.move_plans(
         [
-            PlanMove(one, PlanState.APPLIED),
-            PlanMove(other, PlanState.FAILED, note="two", committed_base="v9"),
+            PlanTransition(one, PlanState.APPLIED),
+            PlanTransition(other, PlanState.FAILED, note="two", committed_base="v9"),
         ]
     )
     assert list(ended) == [
@@ -1154,7 +1158,7 @@ def test_many_plans_are_added_judged_moved_claimed_and_finished_in_single_calls(
     results = {id: a_result(id) for id in ids}
     ledger.save_gate_results(list(results.values()))
     assert ledger.gate_results([*ids, "never"]) == results
-    moved = ledger.move_plans([PlanMove(plan, PlanState.PASSED) for plan in plans])
+    moved = ledger.move_plans([PlanTransition(plan, PlanState.PASSED) for plan in plans])
     assert list(moved) == [replace(plan, state=PlanState.PASSED) for plan in plans]
     paths = {path: id for id in ids for path in (f"file:/{id}/a", f"file:/{id}/it's")}
     with ExitStack() as stack:
@@ -1259,7 +1263,9 @@ def test_of_two_runs_with_the_same_plans_in_other_orders_one_gets_each(
 
     def race(handle: Ledger, order: Sequence[Plan], lock: Lock) -> tuple[set[str], set[str]]:
         start.wait()
-        moved = handle.move_plans([PlanMove(plan, PlanState.APPLYING, lock) for plan in order])
+        moved = handle.move_plans(
+            [PlanTransition(plan, PlanState.APPLYING, lock) for plan in order]
+        )
         start.wait()
         claims = [Claim(plan.id, 1, lock, [f"file:/{plan.id}"]) for plan in order]
         claimed = handle.claim_batches(claims)
@@ -1496,10 +1502,10 @@ def test_a_days_storage_is_replaced_table_by_table(ledger: Ledger) -> None:
     [
         (KnownTable, schema.tables, set()),
         (Ownership, schema.ownerships, {"first_seen_at"}),
-        (Sighting, schema.sightings, {"table_uuid", "snapshot_id"}),
+        (SnapshotObservation, schema.sightings, {"table_uuid", "snapshot_id"}),
         (Lease, schema.leases, set()),
         (StatementRecord, schema.statements, set()),
-        (WantedBack, schema.wanted_back, set()),
+        (PurgeVeto, schema.wanted_back, set()),
         (VouchedFile, decision_tables.vouched, set()),
         (DisownedTime, decision_tables.disowned_times, {"seq"}),
         (Epoch, decision_tables.epochs, set()),

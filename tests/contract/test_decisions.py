@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from meltline.domain.names import TableName
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import VouchedFile
 from tests.contract.test_control_ledger import (
     ODD_NAMES,

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from meltline.adapters.memory.files import MemoryFileLedger
-from meltline.adapters.object_store import ObjectStores
-from meltline.domain.files import (
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.domain.iceberg.files import (
     Departure,
     DepartureState,
     EntryStatus,
     FileKind,
-    ManifestRef,
+    ManifestFile,
     PlannedFile,
     SideFile,
     SnapshotRecord,
 )
-from meltline.domain.locations import Ownership
+from meltline.domain.iceberg.locations import Ownership
 from meltline.ports import FileLedger, IngestRequest, ObjectStore, SnapshotKey
+from meltline.testing.files import MemoryFileLedger
 from tests.contract.collisions import colliding
 from tests.unit.avro_files import Entry, manifest_bytes
 
@@ -41,7 +41,7 @@ class Shelf:
     ledger: FileLedger
     store: ObjectStore
     root: str
-    refs: dict[str, ManifestRef] = field(default_factory=dict)
+    refs: dict[str, ManifestFile] = field(default_factory=dict)
     requests: list[IngestRequest] = field(default_factory=list)
     records: list[SnapshotRecord] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Shelf:
     ) -> Entry:
         return Entry(spelled or self.path(short), 100 + len(short), kind, status, 1, 1)
 
-    def manifest(self, short: str, *entries: Entry | str, version: int = 2) -> ManifestRef:
+    def manifest(self, short: str, *entries: Entry | str, version: int = 2) -> ManifestFile:
         """Writes a manifest; of a name alone it holds an added data file."""
         rows = [self.entry(e) if isinstance(e, str) else e for e in entries]
         content = manifest_bytes(version, rows)
@@ -70,7 +70,7 @@ class Shelf:
         counts = [
             sum(row.status is status for row in rows) for status in (ADDED, EXISTING, REMOVED)
         ]
-        ref = ManifestRef(self.path(short), len(content), *counts, added_snapshot_id=1)
+        ref = ManifestFile(self.path(short), len(content), *counts, added_snapshot_id=1)
         self.refs[short] = ref
         return ref
 
@@ -81,13 +81,13 @@ class Shelf:
             self.requests.append(IngestRequest(name, found))
             self.records.append(self.record(name, snapshot_id, *found))
 
-    def record(self, name: str, snapshot_id: int, *manifests: ManifestRef) -> SnapshotRecord:
+    def record(self, name: str, snapshot_id: int, *manifests: ManifestFile) -> SnapshotRecord:
         at = self.path(f"{name}/list{snapshot_id}")
         return SnapshotRecord(name, snapshot_id, NOW, None, at, 1000 + snapshot_id, manifests)
 
     def hand_over(self) -> None:
         """All that was written, in one go, each manifest once."""
-        once: dict[str, tuple[str, ManifestRef]] = {}
+        once: dict[str, tuple[str, ManifestFile]] = {}
         for request in self.requests:
             for manifest in request.manifests:
                 once.setdefault(manifest.path, (request.table_uuid, manifest))
@@ -143,8 +143,8 @@ def shelf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def _ledger(kind: str, root: Path, store: ObjectStore) -> FileLedger:
     if kind == "memory":
         return MemoryFileLedger(store)
-    from meltline.adapters.spark.file_ledger import SparkFileLedger
-    from meltline.adapters.spark.ingest_rows import ReadingLimits
+    from meltline.adapters.file_index.file_index import SparkFileLedger
+    from meltline.adapters.ingest.ingest import ReadingLimits
     from tests.spark.warehouse import Warehouse
 
     catalog = f"shelf{SPARK.index(kind)}"
@@ -388,7 +388,7 @@ def test_one_bad_manifest_among_good_ones_has_its_own_outcome_and_leaves_no_row(
     cut = shelf.manifest("mixed/cut", "mixed/c")
     shelf.store.write(cut.path, shelf.store.read(cut.path)[:-5])
     lying = replace(shelf.manifest("mixed/lying", "mixed/d"), added_files=2)
-    missing = ManifestRef(shelf.path("mixed/missing"), 10, 1, 0, 0)
+    missing = ManifestFile(shelf.path("mixed/missing"), 10, 1, 0, 0)
     request = IngestRequest("mixed", (good, noise, cut, lying, missing))
     outcomes = {shelf.short(o.path): o for o in shelf.ledger.ingest([request], [])}
     assert (outcomes["mixed/good"].added, outcomes["mixed/good"].deleted) == (1, 1)

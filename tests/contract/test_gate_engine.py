@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from meltline.adapters.gx.engine import GreatExpectationsEngine
+from meltline.domain.deletion.gate import GateFacts, GateResult
+from meltline.domain.deletion.limits import Limits
+from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.gate import Evidence, GateResult
-from meltline.domain.limits import Limits
-from meltline.domain.plan import PlanKind
 from meltline.gates.suites import SUITES, Expectation, Suite
 from meltline.ports import GateEngine
 
@@ -113,11 +113,11 @@ def evidence(
     without: str = "",
     examples: dict[str, tuple[str, ...]] | None = None,
     **changed: Any,
-) -> Evidence:
+) -> GateFacts:
     """Evidence of a plan that passes, but for what is said."""
     facts = {**GOOD[kind], **changed}
     facts.pop(without, None)
-    return Evidence(plan_id, f"sha256:{plan_id}", kind, facts, examples or {})
+    return GateFacts(plan_id, f"sha256:{plan_id}", kind, facts, examples or {})
 
 
 @pytest.fixture(params=["great expectations"])
@@ -125,7 +125,7 @@ def gate() -> GateEngine:
     return GreatExpectationsEngine(LIMITS, TTL)
 
 
-def judge_one(gate: GateEngine, item: Evidence) -> GateResult:
+def judge_one(gate: GateEngine, item: GateFacts) -> GateResult:
     [result] = gate.judge([item], NOW)
     return result
 
@@ -230,7 +230,7 @@ def test_a_flag_where_a_count_belongs_is_no_count(gate: GateEngine) -> None:
 
 
 def test_a_plan_without_any_fact_was_not_judged(gate: GateEngine) -> None:
-    bare = Evidence("e1", "sha256:e1", PlanKind.EXPIRE, {})
+    bare = GateFacts("e1", "sha256:e1", PlanKind.EXPIRE, {})
     result = judge_one(gate, bare)
     assert not result.passed
     assert result.evaluated == 0
@@ -430,9 +430,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from meltline.adapters.gx.engine import GreatExpectationsEngine
-from meltline.domain.gate import Evidence
-from meltline.domain.limits import Limits
-from meltline.domain.plan import PlanKind
+from meltline.domain.deletion.gate import Evidence
+from meltline.domain.deletion.limits import Limits
+from meltline.domain.deletion.plan import PlanKind
 assert "great_expectations" not in sys.modules, "imported before it is needed"
 gate = GreatExpectationsEngine(Limits(), timedelta(hours=6), Path(sys.argv[1]))
 [result] = gate.judge(

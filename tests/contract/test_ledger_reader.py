@@ -10,24 +10,24 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from meltline.adapters.hashing import key_hash
-from meltline.adapters.iceberg.ledger_reader import IcebergLedgerReader
-from meltline.adapters.object_store import ObjectStores
-from meltline.config import CatalogConfig
+from meltline.adapters.file_index.pyiceberg_index_reader import IcebergLedgerReader
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.config.load import CatalogConfig
+from meltline.domain.deletion.storage import FileReference, Stage
 from meltline.domain.errors import SetupMissing
-from meltline.domain.locations import OwnerIndex, Ownership
-from meltline.domain.storage import Stage, Use
+from meltline.domain.iceberg.locations import OwnerIndex, Ownership
 from meltline.ports import (
-    Holdings,
     IndexedFile,
     IndexedSnapshot,
     IndexedSpan,
     SnapshotKey,
-    Weighing,
+    UsageQuery,
+    UsageTotals,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-NOTHING = Weighing(NOW, OwnerIndex([]), {}, [])
+NOTHING = UsageQuery(NOW, OwnerIndex([]), {}, [])
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def reader(folder: Path) -> IcebergLedgerReader:
 def test_before_init_everything_is_empty(catalog: SqlCatalog, tmp_path: Path) -> None:
     assert catalog.list_tables("meltline") == []
     empty = reader(tmp_path)
-    assert empty.weigh(NOTHING) == Holdings()
+    assert empty.weigh(NOTHING) == UsageTotals()
     assert not empty.registrations()
     assert not empty.snapshots() and not empty.side_files() and not empty.departures()
     assert list(empty.files()) == list(empty.spans()) == [] and empty.items("p-1") == []
@@ -97,7 +97,7 @@ def change(name: str, snapshot: int, since: int, until: int | None = None) -> di
 
 
 def book_in(root: Path, name: str) -> Book:
-    from meltline.adapters.spark.file_ledger import SparkFileLedger
+    from meltline.adapters.file_index.file_index import SparkFileLedger
     from tests.spark.warehouse import Warehouse
 
     warehouse = Warehouse.empty(root, name)
@@ -152,17 +152,17 @@ def test_the_spans_of_one_path_are_found_by_any_spelling(book: Book) -> None:
 
 @pytest.mark.spark
 def test_what_lines_refer_to_is_weighed(book: Book) -> None:
-    def use(stage: Stage) -> Use:
-        return Use("t", stage, None, True)
+    def use(stage: Stage) -> FileReference:
+        return FileReference("t", stage, None, True)
 
     owners = OwnerIndex([Ownership("file:///lake/t/", "t")])
     # Snapshot 1 has departed: what only it had weighs nothing.
     lines = {"t": [(2, use(Stage.HISTORICAL)), (3, use(Stage.ACTIVE))]}
     asked = [path(name) for name in "abcdef"]
-    found = book.reader.weigh(Weighing(NOW, owners, {}, [], asked, lines))
+    found = book.reader.weigh(UsageQuery(NOW, owners, {}, [], asked, lines))
     assert found.owned == {("t", Stage.ACTIVE): 1 + 4, ("t", Stage.HISTORICAL): 2}
     assert found.known == {path("a"), path("b"), path("c")}
-    assert book.reader.weigh(Weighing(NOW, owners, {}, [], asked)).owned == {}
+    assert book.reader.weigh(UsageQuery(NOW, owners, {}, [], asked)).owned == {}
 
 
 @pytest.mark.spark
@@ -181,8 +181,8 @@ def test_a_ledger_of_an_earlier_release_is_read_as_it_is(tmp_path: Path) -> None
     assert older.reader.snapshots() == [known]
     assert list(older.reader.spans()) == []
     assert list(older.reader.files()) == [IndexedFile(5, "m", "manifest", 6)]
-    uses = {"t": [(1, Use("t", Stage.ACTIVE))]}
-    assert older.reader.weigh(Weighing(NOW, OwnerIndex([]), {}, [], (), uses)) == Holdings()
+    uses = {"t": [(1, FileReference("t", Stage.ACTIVE))]}
+    assert older.reader.weigh(UsageQuery(NOW, OwnerIndex([]), {}, [], (), uses)) == UsageTotals()
 
 
 @pytest.mark.spark
@@ -190,8 +190,8 @@ def test_a_ledger_whose_changes_are_gone_says_so(tmp_path: Path) -> None:
     cut = book_in(tmp_path, "cut")
     cut.append("snapshots", cut.snapshot(1, sequence_number=1, by_changes=True))
     cut.spark.sql(f"DROP TABLE {cut.space}.changes")
-    uses = {"t": [(1, Use("t", Stage.ACTIVE))]}
+    uses = {"t": [(1, FileReference("t", Stage.ACTIVE))]}
     with pytest.raises(SetupMissing, match="changes"):
-        cut.reader.weigh(Weighing(NOW, OwnerIndex([]), {}, [], (), uses))
+        cut.reader.weigh(UsageQuery(NOW, OwnerIndex([]), {}, [], (), uses))
     with pytest.raises(SetupMissing, match="changes"):
         list(cut.reader.spans())

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
-from meltline.adapters.object_store import ObjectStores
-from meltline.adapters.spark.ledger_scan import Condition
-from meltline.adapters.spark.ledger_tables import LedgerTables
-from meltline.adapters.spark.tables import SNAPSHOTS, TABLES
+from meltline.adapters.index_tables.scan_query import Condition
+from meltline.adapters.index_tables.schema import SNAPSHOTS, TABLES
+from meltline.adapters.index_tables.tables_io import LedgerTables
+from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import SetupMissing
-from meltline.domain.files import FileKind
+from meltline.domain.iceberg.files import FileKind
 from tests.spark.warehouse import LEDGER, Warehouse
 
 pytestmark = pytest.mark.spark

@@ -11,24 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from meltline.adapters.folder_levels import FolderStore, FolderStores
-from meltline.adapters.hashing import key_hash
-from meltline.adapters.memory.files import MemoryFileLedger
-from meltline.adapters.memory.sweeper import MemorySweeper
-from meltline.adapters.object_store import ObjectStores
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.object_store.folder_listing import FolderStore, FolderStores
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.domain.deletion.orphans import OrphanCandidate, OrphanObservation, SweptPlaces
 from meltline.domain.errors import StoreRefused
-from meltline.domain.files import (
+from meltline.domain.iceberg.files import (
     Departure,
     DepartureState,
     EntryStatus,
     FileKind,
-    ManifestRef,
+    ManifestFile,
     SideFile,
     SnapshotRecord,
 )
-from meltline.domain.locations import claim_prefix
-from meltline.domain.orphans import Stray, StraySighting, SweptPlaces
+from meltline.domain.iceberg.locations import claim_prefix
 from meltline.ports import FileLedger, IngestRequest, StoredObject, Sweeper
+from meltline.testing.files import MemoryFileLedger
+from meltline.testing.sweeper import MemorySweeper
 from tests.contract.s3proxy import S3Server, running_s3proxy
 from tests.unit.avro_files import Entry, manifest_bytes
 
@@ -142,7 +142,7 @@ class Yard:
             [claim_prefix(f"{self.root}/{prefix}") for prefix in others],
         )
 
-    def strays(self, places: SweptPlaces | None = None) -> dict[str, Stray]:
+    def strays(self, places: SweptPlaces | None = None) -> dict[str, OrphanCandidate]:
         found = self.sweeper.list_files(places or self.places(), NOW).strays()
         return {stray.path: stray for stray in found}
 
@@ -158,7 +158,7 @@ class Yard:
         Path(path.removeprefix("file://")).write_bytes(content)
         counts = [sum(s is status for s in entries.values()) for status in
                   (EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED)]  # fmt: skip
-        ref = ManifestRef(path, len(content), *counts, added_snapshot_id=1)
+        ref = ManifestFile(path, len(content), *counts, added_snapshot_id=1)
         (outcome,) = self.ledger.ingest([IngestRequest("u", (ref,))], [])
         assert outcome.error == ""
         return path
@@ -200,7 +200,7 @@ def test_an_unknown_file_is_a_stray_with_its_size_and_time(yard: Yard) -> None:
     listing = yard.sweeper.list_files(yard.places(), NOW)
     assert (listing.listed_at, listing.files) == (NOW, 1)
     assert listing.unlisted == {}
-    assert list(listing.strays()) == [Stray(path, 3, MODIFIED, None)]
+    assert list(listing.strays()) == [OrphanCandidate(path, 3, MODIFIED, None)]
 
 
 def test_nothing_at_all_may_lie_there(yard: Yard) -> None:
@@ -278,12 +278,14 @@ def test_other_spellings_of_a_location_are_the_same_file(yard: Yard) -> None:
 
 def test_the_newest_sighting_of_a_file_is_found_by_any_spelling(yard: Yard) -> None:
     seen, other = yard.write("seen", "other")
-    old = StraySighting(seen, 2, MODIFIED, "u", NOW)
-    new = StraySighting(seen.replace("file://", "file:"), 3, MODIFIED, "u", NOW + timedelta(days=1))
+    old = OrphanObservation(seen, 2, MODIFIED, "u", NOW)
+    new = OrphanObservation(
+        seen.replace("file://", "file:"), 3, MODIFIED, "u", NOW + timedelta(days=1)
+    )
     yard.sweeper.record([new])
     yard.sweeper.record([old])
     yard.sweeper.record([])
-    asked = [Stray(seen, 3, MODIFIED), Stray(other, 3, MODIFIED)]
+    asked = [OrphanCandidate(seen, 3, MODIFIED), OrphanCandidate(other, 3, MODIFIED)]
     assert yard.sweeper.sightings(asked) == {seen: new}
 
 

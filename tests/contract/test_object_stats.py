@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from meltline.adapters.object_store import ObjectStores
+from meltline.adapters.object_store.stores import ObjectStores
 
 PAGE = 1000
 WRITTEN = "2026-01-02T03:04:05.000Z"

@@ -13,11 +13,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from meltline.adapters.iceberg.regular_files import RegularFiles
-from meltline.adapters.memory.store import MemoryStore
-from meltline.adapters.object_store import ObjectStores
+from meltline.adapters.catalogs.regular_files import RegularFiles
+from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import StoreRefused
-from meltline.ports import Front, ObjectStore
+from meltline.ports import ObjectStore, Prefix
+from meltline.testing.store import MemoryStore
 from tests.contract.s3proxy import S3Server, find_jar, running_s3proxy
 
 NOBODY = 65534
@@ -207,12 +207,12 @@ def test_a_path_that_is_given_twice_has_two_outcomes_and_no_paths_have_none(plac
 def test_the_front_of_an_object_comes_with_its_size(place: Place) -> None:
     path = f"{place.root}/x"
     place.store.write(path, b"0123456789")
-    assert place.store.read_front(path, 4) == Front(b"0123", 10)
+    assert place.store.read_prefix(path, 4) == Prefix(b"0123", 10)
     for length in (10, 11, 10_000):
-        assert place.store.read_front(path, length) == Front(b"0123456789", 10)
-    assert [place.store.read_front(path, n).is_whole for n in (9, 10)] == [False, True]
+        assert place.store.read_prefix(path, length) == Prefix(b"0123456789", 10)
+    assert [place.store.read_prefix(path, n).is_whole for n in (9, 10)] == [False, True]
     with pytest.raises(FileNotFoundError):
-        place.store.read_front(f"{place.root}/none", 4)
+        place.store.read_prefix(f"{place.root}/none", 4)
 
 
 def test_a_stream_gives_the_same_bytes_in_parts_and_none_of_a_missing_object(place: Place) -> None:
@@ -306,7 +306,7 @@ def test_bare_paths_and_both_file_urls_are_one_place_listed_as_asked(
 
 READS: dict[str, Callable[[ObjectStore, str], object]] = {
     "read": lambda store, path: store.read(path),
-    "read_front": lambda store, path: store.read_front(path, 10),
+    "read_prefix": lambda store, path: store.read_prefix(path, 10),
     "stream": lambda store, path: list(store.stream(path)),
     "size": lambda store, path: store.size(path),
     "pyiceberg": lambda store, path: RegularFiles().new_input(path).open(),

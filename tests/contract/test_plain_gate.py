@@ -6,15 +6,15 @@ from collections.abc import Sequence
 import pytest
 
 from meltline.adapters.gx.engine import GreatExpectationsEngine
-from meltline.domain.gate import Evidence, GateResult
-from meltline.domain.plan import PlanKind
+from meltline.domain.deletion.gate import GateFacts, GateResult
+from meltline.domain.deletion.plan import PlanKind
 from tests.contract.test_gate_engine import GOOD, LIMITS, NOW, TTL, VIOLATIONS, evidence
 from tests.unit.plain_gate import PlainGateEngine
 
 ODD = (math.nan, math.inf, "many", None, True, 1)
 
 
-def cases() -> list[Evidence]:
+def cases() -> list[GateFacts]:
     """Plans that pass, and plans with one wrong, odd or missing fact each, at all bounds."""
     found = [evidence(kind) for kind in PlanKind]
     found += [evidence(kind, **{fact: value}) for kind, fact, value in VIOLATIONS]
@@ -23,13 +23,13 @@ def cases() -> list[Evidence]:
         found += [evidence(kind, without=fact) for fact in facts]
     named = (f"{item.kind}{number}" for number, item in enumerate(found))
     return [
-        Evidence(plan_id, f"sha256:{plan_id}", item.kind, item.facts)
+        GateFacts(plan_id, f"sha256:{plan_id}", item.kind, item.facts)
         for plan_id, item in zip(named, found, strict=True)
     ]
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> dict[str, tuple[Evidence, GateResult, GateResult]]:
+def verdicts() -> dict[str, tuple[GateFacts, GateResult, GateResult]]:
     """Each case with the verdict of the real gate and of the plain one."""
     asked = cases()
     real = by_plan(GreatExpectationsEngine(LIMITS, TTL).judge(asked, NOW))
@@ -42,7 +42,7 @@ def by_plan(results: Sequence[GateResult]) -> dict[str, GateResult]:
 
 
 def test_both_pass_and_refuse_the_same_plans(
-    verdicts: dict[str, tuple[Evidence, GateResult, GateResult]],
+    verdicts: dict[str, tuple[GateFacts, GateResult, GateResult]],
 ) -> None:
     differing = [item for item, real, plain in verdicts.values() if real.passed != plain.passed]
     assert differing == []
@@ -51,7 +51,7 @@ def test_both_pass_and_refuse_the_same_plans(
 
 
 def test_both_refuse_for_the_same_expectations_and_approve_the_same_digest(
-    verdicts: dict[str, tuple[Evidence, GateResult, GateResult]],
+    verdicts: dict[str, tuple[GateFacts, GateResult, GateResult]],
 ) -> None:
     for item, real, plain in verdicts.values():
         told = [{failed.expectation for failed in result.failed} for result in (real, plain)]

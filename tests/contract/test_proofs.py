@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from meltline.adapters.hashing import key_hash
-from meltline.adapters.memory.proofs import MemoryProofReader
-from meltline.adapters.object_store import ObjectStores
-from meltline.adapters.spark.ledger_tables import LedgerTables
-from meltline.adapters.spark.proof_book import ProofBook
-from meltline.adapters.spark.proofs import SparkProofReader
-from meltline.domain.files import EntryStatus, FileKind
+from meltline.adapters.index_tables.tables_io import LedgerTables
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.adapters.proofs.proof_cache import ProofCache
+from meltline.adapters.proofs.proof_reader import SparkProofReader
+from meltline.domain.iceberg.files import EntryStatus, FileKind
 from meltline.ports import ProofReader, ProofResult, ProofSnapshot
+from meltline.testing.proofs import MemoryProofReader
 from tests.contract.collisions import colliding
 from tests.spark.warehouse import Warehouse
 from tests.unit.avro_files import Entry, Manifest, list_bytes, manifest_bytes
@@ -109,7 +109,7 @@ class Lake:
 
 def on_spark(lake: Lake) -> SparkProofReader:
     spark = lake.ledger._spark
-    book = ProofBook(spark, lake.store, "proofs", "meltline", lake.clock)
+    book = ProofCache(spark, lake.store, "proofs", "meltline", lake.clock)
     return SparkProofReader(spark, lake.store, book)
 
 

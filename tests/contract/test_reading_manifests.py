@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from meltline.adapters.object_store import ObjectStores
-from meltline.adapters.spark.bulk_rows import is_large
-from meltline.adapters.spark.file_ledger import SparkFileLedger
-from meltline.adapters.spark.index import Asked
-from meltline.adapters.spark.ingest_rows import ReadingLimits
-from meltline.domain.files import EntryStatus, FileKind, ManifestOutcome, ManifestRef
+from meltline.adapters.file_index.file_index import SparkFileLedger
+from meltline.adapters.ingest.bulk_rows import is_large
+from meltline.adapters.ingest.ingest import ReadingLimits
+from meltline.adapters.ingest.ingest_job import Asked
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile, ManifestOutcome
 from meltline.ports import IngestRequest
 from tests.spark.warehouse import Warehouse
 from tests.unit.avro_files import Entry, manifest_bytes
@@ -47,14 +47,14 @@ class Library:
         ]  # fmt: skip
         return plain + [Entry(path, 1, FileKind.DATA, ADDED, 7, 7) for path in odd]
 
-    def write(self, name: str, entries: Sequence[Entry], version: int = 2) -> ManifestRef:
+    def write(self, name: str, entries: Sequence[Entry], version: int = 2) -> ManifestFile:
         path, content = f"{self.home}metadata/{name}.avro", manifest_bytes(version, entries)
         self.store.write(path, content)
         found = Counter(entry.status for entry in entries)
         counts = (found[ADDED], found[EXISTING], found[DELETED])
-        return ManifestRef(path, len(content), *counts, added_snapshot_id=3, sequence_number=9)
+        return ManifestFile(path, len(content), *counts, added_snapshot_id=3, sequence_number=9)
 
-    def read(self, *manifests: ManifestRef) -> dict[str, ManifestOutcome]:
+    def read(self, *manifests: ManifestFile) -> dict[str, ManifestOutcome]:
         request = IngestRequest("t", manifests, homes=(self.home,))
         outcomes = self.ledger.ingest([request], [])
         return {outcome.path.rpartition("/")[2]: outcome for outcome in outcomes}

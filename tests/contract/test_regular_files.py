@@ -3,8 +3,8 @@
 import pytest
 from pyiceberg.io import load_file_io
 
-from meltline.adapters.iceberg.catalogs import reading_regular_files
-from meltline.adapters.iceberg.regular_files import RegularFiles
+from meltline.adapters.catalogs.catalogs import reading_regular_files
+from meltline.adapters.catalogs.regular_files import RegularFiles
 
 
 @pytest.mark.parametrize("warehouse", ["file:///w", "/w"])

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.iceberg.catalogs import LoadedTables
-from meltline.adapters.memory.store import MemoryStore
-from meltline.config import CatalogConfig
-from meltline.domain.document import NextMetadata, first_file
+from meltline.adapters.catalogs.catalogs import LoadedTables
+from meltline.config.load import CatalogConfig
 from meltline.domain.errors import NameConflict
-from meltline.domain.names import TableName
-from meltline.domain.quantities import to_millis
+from meltline.domain.iceberg.metadata_editor import NextMetadata, first_file
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import to_millis
 from meltline.ports import NewTable
+from meltline.testing.store import MemoryStore
 from tests.contract.rest_catalog import RestCatalogServer, rest_catalog
 from tests.contract.test_catalog import written
 

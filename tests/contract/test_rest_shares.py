@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.iceberg.catalogs import LoadedTables
-from meltline.adapters.memory.catalog import MemoryCatalog
-from meltline.app.services import Services
-from meltline.app.shares import create_share, drop_share, list_shares, update_share
+from meltline.adapters.catalogs.catalogs import LoadedTables
+from meltline.app.clone.shares import create_share, drop_share, list_shares, update_share
+from meltline.app.services import RunContext
 from meltline.domain.errors import CommitConflict, MeltlineError, NamespaceNotEmpty
-from meltline.domain.names import TableName
+from meltline.domain.iceberg.names import TableName
+from meltline.testing.catalog import MemoryCatalog
 from tests.contract.rest_catalog import Refused, RestCatalogServer, rest_catalog
 from tests.unit.lake import Lake, Table
 
@@ -52,7 +52,7 @@ class Far:
     server: RestCatalogServer
     source: Table
 
-    def services(self) -> Services:
+    def services(self) -> RunContext:
         config = self.lake.config()
         far = replace(config.catalogs["far"], type="rest", uri=self.server.uri, observe_only=False)
         config = replace(config, catalogs={**config.catalogs, "far": far})

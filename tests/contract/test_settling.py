@@ -13,19 +13,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from meltline.adapters.hashing import key_hash
-from meltline.adapters.memory.files import MemoryFileLedger, MemoryLedgerReader
-from meltline.adapters.object_store import ObjectStores
-from meltline.config import CatalogConfig
-from meltline.domain.files import (
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.config.load import CatalogConfig
+from meltline.domain.iceberg.files import (
     Departure,
     DepartureState,
     FileKind,
-    ManifestRef,
+    ManifestFile,
     SideFile,
     SnapshotRecord,
 )
 from meltline.ports import FileLedger, LedgerReader, SnapshotKey
+from meltline.testing.files import MemoryFileLedger, MemoryLedgerReader
 
 FAILSAFE, CANCELLED, DELETED = DepartureState
 EVERY = frozenset(DepartureState)
@@ -59,7 +59,7 @@ class Kept:
 
     def record(self, number: int, *, by_changes: bool = False) -> None:
         """A snapshot with a manifest list of its own."""
-        manifest = ManifestRef(path("m"), 10, 1, 0, 0, added_snapshot_id=number)
+        manifest = ManifestFile(path("m"), 10, 1, 0, 0, added_snapshot_id=number)
         record = SnapshotRecord("t", number, LONG_AGO, None, path(f"list{number}"), 5, (manifest,))
         if by_changes:
             record = replace(record, by_changes=True, sequence_number=number)
@@ -97,8 +97,8 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
 
 def on_spark(root: Path, kind: Callable[[type], type] = lambda ledger: ledger) -> Kept:
     """A ledger of its own, which settles whatever there is."""
-    from meltline.adapters.iceberg.ledger_reader import IcebergLedgerReader
-    from meltline.adapters.spark.file_ledger import SparkFileLedger
+    from meltline.adapters.file_index.file_index import SparkFileLedger
+    from meltline.adapters.file_index.pyiceberg_index_reader import IcebergLedgerReader
     from tests.spark.warehouse import Warehouse
 
     name = f"settles{next(_NUMBERS)}"

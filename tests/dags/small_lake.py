@@ -115,8 +115,8 @@ class LakeState:
 def _build(config_path: Path) -> None:
     from pyspark.sql import SparkSession
 
-    from meltline.app.init import init
-    from meltline.config import load_config
+    from meltline.app.doctor.init import init
+    from meltline.config.load import load_config
     from meltline.wiring import Wiring
 
     config = load_config(config_path, os.environ, config_path.parent)

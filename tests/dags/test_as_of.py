@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from meltline.domain.errors import AsOfInFuture, UsageInvalid
-from meltline.domain.quantities import format_instant
-from meltline.ui.as_of import as_of
-from meltline.ui.request import Request
+from meltline.domain.units import format_instant
+from meltline.orchestration.as_of import as_of
+from meltline.orchestration.request import Request
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from meltline.config import load_config
-from meltline.domain.plan import Plan, PlanKind, PlanState
-from meltline.domain.quantities import format_instant, from_millis
+from meltline.config.load import load_config
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.units import format_instant, from_millis
 from meltline.wiring import Wiring
 from tests.dags.airflow_home import DAG_ID, new_home
 from tests.dags.busy_writer import BusyWriter, busy_writer, open_table, rows

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from meltline.domain.quantities import format_instant
+from meltline.domain.units import format_instant
 from tests.dags.airflow_home import DAG_ID, new_home
 from tests.dags.busy_writer import rows
 from tests.dags.small_lake import COMMITS, TABLES, LakeState, small_lake

@@ -229,7 +229,7 @@ def test_a_bad_parameter_is_rejected(airflow: AirflowHome, name: str, conf: dict
 
 
 def test_a_recovery_names_its_snapshot_as_the_command_does() -> None:
-    from meltline.ui.words import restore_words
+    from meltline.orchestration.words import restore_words
 
     asked = {"action": "recover", "name": "a.b.t", "snapshot": "-7", "new_name": "a.b.u",
              "reason": "-x", "at": None, "kind": None, "dry_run": True}  # fmt: skip
@@ -241,7 +241,7 @@ def test_a_recovery_names_its_snapshot_as_the_command_does() -> None:
 
 
 def test_a_clone_names_its_point_as_the_command_does() -> None:
-    from meltline.ui.words import restore_words
+    from meltline.orchestration.words import restore_words
 
     blank = dict.fromkeys(
         ("kind", "snapshot", "at", "side", "offset", "statement", "tag", "reason")

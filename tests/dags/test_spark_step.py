@@ -31,8 +31,8 @@ class Step:
         self.pushed: dict[str, Any] = {}
 
     def execute(self, *, params: dict[str, Any] | None = None, of: str = "", **options: Any) -> Any:
-        from meltline.ui.batch_steps import BatchStep, PlanStep
-        from meltline.ui.spark_step import SparkStep
+        from meltline.orchestration.batch_steps import BatchStep, PlanStep
+        from meltline.orchestration.spark_step import SparkStep
 
         self.project.answer(observe=self.answer)
         app = self.project.folder / "spark_apps" / "observe.py"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from meltline.domain.quantities import format_instant
+from meltline.domain.units import format_instant
 from tests.dags.airflow_home import RunningAirflow, running_airflow
 from tests.dags.project import STEPS
 from tests.dags.small_lake import COMMITS, SECRET, TABLES, LakeState, small_lake, today

@@ -15,7 +15,7 @@ DONE = {"observe": "success", "expire": "success", "purge": "skipped"}
 
 @pytest.fixture
 def complaints(airflow: AirflowHome) -> Callable[..., str]:
-    from meltline.ui.verdict import judge
+    from meltline.orchestration.verdict import judge
 
     def of(*summaries: dict[str, Any], states: dict[str, str] = DONE, dry_run: bool = False) -> str:
         return "; ".join(judge(summaries, states, dry_run=dry_run).complaints)

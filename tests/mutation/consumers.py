@@ -10,64 +10,64 @@ OWN = ("tests/unit/test_consumers.py",)
 
 CONSUMERS = (
     Mutation(
-        "consumers: only the snapshot where one stands is kept", "domain/keep.py",
+        "consumers: only the snapshot where one stands is kept", "domain/retention/retained_snapshots.py",
         "        keep(snapshot_id, KeepReason.CONSUMER)\n", "        pass\n", BOTH,
     ),
     Mutation(
-        "consumers: the nearest of several counts", "domain/consumers.py",
+        "consumers: the nearest of several counts", "domain/retention/consumers.py",
         "max(places, default=-1)", "min(places, default=-1)", KEEP,
     ),
     Mutation(
-        "consumers: main's way on alone is kept", "domain/consumers.py",
+        "consumers: main's way on alone is kept", "domain/retention/consumers.py",
         "        if name not in ended:\n", '        if name not in ended and name == "main":\n', BOTH,
     ),
     Mutation(
-        "consumers: a branch that goes still leads on", "domain/consumers.py",
+        "consumers: a branch that goes still leads on", "domain/retention/consumers.py",
         "        if name not in ended:\n", "        if name:\n", KEEP,
     ),
     Mutation(
-        "consumers: the whole line is kept, not what comes after", "domain/consumers.py",
+        "consumers: the whole line is kept, not what comes after", "domain/retention/consumers.py",
         "found.update(line[: max(places, default=-1) + 1])", "found.update(line)", BOTH,
     ),
     Mutation(
-        "consumers: a tag of ours ends by the table's default", "domain/policy.py",
+        "consumers: a tag of ours ends by the table's default", "domain/retention/policy.py",
         "OWN_TAGS = (SHARE_TAG, HOLD_TAG, CONSUMER_TAG)", "OWN_TAGS = (SHARE_TAG, HOLD_TAG)", KEEP,
     ),
     Mutation(
-        "consumers: the gate does not look for what lies between", "app/unread.py",
+        "consumers: the gate does not look for what lies between", "app/gate/unread_snapshots.py",
         "    return needed & set(plan.snapshots)\n", "    return set()\n", OWN,
     ),
     Mutation(
-        "consumers: anybody may set one back", "app/consumers.py",
+        "consumers: anybody may set one back", "app/retention/consumers.py",
         "    if now is None or reset or state.descends_from(consumer.snapshot_id, now.snapshot_id):\n",
         "    if True:\n", OWN,
     ),
     Mutation(
-        "consumers: only the first look keeps one from being set back", "app/consumers.py",
+        "consumers: only the first look keeps one from being set back", "app/retention/consumers.py",
         "        _require_after(state, consumer, reset=reset)\n        pin(", "        pin(", OWN,
     ),
     Mutation(
-        "consumers: a new one does not look at what a purge has claimed", "app/consumers.py",
+        "consumers: a new one does not look at what a purge has claimed", "app/retention/consumers.py",
         "with nullcontext() if forward else snapshot_unclaimed(", "with nullcontext() if forward or True else snapshot_unclaimed(",
         (*OWN, "tests/unit/test_holds.py"),
     ),
     Mutation(
-        "consumers: its end counts from the snapshot", "domain/table.py",
+        "consumers: its end counts from the snapshot", "domain/iceberg/table_metadata.py",
         "        return max(1, (moment - self.committed_at) // timedelta(milliseconds=1))\n",
         "        return max(1, moment.microsecond)\n", OWN,
     ),
     Mutation(
-        "consumers: its own time is forgotten at the next move", "app/consumers.py",
+        "consumers: its own time is forgotten at the next move", "app/retention/consumers.py",
         "    own = expires_after or (None if before is None else before.keep)\n",
         "    own = expires_after\n", OWN,
     ),
     Mutation(
-        "consumers: a policy that cannot be read counts the shorter way", "domain/consumers.py",
+        "consumers: a policy that cannot be read counts the shorter way", "domain/retention/consumers.py",
         "    longest = max([account.consumer_keep, *known])\n",
         "    longest = min([account.consumer_keep, *known])\n", OWN,
     ),
     Mutation(
-        "consumers: a clone takes its source's with it", "domain/clones.py",
+        "consumers: a clone takes its source's with it", "domain/clone/clones.py",
         '"meltline.snapshot-hold.", "meltline.consumer.", _SHARED', '"meltline.snapshot-hold.", _SHARED', OWN,
     ),
 )  # fmt: skip

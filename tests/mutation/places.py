@@ -7,19 +7,19 @@ DISK = ("tests/unit/test_two_names_on_disk.py",)
 
 PLACES = (
     Mutation(
-        "places: a plan does not ask for other names", "app/plan_purge.py",
+        "places: a plan does not ask for other names", "app/purge/plan_purge.py",
         "stays = outside.keys() | needed.keys()", "stays = outside.keys()", NAMES,
     ),
     Mutation(
-        "places: the gate does not ask for other names", "app/evidence.py",
+        "places: the gate does not ask for other names", "app/gate/gate_facts.py",
         "for p in paths if p in case.elsewhere]", "for p in paths if not p]", NAMES,
     ),
     Mutation(
-        "places: the last proof does not ask for other names", "app/reproof.py",
+        "places: the last proof does not ask for other names", "app/purge/recheck.py",
         "        return needed | elsewhere\n", "        return set(needed)\n", NAMES,
     ),
     Mutation(
-        "places: the last proof does not note where new commits refer to", "app/reproof.py",
+        "places: the last proof does not note where new commits refer to", "app/purge/recheck.py",
         "        self._places |= places_in(", "        places_in(", NAMES,
     ),
     Mutation(
@@ -28,79 +28,79 @@ PLACES = (
     ),
     Mutation(
         "places: a dropped table outside the roots is let go before its files can depart",
-        "app/letting_go.py",
+        "app/drop/finalize.py",
         "        if table.state.uuid not in to_depart\n        and not any(",
         "        if not any(", NAMES,
     ),
     Mutation(
-        "places: a link in a linked folder is none", "adapters/memory/store.py",
+        "places: a link in a linked folder is none", "testing/store.py",
         "return self._by_its_folder(path) in self.links", "return path in self.links", NAMES,
     ),
     Mutation(
-        "places: links to single files are not followed", "app/other_names.py",
+        "places: links to single files are not followed", "app/safety/other_names.py",
         "*self._links.get((at, name), ())", "", (*NAMES, *DISK),
     ),
     Mutation(
-        "places: folders are one only where their names are", "app/other_names.py",
+        "places: folders are one only where their names are", "app/safety/other_names.py",
         "self._identities[folder] = self._store.identity(folder)",
         "self._identities[folder] = folder", (*NAMES, *DISK),
     ),
     Mutation(
-        "places: a ledger from before has none", "app/observe.py",
+        "places: a ledger from before has none", "app/observe/observe.py",
         "if known and not services.control.places():", "if not known:", NAMES,
     ),
     Mutation(
-        "places: the same key in another store is another file", "app/other_names.py",
+        "places: the same key in another store is another file", "app/safety/other_names.py",
         "found = [other + key for other in self._stores_beside(place)]", "found = []", NAMES,
     ),
     Mutation(
-        "places: stores that are called different are asked all the same", "app/other_names.py",
+        "places: stores that are called different are asked all the same", "app/safety/other_names.py",
         "if not self._names.are_different(place, other)", "if place", NAMES,
     ),
     Mutation(
-        "places: stores that are called the same are two", "app/other_names.py",
+        "places: stores that are called the same are two", "app/safety/other_names.py",
         "self._names.are_same(store_of(path), store_of(other))", "not path", NAMES,
     ),
     Mutation(
-        "places: sizes are not compared", "app/other_names.py",
+        "places: sizes are not compared", "app/safety/other_names.py",
         "None not in (one, two) and one != two", "None in (one, two) and one == two", NAMES,
     ),
     Mutation(
-        "places: wasb and abfs are two", "domain/locations.py",
+        "places: wasb and abfs are two", "domain/iceberg/locations.py",
         '    "wasbs": "abfss",\n', "", ("tests/unit/test_locations.py", *NAMES),
     ),
     Mutation(
-        "roots: an expiration takes what lies outside", "app/plan_expiration.py",
+        "roots: an expiration takes what lies outside", "app/expire/plan_expiration.py",
         "if not any(file.path in outside for file in found)", "if found", NAMES,
     ),
     Mutation(
-        "roots: the gate lets a plan pass for what lies outside", "app/evidence.py",
+        "roots: the gate lets a plan pass for what lies outside", "app/gate/gate_facts.py",
         '"planned_outside_roots": outside(services, paths).keys(),',
         '"planned_outside_roots": 0,', NAMES,
     ),
     Mutation(
-        "roots: the deleter does not ask", "adapters/store_deleter.py",
+        "roots: the deleter does not ask", "adapters/object_store/deleter.py",
         "for p, why in refused.items()}", "for p, why in refused.items() if not p}", NAMES,
     ),
     Mutation(
-        "roots: names are not resolved", "app/confinement.py",
+        "roots: names are not resolved", "app/safety/confinement.py",
         "return Why.LINK if folder.leads_out else None", "return None", (*NAMES, *DISK),
     ),
     Mutation(
-        "roots: an object without a folder is taken for another", "adapters/object_store.py",
+        "roots: an object without a folder is taken for another", "adapters/object_store/stores.py",
         "                if folder:  # else", "                if True:  # else",
         ("tests/contract/test_object_stats.py",),
     ),
     Mutation(
-        "roots: a link itself is deleted", "adapters/store_deleter.py",
+        "roots: a link itself is deleted", "adapters/object_store/deleter.py",
         "    if stat.is_link:\n", "    if not stat.path:\n", (*NAMES, *DISK),
     ),
     Mutation(
-        "roots: a look at a file does not see that it is a link", "adapters/local_files.py",
+        "roots: a look at a file does not see that it is a link", "adapters/object_store/local.py",
         "is_link=stat.S_ISLNK(status.st_mode)", "is_link=False", DISK,
     ),
     Mutation(
-        "roots: an observed catalog's warehouse is one", "config.py",
+        "roots: an observed catalog's warehouse is one", "config/load.py",
         "[found.warehouse for found in ours if not found.observe_only]",
         "[found.warehouse for found in self.catalogs.values()]", NAMES,
     ),

@@ -28,7 +28,7 @@ READERS = (
         "_REDACTION: redaction(hidden or \"\")", "_REDACTION: \"(?i)secret|password|token|access[.]?key\"", (SECRETS,),
     ),
     Mutation(
-        "what an administrator hides is shown", "config_secrets.py",
+        "what an administrator hides is shown", "config/secrets.py",
         "{of_catalogs})\", others]", "{of_catalogs})\"]", (CONFIG_SECRETS,),
     ),
     Mutation(
@@ -36,7 +36,7 @@ READERS = (
         "os.O_EXCL, 0o600)", "os.O_EXCL, 0o644)", (PRIVATE_WORDS,),
     ),
     Mutation(
-        "who asked and why stand on the app's command line", "ui/spark_step.py",
+        "who asked and why stand on the app's command line", "orchestration/spark_step.py",
         "in_file(Path(folder, \"words.json\"), private)", "*private", (SPARK_STEP,),
     ),
     Mutation(
@@ -60,19 +60,19 @@ READERS = (
         "CLOCK_TOLERANCE = timedelta(minutes=5)", "CLOCK_TOLERANCE = timedelta(minutes=10)", (TIMES,),
     ),
     Mutation(
-        "nobody asks the store what time it is", "app/permission.py",
+        "nobody asks the store what time it is", "app/ground/preconditions.py",
         "        others[\"the object store\"] = there\n", "        pass\n", (TIMES,),
     ),
     Mutation(
-        "deletes begin whenever they like after their proof", "app/purge_batches.py",
+        "deletes begin whenever they like after their proof", "app/purge/purge_batches.py",
         "        if services.clock.now() - proved_at > _PROOF_LASTS:\n", "        if False:\n", (TIMES,),
     ),
     Mutation(
-        "a proof lasts a minute longer than is said", "app/purge_batches.py",
+        "a proof lasts a minute longer than is said", "app/purge/purge_batches.py",
         "_PROOF_LASTS = timedelta(minutes=5)", "_PROOF_LASTS = timedelta(minutes=6)", (TIMES,),
     ),
     Mutation(
-        "a store's clock is never behind ours", "app/departed_objects.py",
+        "a store's clock is never behind ours", "app/safety/departed_objects.py",
         "timedelta(0) if self.services.config.sandbox else CLOCK_TOLERANCE", "timedelta(0)", (TIMES,),
     ),
     Mutation(
@@ -80,15 +80,15 @@ READERS = (
         "            trace = discreet(traceback.format_exc())\n            log.error(\"the %s gate", "            trace = traceback.format_exc()\n            log.error(\"the %s gate", (DISCRETION,),
     ),
     Mutation(
-        "expirations that met wait alike", "app/expire_commits.py",
+        "expirations that met wait alike", "app/expire/expire_commits.py",
         "random.uniform(0.05, 0.2)", "0.1", (TIMES,),
     ),
     Mutation(
-        "edits that met wait alike", "adapters/table_edits.py",
+        "edits that met wait alike", "adapters/catalogs/table_commits.py",
         "random.uniform(0.02, 0.1)", "0.1", (TIMES,),
     ),
     Mutation(
-        "moves that met wait alike", "adapters/table_moves.py",
+        "moves that met wait alike", "adapters/catalogs/table_renames.py",
         "random.uniform(0.02, 0.1)", "0.1", (TIMES,),
     ),
     Mutation(
@@ -96,27 +96,27 @@ READERS = (
         "            warehouse=cold.warehouse,\n            pace=Pace(self.config.handoff.requests_per_second),\n", "            warehouse=cold.warehouse,\n", (PACE,),
     ),
     Mutation(
-        "a copy in doubt is set aside as fast as it can be", "adapters/cold_copies.py",
+        "a copy in doubt is set aside as fast as it can be", "adapters/archive/copies.py",
         "self.cold.write_stream(aside, self._parts(self.cold, target))", "self.cold.write_stream(aside, self.cold.stream(target))", (PACE,),
     ),
     Mutation(
-        "a write to cold waits for no turn", "adapters/cold_copies.py",
+        "a write to cold waits for no turn", "adapters/archive/copies.py",
         "        self.pace.wait()\n        self.cold.write_stream(target, hashed())\n", "        self.cold.write_stream(target, hashed())\n", (PACE,),
     ),
     Mutation(
-        "rows that come as late as they may find their partition gone", "domain/policy.py",
+        "rows that come as late as they may find their partition gone", "domain/retention/policy.py",
         "found[DROP_AFTER][1] > found[MAX_LATENESS][1]", "found[DROP_AFTER][1] >= found[MAX_LATENESS][1]", (POLICY, POLICIES),
     ),
     Mutation(
-        "nobody is told of rows that come too late", "domain/policy.py",
+        "nobody is told of rows that come too late", "domain/retention/policy.py",
         "warnings=(*warnings, *_horizons(levels))", "warnings=tuple(warnings)", (POLICIES,),
     ),
     Mutation(
-        "a busy table keeps twice its window", "domain/keep.py",
+        "a busy table keeps twice its window", "domain/retention/retained_snapshots.py",
         "end >= request.as_of - request.window", "end >= request.as_of - 2 * request.window", (SCALE,),
     ),
     Mutation(
-        "a purge over cold metadata that points at hot is refused by chance", "app/cold_purge_evidence.py",
+        "a purge over cold metadata that points at hot is refused by chance", "app/gate/cold_purge_evidence.py",
         "    facts.outside += side.leads_out(table.cold, copies)\n", "", (COLD_GATE,),
     ),
     Mutation(
@@ -124,7 +124,7 @@ READERS = (
         "self.found = _shortened(discreet(found))", "self.found = _shortened(found)", (DISCRETION,),
     ),
     Mutation(
-        "nobody knows the secrets of the configuration", "config.py",
+        "nobody knows the secrets of the configuration", "config/load.py",
         "    keep_untold(config.secrets)\n", "", (DISCRETION,),
     ),
 )  # fmt: skip

@@ -13,88 +13,88 @@ ORPHANS = ("tests/unit/test_young_orphans.py",)
 
 REASONS = (
     Mutation(
-        "reasons: totals that do not add up stand beside what cannot be read", "app/proof.py",
+        "reasons: totals that do not add up stand beside what cannot be read", "app/gate/proof.py",
         "        if uuid not in result.errors:\n", "        if uuid:\n", TRUE,
     ),
     Mutation(
-        "reasons: a note tells consequences as if they were causes", "app/gate.py",
+        "reasons: a note tells consequences as if they were causes", "app/gate/gate.py",
         "    after = result.consequences\n", "    after = result.failed[:0]\n", TRUE,
     ),
     Mutation(
-        "reasons: every failure beside a pass is a consequence", "domain/gate.py",
+        "reasons: every failure beside a pass is a consequence", "domain/deletion/gate.py",
         "        return tuple(failed for failed in self.failed if failed.fact in after)\n",
         "        return self.failed[:1] or tuple(f for f in self.failed if f.fact in after)\n", TRUE,
     ),
     Mutation(
-        "reasons: each run stores a refused plan anew", "app/stored_plans.py",
+        "reasons: each run stores a refused plan anew", "app/safety/stored_plans.py",
         "    before = {**refused, **own}\n", "    before = own\n", REFUSED,
     ),
     Mutation(
-        "reasons: a retry of a run that planned again makes a twin", "app/stored_plans.py",
+        "reasons: a retry of a run that planned again makes a twin", "app/safety/stored_plans.py",
         "    before = {**refused, **own}\n", "    before = refused\n", REFUSED,
     ),
     Mutation(
-        "reasons: altered items are planned again for good", "app/stored_plans.py",
+        "reasons: altered items are planned again for good", "app/safety/stored_plans.py",
         "        if plan_digest(plan.table_uuid, plan.snapshots, plan.refs, items[plan.id]) == plan.digest\n",
         "        if items.keys() >= {plan.id}\n", REFUSED,
     ),
     Mutation(
-        "reasons: a refused expiration is never over", "app/plan_expiration.py",
+        "reasons: a refused expiration is never over", "app/expire/plan_expiration.py",
         "    if only is None:\n        looked_at", "    if only == ():\n        looked_at", REFUSED,
     ),
     Mutation(
-        "reasons: a run of other tables ends refused plans", "app/plan_expiration.py",
+        "reasons: a run of other tables ends refused plans", "app/expire/plan_expiration.py",
         "    return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in there\n",
         "    return lambda plan: bool(looked_at or there or plan)\n", REFUSED,
     ),
     Mutation(
-        "reasons: nobody looks at the heads after an expiration", "app/expire.py",
+        "reasons: nobody looks at the heads after an expiration", "app/expire/expire.py",
         "    stopped |= changed_heads(services, [found.plan for found in committed])\n", "", HEADS,
     ),
     Mutation(
-        "reasons: the rows of a head are not looked at", "app/kept_heads.py",
+        "reasons: the rows of a head are not looked at", "app/observe/ref_check.py",
         "    rows = snapshot.summary.get(_ROWS, \"unknown\")\n", "    rows = _ROWS\n", HEADS,
     ),
     Mutation(
-        "reasons: a head that our commit changed is forgotten the next day", "app/observe.py",
+        "reasons: a head that our commit changed is forgotten the next day", "app/observe/observe.py",
         "    reasons |= still_changed_heads(services, states, ended=let_go.keys())\n", "", HEADS,
     ),
     Mutation(
-        "reasons: a prune goes on without a verdict", "app/prune_deletes.py",
+        "reasons: a prune goes on without a verdict", "app/prune/prune_deletes.py",
         "        self.gate.require_passed(plan)\n", "", PRUNE,
     ),
     Mutation(
-        "reasons: a verdict on another digest lets a prune go", "app/prune_gate.py",
+        "reasons: a verdict on another digest lets a prune go", "app/prune/prune_gate.py",
         "        return read_plan(written).digest == self.plan.digest\n",
         "        return bool(written)\n", PRUNE,
     ),
     Mutation(
-        "reasons: the gate of a prune does not ask for holds", "app/prune_gate.py",
+        "reasons: the gate of a prune does not ask for holds", "app/prune/prune_gate.py",
         "            \"planned_held\": [str(gate.name)] if held else [],\n",
         "            \"planned_held\": [str(gate.name)] if not ids and held else [],\n", PRUNE,
     ),
     Mutation(
-        "reasons: what was begun is finished without a verdict of its own", "app/cold_prune.py",
+        "reasons: what was begun is finished without a verdict of its own", "app/prune/cold_prune.py",
         "            self.gate.judge(plan, state.properties[plan.key], removed=True)\n", "            del state\n", PRUNE,
     ),
     Mutation(
-        "reasons: what stays in cold is not asked whether it needs a planned file", "app/prune_gate.py",
+        "reasons: what stays in cold is not asked whether it needs a planned file", "app/prune/prune_gate.py",
         "sorted(used.intersection(going)),", "sorted(used.intersection([])),", PRUNE,
     ),
     Mutation(
-        "reasons: an orphan may have been written while the sweep looked", "app/departed_objects.py",
+        "reasons: an orphan may have been written while the sweep looked", "app/safety/departed_objects.py",
         "departed_at - FLOOR\n", "departed_at + FLOOR\n", ORPHANS,
     ),
     Mutation(
-        "reasons: what others committed on our base is taken for ours", "app/kept_heads.py",
+        "reasons: what others committed on our base is taken for ours", "app/observe/ref_check.py",
         "    if after is None or not _is_ours(plan, before, after):\n", "    if after is None:\n", HEADS,
     ),
     Mutation(
-        "reasons: a prune goes on by its first proof", "app/prune_deletes.py",
+        "reasons: a prune goes on by its first proof", "app/prune/prune_deletes.py",
         "clock.now() - proved >= PROOF_LASTS", "clock.now() < proved", PRUNE,
     ),
     Mutation(
-        "reasons: who takes a snapshot from under a ref may have been us", "app/kept_heads.py",
+        "reasons: who takes a snapshot from under a ref may have been us", "app/observe/ref_check.py",
         "if n not in plan.refs):\n        return False\n", "if n not in plan.refs):\n        pass\n",
         ("tests/unit/test_kept_lives.py",),
     ),

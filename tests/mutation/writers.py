@@ -9,80 +9,80 @@ LIVES = ("tests/unit/test_random_lifecycles.py",)
 
 WRITERS = (
     Mutation(
-        "writers: their marks keep nothing", "domain/keep.py",
+        "writers: their marks keep nothing", "domain/retention/retained_snapshots.py",
         "            keep(snapshot_id, KeepReason.WRITER)\n", "            pass\n", STREAMS,
     ),
     Mutation(
-        "writers: the way ends one snapshot before the mark", "domain/writers.py",
+        "writers: the way ends one snapshot before the mark", "domain/retention/writers.py",
         "zip(range(steps), line, strict=False)", "zip(range(steps - 1), line, strict=False)", STREAMS,
     ),
     Mutation(
-        "writers: the newest mark of a branch decides", "domain/writers.py",
+        "writers: the newest mark of a branch decides", "domain/retention/writers.py",
         "max(mark.steps, longest.get(mark.branch, 0))", "min(mark.steps, longest.get(mark.branch, mark.steps))",
         STREAMS,
     ),
     Mutation(
-        "writers: only main is walked", "domain/keep.py",
+        "writers: only main is walked", "domain/retention/retained_snapshots.py",
         "    heads = {ref.name: ref.snapshot_id for ref in refs if ref.is_branch}\n    return still_counting",
         "    heads = {ref.name: ref.snapshot_id for ref in refs if ref.name == MAIN}\n    return still_counting",
         STREAMS,
     ),
     Mutation(
-        "writers: silent ones count for ever", "domain/writers.py",
+        "writers: silent ones count for ever", "domain/retention/writers.py",
         "if mark.seen_at >= as_of - keep)", "if mark.seen_at)", STREAMS,
     ),
     Mutation(
-        "writers: a mark exactly as old as writer-keep counts no more", "domain/writers.py",
+        "writers: a mark exactly as old as writer-keep counts no more", "domain/retention/writers.py",
         "if mark.seen_at >= as_of - keep)", "if mark.seen_at > as_of - keep)", STREAMS,
     ),
     Mutation(
-        "writers: a mark without an operator is nobody's", "domain/writers.py",
+        "writers: a mark without an operator is nobody's", "domain/retention/writers.py",
         "    if FLINK_JOB in keys and FLINK_CHECKPOINT in keys:\n",
         "    if FLINK_JOB in keys and FLINK_OPERATOR in keys:\n", STREAMS,
     ),
     Mutation(
-        "writers: of two operators of a job one counts", "domain/writers.py",
+        "writers: of two operators of a job one counts", "domain/retention/writers.py",
         'summary[FLINK_OPERATOR] if FLINK_OPERATOR in keys else ""', '""', STREAMS,
     ),
     Mutation(
-        "writers: a mark of all operators does not end the walk of one", "domain/writers.py",
+        "writers: a mark of all operators does not end the walk of one", "domain/retention/writers.py",
         'if met.isdisjoint((writer, replace(writer, operator=""))):', "if writer not in met:", STREAMS,
     ),
     Mutation(
-        "writers: Kafka Connect leaves no marks", "domain/writers.py",
+        "writers: Kafka Connect leaves no marks", "domain/retention/writers.py",
         "        if key.startswith(KAFKA_OFFSETS):\n", "        if key == KAFKA_OFFSETS:\n", STREAMS,
     ),
     Mutation(
-        "writers: Spark leaves no marks", "domain/writers.py",
+        "writers: Spark leaves no marks", "domain/retention/writers.py",
         "    if SPARK_QUERY in keys:\n", "    if SPARK_QUERY not in keys and False:\n", STREAMS,
     ),
     Mutation(
-        "writers: the gate does not ask", "app/evidence.py",
+        "writers: the gate does not ask", "app/gate/gate_facts.py",
         '[] if ended else _text(_missed_by_writers(services, case, state))', "[]", STREAMS,
     ),
     Mutation(
-        "writers: the gate passes over a snapshot that is a mark itself", "app/writer_walks.py",
+        "writers: the gate passes over a snapshot that is a mark itself", "app/gate/writer_walks.py",
         "            signs = _signs(snapshot)\n",
         "            signs = set() if snapshot.snapshot_id in planned else _signs(snapshot)\n", STREAMS,
     ),
     Mutation(
-        "writers: the gate walks main alone", "app/writer_walks.py",
+        "writers: the gate walks main alone", "app/gate/writer_walks.py",
         "        line = [] if branch in refs else", "        line = [] if branch != \"main\" else", STREAMS,
     ),
     Mutation(
-        "writers: the gate refuses for silent ones", "app/writer_walks.py",
+        "writers: the gate refuses for silent ones", "app/gate/writer_walks.py",
         "if gaps and snapshot.committed_at >= since and", "if gaps and", STREAMS,
     ),
     Mutation(
-        "writers: the policy of the table does not count", "app/tables.py",
+        "writers: the policy of the table does not count", "app/catalog/tables.py",
         "            writer_keep=retention.writer_keep,\n", "", STREAMS,
     ),
     Mutation(
-        "writers: planner and gate forget them together", "domain/policy.py",
+        "writers: planner and gate forget them together", "domain/retention/policy.py",
         "        writer_keep=writer_keep,\n", "        writer_keep=timedelta(0),\n", LIVES,
     ),
     Mutation(
-        "writers: an odd word about them shortens what is kept", "domain/policy.py",
+        "writers: an odd word about them shortens what is kept", "domain/retention/policy.py",
         "    longest = max([own, default, *spans])\n", "    longest = own\n",
         ("tests/unit/test_policy.py",),
     ),

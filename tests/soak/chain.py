@@ -15,12 +15,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from meltline.app.init import init
-from meltline.app.lifecycle import RunRequest, run_chain
-from meltline.app.services import Services
-from meltline.config import load_config
+from meltline.app.doctor.init import init
+from meltline.app.run.lifecycle import RunRequest, run_chain
+from meltline.app.services import RunContext
+from meltline.config.load import load_config
 from meltline.domain.clock import NOW
-from meltline.domain.departed import DepartedObject
+from meltline.domain.deletion.departed import DepartedObject
 from meltline.ports import DeleteOutcome, Deleter
 from meltline.wiring import Wiring
 from tests.unit.kills import PORTS, Port
@@ -56,7 +56,7 @@ class KeyByKey:
         return outcomes
 
 
-def services(folder: Path, now: str) -> Services:
+def services(folder: Path, now: str) -> RunContext:
     """The real ones, at a simulated time, with each call told."""
     environ = {**os.environ, NOW: now, "MELTLINE_USER": "soak"}
     config = load_config(folder / "meltline.yaml", environ, folder)

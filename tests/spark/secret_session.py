@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from meltline.adapters.spark.session import open_session
-from meltline.config import load_config
+from meltline.config.load import load_config
 
 
 def below(pid: int) -> list[int]:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
-from meltline.app.summary import Summary
+from meltline.app.run.summary import Summary
 from tests.spark.warehouse import DAY, SPACE, TODAY, Contents, Warehouse, setting
 
 MERGE_ON_READ = (

@@ -15,18 +15,18 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import StaticTable
 
-from meltline.adapters.cold_archive import ColdArchive
-from meltline.adapters.cold_copies import Stores
-from meltline.adapters.iceberg.sql_catalog import SqlTables
-from meltline.adapters.memory.control import MemoryControlLedger
-from meltline.adapters.object_store import ObjectStores
-from meltline.adapters.spark.archive import SparkCrew
-from meltline.config import load_config
-from meltline.domain.archive import Validity
+from meltline.adapters.archive.archive import ColdArchive
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.spark_archive import SparkCrew
+from meltline.adapters.catalogs.sql_catalog import SqlTables
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.config.load import load_config
+from meltline.domain.archive.archive import Validity
 from meltline.domain.clock import WallClock
-from meltline.domain.names import TableName
-from meltline.domain.table import parse_table
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import parse_table
 from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest
+from meltline.testing.control import MemoryControlLedger
 from tests.spark import merge_on_read
 from tests.spark.walk import disk, local
 from tests.spark.warehouse import SPACE, Warehouse

@@ -19,11 +19,13 @@ from uuid import uuid4
 
 import pytest
 
-from meltline.app.disowned import disown
-from meltline.app.observe import observe
-from meltline.app.summary import Summary
-from meltline.app.switch import go, stop
-from meltline.domain.departed import DepartedObject
+from meltline.app.observe.observe import observe
+from meltline.app.run.summary import Summary
+from meltline.app.safety.disowned_times import disown
+from meltline.app.safety.stop_switch import go, stop
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.gate import GateFacts, GateResult
+from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.errors import (
     CatalogUnlistable,
     ClockRefused,
@@ -32,9 +34,7 @@ from meltline.domain.errors import (
     SetupMissing,
     StoreRefused,
 )
-from meltline.domain.files import DepartureState
-from meltline.domain.gate import Evidence, GateResult
-from meltline.domain.plan import PlanKind, PlanState
+from meltline.domain.iceberg.files import DepartureState
 from meltline.ports import DeleteOutcome, GateEngine, SnapshotKey
 from tests.spark import walk
 from tests.spark.stranger import clone
@@ -104,7 +104,7 @@ class Meanwhile:
     gate: GateEngine
     happens: dict[PlanKind, Callable[[], None]]
 
-    def judge(self, evidence: Sequence[Evidence], now: datetime) -> Sequence[GateResult]:
+    def judge(self, evidence: Sequence[GateFacts], now: datetime) -> Sequence[GateResult]:
         results = self.gate.judge(evidence, now)
         for kind in {found.kind for found in evidence}:
             self.happens.pop(kind, lambda: None)()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from meltline.domain.plan import PlanKind, PlanState
+from meltline.domain.deletion.plan import PlanKind, PlanState
 from tests.spark.warehouse import DAY, TODAY, Contents, Warehouse
 from tests.unit.gaps import Gap, with_gaps
 

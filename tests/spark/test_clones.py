@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from meltline.adapters.spark.session import catalog_settings
-from meltline.app.clone import clone
-from meltline.app.drop import drop
-from meltline.app.shares import create_share, drop_share, update_share
-from meltline.domain.timetravel import Moment, Side, TravelPoint
+from meltline.app.clone.clone import clone
+from meltline.app.clone.shares import create_share, drop_share, update_share
+from meltline.app.drop.drop import drop
+from meltline.domain.time_travel.timetravel import Moment, Side, TravelPoint
 from tests.spark.warehouse import DAY, SPACE, TODAY, Warehouse
 
 pytestmark = pytest.mark.spark

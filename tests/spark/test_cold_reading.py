@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.cold_copies import Stores
-from meltline.adapters.cold_retrieval import ColdRetriever
-from meltline.adapters.iceberg.copy_reader import StoreCopyReader
-from meltline.adapters.spark.archive import SparkCrew
-from meltline.app.query import SchemaChoice, query
-from meltline.app.restore import Restored, Retrieval, restore
-from meltline.app.services import Ledgers
-from meltline.app.tiers import COLD, locate_anywhere
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_reader import StoreCopyReader
+from meltline.adapters.archive.retrieval import ColdRetriever
+from meltline.adapters.archive.spark_archive import SparkCrew
+from meltline.app.retrieval.restore import Restored, Retrieval, restore
+from meltline.app.retrieval.tiers import COLD, locate_anywhere
+from meltline.app.services import ReadContext
+from meltline.app.time_travel.query import SchemaChoice, query
 from meltline.cli.main import run
-from meltline.config import load_config
-from meltline.domain.archive import ArchivedSnapshot
+from meltline.config.load import load_config
+from meltline.domain.archive.archive import ArchivedSnapshot
 from meltline.domain.clock import NOW
-from meltline.domain.names import TableName
-from meltline.domain.quantities import format_instant
-from meltline.domain.timetravel import Moment, Side, TravelPoint
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.time_travel.timetravel import Moment, Side, TravelPoint
+from meltline.domain.units import format_instant
 from meltline.ports import ReadRows
 from meltline.wiring import Wiring
 from tests.spark import merge_on_read, walk
@@ -52,7 +52,7 @@ class Tiers:
 
     hot: Warehouse
     wiring: Wiring
-    ledgers: Ledgers
+    ledgers: ReadContext
     before: dict[str, dict[int, list[str]]]
 
     @property

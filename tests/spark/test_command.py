@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from meltline.cli.main import run
-from meltline.domain.quantities import format_instant
+from meltline.domain.units import format_instant
 from tests.spark.warehouse import TODAY, Warehouse
 
 pytestmark = pytest.mark.spark

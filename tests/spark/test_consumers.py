@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame
 
-from meltline.app.consumers import find_consumers, set_consumer
-from meltline.domain.names import TableName
+from meltline.app.retention.consumers import find_consumers, set_consumer
+from meltline.domain.iceberg.names import TableName
 from tests.spark.warehouse import DAY, SPACE, TODAY, Warehouse
 
 pytestmark = pytest.mark.spark

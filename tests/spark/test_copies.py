@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from meltline.app.lifecycle import RunRequest
-from meltline.app.steps import StepRequest, run_step
-from meltline.app.summary import Summary
+from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.run.lifecycle import RunRequest
+from meltline.app.run.summary import Summary
 from tests.spark import walk
 from tests.spark.stranger import MERGE_ON_READ
 from tests.spark.warehouse import DAY, SPACE, TODAY, Contents, Warehouse, tables_of

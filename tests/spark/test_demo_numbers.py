@@ -9,9 +9,9 @@ import pytest
 from demo.outcome import run_facts, write_page
 from demo.place import Place
 from demo.warehouse import NAMESPACE, build
-from meltline.app.report import StorageHistory, storage_rows
-from meltline.app.services import Services
-from meltline.domain.storage import StorageRow
+from meltline.app.services import RunContext
+from meltline.app.storage.report import StorageHistory, storage_rows
+from meltline.domain.deletion.storage import StorageRow
 from tests.spark import walk
 from tests.spark.warehouse import DAY, Warehouse
 
@@ -28,7 +28,7 @@ class Demo:
     lake: Warehouse
     before: dict[str, set[str]]
     on_disk_before: dict[str, int]
-    services: Services
+    services: RunContext
 
 
 @pytest.fixture(scope="module")

@@ -5,16 +5,16 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import Row
 
-from meltline.app.holds import add_hold, remove_hold
-from meltline.app.objects import find_object
-from meltline.app.policies import change_policy
-from meltline.app.services import Ledgers
-from meltline.app.tags import add_tag, remove_tag
-from meltline.app.undo import branch, publish, resync, rollback
-from meltline.config import load_config
-from meltline.domain.names import TableName
-from meltline.domain.policy import RETENTION
-from meltline.domain.timeline import Point
+from meltline.app.catalog.resolve import find_object
+from meltline.app.refs.branches import branch, publish, resync, rollback
+from meltline.app.refs.tags import add_tag, remove_tag
+from meltline.app.retention.holds import add_hold, remove_hold
+from meltline.app.retention.policies import change_policy
+from meltline.app.services import ReadContext
+from meltline.config.load import load_config
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.timeline import Point
+from meltline.domain.retention.policy import RETENTION
 from meltline.wiring import Wiring
 from tests.spark.warehouse import SPACE, TODAY, Warehouse
 
@@ -33,7 +33,7 @@ TABLES = {
 class Edited:
     """A table of four commits, looked at through stock Spark after each edit of ours."""
 
-    def __init__(self, warehouse: Warehouse, ledgers: Ledgers, table: str) -> None:
+    def __init__(self, warehouse: Warehouse, ledgers: ReadContext, table: str) -> None:
         self.warehouse = warehouse
         self.ledgers = ledgers
         self.table = table
@@ -72,7 +72,7 @@ class Edited:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, Ledgers]:
+def lake(tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, ReadContext]:
     warehouse = Warehouse.empty(tmp_path_factory.mktemp("edits") / "it's a [lake]", CATALOG)
     for table, (properties, column) in TABLES.items():
         pairs = ", ".join("'{}'='{}'".format(*pair.split("=")) for pair in properties.split(","))
@@ -94,7 +94,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, Ledgers]:
 
 
 @pytest.fixture(params=TABLES)
-def edited(lake: tuple[Warehouse, Ledgers], request: pytest.FixtureRequest) -> Edited:
+def edited(lake: tuple[Warehouse, ReadContext], request: pytest.FixtureRequest) -> Edited:
     return Edited(*lake, request.param)
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from meltline.adapters.spark.rows import SparkRowComparer, rows_differ
-from meltline.app.cold_verify import cold_verify
-from meltline.app.summary import Summary
-from meltline.domain.names import TableName
-from meltline.domain.plan import PlanKind, PlanState
+from meltline.adapters.spark.row_comparer import SparkRowComparer, rows_differ
+from meltline.app.archive.cold_verify import cold_verify
+from meltline.app.run.summary import Summary
+from meltline.domain.deletion.plan import PlanKind, PlanState
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import HandedOver, Mended
 from tests.spark import merge_on_read
 from tests.spark.warehouse import DAY, SPACE, TODAY, Warehouse, stock_session, tables_of

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import meltline
-from meltline.app.drop import drop
-from meltline.app.letting_go import tend_dropped
-from meltline.app.observe import observe
-from meltline.app.recover import recover
-from meltline.app.undrop import undrop
+from meltline.app.drop.drop import drop
+from meltline.app.drop.finalize import process_drops
+from meltline.app.drop.recover import recover
+from meltline.app.drop.undrop import undrop
+from meltline.app.observe.observe import observe
 from meltline.domain.errors import OutsideRetention, RecoveryImpossible
-from meltline.domain.quantities import format_instant
+from meltline.domain.units import format_instant
 from tests.spark.warehouse import DAY, SPACE, TODAY, Warehouse
 
 pytestmark = pytest.mark.spark
@@ -68,7 +68,7 @@ def test_with_no_retention_what_sql_dropped_comes_back_as_it_was_while_its_files
     services = lake.services(now + timedelta(hours=2))
     with pytest.raises(RecoveryImpossible, match="nobody knows the last state"):
         recover(services, f"nothing.{SPACE}.plain", f"nothing.{SPACE}.early", reason="needed")
-    tend_dropped(services, observe(services), services.clock.now())
+    process_drops(services, observe(services), services.clock.now())
     for table, rows in before.items():
         name = f"nothing.{SPACE}.{table}"
         with pytest.raises(OutsideRetention, match="any more") as refused:

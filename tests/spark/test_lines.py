@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from meltline.adapters.spark.file_ledger import SparkFileLedger
-from meltline.adapters.spark.ingest_rows import ReadingLimits
-from meltline.app.observe import observe, rebuild
-from meltline.app.services import Services
+from meltline.adapters.file_index.file_index import SparkFileLedger
+from meltline.adapters.ingest.ingest import ReadingLimits
+from meltline.app.observe.observe import observe, rebuild
+from meltline.app.services import RunContext
 from meltline.ports import Neighbourhood, SnapshotKey
 from tests.spark import walk
 from tests.spark.merge_on_read import create, delete_by_value, insert
@@ -97,7 +97,7 @@ def require_exact(w: Warehouse, table: str) -> None:
 
 
 def require_departing(
-    services: Services, uuid: str, of_all: dict[int, set[str]], *, linear: bool
+    services: RunContext, uuid: str, of_all: dict[int, set[str]], *, linear: bool
 ) -> None:
     """Whatever leaves takes with it what nothing else refers to: the old ones, or any one alone."""
     ids = list(of_all)

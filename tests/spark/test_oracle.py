@@ -2,9 +2,9 @@
 
 import pytest
 
-from meltline.app.report import storage_rows, totals_now
-from meltline.app.standing import standing_now
-from meltline.domain.storage import Stage
+from meltline.app.storage.file_status import standing_now
+from meltline.app.storage.report import storage_rows, totals_now
+from meltline.domain.deletion.storage import Stage
 from meltline.ports import SnapshotKey
 from tests.spark import walk
 from tests.spark.stranger import FOREIGN, Story, stranger

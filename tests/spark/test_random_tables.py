@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from meltline.domain.files import DepartureState
+from meltline.domain.iceberg.files import DepartureState
 from tests.seeds import SEED, examples
 from tests.spark import walk
 from tests.spark.stranger import MERGE_ON_READ, clone

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from meltline.domain.files import DepartureState, FileKind
+from meltline.domain.iceberg.files import DepartureState, FileKind
 from tests.spark import walk
 from tests.spark.warehouse import DAY, Warehouse
 

@@ -15,7 +15,7 @@ from meltline.domain.errors import (
     StatementRefused,
     StatementUnsupported,
 )
-from meltline.domain.quantities import format_instant, from_millis
+from meltline.domain.units import format_instant, from_millis
 from meltline.wiring import Wiring
 from tests.spark.warehouse import SPACE, Warehouse
 

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from demo.staging import local_path, read_head, stage_commit_times
 from demo.warehouse import build
 from meltline.adapters.spark.session import open_session
-from meltline.config import load_config
+from meltline.config.load import load_config
 from meltline.domain.errors import MetadataUnreadable, PlanStale, TableNotFound, UsageInvalid
-from meltline.domain.quantities import to_millis
+from meltline.domain.units import to_millis
 
 TODAY = datetime(2026, 3, 1, tzinfo=UTC)
 TIMES = ("snapshots", "snapshot-log", "metadata-log", "last-updated-ms")

@@ -6,7 +6,7 @@ Meltline, and by what stock Spark read before.
 
 import pytest
 
-from meltline.domain.quantities import to_millis
+from meltline.domain.units import to_millis
 from tests.spark.stranger import FOREIGN, Story, stranger
 from tests.spark.warehouse import DAY, TODAY, Contents
 

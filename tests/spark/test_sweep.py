@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.folder_levels import FolderStores, Level
-from meltline.app.lifecycle import RunRequest
-from meltline.app.steps import StepRequest, run_step
-from meltline.app.summary import Summary
+from meltline.adapters.object_store.folder_listing import FolderStores, Level
+from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.run.lifecycle import RunRequest
+from meltline.app.run.summary import Summary
 from meltline.cli.main import run
-from meltline.cli.step import main
+from meltline.cli.run.step import main
+from meltline.domain.deletion.orphans import OrphanCandidate, SweptPlaces
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.files import DepartureState
-from meltline.domain.locations import claim_prefix
-from meltline.domain.orphans import Stray, SweptPlaces
+from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.locations import claim_prefix
 from meltline.ports import Inventory
 from tests.spark import walk
 from tests.spark.warehouse import DAY, SPACE, TODAY, Warehouse
@@ -265,7 +265,7 @@ def test_an_inventory_may_be_an_iceberg_table(hamlet: Village) -> None:
     assert abs(listing.listed_at - datetime.now(UTC)) < DAY
     assert listing.files == 1
     at = datetime(2020, 1, 1, 1, tzinfo=UTC)
-    assert list(listing.strays()) == [Stray(f"file:{orphan}", 11, at)]
+    assert list(listing.strays()) == [OrphanCandidate(f"file:{orphan}", 11, at)]
 
 
 @pytest.mark.parametrize(

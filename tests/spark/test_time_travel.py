@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from meltline.adapters.spark.snapshot_reader import SparkSnapshotReader, collected
-from meltline.app.query import Answer, SchemaChoice, query
+from meltline.app.time_travel.query import Answer, SchemaChoice, query
 from meltline.domain.errors import OutsideRetention, SchemaIncompatible, StatementNotFound
-from meltline.domain.names import TableName
-from meltline.domain.timetravel import Moment, Side, StatementPoint, TagPoint, TravelPoint
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.time_travel.timetravel import (
+    Moment,
+    Side,
+    StatementPoint,
+    TagPoint,
+    TravelPoint,
+)
 from tests.spark.warehouse import SPACE, Warehouse, setting
 
 pytestmark = pytest.mark.spark

@@ -11,18 +11,18 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
-from meltline.app.drop import drop, rename
-from meltline.app.history import Listed, history
-from meltline.app.objects import find_object
-from meltline.app.policies import change_policy
-from meltline.app.services import Ledgers
-from meltline.app.undrop import undrop
-from meltline.config import load_config
+from meltline.app.catalog.resolve import find_object
+from meltline.app.drop.drop import drop, rename
+from meltline.app.drop.history import Listed, history
+from meltline.app.drop.undrop import undrop
+from meltline.app.retention.policies import change_policy
+from meltline.app.services import ReadContext
+from meltline.config.load import load_config
 from meltline.domain.clock import FixedClock
-from meltline.domain.drops import KEYS
+from meltline.domain.drop.drops import KEYS
+from meltline.domain.drop.history import HistoryRow
 from meltline.domain.errors import NameConflict, NotDropped
-from meltline.domain.history import HistoryRow
-from meltline.domain.policy import RETENTION
+from meltline.domain.retention.policy import RETENTION
 from meltline.wiring import Wiring
 from tests.spark.warehouse import SPACE, Warehouse
 
@@ -37,9 +37,9 @@ class Example:
     """The schema of the example; commands run at the times that it names."""
 
     warehouse: Warehouse
-    ledgers: Ledgers
+    ledgers: ReadContext
 
-    def at(self, moment: str) -> Ledgers:
+    def at(self, moment: str) -> ReadContext:
         return replace(self.ledgers, clock=FixedClock(datetime.fromisoformat(moment)))
 
     def name(self, table: str) -> str:

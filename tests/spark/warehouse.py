@@ -13,13 +13,13 @@ from pyspark.sql import Row, SparkSession
 
 from demo.staging import stage_commit_times
 from meltline.adapters.spark.session import jar_paths, java_options
-from meltline.app.init import init
-from meltline.app.lifecycle import RunRequest, run_chain
-from meltline.app.services import Services
-from meltline.app.summary import Summary
-from meltline.config import load_config
+from meltline.app.doctor.init import init
+from meltline.app.run.lifecycle import RunRequest, run_chain
+from meltline.app.run.summary import Summary
+from meltline.app.services import RunContext
+from meltline.config.load import load_config
 from meltline.domain.clock import NOW
-from meltline.domain.storage import StorageRow
+from meltline.domain.deletion.storage import StorageRow
 from meltline.wiring import SANDBOX_MARK, Wiring
 from tests.spark import walk
 
@@ -219,7 +219,7 @@ class Warehouse:
 
     # --- with Meltline ---------------------------------------------------------------------------
 
-    def services(self, now: datetime, **instead: Any) -> Services:
+    def services(self, now: datetime, **instead: Any) -> RunContext:
         """Meltline at a simulated time; `instead` replaces ports by name."""
         environ = {**os.environ, NOW: now.isoformat(), "MELTLINE_USER": "tester"}
         config = load_config(self.yaml, environ, self.root)
@@ -235,14 +235,14 @@ class Warehouse:
         """`meltline run` at a simulated time."""
         return self.run_with(self.services(now, **instead), run_id)
 
-    def run_with(self, services: Services, run_id: str = "run") -> Summary:
+    def run_with(self, services: RunContext, run_id: str = "run") -> Summary:
         """`meltline run` with ports chosen by the test."""
         now = services.clock.now()
         return run_chain(services, RunRequest(f"{run_id}-{now.isoformat()}", now))
 
     def standing(self, now: datetime) -> Sequence[StorageRow]:
         """`meltline storage`."""
-        from meltline.app.report import storage_rows, totals_now
+        from meltline.app.storage.report import storage_rows, totals_now
 
         return storage_rows(totals_now(self.services(now)))
 

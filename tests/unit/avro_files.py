@@ -8,7 +8,7 @@ from typing import Any
 
 import fastavro
 
-from meltline.domain.files import EntryStatus, FileKind
+from meltline.domain.iceberg.files import EntryStatus, FileKind
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from meltline.adapters.hashing import key_hash
-from meltline.adapters.memory.files import (
-    MemoryFileLedger,
-    MemoryLedgerReader,
-    _departed,
-    _entries,
-)
-from meltline.adapters.spans import CHANGES, spans_of
-from meltline.adapters.weighing import (
+from meltline.adapters.file_index.storage_usage import (
     CHANGE_COLUMNS,
     DEPARTURES,
     ENTRY_COLUMNS,
@@ -22,9 +14,17 @@ from meltline.adapters.weighing import (
     RECORDED_COLUMNS,
     weigh,
 )
-from meltline.domain.files import FileKind
-from meltline.domain.locations import location_key
-from meltline.ports import Holdings, IndexedFile, IndexedSnapshot, IndexedSpan, Weighing
+from meltline.adapters.index_tables.lifetimes import CHANGES, spans_of
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.locations import location_key
+from meltline.ports import IndexedFile, IndexedSnapshot, IndexedSpan, UsageQuery, UsageTotals
+from meltline.testing.files import (
+    MemoryFileLedger,
+    MemoryLedgerReader,
+    _departed,
+    _entries,
+)
 
 Change = tuple[str, int, str, int | None, int, int | None]  # table, snapshot, path, part, span
 _TEXT = ("table_uuid", "path", "kind")
@@ -81,7 +81,7 @@ class ByChanges(MemoryLedgerReader):
             if path is None or location_key(row["path"]) == location_key(path):
                 yield IndexedSpan(**row)
 
-    def weigh(self, weighing: Weighing) -> Holdings:
+    def weigh(self, weighing: UsageQuery) -> UsageTotals:
         files = list(self.files())
         entries = [file for file in files if file.kind != FileKind.MANIFEST]
         manifests = [file for file in files if file.kind == FileKind.MANIFEST]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from meltline.domain.locations import location_key
-from meltline.domain.names import TableName
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
 from tests.unit.avro_files import Entry, Manifest, list_bytes, manifest_bytes
 from tests.unit.lake import WAREHOUSE, Lake, Table
 

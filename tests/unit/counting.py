@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from meltline.adapters.memory.store import MemoryStore
+from meltline.testing.store import MemoryStore
 
 
 @dataclass

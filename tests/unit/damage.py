@@ -16,8 +16,8 @@ from typing import Any
 
 import fastavro
 
-from meltline.adapters.iceberg.avro_container import AvroFile
-from meltline.domain.files import EntryStatus, FileKind
+from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.domain.iceberg.files import EntryStatus, FileKind
 from tests.unit.avro_files import Entry, Manifest, list_bytes, manifest_bytes
 from tests.unit.lake import Lake, Table
 

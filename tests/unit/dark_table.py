@@ -1,7 +1,7 @@
 """A table that nobody but its engine can read: it comes, is vouched for, and is replaced."""
 
-from meltline.app.membership import attach, detach
-from meltline.domain.names import TableName
+from meltline.app.catalog.management import attach, detach
+from meltline.domain.iceberg.names import TableName
 from tests.unit.lake import Table
 from tests.unit.oracle import Story
 from tests.unit.watched_lake import WatchedLake

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from meltline.adapters.memory.catalog import MemoryCatalog
-from meltline.adapters.memory.committer import remove_refs, remove_snapshots
-from meltline.domain.files import EntryStatus, FileKind
-from meltline.domain.names import TableName
-from meltline.domain.quantities import to_millis
+from meltline.domain.iceberg.files import EntryStatus, FileKind
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import to_millis
+from meltline.testing.catalog import MemoryCatalog
+from meltline.testing.committer import remove_refs, remove_snapshots
 from tests.unit.avro_files import Entry, Manifest, list_bytes, manifest_bytes
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from random import Random
 from types import FrameType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from meltline.adapters.iceberg import evidence_reader as gate
-from meltline.adapters.iceberg import manifests as index
-from meltline.adapters.iceberg.archive_manifests import is_readable
-from meltline.domain.document import parse_json
+from meltline.adapters.archive.manifests import is_readable
+from meltline.adapters.manifests import fastavro_reader as index
+from meltline.adapters.manifests import pyiceberg_reader as gate
 from meltline.domain.errors import MeltlineError
-from meltline.domain.files import ManifestRef
-from meltline.domain.table import parse_table
-from meltline.ports import Front
+from meltline.domain.iceberg.files import ManifestFile
+from meltline.domain.iceberg.metadata_editor import parse_json
+from meltline.domain.iceberg.table_metadata import parse_table
+from meltline.ports import Prefix
 from tests.unit.damage import MANIFEST, MANIFEST_LIST, METADATA, Sample, samples
 from tests.unit.histories import NAME
 
@@ -51,12 +51,12 @@ def _proved_list(sample: Sample) -> object:
 
 
 def _indexed(sample: Sample) -> object:
-    return index.checked_entries(ManifestRef(sample.path, 0, *sample.entries), sample.content)
+    return index.checked_entries(ManifestFile(sample.path, 0, *sample.entries), sample.content)
 
 
 def _changes(sample: Sample) -> object:
-    front = Front(sample.content, len(sample.content))
-    return index.changed_entries(ManifestRef(sample.path, 0, *sample.entries), front)
+    front = Prefix(sample.content, len(sample.content))
+    return index.changed_entries(ManifestFile(sample.path, 0, *sample.entries), front)
 
 
 def _proved(sample: Sample) -> object:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from meltline.app.services import Services
+from meltline.app.services import RunContext
 
 
 class Gap(StrEnum):
@@ -41,7 +41,7 @@ _AFTER: Mapping[str, Mapping[str, Gap]] = {
 _BEFORE: Mapping[str, Mapping[str, Gap]] = {"committer": {"expire": Gap.COMMITTING}}
 
 
-def with_gaps(services: Services, act: Act) -> Services:
+def with_gaps(services: RunContext, act: Act) -> RunContext:
     """The same services; others act in each gap, and not in the gaps of what they do themselves."""
     inside: list[Gap] = []
 

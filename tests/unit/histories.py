@@ -15,12 +15,23 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from meltline.domain.keep import KeepRequest, KeepSet, Sighting, keep_set
-from meltline.domain.names import TableName
-from meltline.domain.plan import Plan, PlanKind, plan_digest
-from meltline.domain.quantities import from_millis, parse_instant, to_millis
-from meltline.domain.sightings import next_sightings
-from meltline.domain.table import MAIN, LogEntry, Ref, Snapshot, TableState
+from meltline.domain.deletion.plan import Plan, PlanKind, plan_digest
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import (
+    MAIN,
+    Snapshot,
+    SnapshotLogEntry,
+    SnapshotRef,
+    TableMetadata,
+)
+from meltline.domain.retention.retained_snapshots import (
+    KeepRequest,
+    KeepSet,
+    SnapshotObservation,
+    keep_set,
+)
+from meltline.domain.retention.snapshot_observations import next_sightings
+from meltline.domain.units import from_millis, parse_instant, to_millis
 
 DAY_MS = 86_400_000
 NAME = TableName("lake", ("air",), "flights")
@@ -56,10 +67,10 @@ class History:
     def __init__(self) -> None:
         self.ids: dict[str, int] = {}
         self.snapshots: dict[int, Snapshot] = {}
-        self.refs: dict[str, Ref] = {}
-        self.log: list[LogEntry] = []
+        self.refs: dict[str, SnapshotRef] = {}
+        self.log: list[SnapshotLogEntry] = []
         self.truth: list[Held] = []
-        self.sightings: dict[int, Sighting] = {}
+        self.sightings: dict[int, SnapshotObservation] = {}
         self.last_look: datetime | None = None
         self.properties: dict[str, str] = {}
 
@@ -101,11 +112,11 @@ class History:
 
     def branch(self, name: str, at: str = "", **ages: int) -> "History":
         head = self.ids[at] if at else self.refs[MAIN].snapshot_id
-        self.refs[name] = Ref(name, head, is_branch=True, **ages)
+        self.refs[name] = SnapshotRef(name, head, is_branch=True, **ages)
         return self
 
     def tag(self, name: str, at: str, **ages: int) -> "History":
-        self.refs[name] = Ref(name, self.ids[at], is_branch=False, **ages)
+        self.refs[name] = SnapshotRef(name, self.ids[at], is_branch=False, **ages)
         return self
 
     def main_keeps(self, **ages: int) -> "History":
@@ -142,8 +153,8 @@ class History:
 
     # --- what comes of it ------------------------------------------------------------------------
 
-    def state(self, **changes: Any) -> TableState:
-        state = TableState(
+    def state(self, **changes: Any) -> TableMetadata:
+        state = TableMetadata(
             name=NAME,
             uuid=UUID,
             metadata_location="file:/wh/air/flights/metadata/v9.metadata.json",
@@ -223,10 +234,12 @@ class History:
     def _point(self, branch: str, sid: int, at: datetime) -> "History":
         old = self.refs.get(branch)
         self.refs[branch] = (
-            Ref(branch, sid, is_branch=True) if old is None else replace(old, snapshot_id=sid)
+            SnapshotRef(branch, sid, is_branch=True)
+            if old is None
+            else replace(old, snapshot_id=sid)
         )
         if branch == MAIN:
-            self.log.append(LogEntry(at, sid))
+            self.log.append(SnapshotLogEntry(at, sid))
             self.truth.append(Held(at, sid))
         return self
 

@@ -10,10 +10,10 @@ from datetime import timedelta
 from threading import RLock
 from typing import Any, Protocol
 
-from meltline.adapters.memory.archive import MemoryArchive
-from meltline.app.services import ColdTier, Services
+from meltline.app.services import ColdTier, RunContext
 from meltline.domain.errors import LockHeld, MeltlineError
 from meltline.ports import Lock
+from meltline.testing.archive import MemoryArchive
 
 PORTS = (
     "store", "manifests", "control", "reader", "files", "committer", "deleter", "proofs", "gate",
@@ -79,7 +79,7 @@ class Process:
         self.dead = True
         self._require_alive()
 
-    def _cold(self, services: Services, tier: ColdTier) -> dict[str, Any]:
+    def _cold(self, services: RunContext, tier: ColdTier) -> dict[str, Any]:
         """Cold, and an archive that dies at any call that it makes itself."""
         store, catalog = Port(tier.store, "cold store", self), Port(tier.catalog, "cold", self)
         archive: Any = MemoryArchive(  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ class Process:
         if self.dead:
             raise Killed(self.calls[-1])
 
-    def of(self, services: Services) -> Services:
+    def of(self, services: RunContext) -> RunContext:
         """The services as this process uses them."""
         ports = {name: Port(getattr(services, name), name, self) for name in PORTS}
         ports["control"] = _Control(services.control, "control", self)
@@ -99,7 +99,7 @@ class Process:
         changes: dict[str, Any] = {**vars(services), **ports, "catalogs": catalogs}
         if services.cold is not None:
             changes |= self._cold(services, services.cold)
-        return Services(**changes)
+        return RunContext(**changes)
 
 
 class Port:

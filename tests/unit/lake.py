@@ -11,33 +11,33 @@ from uuid import UUID
 
 import fastavro
 
-from meltline.adapters.iceberg.copy_reader import StoreCopyReader
-from meltline.adapters.iceberg.manifests import AvroManifests
-from meltline.adapters.memory.archive import MemoryArchive
-from meltline.adapters.memory.catalog import MemoryCatalog
-from meltline.adapters.memory.committer import MemoryCommitter
-from meltline.adapters.memory.control import MemoryControlLedger
-from meltline.adapters.memory.files import MemoryFileLedger, MemoryLedgerReader
-from meltline.adapters.memory.proofs import MemoryProofReader
-from meltline.adapters.memory.rows import MemoryRowComparer
-from meltline.adapters.memory.store import MemoryStore
-from meltline.adapters.store_deleter import StoreDeleter
-from meltline.app.confinement import Confinement
-from meltline.app.init import init
-from meltline.app.lifecycle import RunRequest, run_chain
-from meltline.app.services import ColdTier, Services
-from meltline.app.summary import Summary
-from meltline.config import CatalogConfig, Config
+from meltline.adapters.archive.copy_reader import StoreCopyReader
+from meltline.adapters.manifests.fastavro_reader import AvroManifests
+from meltline.adapters.object_store.deleter import StoreDeleter
+from meltline.app.doctor.init import init
+from meltline.app.run.lifecycle import RunRequest, run_chain
+from meltline.app.run.summary import Summary
+from meltline.app.safety.confinement import Confinement
+from meltline.app.services import ColdTier, RunContext
+from meltline.config.load import CatalogConfig, Config
 from meltline.domain.clock import resolve_as_of
-from meltline.domain.departed import DepartedObject
-from meltline.domain.files import DepartureState
-from meltline.domain.limits import GateSettings, Limits
-from meltline.domain.locations import location_key
-from meltline.domain.names import TableName
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.limits import GateSettings, Limits
+from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
 from meltline.domain.places import StoreNames
-from meltline.domain.policy import PROFILES, AccountPolicy
-from meltline.domain.quantities import to_millis
+from meltline.domain.retention.policy import PROFILES, AccountPolicy
+from meltline.domain.units import to_millis
 from meltline.ports import DeleteOutcome
+from meltline.testing.archive import MemoryArchive
+from meltline.testing.catalog import MemoryCatalog
+from meltline.testing.committer import MemoryCommitter
+from meltline.testing.control import MemoryControlLedger
+from meltline.testing.files import MemoryFileLedger, MemoryLedgerReader
+from meltline.testing.proofs import MemoryProofReader
+from meltline.testing.rows import MemoryRowComparer
+from meltline.testing.store import MemoryStore
 from tests.unit.avro_files import Manifest
 from tests.unit.engine import Table
 from tests.unit.plain_gate import PlainGateEngine
@@ -174,9 +174,9 @@ class Lake:
             stores=self.stores,
         )
 
-    def services(self, **changes: Any) -> Services:
+    def services(self, **changes: Any) -> RunContext:
         config = self.config()
-        built = Services(
+        built = RunContext(
             config=config,
             clock=self.clock,
             catalogs=self.catalogs,
@@ -212,7 +212,7 @@ class Lake:
         run_id: str = "",
         as_of: datetime | None = None,
         tables: tuple[str, ...] = (),
-        services: Services | None = None,
+        services: RunContext | None = None,
     ) -> Summary:
         """One run of the whole chain; nothing that is needed may be missing afterwards."""
         summary = run_chain(services or self.services(), self.request(run_id, as_of, tables))

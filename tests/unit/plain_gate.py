@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from meltline.domain.gate import Evidence, FailedExpectation, GateResult
-from meltline.domain.limits import Limits
-from meltline.domain.plan import PlanKind
+from meltline.domain.deletion.gate import FailedExpectation, GateFacts, GateResult
+from meltline.domain.deletion.limits import Limits
+from meltline.domain.deletion.plan import PlanKind
 from meltline.gates.suites import SUITES, Expectation, SuiteOf
 
 
@@ -19,10 +19,10 @@ class PlainGateEngine:
     ttl: timedelta
     suites: Mapping[PlanKind, SuiteOf] = field(default_factory=lambda: SUITES)
 
-    def judge(self, evidence: Sequence[Evidence], now: datetime) -> Sequence[GateResult]:
+    def judge(self, evidence: Sequence[GateFacts], now: datetime) -> Sequence[GateResult]:
         return [self._verdict(item, now) for item in evidence]
 
-    def _verdict(self, item: Evidence, now: datetime) -> GateResult:
+    def _verdict(self, item: GateFacts, now: datetime) -> GateResult:
         suite = self.suites[item.kind](self.limits)
         failed = [one for one in suite.expectations if not _holds(one, item)]
         missing = [one for one in suite.expectations if one.reading(item.facts) is None]
@@ -45,7 +45,7 @@ class PlainGateEngine:
         )
 
 
-def _holds(expectation: Expectation, item: Evidence) -> bool:
+def _holds(expectation: Expectation, item: GateFacts) -> bool:
     reading = expectation.reading(item.facts)
     if reading is None or expectation.flag:
         return reading is True

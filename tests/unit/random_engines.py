@@ -9,16 +9,17 @@ from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
-from meltline.app.clone import clone
-from meltline.app.consumers import remove_consumer, set_consumer
-from meltline.app.drop import drop
-from meltline.app.dropped import dropped_tables
-from meltline.app.leases import acquire_lease
-from meltline.app.noticed import gone_tables
-from meltline.app.recover import recover
-from meltline.app.shares import create_share, drop_share, list_shares, update_share
-from meltline.app.undrop import undrop
+from meltline.app.catalog.dropped import dropped_tables
+from meltline.app.clone.clone import clone
+from meltline.app.clone.shares import create_share, drop_share, list_shares, update_share
+from meltline.app.drop.drop import drop
+from meltline.app.drop.external_drops import gone_tables
+from meltline.app.drop.recover import recover
+from meltline.app.drop.undrop import undrop
+from meltline.app.retention.consumers import remove_consumer, set_consumer
+from meltline.app.retention.leases import acquire_lease
 from meltline.domain.clock import CLOCK_TOLERANCE
+from meltline.domain.clone.shares import Origin, Share, read_origin
 from meltline.domain.errors import (
     ConsumerAhead,
     FilesClaimed,
@@ -32,10 +33,9 @@ from meltline.domain.errors import (
     RecoveryImpossible,
     TableNotFound,
 )
-from meltline.domain.files import DepartureState, FileKind
-from meltline.domain.names import TableName
-from meltline.domain.shares import Origin, Share, read_origin
-from meltline.domain.timetravel import Moment, Side, TravelPoint
+from meltline.domain.iceberg.files import DepartureState, FileKind
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.time_travel.timetravel import Moment, Side, TravelPoint
 from tests.unit.copies import copied, rewritten_with_log
 from tests.unit.dark_table import DarkTable
 from tests.unit.lake import DAY, OUTSIDE, WAREHOUSE, Table

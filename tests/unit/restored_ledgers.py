@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from meltline.app.init import init
-from meltline.app.permission import require_generation
-from meltline.app.switch import go, stop
+from meltline.app.doctor.init import init
+from meltline.app.ground.preconditions import require_generation
+from meltline.app.safety.stop_switch import go, stop
 from meltline.domain.errors import LedgerOutOfStep
-from meltline.domain.files import DepartureState
+from meltline.domain.iceberg.files import DepartureState
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import DAY, Lake
 from tests.unit.recorded import rule

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from meltline.adapters.memory.sweeper import MemoryListing, MemorySweeper
-from meltline.app.steps import StepRequest, run_step
-from meltline.app.summary import Summary
-from meltline.app.sweep import SweepServices
-from meltline.domain.orphans import SweptPlaces
+from meltline.app.orphans.sweep import SweepServices
+from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.run.summary import Summary
+from meltline.domain.deletion.orphans import SweptPlaces
+from meltline.testing.sweeper import MemoryListing, MemorySweeper
 from tests.unit.lake import Lake
 
 FIRST, SECOND = 10, 17  # the days of two weekly sweeps

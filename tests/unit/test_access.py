@@ -14,12 +14,12 @@ from sqlalchemy import create_engine
 from meltline.access import Access
 from meltline.adapters.gx.engine import GreatExpectationsEngine
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
-from meltline.app.doctor import examine
-from meltline.app.open_files import open_files
-from meltline.cli import step
-from meltline.config import Config, load_config
+from meltline.app.doctor.doctor import examine
+from meltline.app.doctor.exposed_files import open_files
+from meltline.cli.run import step
+from meltline.config.load import Config, load_config
 from meltline.domain.clock import WallClock
-from meltline.domain.limits import Limits
+from meltline.domain.deletion.limits import Limits
 from tests.contract.test_gate_engine import NOW, TTL, evidence
 from tests.unit.lake import Lake
 

@@ -8,8 +8,8 @@ import tracemalloc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.domain.keep import KeepSet, keep_set
-from meltline.domain.plan import PlanKind
+from meltline.domain.deletion.plan import PlanKind
+from meltline.domain.retention.retained_snapshots import KeepSet, keep_set
 from tests.unit.histories import History, history
 from tests.unit.lake import Lake
 

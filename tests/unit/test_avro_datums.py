@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meltline.adapters.iceberg.avro_container import AvroFile
-from meltline.adapters.iceberg.avro_datums import (
+from meltline.adapters.manifests.avro_blocks import (
     ENTRIES_READ,
     Block,
     blocks,
     datums,
     entries_schema,
 )
-from meltline.domain.files import EntryStatus, FileKind
+from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.domain.iceberg.files import EntryStatus, FileKind
 from tests.unit.avro_files import Entry, manifest_bytes
 
 

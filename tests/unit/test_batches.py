@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.domain.batches import (
+from meltline.domain.deletion.batches import (
     PLAN_WEIGHT,
     Batch,
     BatchSettings,
@@ -16,9 +16,9 @@ from meltline.domain.batches import (
     listed,
     pack,
 )
-from meltline.domain.groups import Groups
-from meltline.domain.names import TableName
-from meltline.domain.plan import Plan, PlanKind
+from meltline.domain.deletion.plan import Plan, PlanKind
+from meltline.domain.deletion.sharing_groups import Groups
+from meltline.domain.iceberg.names import TableName
 from tests.unit.lake import T0
 
 MANY = settings(max_examples=300, deadline=None, database=None)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from meltline.app.expire import apply_expirations
-from meltline.app.gate import reasons, run_gate
-from meltline.app.lifecycle import judge_step
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import plan_expiration
-from meltline.domain.gate import GateResult
-from meltline.domain.plan import Plan, PlanState
+from meltline.app.expire.expire import apply_expirations
+from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.gate.gate import reasons, run_gate
+from meltline.app.observe.observe import observe
+from meltline.app.run.lifecycle import judge_step
+from meltline.domain.deletion.gate import GateResult
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.ports import Lease, SnapshotKey
 from tests.unit.gaps import Gap, with_gaps
 from tests.unit.lake import DAY, Lake, Table, business

@@ -9,9 +9,9 @@ from itertools import permutations
 
 import pytest
 
+from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import AsOfInFuture
-from meltline.domain.files import DepartureState
-from meltline.domain.plan import PlanState
+from meltline.domain.iceberg.files import DepartureState
 from tests.unit.lake import DAY, T0, Lake, Table, business
 
 FAILSAFE = timedelta(days=7)

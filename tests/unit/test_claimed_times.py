@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.memory.store import MemoryStore
-from meltline.adapters.table_edits import commit_edit
-from meltline.adapters.table_moves import commit_moves
-from meltline.app.departed_objects import DepartedObjects
-from meltline.app.expire import apply_expirations
-from meltline.app.permission import require_clock
-from meltline.app.purge import apply_purges
+from meltline.adapters.catalogs.table_commits import commit_edit
+from meltline.adapters.catalogs.table_renames import commit_moves
+from meltline.app.expire.expire import apply_expirations
+from meltline.app.ground.preconditions import require_clock
+from meltline.app.purge.purge import apply_purges
+from meltline.app.safety.departed_objects import DepartedObjects
 from meltline.domain.clock import FixedClock
 from meltline.domain.errors import ClockRefused, CommitConflict, PlanStale
-from meltline.domain.files import DepartureState
-from meltline.domain.names import TableName
+from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import TableMove
+from meltline.testing.store import MemoryStore
 from tests.unit.lake import T0, Lake
 from tests.unit.test_races import departed, expiration, overwritten
 

@@ -6,7 +6,7 @@ import pytest
 
 from meltline.domain.clock import Clock, FixedClock, WallClock, resolve_as_of
 from meltline.domain.errors import AsOfInFuture, UsageInvalid
-from meltline.domain.quantities import parse_instant
+from meltline.domain.units import parse_instant
 
 NOW = parse_instant("2026-03-01T06:00:00Z")
 SOON = NOW + timedelta(milliseconds=1)

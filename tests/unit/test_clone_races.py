@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from meltline.app.clone import clone
-from meltline.app.guard import may_share, set_guard
-from meltline.app.metadata import load_state
-from meltline.app.services import Services
+from meltline.app.catalog.metadata import load_state
+from meltline.app.clone.clone import clone
+from meltline.app.clone.gc_guard import may_share, set_guard
+from meltline.app.services import RunContext
 from meltline.domain.errors import CommitConflict, LockLost, MeltlineError
-from meltline.domain.names import TableName
-from meltline.domain.objects import ObjectKind
-from meltline.domain.timetravel import Side, TagPoint, TravelPoint
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectKind
+from meltline.domain.time_travel.timetravel import Side, TagPoint, TravelPoint
 from meltline.ports import AuditEntry
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import MINUTE, Lake, Table
@@ -37,7 +37,7 @@ def a_lake(day: float = 3.5) -> tuple[Lake, Table]:
     return lake.on(day), table
 
 
-def clones(services: Services) -> None:
+def clones(services: RunContext) -> None:
     clone(services, NAME, COPY, point=TAGGED)
 
 
@@ -135,7 +135,7 @@ class Interrupted(Process):
         return super().call(name, work)
 
 
-def attempted(lake: Lake, services: Services, refused: list[MeltlineError]) -> None:
+def attempted(lake: Lake, services: RunContext, refused: list[MeltlineError]) -> None:
     """A clone that may be refused, and then has left nothing in the catalog."""
     try:
         clones(services)

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from demo.outcome import print_clone
-from meltline.app.audit import decisions
-from meltline.app.clone import Cloned, clone
-from meltline.app.drop import drop
-from meltline.app.lifecycle import report_step, run_chain
-from meltline.app.objects import find_object
-from meltline.app.policies import change_policy
-from meltline.app.recover import recover
-from meltline.app.tables import read_tables
-from meltline.app.tags import add_tag
-from meltline.domain.clones import CLONED_AT, CLONED_FROM, CLONED_SNAPSHOT, CLONED_UUID
+from meltline.app.catalog.resolve import find_object
+from meltline.app.catalog.tables import read_tables
+from meltline.app.clone.clone import Cloned, clone
+from meltline.app.drop.drop import drop
+from meltline.app.drop.recover import recover
+from meltline.app.refs.tags import add_tag
+from meltline.app.retention.policies import change_policy
+from meltline.app.run.lifecycle import report_step, run_chain
+from meltline.app.safety.audit import decisions
+from meltline.domain.clone.clones import CLONED_AT, CLONED_FROM, CLONED_SNAPSHOT, CLONED_UUID
 from meltline.domain.errors import (
     BeforeCreation,
     CatalogReadOnly,
@@ -35,12 +35,11 @@ from meltline.domain.errors import (
     TableNotFound,
     UsageInvalid,
 )
-from meltline.domain.names import TableName
-from meltline.domain.objects import ObjectKind
-from meltline.domain.policy import PROFILES, RETENTION, AccountPolicy
-from meltline.domain.quantities import format_instant, to_millis
-from meltline.domain.timeline import Point
-from meltline.domain.timetravel import (
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectKind
+from meltline.domain.iceberg.timeline import Point
+from meltline.domain.retention.policy import PROFILES, RETENTION, AccountPolicy
+from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
     Moment,
     Side,
@@ -48,6 +47,7 @@ from meltline.domain.timetravel import (
     TagPoint,
     TravelPoint,
 )
+from meltline.domain.units import format_instant, to_millis
 from meltline.ports import Claim, StatementRecord, StatementState
 from tests.unit.lake import DAY, MINUTE, T0, Lake, Table
 

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.domain.cold import Cadence, HandoffSettings, chosen, cold_policy, ends_a_period
-from meltline.domain.policy import PROFILES, AccountPolicy
+from meltline.domain.archive.cold import (
+    Cadence,
+    HandoffSettings,
+    chosen,
+    cold_policy,
+    ends_a_period,
+)
+from meltline.domain.retention.policy import PROFILES, AccountPolicy
 from tests.unit.histories import History, histories, history, instant
 
 BUSINESS = AccountPolicy(profile=PROFILES["business"])

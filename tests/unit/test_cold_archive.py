@@ -11,17 +11,17 @@ from typing import Any
 import fastavro
 import pytest
 
-from meltline.adapters.archive_work import LocalCrew
-from meltline.adapters.cold_archive import ColdArchive
-from meltline.adapters.cold_batches import BatchLimits
-from meltline.adapters.cold_copies import Stores
-from meltline.adapters.iceberg.archive_manifests import TOTALS
-from meltline.domain.archive import COLD_OF, Validity, read_archived
-from meltline.domain.cold_paths import mirrored
+from meltline.adapters.archive.archive import ColdArchive
+from meltline.adapters.archive.batches import BatchLimits
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_tasks import LocalCrew
+from meltline.adapters.archive.manifests import TOTALS
+from meltline.domain.archive.archive import COLD_OF, Validity, read_archived
+from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.errors import CommitConflict
-from meltline.domain.files import FileKind
-from meltline.domain.names import TableName
-from meltline.domain.table import parse_table
+from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import parse_table
 from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import COLD_WAREHOUSE, WAREHOUSE, Lake, Table

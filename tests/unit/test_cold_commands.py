@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from meltline.app.clone import clone
-from meltline.app.cold_status import cold_list, cold_status, remember_copies
-from meltline.app.cold_verify import cold_verify
-from meltline.app.doctor import examine
-from meltline.app.drop import drop
-from meltline.app.handoff import pending_handoffs
-from meltline.app.init import init
-from meltline.app.lifecycle import run_chain
-from meltline.app.policies import change_policy, show_policies
-from meltline.app.tables import read_tables
+from meltline.app.archive.archive_snapshots import pending_handoffs
+from meltline.app.archive.cold_status import cold_list, cold_status, remember_copies
+from meltline.app.archive.cold_verify import cold_verify
+from meltline.app.catalog.tables import read_tables
+from meltline.app.clone.clone import clone
+from meltline.app.doctor.doctor import examine
+from meltline.app.doctor.init import init
+from meltline.app.drop.drop import drop
+from meltline.app.retention.policies import change_policy, show_policies
+from meltline.app.run.lifecycle import run_chain
 from meltline.domain.errors import (
     CatalogReadOnly,
     ColdMissing,
@@ -24,8 +24,8 @@ from meltline.domain.errors import (
     SnapshotNotFound,
     TableNotFound,
 )
-from meltline.domain.names import TableName
-from meltline.domain.objects import ObjectName
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
 from tests.unit.lake import COLD_WAREHOUSE, Lake, Table
 from tests.unit.test_handoff import cold_state, daily, refusing
 

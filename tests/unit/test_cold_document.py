@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meltline.domain.archive import ARCHIVED, COLD_OF, Validity
-from meltline.domain.cold_document import Addition, Registration, first_document, with_snapshots
-from meltline.domain.names import TableName
-from meltline.domain.quantities import from_millis
-from meltline.domain.table import parse_table
+from meltline.domain.archive.archive import ARCHIVED, COLD_OF, Validity
+from meltline.domain.archive.cold_document import (
+    Addition,
+    Registration,
+    first_document,
+    with_snapshots,
+)
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import parse_table
+from meltline.domain.units import from_millis
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 START = 1_750_000_000_000

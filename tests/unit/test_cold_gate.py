@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.app.cold_evidence import _wanted
-from meltline.app.lifecycle import gate_step, plan_purge_step, run_chain
-from meltline.app.summary import Summary
-from meltline.domain.cold import Cadence, chosen
-from meltline.domain.cold_paths import mirrored
-from meltline.domain.names import TableName
-from meltline.domain.plan import PlanKind, PlanState
+from meltline.app.gate.cold_evidence import _wanted
+from meltline.app.run.lifecycle import gate_step, plan_purge_step, run_chain
+from meltline.app.run.summary import Summary
+from meltline.domain.archive.cold import Cadence, chosen
+from meltline.domain.archive.cold_paths import mirrored
+from meltline.domain.deletion.plan import PlanKind, PlanState
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import HandedOver, HandoffRequest, Mended, Original
 from tests.unit.histories import histories, instant
 from tests.unit.lake import COLD_WAREHOUSE, Lake, Table

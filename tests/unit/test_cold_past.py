@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.archive_work import LocalCrew
-from meltline.adapters.cold_archive import ColdArchive
-from meltline.adapters.cold_copies import Stores
-from meltline.app.drop import drop
-from meltline.app.query import Located, SchemaChoice
-from meltline.app.services import Services
-from meltline.app.tiers import COLD, locate_anywhere
-from meltline.domain.archive import COLD_OF, Validity, archived_property
-from meltline.domain.cold_past import ColdPast
+from meltline.adapters.archive.archive import ColdArchive
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_tasks import LocalCrew
+from meltline.app.drop.drop import drop
+from meltline.app.retrieval.tiers import COLD, locate_anywhere
+from meltline.app.services import RunContext
+from meltline.app.time_travel.query import Located, SchemaChoice
+from meltline.domain.archive.archive import COLD_OF, Validity, archived_property
+from meltline.domain.archive.cold_past import ColdPast
 from meltline.domain.errors import (
     CatalogReadOnly,
     MetadataUnreadable,
@@ -25,10 +25,9 @@ from meltline.domain.errors import (
     StatementNotFound,
     TableNotFound,
 )
-from meltline.domain.names import TableName
-from meltline.domain.quantities import format_instant, to_millis
-from meltline.domain.table import parse_table
-from meltline.domain.timetravel import (
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import parse_table
+from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
     Moment,
     Resolved,
@@ -37,6 +36,7 @@ from meltline.domain.timetravel import (
     TagPoint,
     TravelPoint,
 )
+from meltline.domain.units import format_instant, to_millis
 from meltline.ports import PastView, StatementRecord, StatementState
 from tests.unit.lake import DAY, MINUTE, T0, Lake, Table
 
@@ -44,7 +44,7 @@ COLD_WAREHOUSE = "file:///cold"
 NAME = TableName.parse("lake.air.t")
 
 
-def services(lake: Lake, **changes: Any) -> Services:
+def services(lake: Lake, **changes: Any) -> RunContext:
     """With the archive that is used in earnest."""
     stores = Stores(lake.store, lake.store, COLD_WAREHOUSE)
     return lake.services(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from meltline.domain.cold_paths import lies_under, mirrored, original_of
+from meltline.domain.archive.cold_paths import lies_under, mirrored, original_of
 
 COLD = "s3://ice/archive"
 PARTS = st.text(st.sampled_from("ab_~%#|?[]:@ é.2E"), min_size=1, max_size=4)

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.cold_copies import Stores
-from meltline.adapters.deep_copies import DeepCopies
-from meltline.app.cold_prune import prune
-from meltline.app.deepen import Deepened, deepen
-from meltline.app.holds import add_hold
-from meltline.app.prune_deletes import Pruned
-from meltline.app.services import Services
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.permanent_store import DeepCopies
+from meltline.app.archive.replicate import Deepened, deepen
+from meltline.app.prune.cold_prune import prune
+from meltline.app.prune.prune_deletes import Pruned
+from meltline.app.retention.holds import add_hold
+from meltline.app.services import RunContext
+from meltline.domain.archive.pruning import PRUNING, without_snapshots
 from meltline.domain.errors import (
     ColdMissing,
     GateNotPassed,
@@ -28,9 +29,8 @@ from meltline.domain.errors import (
     TableNotFound,
     UsageInvalid,
 )
-from meltline.domain.files import ManifestRef
-from meltline.domain.names import TableName
-from meltline.domain.pruning import PRUNING, without_snapshots
+from meltline.domain.iceberg.files import ManifestFile
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import DeleteOutcome, StopSwitch
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import DAY, T0, Lake, Table
@@ -56,7 +56,7 @@ def ids(lake: Lake) -> list[int]:
     return [copy.snapshot_id for copy in lake.control.archived() if copy.table == NAME]
 
 
-def ports(lake: Lake, **changes: Any) -> Services:
+def ports(lake: Lake, **changes: Any) -> RunContext:
     deep = DeepCopies(Stores(lake.store, lake.store, DEEP))
     return services(lake, **{"deep": deep, **changes})
 
@@ -260,10 +260,10 @@ class Blind:
     def __init__(self, lake: Lake, unseen: set[str]) -> None:
         self.real, self.unseen = lake.services().manifests, unseen
 
-    def read_list(self, path: str, content: bytes) -> tuple[ManifestRef, ...]:
+    def read_list(self, path: str, content: bytes) -> tuple[ManifestFile, ...]:
         return self.real.read_list(path, content)
 
-    def live_paths(self, manifest: ManifestRef, content: bytes) -> Sequence[str]:
+    def live_paths(self, manifest: ManifestFile, content: bytes) -> Sequence[str]:
         found = self.real.live_paths(manifest, content)
         return [] if manifest.path in self.unseen else found
 

@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from meltline.adapters.memory.store import MemoryStore
-from meltline.app.cold_status import cold_list
-from meltline.app.cold_verify import Verified, cold_verify
-from meltline.app.copy_proofs import ContentCheck
-from meltline.app.doctor import examine
-from meltline.domain.cold_proofs import CopyProof
-from meltline.domain.names import TableName
-from meltline.domain.seals import SEAL, foreign_to
+from meltline.app.archive.cold_status import cold_list
+from meltline.app.archive.cold_verify import Verified, cold_verify
+from meltline.app.archive.copy_proofs import ContentCheck
+from meltline.app.doctor.doctor import examine
+from meltline.domain.archive.cold_proofs import CopyProof
+from meltline.domain.archive.seals import SEAL, foreign_to
+from meltline.domain.iceberg.names import TableName
+from meltline.testing.store import MemoryStore
 from tests.unit.lake import COLD_WAREHOUSE, Lake
 from tests.unit.test_cold_commands import NAME, archived
 from tests.unit.test_cold_past import services as in_earnest

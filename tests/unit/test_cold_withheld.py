@@ -2,14 +2,14 @@
 
 import pytest
 
-from meltline.adapters.memory.sweeper import MemorySweeper
-from meltline.app.doctor import examine
-from meltline.app.lifecycle import hand_off_step
-from meltline.app.observe import observe
-from meltline.app.steps import StepRequest, run_step
-from meltline.app.summary import Summary
-from meltline.app.sweep import SweepServices
-from meltline.domain.withheld import Why
+from meltline.app.doctor.doctor import examine
+from meltline.app.observe.observe import observe
+from meltline.app.orphans.sweep import SweepServices
+from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.run.lifecycle import hand_off_step
+from meltline.app.run.summary import Summary
+from meltline.domain.deletion.withheld import Why
+from meltline.testing.sweeper import MemorySweeper
 from tests.unit.lake import COLD_WAREHOUSE, Lake
 from tests.unit.test_cold_gate import EXPIRE_DAY, PURGE_DAY, Idle
 from tests.unit.test_copy_proofs import archived, flip, last_copy

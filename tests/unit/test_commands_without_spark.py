@@ -22,7 +22,7 @@ import meltline as meltline_in_python
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
 from meltline.cli.main import run
 from meltline.domain.clock import WallClock
-from meltline.domain.quantities import format_instant, to_millis
+from meltline.domain.units import format_instant, to_millis
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("pyspark", "py4j", "pyarrow", "great_expectations", "airflow", "pandas")

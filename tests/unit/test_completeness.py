@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from meltline.domain.completeness import Totals, Verdict, check_totals
-from meltline.domain.files import ManifestOutcome, ManifestRef
-from meltline.domain.table import Snapshot
+from meltline.domain.iceberg.completeness import Totals, Verdict, check_totals
+from meltline.domain.iceberg.files import ManifestFile, ManifestOutcome
+from meltline.domain.iceberg.table_metadata import Snapshot
 from tests.unit.histories import instant
 
 PARENT, CHILD = 1, 2
@@ -20,11 +20,11 @@ def snapshot(**summary: str) -> Snapshot:
 def manifest(
     added: int | None, existing: int | None, deleted: int | None, by: int | None = PARENT,
     path: str = "m", *, deletes: bool = False,
-) -> ManifestRef:  # fmt: skip
-    return ManifestRef(path, 100, added, existing, deleted, by, is_deletes=deletes)
+) -> ManifestFile:  # fmt: skip
+    return ManifestFile(path, 100, added, existing, deleted, by, is_deletes=deletes)
 
 
-def totals(*manifests: ManifestRef, read: Mapping[str, ManifestOutcome] | None = None) -> Totals:
+def totals(*manifests: ManifestFile, read: Mapping[str, ManifestOutcome] | None = None) -> Totals:
     return Totals.of(manifests, read or {})
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from meltline.config import Config, json_schema, load_config
-from meltline.domain.batches import BatchSettings
-from meltline.domain.cold import HandoffSettings
+from meltline.config.load import Config, json_schema, load_config
+from meltline.domain.archive.cold import HandoffSettings
+from meltline.domain.deletion.batches import BatchSettings
+from meltline.domain.deletion.limits import GateSettings, Limits
+from meltline.domain.deletion.orphans import SweepSettings
 from meltline.domain.errors import ConfigInvalid
-from meltline.domain.limits import GateSettings, Limits
-from meltline.domain.orphans import SweepSettings
-from meltline.domain.policy import PROFILES, AccountPolicy
+from meltline.domain.retention.policy import PROFILES, AccountPolicy
 
 MINIMAL = """
 hot: lake

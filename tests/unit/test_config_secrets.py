@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from meltline.config_secrets import redaction, secret_values
+from meltline.config.secrets import redaction, secret_values
 
 HIDDEN = re.compile(redaction())
 

@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from meltline.app.clone import clone
-from meltline.app.consumers import find_consumers, remove_consumer, set_consumer
-from meltline.app.doctor import examine
-from meltline.app.drop import drop, rename
-from meltline.app.explain import explain_path, explain_table
-from meltline.app.gate import run_gate
-from meltline.app.objects import find_object
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import plan_expiration, store_plans
-from meltline.app.policies import change_policy
-from meltline.app.tags import list_tags, remove_tag
-from meltline.app.undo import rollback
-from meltline.app.undrop import undrop
-from meltline.app.unread import planned_unread
-from meltline.domain.consumers import Consumer, consumers_of, still_to_read
+from meltline.app.catalog.resolve import find_object
+from meltline.app.clone.clone import clone
+from meltline.app.doctor.doctor import examine
+from meltline.app.drop.drop import drop, rename
+from meltline.app.drop.undrop import undrop
+from meltline.app.expire.plan_expiration import plan_expiration, store_plans
+from meltline.app.gate.gate import run_gate
+from meltline.app.gate.unread_snapshots import planned_unread
+from meltline.app.observe.observe import observe
+from meltline.app.refs.branches import rollback
+from meltline.app.refs.tags import list_tags, remove_tag
+from meltline.app.retention.consumers import find_consumers, remove_consumer, set_consumer
+from meltline.app.retention.policies import change_policy
+from meltline.app.storage.explain import explain_path, explain_table
+from meltline.domain.deletion.plan import plan_digest
 from meltline.domain.errors import (
     CatalogReadOnly,
     ConsumerAhead,
@@ -34,12 +34,12 @@ from meltline.domain.errors import (
     SnapshotNotFound,
     UsageInvalid,
 )
-from meltline.domain.names import TableName
-from meltline.domain.plan import plan_digest
-from meltline.domain.policy import CONSUMER_KEEP
-from meltline.domain.quantities import to_millis
-from meltline.domain.table import TableState
-from meltline.domain.timeline import Point
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.iceberg.timeline import Point
+from meltline.domain.retention.consumers import Consumer, consumers_of, still_to_read
+from meltline.domain.retention.policy import CONSUMER_KEEP
+from meltline.domain.units import to_millis
 from tests.seeds import SEED, examples
 from tests.unit.copies import copied, fresh_lake, set_back
 from tests.unit.histories import History, histories
@@ -335,7 +335,7 @@ def test_planner_and_gate_agree_on_what_is_still_to_read(
     )
 
 
-def _on_branches(state: TableState, gone: Sequence[str]) -> set[int]:
+def _on_branches(state: TableMetadata, gone: Sequence[str]) -> set[int]:
     """The gate asks apart for what tags name: here it looks along the branches that stay."""
     heads = (head for name, head in state.heads.items() if name not in gone)
     return {snapshot.snapshot_id for head in heads for snapshot in state.ancestry(head)}

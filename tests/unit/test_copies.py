@@ -8,19 +8,19 @@ from uuid import UUID
 
 import pytest
 
-from meltline.adapters.memory.control import MemoryControlLedger
-from meltline.app.doctor import examine
-from meltline.app.drop import drop
-from meltline.app.init import init
-from meltline.app.leases import acquire_lease, renew_lease
-from meltline.app.membership import detach
-from meltline.app.metadata import load_state
-from meltline.app.observe import observe, rebuild
-from meltline.app.summary import Summary
-from meltline.app.undrop import undrop
-from meltline.domain.drops import is_dropped_name
-from meltline.domain.names import TableName
-from meltline.domain.table import TableState
+from meltline.app.catalog.management import detach
+from meltline.app.catalog.metadata import load_state
+from meltline.app.doctor.doctor import examine
+from meltline.app.doctor.init import init
+from meltline.app.drop.drop import drop
+from meltline.app.drop.undrop import undrop
+from meltline.app.observe.observe import observe, rebuild
+from meltline.app.retention.leases import acquire_lease, renew_lease
+from meltline.app.run.summary import Summary
+from meltline.domain.drop.drops import is_dropped_name
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.testing.control import MemoryControlLedger
 from tests.unit.avro_files import list_bytes
 from tests.unit.copies import (
     copied,
@@ -307,7 +307,7 @@ def test_the_dropped_source_of_a_copy_can_be_undropped_for_all_of_its_retention(
 # --- cold -----------------------------------------------------------------------------------------
 
 
-def cold_tables(lake: Lake) -> dict[str, TableState]:
+def cold_tables(lake: Lake) -> dict[str, TableMetadata]:
     """What stands in cold, by where it lies there."""
     found = {}
     for entry in lake.cold.listing().entries:

@@ -7,17 +7,17 @@ from hashlib import sha256
 
 import pytest
 
-from meltline.adapters.cold_copies import Stores
-from meltline.adapters.copy_book import ArchiveBook
-from meltline.adapters.memory.store import MemoryStore
-from meltline.app.cold_mending import MEND
-from meltline.app.cold_status import remember_copies
-from meltline.app.lifecycle import gate_step, plan_purge_step
-from meltline.app.summary import Summary
-from meltline.domain.cold_paths import mirrored
-from meltline.domain.cold_proofs import CopyProof, proofs_folder, read_proofs
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_cache import ArchiveBook
+from meltline.app.archive.cold_mending import MEND
+from meltline.app.archive.cold_status import remember_copies
+from meltline.app.run.lifecycle import gate_step, plan_purge_step
+from meltline.app.run.summary import Summary
+from meltline.domain.archive.cold_paths import mirrored
+from meltline.domain.archive.cold_proofs import CopyProof, proofs_folder, read_proofs
+from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import StoreRefused
-from meltline.domain.plan import PlanKind
+from meltline.testing.store import MemoryStore
 from tests.unit.lake import COLD_WAREHOUSE, T0, Lake, Table
 from tests.unit.test_cold_gate import EXPIRE_DAY, PURGE_DAY, Idle
 from tests.unit.test_handoff import daily

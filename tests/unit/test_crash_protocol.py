@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from meltline.app.services import Services
-from meltline.domain.departed import DepartedObject
-from meltline.domain.files import DepartureState, FileKind
-from meltline.domain.plan import PlanKind, PlanState
+from meltline.app.services import RunContext
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.plan import PlanKind, PlanState
+from meltline.domain.iceberg.files import DepartureState, FileKind
 from meltline.ports import CatalogEntry, DeleteOutcome
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import COLD_WAREHOUSE, MINUTE, Lake
@@ -295,7 +295,7 @@ def test_a_kill_is_not_an_error_that_a_gate_may_turn_into_a_verdict() -> None:
             raise Killed("gate.judge")
 
     lake = a_lake().on(EXPIRE_DAY)
-    services: Services = lake.services(gate=DyingGate())
+    services: RunContext = lake.services(gate=DyingGate())
     with pytest.raises(Killed):
         lake.run("run", services=services)
     assert {plan.state for plan in lake.control.plans()} == {PlanState.PLANNED}

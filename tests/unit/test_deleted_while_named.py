@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from meltline.app.doctor import examine
-from meltline.app.lifecycle import gate_step, plan_purge_step, purge_step, run_chain
-from meltline.app.purge import apply_purges
-from meltline.app.summary import Summary
-from meltline.domain.departed import DepartedObject
+from meltline.app.doctor.doctor import examine
+from meltline.app.purge.purge import apply_purges
+from meltline.app.run.lifecycle import gate_step, plan_purge_step, purge_step, run_chain
+from meltline.app.run.summary import Summary
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import CatalogUnlistable, DeletedWhileNamed
-from meltline.domain.plan import Plan, PlanKind, PlanState
 from meltline.ports import DeleteOutcome
 from tests.unit.kills import Killed
 from tests.unit.lake import ROOMY, Lake, Table

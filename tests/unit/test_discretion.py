@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.cloud_stores import reason_of
 from meltline.adapters.gx.engine import GreatExpectationsEngine
+from meltline.adapters.object_store.cloud import reason_of
 from meltline.cli.output import print_error
-from meltline.config import Config, load_config
+from meltline.config.load import Config, load_config
+from meltline.domain.deletion.limits import Limits
 from meltline.domain.discretion import cause
 from meltline.domain.errors import StoreRefused
-from meltline.domain.limits import Limits
 from meltline.wiring import to_stderr
 from tests.contract.test_gate_engine import NOW, TTL, evidence
 
@@ -60,12 +60,12 @@ def test_what_is_no_secret_is_told() -> None:
 def test_an_app_that_fails_in_a_way_nobody_foresaw_shows_no_secret(
     config: Config, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from meltline.cli.step import main
+    from meltline.cli.run.step import main
 
     words = [f"--config={config.path}", "--run-id=r", f"--summary={config.path.parent / 's'}"]
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
         patch.setenv("KEY", SECRETS[0])
-        patch.setattr("meltline.cli.step._run", lambda *_: (_ for _ in ()).throw(OSError(TOLD)))
+        patch.setattr("meltline.cli.run.step._run", lambda *_: (_ for _ in ()).throw(OSError(TOLD)))
         main("observe", words)
     assert ended.value.code == 1
     assert kept(capsys.readouterr().err)

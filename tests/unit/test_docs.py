@@ -14,11 +14,11 @@ import yaml
 from typer.main import get_command
 
 from meltline.cli.main import app
-from meltline.config import load_config
+from meltline.config.load import load_config
 from meltline.domain import errors
-from meltline.domain.limits import GateSettings, Limits
-from meltline.domain.policy import INFINITE, PROFILES
-from meltline.domain.quantities import format_duration
+from meltline.domain.deletion.limits import GateSettings, Limits
+from meltline.domain.retention.policy import INFINITE, PROFILES
+from meltline.domain.units import format_duration
 from meltline.gates.suites import SUITES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from meltline.domain.document import MetadataDocument
 from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
-from meltline.domain.names import TableName
-from meltline.domain.quantities import to_millis
-from meltline.domain.table import MAIN, Ref
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import MAIN, SnapshotRef
+from meltline.domain.units import to_millis
 from tests.unit.histories import instant
 
 NAME = TableName("lake", ("air",), "t")
@@ -46,11 +46,11 @@ def written(**more: Any) -> dict[str, Any]:
     return {**document, **more}
 
 
-def opened(document: Mapping[str, Any], base: str = BASE, now: Any = NOW) -> MetadataDocument:
-    return MetadataDocument.read(NAME, base, json.dumps(document).encode(), now)
+def opened(document: Mapping[str, Any], base: str = BASE, now: Any = NOW) -> MetadataEditor:
+    return MetadataEditor.read(NAME, base, json.dumps(document).encode(), now)
 
 
-def successor(document: MetadataDocument) -> tuple[str, dict[str, Any]]:
+def successor(document: MetadataEditor) -> tuple[str, dict[str, Any]]:
     found = document.successor("new")
     plain = gzip.decompress(found.content) if ".gz." in found.location else found.content
     after: dict[str, Any] = json.loads(plain)
@@ -72,7 +72,7 @@ def test_an_edit_of_properties_leaves_every_other_field_as_it_was() -> None:
 def test_a_tag_adds_one_ref_and_moves_nothing() -> None:
     before = written()
     document = opened(before)
-    document.set_ref(Ref("t", 1, is_branch=False, max_ref_age_ms=2**63 - 1))
+    document.set_ref(SnapshotRef("t", 1, is_branch=False, max_ref_age_ms=2**63 - 1))
     _, after = successor(document)
     assert after["refs"] == {
         **before["refs"], "t": {"snapshot-id": 1, "type": "tag", "max-ref-age-ms": 2**63 - 1}
@@ -105,7 +105,7 @@ def test_a_file_of_format_1_without_refs_gets_main_along_with_its_first_tag() ->
     old = written(**{"format-version": 1})
     del old["refs"]
     document = opened(old)
-    document.set_ref(Ref("t", 1, is_branch=False))
+    document.set_ref(SnapshotRef("t", 1, is_branch=False))
     assert successor(document)[1]["refs"] == {
         "main": {"snapshot-id": 2, "type": "branch"},
         "t": {"snapshot-id": 1, "type": "tag"},
@@ -158,7 +158,7 @@ def test_a_compression_that_iceberg_does_not_know_is_refused() -> None:
 
 def test_a_compressed_file_is_read_by_what_it_holds() -> None:
     content = gzip.compress(json.dumps(written()).encode())
-    assert MetadataDocument.read(NAME, BASE, content, NOW).state.refs.keys() == {"main"}
+    assert MetadataEditor.read(NAME, BASE, content, NOW).state.refs.keys() == {"main"}
 
 
 def log_after(count: int, **properties: str) -> list[str]:
@@ -202,7 +202,7 @@ def test_a_commit_is_never_earlier_than_the_one_before() -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"\x1f\x8b\x08 cut", b"[]", b'{"a": 1}'])
 def test_what_cannot_be_read_is_not_written_either(content: bytes) -> None:
     with pytest.raises(MetadataUnreadable):
-        MetadataDocument.read(NAME, BASE, content, NOW)
+        MetadataEditor.read(NAME, BASE, content, NOW)
 
 
 def test_a_format_to_come_is_left_alone() -> None:
@@ -212,6 +212,6 @@ def test_a_format_to_come_is_left_alone() -> None:
 
 def test_an_edit_that_would_spoil_the_table_is_seen_before_it_is_written() -> None:
     document = opened(written())
-    document.set_ref(Ref("t", 99, is_branch=False))
+    document.set_ref(SnapshotRef("t", 99, is_branch=False))
     with pytest.raises(MetadataUnreadable, match="does not follow"):
         document.successor("new")

@@ -5,14 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from meltline.app.audit import decisions
-from meltline.app.drop import DropDone, drop, rename
-from meltline.app.holds import add_hold
-from meltline.app.objects import find_object
-from meltline.app.policies import change_policy
-from meltline.app.tags import list_tags
-from meltline.app.undrop import Undropped, undrop
-from meltline.domain.drops import Drop, read_drop
+from meltline.app.catalog.resolve import find_object
+from meltline.app.drop.drop import DropDone, drop, rename
+from meltline.app.drop.undrop import Undropped, undrop
+from meltline.app.refs.tags import list_tags
+from meltline.app.retention.holds import add_hold
+from meltline.app.retention.policies import change_policy
+from meltline.app.safety.audit import decisions
+from meltline.domain.drop.drops import Drop, read_drop
 from meltline.domain.errors import (
     CatalogReadOnly,
     ContainerDropped,
@@ -26,9 +26,9 @@ from meltline.domain.errors import (
     TableNotFound,
     UsageInvalid,
 )
-from meltline.domain.names import TableName
-from meltline.domain.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
-from meltline.domain.policy import PROFILES, RETENTION, AccountPolicy
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
+from meltline.domain.retention.policy import PROFILES, RETENTION, AccountPolicy
 from meltline.ports import TableMove
 from tests.unit.lake import DAY, T0, Lake, Table, business
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from itertools import count
 
-from meltline.app.entries import load_standing, with_entries
-from meltline.app.observe import observe
-from meltline.domain.table import TableState
+from meltline.app.catalog.registrations import load_standing, with_entries
+from meltline.app.observe.observe import observe
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from tests.unit.lake import Lake, Table
 
 
@@ -123,7 +123,7 @@ def test_a_head_of_the_same_id_elsewhere_proves_no_lineage() -> None:
     assert entry(lake, state) == before != entry(lake, other)
 
 
-def entry(lake: Lake, state: TableState) -> str:
+def entry(lake: Lake, state: TableMetadata) -> str:
     return with_entries(lake.services(), [state])[0].uuid
 
 

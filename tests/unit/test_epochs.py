@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from meltline.app.doctor import examine
-from meltline.app.epochs import STOPPED, RunEpoch, raise_epoch
-from meltline.app.init import init
-from meltline.app.membership import attach, detach
-from meltline.app.permission import EPOCH, require_generation
-from meltline.app.purge import approve
-from meltline.app.switch import go, stop
+from meltline.app.catalog.management import attach, detach
+from meltline.app.doctor.doctor import examine
+from meltline.app.doctor.init import init
+from meltline.app.ground.epochs import STOPPED, RunEpoch, raise_epoch
+from meltline.app.ground.preconditions import EPOCH, require_generation
+from meltline.app.purge.purge import approve
+from meltline.app.safety.stop_switch import go, stop
 from meltline.domain.epochs import number_in
 from meltline.domain.errors import (
     CatalogUnlistable,
     LedgerOutOfStep,
     Stopped,
 )
-from meltline.domain.names import TableName
+from meltline.domain.iceberg.names import TableName
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import ROOMY, Lake, Table
 from tests.unit.restored_ledgers import backup_of, restore

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.adapters.iceberg.evidence_reader import (
+from meltline.adapters.manifests.pyiceberg_reader import (
     ListedManifest,
     LiveColumns,
     live_columns,
     live_files,
 )
 from meltline.domain.errors import MetadataUnreadable
-from meltline.domain.files import EntryStatus, FileKind
+from meltline.domain.iceberg.files import EntryStatus, FileKind
 from tests.unit.avro_files import Entry, manifest_bytes
 
 MARKER = b"0123456789abcdef"

@@ -10,18 +10,18 @@ from datetime import timedelta
 
 import pytest
 
-from meltline.app.drop import drop
-from meltline.app.dropped import dropped_place
-from meltline.app.gate import run_gate
-from meltline.app.holds import add_hold
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import Planned, plan_expiration, store_plans
-from meltline.domain.drops import KEYS
-from meltline.domain.gate import GateResult
-from meltline.domain.limits import Limits
-from meltline.domain.names import TableName
-from meltline.domain.plan import Plan, PlanKind, plan_digest
-from meltline.ports import Lease, WantedBack
+from meltline.app.catalog.dropped import dropped_place
+from meltline.app.drop.drop import drop
+from meltline.app.expire.plan_expiration import PlannedFiles, plan_expiration, store_plans
+from meltline.app.gate.gate import run_gate
+from meltline.app.observe.observe import observe
+from meltline.app.retention.holds import add_hold
+from meltline.domain.deletion.gate import GateResult
+from meltline.domain.deletion.limits import Limits
+from meltline.domain.deletion.plan import Plan, PlanKind, plan_digest
+from meltline.domain.drop.drops import KEYS
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import Lease, PurgeVeto
 from tests.unit.lake import DAY, T0, Lake, Table
 
 STRICT = Limits(max_delete_ratio=0.5, max_growth=2.0, lock_wait=timedelta(0))
@@ -49,7 +49,7 @@ def lake_with_a_dropped_table(*, seen: bool = True) -> tuple[Lake, Table]:
     return lake, Table(lake, place)
 
 
-def planned(lake: Lake, day: float = 11) -> Planned:
+def planned(lake: Lake, day: float = 11) -> PlannedFiles:
     """What the planner makes of the dropped table on a day."""
     lake.on(day)
     services = lake.services()
@@ -99,7 +99,7 @@ def lease_a_snapshot(lake: Lake, table: Table) -> None:
 def want_a_snapshot_back(lake: Lake, table: Table) -> None:
     first = table.snapshots[0]
     now = lake.clock.now()
-    wanted = WantedBack("w", table.uuid, first, table.manifest_list(first), (), "ann", "x", now)
+    wanted = PurgeVeto("w", table.uuid, first, table.manifest_list(first), (), "ann", "x", now)
     lake.control.add_wanted_back(wanted)
 
 
@@ -168,7 +168,7 @@ def test_a_live_table_is_not_let_go_by_what_its_properties_claim() -> None:
         digest=digest, as_of=lake.clock.now(), created_at=lake.clock.now(),
         base_location=live.metadata_location, snapshots=tuple(live.snapshots), refs=("main",),
     )  # fmt: skip
-    store_plans(services, [Planned(forged, ())])
+    store_plans(services, [PlannedFiles(forged, ())])
     expected = {"planned_main", "planned_young_refs", "planned_in_window"}
     assert failed(judged(lake, forged)) >= expected
 

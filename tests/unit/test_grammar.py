@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meltline.domain.errors import SqlUnreadable, UsageInvalid
-from meltline.domain.objects import ObjectKind
-from meltline.domain.policy import INFINITE, MIN_RETENTION, RETENTION
-from meltline.domain.timetravel import Moment, Side, StatementPoint, TravelPoint
+from meltline.domain.iceberg.objects import ObjectKind
+from meltline.domain.retention.policy import INFINITE, MIN_RETENTION, RETENTION
+from meltline.domain.time_travel.timetravel import Moment, Side, StatementPoint, TravelPoint
 from meltline.grammar import parse
 from meltline.grammar.points import (
     OffsetSelector,

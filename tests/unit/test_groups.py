@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.domain.groups import Groups
+from meltline.domain.deletion.sharing_groups import Groups
 
 TABLES = "abcdefgh"
 

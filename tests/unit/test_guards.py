@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from meltline.app.expire import apply_expirations
-from meltline.app.gate import run_gate
-from meltline.app.lifecycle import plan_purge_step
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import Planned, plan_expiration
-from meltline.app.purge import apply_purges
-from meltline.domain.departed import DepartedObject
+from meltline.app.expire.expire import apply_expirations
+from meltline.app.expire.plan_expiration import PlannedFiles, plan_expiration
+from meltline.app.gate.gate import run_gate
+from meltline.app.observe.observe import observe
+from meltline.app.purge.purge import apply_purges
+from meltline.app.run.lifecycle import plan_purge_step
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.limits import Limits
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import (
     CatalogUnlistable,
     GateNotPassed,
@@ -24,21 +26,19 @@ from meltline.domain.errors import (
     PlanNotFound,
     Stopped,
 )
-from meltline.domain.limits import Limits
-from meltline.domain.plan import Plan, PlanState
-from meltline.ports import Claim, DeleteOutcome, Lock, PlanMove, StopSwitch
+from meltline.ports import Claim, DeleteOutcome, Lock, PlanTransition, StopSwitch
 from tests.unit.lake import ROOMY, Lake, Table
 
 FOREIGN = "file:///elsewhere/f.parquet"
 
 
-def planned(lake: Lake) -> list[Planned]:
+def planned(lake: Lake) -> list[PlannedFiles]:
     """Expiration plans as the planner alone makes them: no gate has looked at them."""
     services, request = lake.services(), lake.request()
     return plan_expiration(services, observe(services), run_id=request.run_id, as_of=request.as_of)
 
 
-def paths(plans: Sequence[Planned]) -> set[str]:
+def paths(plans: Sequence[PlannedFiles]) -> set[str]:
     return {file.path for one in plans for file in one.files}
 
 
@@ -270,7 +270,7 @@ class AtTheIntent:
     def __init__(self, lake: Lake, happens: Callable[[], object]) -> None:
         self._lake, self._happens = lake, happens
 
-    def move_plans(self, moves: Sequence[PlanMove]) -> Sequence[Plan | MeltlineError]:
+    def move_plans(self, moves: Sequence[PlanTransition]) -> Sequence[Plan | MeltlineError]:
         moved = self._lake.control.move_plans(moves)
         if any(isinstance(one, Plan) and one.state is PlanState.APPLYING for one in moved):
             self._happens()

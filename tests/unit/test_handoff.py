@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from meltline.app.explain import explain_table
-from meltline.app.lifecycle import RunRequest, run_chain
-from meltline.app.metadata import load_state
-from meltline.app.steps import StepRequest, run_step
-from meltline.app.summary import Summary
-from meltline.domain.archive import COLD_OF, read_archived
-from meltline.domain.cold import HandoffSettings
-from meltline.domain.cold_paths import mirrored
-from meltline.domain.keep import KeepReason
-from meltline.domain.names import TableName
-from meltline.domain.table import TableState
+from meltline.app.catalog.metadata import load_state
+from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.run.lifecycle import RunRequest, run_chain
+from meltline.app.run.summary import Summary
+from meltline.app.storage.explain import explain_table
+from meltline.domain.archive.archive import COLD_OF, read_archived
+from meltline.domain.archive.cold import HandoffSettings
+from meltline.domain.archive.cold_paths import mirrored
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.retained_snapshots import KeepReason
 from meltline.ports import HandedOver, HandoffRequest, StopSwitch
 from tests.unit.lake import COLD_WAREHOUSE, DAY, T0, Lake, Table, business
 
@@ -34,7 +34,7 @@ def daily(lake: Lake, days: int, name: str = "t", cold: str = "all") -> Table:
     return table
 
 
-def cold_state(lake: Lake, name: str = "air.t") -> TableState:
+def cold_state(lake: Lake, name: str = "air.t") -> TableMetadata:
     namespace, _, table = name.rpartition(".")
     place = TableName("ice", (namespace,), table)
     return load_state(lake.store, place, lake.cold.location(place))

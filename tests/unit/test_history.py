@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from meltline.app.drop import drop
-from meltline.app.history import Listed, history
-from meltline.app.objects import find_object
-from meltline.app.policies import change_policy
-from meltline.app.undrop import undrop
+from meltline.app.catalog.resolve import find_object
+from meltline.app.drop.drop import drop
+from meltline.app.drop.history import Listed, history
+from meltline.app.drop.undrop import undrop
+from meltline.app.retention.policies import change_policy
+from meltline.domain.drop.history import HistoryRow, cluster_by, is_like
 from meltline.domain.errors import NamespaceNotFound, UsageInvalid
-from meltline.domain.history import HistoryRow, cluster_by, is_like
-from meltline.domain.policy import RETENTION
+from meltline.domain.retention.policy import RETENTION
 from tests.unit.lake import DAY, T0, Lake
 
 COLUMNS = [

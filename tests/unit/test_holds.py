@@ -7,17 +7,18 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from meltline.app.consumers import set_consumer
-from meltline.app.doctor import examine
-from meltline.app.drop import drop
-from meltline.app.gate import run_gate
-from meltline.app.holds import add_hold, find_holds, remove_hold
-from meltline.app.lifecycle import plan_purge_step
-from meltline.app.observe import observe
-from meltline.app.plan_purge import plan_purge
-from meltline.app.purge import apply_purges
-from meltline.app.undo import rollback
-from meltline.domain.departed import DepartedObject
+from meltline.app.doctor.doctor import examine
+from meltline.app.drop.drop import drop
+from meltline.app.gate.gate import run_gate
+from meltline.app.observe.observe import observe
+from meltline.app.purge.plan_purge import plan_purge
+from meltline.app.purge.purge import apply_purges
+from meltline.app.refs.branches import rollback
+from meltline.app.retention.consumers import set_consumer
+from meltline.app.retention.holds import add_hold, find_holds, remove_hold
+from meltline.app.run.lifecycle import plan_purge_step
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import (
     CatalogReadOnly,
     CommitConflict,
@@ -31,12 +32,11 @@ from meltline.domain.errors import (
     TableNotFound,
     UsageInvalid,
 )
-from meltline.domain.files import DepartureState
-from meltline.domain.holds import Hold
-from meltline.domain.objects import ObjectKind
-from meltline.domain.plan import Plan, PlanState
-from meltline.domain.timeline import Point
-from meltline.ports import Claim, DeleteOutcome, WantedBack
+from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.objects import ObjectKind
+from meltline.domain.iceberg.timeline import Point
+from meltline.domain.retention.holds import Hold
+from meltline.ports import Claim, DeleteOutcome, PurgeVeto
 from tests.unit.lake import DAY, ROOMY, T0, Lake, Table
 
 MS = timedelta(milliseconds=1)
@@ -309,7 +309,7 @@ def want(lake: Lake, table: Table, snapshot: dict[str, object]) -> set[str]:
     """The word that a command leaves for an expired snapshot; returns the files it names."""
     manifests = lake.manifests[str(snapshot["manifest-list"])]
     lake.control.add_wanted_back(
-        WantedBack("w", table.uuid, int(str(snapshot["snapshot-id"])),
+        PurgeVeto("w", table.uuid, int(str(snapshot["snapshot-id"])),
                    str(snapshot["manifest-list"]), (), "tester", "recover t", lake.clock.now())
     )  # fmt: skip
     named = {str(snapshot["manifest-list"]), *(manifest.path for manifest in manifests)}
@@ -378,7 +378,7 @@ def test_what_is_wanted_back_during_the_purge_is_seen_before_the_next_batch() ->
     named: set[str] = set()
     reads = lake.control.wanted_back
 
-    def arrive_late() -> Sequence[WantedBack]:
+    def arrive_late() -> Sequence[PurgeVeto]:
         if not named and lake.control.claimed_paths():  # after the claim, before the proof
             named.update(want(lake, table, first))
         return reads()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.domain.quantities import parse_instant
-from meltline.domain.table import MAIN, LogEntry, Snapshot
+from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, SnapshotLogEntry
+from meltline.domain.units import parse_instant
 from tests.unit.histories import (
     DAY_MS,
     History,
@@ -487,7 +487,7 @@ def test_a_log_that_names_a_missing_snapshot_still_ends_the_one_before() -> None
 
 def test_a_log_whose_last_entry_is_not_main_keeps_that_one() -> None:
     story = daily(2)
-    story.log.append(LogEntry(instant(3), story.ids["S1"]))
+    story.log.append(SnapshotLogEntry(instant(3), story.ids["S1"]))
     assert "S1" in story.kept(day=90, window=5)
 
 

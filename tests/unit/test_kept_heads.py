@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.memory.committer import MemoryCommitter
-from meltline.app.doctor import examine
-from meltline.app.services import Services
-from meltline.domain.names import TableName
-from meltline.domain.plan import PlanState
+from meltline.app.doctor.doctor import examine
+from meltline.app.services import RunContext
+from meltline.domain.deletion.plan import PlanState
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import CommitOutcome
+from meltline.testing.committer import MemoryCommitter
 from tests.unit.kills import Killed
 from tests.unit.lake import Lake, Table
 
@@ -73,7 +73,7 @@ def busy() -> tuple[Lake, Table]:
     return lake.on(12), table
 
 
-def careless(lake: Lake, harm: Callable[[dict[str, Any]], None]) -> Services:
+def careless(lake: Lake, harm: Callable[[dict[str, Any]], None]) -> RunContext:
     return lake.services(committer=Careless(lake, harm))
 
 

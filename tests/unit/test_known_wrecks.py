@@ -4,7 +4,7 @@ The lake's deleter holds every delete against a walk of all metadata at that mom
 ends with a look for files that are needed and gone.
 """
 
-from meltline.domain.files import EntryStatus
+from meltline.domain.iceberg.files import EntryStatus
 from tests.unit.avro_files import Entry
 from tests.unit.lake import DAY, Lake, Table
 

@@ -9,13 +9,20 @@ from threading import Thread
 
 import pytest
 
-from meltline.adapters.memory.committer import MemoryCommitter
-from meltline.app.expire import apply_expirations
-from meltline.app.gate import run_gate
-from meltline.app.leases import acquire_lease, leased, living_leases, release_lease, renew_lease
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import plan_expiration
+from meltline.app.expire.expire import apply_expirations
+from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.gate.gate import run_gate
+from meltline.app.observe.observe import observe
+from meltline.app.retention.leases import (
+    acquire_lease,
+    leased,
+    living_leases,
+    release_lease,
+    renew_lease,
+)
 from meltline.domain.clock import WallClock
+from meltline.domain.deletion.limits import Limits
+from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import (
     LeaseLost,
     LeaseNotFound,
@@ -23,11 +30,10 @@ from meltline.domain.errors import (
     TableNotFound,
     UsageInvalid,
 )
-from meltline.domain.limits import Limits
-from meltline.domain.locations import location_key
-from meltline.domain.names import TableName
-from meltline.domain.plan import Plan
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import CommitOutcome, Lease
+from meltline.testing.committer import MemoryCommitter
 from tests.unit.lake import DAY, ROOMY, Lake, Table
 
 HOUR = timedelta(hours=1)

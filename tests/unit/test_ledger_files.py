@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.adapters.object_store import ObjectStores
-from meltline.adapters.spark.ledger_files import LedgerFiles, NotPlain, TableNow
-from meltline.adapters.spark.ledger_scan import Op, Question
+from meltline.adapters.index_tables.parquet_scan import LedgerFiles, NotPlain, TableNow
+from meltline.adapters.index_tables.scan_query import Op, Question
+from meltline.adapters.object_store.stores import ObjectStores
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
 SCHEMA = pa.schema(

@@ -9,16 +9,16 @@ from itertools import count
 
 import pytest
 
-from meltline.app.drop import drop
-from meltline.app.gate import run_gate
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import plan_expiration
-from meltline.app.standing import standing_now
-from meltline.app.undrop import undrop
-from meltline.domain.keep import Sighting
-from meltline.domain.locations import location_key
-from meltline.domain.policy import ENABLED
-from meltline.domain.storage import Stage
+from meltline.app.drop.drop import drop
+from meltline.app.drop.undrop import undrop
+from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.gate.gate import run_gate
+from meltline.app.observe.observe import observe
+from meltline.app.storage.file_status import standing_now
+from meltline.domain.deletion.storage import Stage
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.retention.policy import ENABLED
+from meltline.domain.retention.retained_snapshots import SnapshotObservation
 from tests.unit.lake import T0, Lake, Table
 
 THEIRS = "theirs.sea.copy"
@@ -147,9 +147,9 @@ def test_a_table_that_started_over_expires_its_past_and_its_second_name_keeps_th
 
 
 def test_two_sightings_of_a_snapshot_keep_the_later_end_and_any_branch() -> None:
-    on_branch, gone = Sighting(None, True), Sighting(T0, False)
-    assert on_branch.joined(gone) == gone.joined(on_branch) == Sighting(None, True)
-    later = Sighting(T0 + timedelta(days=1), False)
+    on_branch, gone = SnapshotObservation(None, True), SnapshotObservation(T0, False)
+    assert on_branch.joined(gone) == gone.joined(on_branch) == SnapshotObservation(None, True)
+    later = SnapshotObservation(T0 + timedelta(days=1), False)
     assert gone.joined(later) == later.joined(gone) == later
 
 

@@ -9,32 +9,32 @@ from typing import Any
 
 import pytest
 
-from meltline.app.audit import decisions
-from meltline.app.doctor import examine
-from meltline.app.drop import drop
-from meltline.app.expire import apply_expirations
-from meltline.app.gate import run_gate
-from meltline.app.history import Listed, history
-from meltline.app.holds import add_hold, remove_hold
-from meltline.app.letting_go import tend_dropped
-from meltline.app.lifecycle import plan_purge_step
-from meltline.app.noticed import gone_tables
-from meltline.app.objects import find_object
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import plan_expiration
-from meltline.app.policies import change_policy
-from meltline.app.purge import apply_purges
-from meltline.app.recover import recover
-from meltline.app.standing import standing_now
-from meltline.app.undrop import Undropped, undrop
-from meltline.domain.departed import DepartedObject
-from meltline.domain.drops import LET_GO, is_dropped_name
+from meltline.app.catalog.resolve import find_object
+from meltline.app.doctor.doctor import examine
+from meltline.app.drop.drop import drop
+from meltline.app.drop.external_drops import gone_tables
+from meltline.app.drop.finalize import process_drops
+from meltline.app.drop.history import Listed, history
+from meltline.app.drop.recover import recover
+from meltline.app.drop.undrop import Undropped, undrop
+from meltline.app.expire.expire import apply_expirations
+from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.gate.gate import run_gate
+from meltline.app.observe.observe import observe
+from meltline.app.purge.purge import apply_purges
+from meltline.app.retention.holds import add_hold, remove_hold
+from meltline.app.retention.policies import change_policy
+from meltline.app.run.lifecycle import plan_purge_step
+from meltline.app.safety.audit import decisions
+from meltline.app.storage.file_status import standing_now
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.storage import Stage
+from meltline.domain.drop.drops import LET_GO, is_dropped_name
 from meltline.domain.errors import LockHeld, NotDropped, OutsideRetention, PlanStale
-from meltline.domain.names import TableName
-from meltline.domain.objects import DROPPED_NAMESPACE
-from meltline.domain.policy import PROFILES, RETENTION, AccountPolicy
-from meltline.domain.storage import Stage
-from meltline.ports import DeleteOutcome, Lease, StopSwitch, WantedBack
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import DROPPED_NAMESPACE
+from meltline.domain.retention.policy import PROFILES, RETENTION, AccountPolicy
+from meltline.ports import DeleteOutcome, Lease, PurgeVeto, StopSwitch
 from tests.unit.kills import Killed
 from tests.unit.lake import DAY, T0, WAREHOUSE, Lake, Table
 
@@ -223,7 +223,7 @@ def test_while_somebody_reads_a_dropped_table_or_wants_it_back_all_of_it_stays(r
         lake.control.save_lease(Lease("l", table.uuid, first, T0 + 13 * DAY))
     else:
         at = table.manifest_list(first)
-        word = WantedBack("w", table.uuid, first, at, (), "ann", "a look", lake.clock.now())
+        word = PurgeVeto("w", table.uuid, first, at, (), "ann", "a look", lake.clock.now())
         lake.control.add_wanted_back(word)
     assert lake.run().exit_code == 0
     assert table.snapshots == everything and set(table.refs) == {"main"}
@@ -562,7 +562,7 @@ def purged() -> Lake:
 
 def tended(lake: Lake, *tables: str) -> bool:
     services = lake.services()
-    return tend_dropped(services, observe(services), lake.clock.now(), tables)
+    return process_drops(services, observe(services), lake.clock.now(), tables)
 
 
 def test_the_ledgers_word_alone_lets_no_table_go() -> None:
@@ -681,7 +681,7 @@ def test_what_others_took_of_a_dropped_table_departs_before_it_is_let_go() -> No
     (place,) = (Table(lake, name) for name in names if is_dropped_name(name.namespace))
     folder = place.location
     place.edit(_emptied)
-    tend_dropped(services, observe(services), request.as_of)
+    process_drops(services, observe(services), request.as_of)
     assert place.name in lake.catalogs["lake"]._tables, "its files have not departed"
     for day in (T_LATE, T_LATE + 10, T_LATE + 20, T_LATE + 30):
         lake.on(day).run()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.adapters.spans import CHANGES, Points, spans_of
-from meltline.domain.files import ManifestRef
-from meltline.domain.lines import LineStep, steps_of
-from meltline.domain.table import Snapshot
+from meltline.adapters.index_tables.lifetimes import CHANGES, Points, spans_of
+from meltline.domain.iceberg.files import ManifestFile
+from meltline.domain.iceberg.linear_history import SnapshotDelta, steps_of
+from meltline.domain.iceberg.table_metadata import Snapshot
 
 TABLE = "a-table"
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,7 +23,7 @@ class Line:
     """A history of one line, commit by commit: manifests, and what each snapshot refers to."""
 
     snapshots: list[Snapshot] = field(default_factory=list)
-    listed: dict[int, tuple[ManifestRef, ...]] = field(default_factory=dict)
+    listed: dict[int, tuple[ManifestFile, ...]] = field(default_factory=dict)
     files: dict[str, tuple[str, int]] = field(default_factory=dict)  # manifest and since when
     holds: dict[str, int] = field(default_factory=dict)  # live files of each manifest
     content: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Line:
         self.content[snapshot.snapshot_id] = frozenset(self.files)
         return snapshot
 
-    def steps(self, tip: int | None = None) -> list[LineStep]:
+    def steps(self, tip: int | None = None) -> list[SnapshotDelta]:
         return steps_of(self.snapshots, self.listed, tip)
 
     def told(self) -> list[int]:
@@ -82,8 +82,8 @@ class Line:
 
 def _manifest(
     path: str, snapshot: Snapshot, *, added: int = 0, existing: int = 0, deleted: int = 0
-) -> ManifestRef:
-    return ManifestRef(
+) -> ManifestFile:
+    return ManifestFile(
         path, 1, added, existing, deleted, snapshot.snapshot_id, snapshot.sequence_number
     )
 

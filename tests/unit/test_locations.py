@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.domain.locations import (
+from meltline.domain.iceberg.locations import (
     OwnerIndex,
     Ownership,
     claim_prefix,

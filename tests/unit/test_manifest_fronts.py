@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from meltline.adapters.iceberg.manifest_fronts import front_length, read_front
-from meltline.adapters.memory.store import MemoryStore
-from meltline.adapters.spark.index import Asked, Indexed, Step, index_here
+from meltline.adapters.ingest.ingest_job import Asked, Indexed, Step, index_here
+from meltline.adapters.manifests.prefix_reads import front_length, read_prefix
 from meltline.domain.errors import StoreRefused
-from meltline.domain.files import EntryStatus, FileKind, ManifestRef
-from meltline.ports import Front
+from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile
+from meltline.ports import Prefix
+from meltline.testing.store import MemoryStore
 from tests.unit.avro_files import Entry, manifest_bytes
 
 ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
@@ -33,8 +33,8 @@ class CountingStore(MemoryStore):
         self.taken.append(len(found))
         return found
 
-    def read_front(self, path: str, length: int) -> Front:
-        front = Front(self.content[:length], len(self.content))
+    def read_prefix(self, path: str, length: int) -> Prefix:
+        front = Prefix(self.content[:length], len(self.content))
         self.taken.append(len(front.content))
         return front
 
@@ -42,7 +42,7 @@ class CountingStore(MemoryStore):
 class RefusingStore(CountingStore):
     """Gives only whole objects."""
 
-    def read_front(self, path: str, length: int) -> Front:
+    def read_prefix(self, path: str, length: int) -> Prefix:
         raise StoreRefused("no ranges here", object=path)
 
 
@@ -58,15 +58,15 @@ NEW = entries("new", 30, ADDED) + entries("gone", 9, DELETED, since=3)
 OLD = entries("old", 6_000, EXISTING, since=2)
 
 
-def written(rows: Sequence[Entry]) -> tuple[CountingStore, ManifestRef]:
+def written(rows: Sequence[Entry]) -> tuple[CountingStore, ManifestFile]:
     content = manifest_bytes(2, rows)
     assert len(content) > 800_000
-    return CountingStore(content), ManifestRef(
+    return CountingStore(content), ManifestFile(
         PATH, len(content), 30, 6_000, 9, added_snapshot_id=7, sequence_number=7
     )
 
 
-def index(store: CountingStore, manifest: ManifestRef, step: Step | None = STEP) -> Indexed:
+def index(store: CountingStore, manifest: ManifestFile, step: Step | None = STEP) -> Indexed:
     return index_here(store, [Asked("t", manifest, step)], [])
 
 
@@ -115,17 +115,17 @@ def test_a_manifest_that_has_fewer_changes_than_its_list_counts_is_refused() -> 
 
 def test_a_store_that_gives_no_part_is_asked_for_the_whole() -> None:
     store, manifest = written(NEW + OLD)
-    assert not read_front(store, manifest).is_whole
-    assert read_front(RefusingStore(store.content), manifest).is_whole
+    assert not read_prefix(store, manifest).is_whole
+    assert read_prefix(RefusingStore(store.content), manifest).is_whole
     with pytest.raises(FileNotFoundError):
-        read_front(MemoryStore(), manifest)
+        read_prefix(MemoryStore(), manifest)
 
 
 def test_small_manifests_uncounted_ones_and_those_of_new_entries_are_read_wholly() -> None:
-    merged = ManifestRef(PATH, 8_000_000, 100, 80_000, 0)
+    merged = ManifestFile(PATH, 8_000_000, 100, 80_000, 0)
     length = front_length(merged)
     assert length is not None
     assert length < 200_000
-    assert front_length(ManifestRef(PATH, 100_000, 100, 800, 0)) is None
-    assert front_length(ManifestRef(PATH, 8_000_000)) is None
-    assert front_length(ManifestRef(PATH, 8_000_000, 80_000, 10, 0)) is None
+    assert front_length(ManifestFile(PATH, 100_000, 100, 800, 0)) is None
+    assert front_length(ManifestFile(PATH, 8_000_000)) is None
+    assert front_length(ManifestFile(PATH, 8_000_000, 80_000, 10, 0)) is None

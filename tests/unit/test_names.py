@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.domain.names import TableName, quote_part, selected, split_name
+from meltline.domain.iceberg.names import TableName, quote_part, selected, split_name
 
 MANY = settings(max_examples=300, deadline=None, database=None)
 PART = st.text("ab1_.`[]*' é\n", min_size=1, max_size=6)

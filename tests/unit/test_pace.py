@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.cold_copies import Pace, Stores
-from meltline.adapters.memory.store import MemoryStore
-from meltline.config import load_config
+from meltline.adapters.archive.copies import Pace, Stores
+from meltline.config.load import load_config
+from meltline.testing.store import MemoryStore
 from meltline.wiring import Wiring
 
 FILES = 20

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.domain.files import FileKind, PlannedFile
-from meltline.domain.names import TableName
-from meltline.domain.plan import MOVES, PlanKind, PlanState, plan_digest, plan_id
+from meltline.domain.deletion.plan import TRANSITIONS, PlanKind, PlanState, plan_digest, plan_id
+from meltline.domain.iceberg.files import FileKind, PlannedFile
+from meltline.domain.iceberg.names import TableName
 from tests.unit.histories import UUID, history
 
 MANY = settings(max_examples=200, deadline=None, database=None)
@@ -108,12 +108,15 @@ def test_only_a_plan_without_snapshots_refs_and_files_is_empty() -> None:
 
 
 def test_every_state_has_its_moves_and_the_end_states_have_none() -> None:
-    assert MOVES.keys() == set(PlanState)
-    assert {state for state, to in MOVES.items() if not to} == {PlanState.STALE, PlanState.APPLIED}
+    assert TRANSITIONS.keys() == set(PlanState)
+    assert {state for state, to in TRANSITIONS.items() if not to} == {
+        PlanState.STALE,
+        PlanState.APPLIED,
+    }
 
 
 def test_nothing_is_applied_that_was_not_passed_and_begun() -> None:
-    into = {state: {was for was, to in MOVES.items() if state in to} for state in PlanState}
+    into = {state: {was for was, to in TRANSITIONS.items() if state in to} for state in PlanState}
     assert into[PlanState.APPLIED] == {PlanState.APPLYING}
     assert into[PlanState.APPLYING] == {PlanState.PASSED, PlanState.FAILED}
     assert into[PlanState.PLANNED] == set()
@@ -122,9 +125,9 @@ def test_nothing_is_applied_that_was_not_passed_and_begun() -> None:
 
 @pytest.mark.parametrize("state", [PlanState.PLANNED, PlanState.REFUSED, PlanState.STALE])
 def test_a_plan_without_a_passed_gate_cannot_be_begun(state: PlanState) -> None:
-    assert PlanState.APPLYING not in MOVES[state]
+    assert PlanState.APPLYING not in TRANSITIONS[state]
 
 
 @pytest.mark.parametrize("state", sorted(set(PlanState) - {PlanState.STALE, PlanState.APPLIED}))
 def test_any_plan_that_is_not_at_its_end_can_go_stale(state: PlanState) -> None:
-    assert PlanState.STALE in MOVES[state]
+    assert PlanState.STALE in TRANSITIONS[state]

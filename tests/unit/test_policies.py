@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from meltline.app.audit import decisions
-from meltline.app.doctor import examine
-from meltline.app.holds import add_hold
-from meltline.app.objects import find_object
-from meltline.app.policies import PolicyChange, TableEffect, change_policy, show_policies
-from meltline.app.purge import approve
-from meltline.app.tags import add_tag
+from meltline.app.catalog.resolve import find_object
+from meltline.app.doctor.doctor import examine
+from meltline.app.purge.purge import approve
+from meltline.app.refs.tags import add_tag
+from meltline.app.retention.holds import add_hold
+from meltline.app.retention.policies import PolicyChange, TableEffect, change_policy, show_policies
+from meltline.app.safety.audit import decisions
+from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import (
     CatalogReadOnly,
     CommitConflict,
@@ -23,9 +24,9 @@ from meltline.domain.errors import (
     TransientImmutable,
     UsageInvalid,
 )
-from meltline.domain.objects import ObjectKind, ObjectName
-from meltline.domain.plan import Plan, PlanKind
-from meltline.domain.policy import (
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.iceberg.timeline import Point
+from meltline.domain.retention.policy import (
     FAILSAFE,
     MIN_RETENTION,
     PROFILES,
@@ -34,7 +35,6 @@ from meltline.domain.policy import (
     WRITER_KEEP,
     AccountPolicy,
 )
-from meltline.domain.timeline import Point
 from tests.unit.lake import Lake, Table
 
 ACCOUNT = ObjectName("lake")

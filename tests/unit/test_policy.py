@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from meltline.domain.policy import (
+from meltline.domain.retention.policy import (
     DROP_AFTER,
     ENABLED,
     FAILSAFE,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from meltline.cli.main import run
-from meltline.cli.step import main
+from meltline.cli.run.step import main
 from meltline.domain.errors import UsageInvalid
 from meltline.private_words import in_file, spelt_out
 

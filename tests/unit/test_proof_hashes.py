@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.adapters.spark.proof_hashes import (
+from meltline.adapters.proofs.hash_sets import (
     PACKED,
     fingerprint,
     packed,

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from meltline.app.cold_prune import prune
-from meltline.app.holds import add_hold
-from meltline.app.prune_deletes import Pruned, PruneDeletes
-from meltline.app.prune_gate import PruneGate, verdict_id
-from meltline.app.services import Services
+from meltline.app.prune.cold_prune import prune
+from meltline.app.prune.prune_deletes import Pruned, PruneDeletes
+from meltline.app.prune.prune_gate import PruneGate, verdict_id
+from meltline.app.retention.holds import add_hold
+from meltline.app.services import RunContext
+from meltline.domain.archive.pruning import PRUNING, PrunePlan
+from meltline.domain.deletion.gate import GateFacts, GateResult
 from meltline.domain.errors import GateNotPassed
-from meltline.domain.gate import Evidence, GateResult
-from meltline.domain.pruning import PRUNING, PrunePlan
 from meltline.ports import DeleteOutcome
 from tests.unit.lake import DAY, T0, Lake
 from tests.unit.plain_gate import PlainGateEngine
@@ -41,7 +41,7 @@ class Engine:
     crashes: bool = False
     ttl: timedelta = timedelta(hours=6)
 
-    def judge(self, evidence: Sequence[Evidence], now: datetime) -> Sequence[GateResult]:
+    def judge(self, evidence: Sequence[GateFacts], now: datetime) -> Sequence[GateResult]:
         if self.crashes:
             raise ZeroDivisionError
         plain = PlainGateEngine(self.lake.config().limits, self.ttl)
@@ -71,7 +71,7 @@ def _named_by_others(lake: Lake, ids: Sequence[int]) -> set[str]:
 
 
 def gate(lake: Lake, **changes: object) -> PruneGate:
-    made: Services = ports(lake, **changes)
+    made: RunContext = ports(lake, **changes)
     assert made.cold is not None
     uuid = document(lake)["properties"]["meltline.cold-of"]
     return PruneGate(made, Engine(lake), made.cold, COLD, NAME, uuid)
@@ -83,7 +83,7 @@ def refusal(lake: Lake, plan: PrunePlan, **more: bool) -> str:
     return refused.value.found
 
 
-def take(lake: Lake, engine: Engine, services: Services | None = None) -> None:
+def take(lake: Lake, engine: Engine, services: RunContext | None = None) -> None:
     prune(services or ports(lake), engine, NAME, T0 + 2.5 * DAY, "costs", dry_run=False)
 
 

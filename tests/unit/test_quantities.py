@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.domain.quantities import (
+from meltline.domain.units import (
     format_duration,
     format_instant,
     format_size,

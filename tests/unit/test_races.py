@@ -7,20 +7,21 @@ from typing import Any
 
 import pytest
 
-from meltline.app.expire import apply_expirations
-from meltline.app.gate import run_gate
-from meltline.app.lifecycle import (
+from meltline.app.expire.expire import apply_expirations
+from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.gate.gate import run_gate
+from meltline.app.observe.observe import observe
+from meltline.app.purge.purge import apply_purges
+from meltline.app.purge.recheck import Reproof
+from meltline.app.run.lifecycle import (
     gate_step,
     judge_step,
     plan_purge_step,
     purge_step,
     run_chain,
 )
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import plan_expiration
-from meltline.app.purge import apply_purges
-from meltline.app.reproof import Reproof
-from meltline.app.summary import Summary
+from meltline.app.run.summary import Summary
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import (
     ApprovalMissing,
     ClockRefused,
@@ -30,8 +31,7 @@ from meltline.domain.errors import (
     PlanStale,
     Stopped,
 )
-from meltline.domain.files import DepartureState
-from meltline.domain.plan import Plan, PlanKind, PlanState
+from meltline.domain.iceberg.files import DepartureState
 from meltline.ports import Lease, StopSwitch
 from tests.unit.lake import DAY, ROOMY, T0, Lake, Table
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from meltline.app.services import Services
-from meltline.app.summary import Summary
-from meltline.domain.archive import COLD_OF
-from meltline.domain.cold_paths import mirrored
-from meltline.domain.departed import DepartedObject
-from meltline.domain.names import TableName
-from meltline.domain.seals import foreign_to
-from meltline.domain.withheld import Why
+from meltline.app.run.summary import Summary
+from meltline.app.services import RunContext
+from meltline.domain.archive.archive import COLD_OF
+from meltline.domain.archive.cold_paths import mirrored
+from meltline.domain.archive.seals import foreign_to
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.withheld import Why
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import CommitOutcome, Committer, DeleteOutcome, Deleter
 from tests.seeds import beginnings, examples
 from tests.unit.lake import COLD_WAREHOUSE, DAY, Table, business
@@ -46,7 +46,7 @@ class ArchivedLake(WatchedLake):
     hurt: set[str] = field(default_factory=set)
     meddled: set[TableName] = field(default_factory=set)
 
-    def services(self, **changes: Any) -> Services:
+    def services(self, **changes: Any) -> RunContext:
         built = super().services(**changes)
         deleter = _WatchOriginals(self, built.deleter)
         return replace(built, committer=_Watch(self, built.committer), deleter=deleter)
@@ -194,7 +194,7 @@ class RandomArchives(RandomLifecycles):
     def somebody_commits_to_the_archive(self, number: int) -> None:
         self.lake.meddle(number)
 
-    def night(self, services: Services | None = None) -> Summary:
+    def night(self, services: RunContext | None = None) -> Summary:
         """Where cold has lost copies of files that are alive, a gate refuses for one night.
 
         Nothing looks for them before a purge asks (docs/decisions/027). Where another tool has

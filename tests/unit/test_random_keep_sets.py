@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from meltline.domain.keep import KeepSet
-from meltline.domain.quantities import to_millis
-from meltline.domain.table import Ref, Snapshot
+from meltline.domain.iceberg.table_metadata import Snapshot, SnapshotRef
+from meltline.domain.retention.retained_snapshots import KeepSet
+from meltline.domain.units import to_millis
 from tests.seeds import SEED, examples
 from tests.unit import oracle
 from tests.unit.histories import BRANCHING, PLAIN, STEPS, days, history, instant, tell
@@ -88,7 +88,7 @@ def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
     return found
 
 
-def _ref(ref: Ref) -> dict[str, Any]:
+def _ref(ref: SnapshotRef) -> dict[str, Any]:
     found = {"type": "branch" if ref.is_branch else "tag", "snapshot-id": ref.snapshot_id}
     if ref.max_ref_age_ms is not None:
         found["max-ref-age-ms"] = ref.max_ref_age_ms

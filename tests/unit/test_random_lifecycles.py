@@ -11,16 +11,16 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
-from meltline.app.expire import apply_expirations
-from meltline.app.gate import run_gate
-from meltline.app.lifecycle import plan_purge_step
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import Planned, plan_expiration
-from meltline.app.purge import apply_purges
-from meltline.app.services import Services
-from meltline.app.summary import Summary
+from meltline.app.expire.expire import apply_expirations
+from meltline.app.expire.plan_expiration import PlannedFiles, plan_expiration
+from meltline.app.gate.gate import run_gate
+from meltline.app.observe.observe import observe
+from meltline.app.purge.purge import apply_purges
+from meltline.app.run.lifecycle import plan_purge_step
+from meltline.app.run.summary import Summary
+from meltline.app.services import RunContext
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import LockHeld
-from meltline.domain.plan import Plan, PlanState
 from tests.seeds import beginnings, examples
 from tests.unit.gaps import Gap, with_gaps
 from tests.unit.lake import DAY, MINUTE, T0
@@ -175,7 +175,7 @@ class RandomLifecycles(RecordedLife):
         self.lake.run(services=with_gaps(self.lake.services(), act))
         self.lake.look()
 
-    def _gated(self, planned: Sequence[Planned]) -> list[Plan]:
+    def _gated(self, planned: Sequence[PlannedFiles]) -> list[Plan]:
         judged = run_gate(self.lake.services(), [p.plan for p in planned])
         return [plan for plan, _ in judged if plan.state is PlanState.PASSED]
 
@@ -202,7 +202,7 @@ class RandomLifecycles(RecordedLife):
         self.lake.check_all_is_gone()
         self.lake.check_sweeps()
 
-    def night(self, services: Services | None = None) -> Summary:
+    def night(self, services: RunContext | None = None) -> Summary:
         """A run in the end, when it must end well."""
         return self.lake.run(services=services)
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from meltline.app.explain import explain_path
-from meltline.app.report import StorageHistory
-from meltline.app.services import Services
-from meltline.app.standing import Standing, standing_now
-from meltline.domain.locations import location_key
+from meltline.app.services import RunContext
+from meltline.app.storage.explain import explain_path
+from meltline.app.storage.file_status import Standing, standing_now
+from meltline.app.storage.report import StorageHistory
+from meltline.domain.iceberg.locations import location_key
 from tests.unit.by_changes import ByChanges
 from tests.unit.lake import DAY, T0, Lake
 from tests.unit.random_engines import OTHERS, REFS, WRITES, Engines
@@ -27,7 +27,7 @@ def facts(standing: Standing) -> dict[str, tuple[object, ...]]:
     }
 
 
-def services(lake: Lake, tables: set[str]) -> Services:
+def services(lake: Lake, tables: set[str]) -> RunContext:
     """The lake's, with a reader that knows these tables by changes."""
     return lake.services(reader=ByChanges(lake.files, tables))
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from meltline.adapters.memory.files import MemoryFileLedger
-from meltline.app.observe import observe
-from meltline.domain.files import ManifestOutcome
-from meltline.domain.locations import Ownership
+from meltline.app.observe.observe import observe
+from meltline.domain.iceberg.files import ManifestOutcome
+from meltline.domain.iceberg.locations import Ownership
 from meltline.ports import IngestRequest
+from meltline.testing.files import MemoryFileLedger
 from tests.unit.lake import Lake
 
 

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from meltline.domain.keep import KeepRequest
-from meltline.domain.plan import Plan
-from meltline.domain.policy import (
+from meltline.domain.deletion.plan import Plan
+from meltline.domain.deletion.recheck import still_valid
+from meltline.domain.iceberg.table_metadata import MAIN
+from meltline.domain.retention.policy import (
     HOLD,
     PROFILES,
     RETENTION,
@@ -16,8 +17,7 @@ from meltline.domain.policy import (
     effective_retention,
     is_enabled,
 )
-from meltline.domain.recheck import still_valid
-from meltline.domain.table import MAIN
+from meltline.domain.retention.retained_snapshots import KeepRequest
 from tests.unit.histories import History, days, histories, history, instant, millis, tell
 from tests.unit.test_keep_set import AFTER, MS, WINDOWS, last_day
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from meltline.adapters.memory.control import MemoryControlLedger
-from meltline.app.doctor import examine
-from meltline.app.drop import drop
-from meltline.app.entries import load_standing
-from meltline.app.init import init
-from meltline.app.leases import acquire_lease
-from meltline.app.observe import rebuild
-from meltline.app.reproof import Reproof
-from meltline.app.undrop import undrop
+from meltline.app.catalog.registrations import load_standing
+from meltline.app.doctor.doctor import examine
+from meltline.app.doctor.init import init
+from meltline.app.drop.drop import drop
+from meltline.app.drop.undrop import undrop
+from meltline.app.observe.observe import rebuild
+from meltline.app.purge.recheck import Reproof
+from meltline.app.retention.leases import acquire_lease
+from meltline.testing.control import MemoryControlLedger
 from tests.unit.copies import copied, fresh_lake, put_inline, rewritten_in_place
 from tests.unit.lake import DAY, Lake, Table
 from tests.unit.swept import swept

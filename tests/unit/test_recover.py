@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from meltline.app.audit import decisions
-from meltline.app.gate import run_gate
-from meltline.app.lifecycle import plan_purge_step
-from meltline.app.purge import apply_purges
-from meltline.app.recover import Recovered, recover
+from meltline.app.drop.recover import Recovered, recover
+from meltline.app.gate.gate import run_gate
+from meltline.app.purge.purge import apply_purges
+from meltline.app.run.lifecycle import plan_purge_step
+from meltline.app.safety.audit import decisions
 from meltline.domain.errors import (
     CommitConflict,
     FilesClaimed,
@@ -18,8 +18,8 @@ from meltline.domain.errors import (
     RecoveryImpossible,
     UsageInvalid,
 )
-from meltline.domain.files import DepartureState
-from meltline.domain.names import TableName
+from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import Claim
 from tests.unit.lake import MINUTE, Lake, Table
 

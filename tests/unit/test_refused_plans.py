@@ -1,10 +1,10 @@
 """A refused plan is one plan, however often it is refused, and over once it is mended (I-7)."""
 
-from meltline.app.doctor import examine
-from meltline.app.objects import find_object
-from meltline.app.policies import change_policy
-from meltline.domain.plan import Plan, PlanKind, PlanState
-from meltline.domain.policy import RETENTION
+from meltline.app.catalog.resolve import find_object
+from meltline.app.doctor.doctor import examine
+from meltline.app.retention.policies import change_policy
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.retention.policy import RETENTION
 from tests.unit.lake import Lake, Table
 
 NAME = "lake.air.t"

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from meltline.app.metadata import remembered_states
-from meltline.domain.names import TableName
-from meltline.domain.table import TableState
+from meltline.app.catalog.metadata import remembered_states
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import CatalogEntry
 from tests.unit.counting import CountingStore
 from tests.unit.lake import Lake
@@ -33,7 +33,7 @@ class Place:
         """Whose metadata a look finds there."""
         services = self.lake.services(store=self.store)
         (state,) = remembered_states(services, [self.entry]).values()
-        assert isinstance(state, TableState), state
+        assert isinstance(state, TableMetadata), state
         return state.table_uuid
 
 

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from meltline.app.lifecycle import gate_step, plan_purge_step, purge_step
-from meltline.app.purge import apply_purges
-from meltline.app.summary import Summary
-from meltline.domain.departed import DepartedObject
-from meltline.domain.files import DepartureState
-from meltline.domain.plan import PlanKind
+from meltline.app.purge.purge import apply_purges
+from meltline.app.run.lifecycle import gate_step, plan_purge_step, purge_step
+from meltline.app.run.summary import Summary
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.plan import PlanKind
+from meltline.domain.iceberg.files import DepartureState
 from tests.unit.lake import DAY, MINUTE, T0, Lake, MovingClock, Table
 
 BODY = 100  # what an engine's file holds besides its path's length

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.archive_work import LocalCrew
-from meltline.adapters.cold_copies import Stores
-from meltline.adapters.cold_retrieval import ColdRetriever
-from meltline.adapters.iceberg.copy_reader import StoreCopyReader
-from meltline.app.restore import Restored, Retrieval, restore
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_reader import StoreCopyReader
+from meltline.adapters.archive.copy_tasks import LocalCrew
+from meltline.adapters.archive.retrieval import ColdRetriever
+from meltline.app.retrieval.restore import Restored, Retrieval, restore
+from meltline.domain.archive.restored import Retrieved
 from meltline.domain.errors import (
     CatalogReadOnly,
     CommitConflict,
@@ -21,9 +22,8 @@ from meltline.domain.errors import (
     StoreRefused,
     UsageInvalid,
 )
-from meltline.domain.names import TableName
-from meltline.domain.restored import Retrieved
-from meltline.domain.table import TableState
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import NewTable
 from meltline.ports.retrieval import Retriever
 from tests.unit.lake import DAY, T0, WAREHOUSE, Lake, Table
@@ -165,7 +165,7 @@ class Careless:
     lake: Lake
     other: int | None = None
 
-    def bring_back(self, cold: TableState, snapshot_id: int, folder: str) -> Retrieved:
+    def bring_back(self, cold: TableMetadata, snapshot_id: int, folder: str) -> Retrieved:
         stores = Stores(self.lake.store, self.lake.store, folder)
         done = ColdRetriever(stores, LocalCrew).bring_back(cold, self.other or snapshot_id, folder)
         if self.other is None:

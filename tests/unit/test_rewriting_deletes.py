@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from meltline.adapters.iceberg.archive_deletes import (
+from meltline.adapters.archive.delete_files import (
     REWRITABLE,
     rewrite_deletes,
     rewritten_before,
     source_digest,
 )
-from meltline.domain.cold_paths import mirrored
+from meltline.domain.archive.cold_paths import mirrored
 
 COLD = "s3://ice/archive"
 SOURCE = source_digest("s3://lake/t/d", 10)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meltline.adapters.iceberg.archive_manifests import (
+from meltline.adapters.archive.manifests import (
     Amended,
     ColdManifest,
     Need,
@@ -25,10 +25,10 @@ from meltline.adapters.iceberg.archive_manifests import (
     rewrite_manifest,
     same_records,
 )
-from meltline.adapters.iceberg.avro_container import AvroFile
-from meltline.domain.cold_paths import mirrored
+from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.errors import MetadataUnreadable
-from meltline.domain.files import EntryStatus, FileKind, ManifestRef
+from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile
 from tests.unit.avro_files import Entry, Manifest, list_bytes, manifest_bytes
 
 COLD = "s3://ice/archive"
@@ -44,8 +44,8 @@ def entry(name: str, status: EntryStatus = EntryStatus.ADDED, size: int = 10) ->
     return Entry(f"{HOT}/{name}", size, FileKind.DATA, status, 7, 3)
 
 
-def ref(content: bytes, added: int, existing: int = 0, deleted: int = 0) -> ManifestRef:
-    return ManifestRef(f"{HOT}/m.avro", len(content), added, existing, deleted)
+def ref(content: bytes, added: int, existing: int = 0, deleted: int = 0) -> ManifestFile:
+    return ManifestFile(f"{HOT}/m.avro", len(content), added, existing, deleted)
 
 
 def read(content: bytes) -> list[Any]:
@@ -99,7 +99,7 @@ def test_a_manifest_of_another_length_or_cut_short_is_refused() -> None:
         with pytest.raises(MetadataUnreadable):
             list(needed_files(ref(content, 1, 1, 1), odd))
         with pytest.raises(MetadataUnreadable):
-            list(needed_files(ManifestRef("m", 0), odd))
+            list(needed_files(ManifestFile("m", 0), odd))
         assert not is_readable(odd)
     assert is_readable(content)
 
@@ -178,7 +178,7 @@ def deletes(*entries: Mapping[str, Any]) -> bytes:
 
 def rewritten(amended: Mapping[str, Amended], *entries: Mapping[str, Any]) -> list[Any]:
     content = deletes(*entries)
-    made, _ = rewrite_manifest(ManifestRef("m", 0), content, COLD, amended)
+    made, _ = rewrite_manifest(ManifestFile("m", 0), content, COLD, amended)
     return [one["data_file"] for one in read(made)]
 
 
@@ -218,9 +218,9 @@ def test_deletes_that_are_gone_name_no_place_in_hot_either() -> None:
 
 def test_equality_deletes_are_copied_as_they_are() -> None:
     content = deletes(delete_entry(content=2))
-    (needed,) = needed_files(ManifestRef("m", 0), content)
+    (needed,) = needed_files(ManifestFile("m", 0), content)
     assert needed == NeededFile(f"{HOT}/d", 100, Need.COPY)
-    made, totals = rewrite_manifest(ManifestRef("m", 0), content, COLD, {})
+    made, totals = rewrite_manifest(ManifestFile("m", 0), content, COLD, {})
     (file,) = (one["data_file"] for one in read(made))
     assert file == {**delete_entry(content=2)["data_file"], "file_path": cold(f"{HOT}/d")}
     assert totals == Totals(1, 100, 0)
@@ -237,7 +237,7 @@ def test_equality_deletes_are_copied_as_they_are() -> None:
 )
 def test_what_nobody_here_knows_is_refused_by_name(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(MetadataUnreadable, match=said):
-        list(needed_files(ManifestRef("m", 0), deletes(delete_entry(**changes))))
+        list(needed_files(ManifestFile("m", 0), deletes(delete_entry(**changes))))
 
 
 # --- lists ----------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from meltline.domain.errors import MetadataUnreadable, SchemaIncompatible
-from meltline.domain.names import TableName
-from meltline.domain.schemas import changed_schema, require_readable
-from meltline.domain.table import TableState, parse_table
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.schema_compatibility import changed_schema, require_readable
+from meltline.domain.iceberg.table_metadata import TableMetadata, parse_table
 from tests.unit.histories import UUID
 
 NAME = TableName.parse("lake.air.t")
@@ -33,7 +33,7 @@ def map_of(key_id: int, key: Any, value_id: int, value: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def table(old: Fields, new: Fields, **snapshot: Any) -> tuple[TableState, dict[str, Any]]:
+def table(old: Fields, new: Fields, **snapshot: Any) -> tuple[TableMetadata, dict[str, Any]]:
     """A table of schema 1 now, with a snapshot 7 of schema 0."""
     document: dict[str, Any] = {
         "format-version": 2, "table-uuid": UUID, "location": "file:///t", "last-updated-ms": 0,

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from meltline.app.audit import decisions
-from meltline.app.clone import clone
-from meltline.app.drop import drop, rename
-from meltline.app.shares import Shared, create_share, drop_share, list_shares, update_share
-from meltline.app.standing import standing_now
-from meltline.app.tags import list_tags, remove_tag
+from meltline.app.clone.clone import clone
+from meltline.app.clone.shares import Shared, create_share, drop_share, list_shares, update_share
+from meltline.app.drop.drop import drop, rename
+from meltline.app.refs.tags import list_tags, remove_tag
+from meltline.app.safety.audit import decisions
+from meltline.app.storage.file_status import standing_now
+from meltline.domain.deletion.storage import Stage
 from meltline.domain.errors import (
     CatalogReadOnly,
     MeltlineError,
@@ -21,10 +22,9 @@ from meltline.domain.errors import (
     TableNotFound,
     UsageInvalid,
 )
-from meltline.domain.locations import location_key
-from meltline.domain.names import TableName
-from meltline.domain.policy import FOREVER_MS
-from meltline.domain.storage import Stage
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.policy import FOREVER_MS
 from tests.unit.copies import copied
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import Lake, Table

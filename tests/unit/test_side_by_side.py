@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from meltline.side_by_side import side_by_side
+from meltline.concurrency import thread_map
 
 
 def threads_of(work: Callable[[int], int], pieces: int, most: int = 16) -> tuple[list[int], int]:
@@ -17,7 +17,7 @@ def threads_of(work: Callable[[int], int], pieces: int, most: int = 16) -> tuple
         seen.add(threading.get_ident())
         return work(one)
 
-    return list(side_by_side(noted, range(pieces), most)), len(seen)
+    return list(thread_map(noted, range(pieces), most)), len(seen)
 
 
 def slow(one: int) -> int:
@@ -44,7 +44,7 @@ def test_no_more_threads_are_used_than_may_be() -> None:
 
 
 def test_of_nothing_there_is_no_answer() -> None:
-    assert list(side_by_side(slow, [])) == []
+    assert list(thread_map(slow, [])) == []
 
 
 @pytest.mark.parametrize("at", [0, 30])
@@ -55,4 +55,4 @@ def test_what_a_piece_raises_reaches_the_asker(at: int) -> None:
         return slow(one)
 
     with pytest.raises(LookupError):
-        list(side_by_side(work, range(40)))
+        list(thread_map(work, range(40)))

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from meltline.app.lifecycle import run_chain
-from meltline.app.objects import find_object
-from meltline.app.outcomes import Outcome
-from meltline.app.policies import show_policies
-from meltline.app.query import SchemaChoice
-from meltline.app.report import storage_rows, totals_now
-from meltline.app.statements import StatementRequest, run_statement
+from meltline.app.catalog.resolve import find_object
+from meltline.app.retention.policies import show_policies
+from meltline.app.run.lifecycle import run_chain
+from meltline.app.sql.statement_results import Outcome
+from meltline.app.sql.statements import StatementRequest, run_statement
+from meltline.app.storage.report import storage_rows, totals_now
+from meltline.app.time_travel.query import SchemaChoice
 from meltline.domain.errors import (
     BeforeCreation,
     ChildInsufficientRetention,
@@ -35,9 +35,9 @@ from meltline.domain.errors import (
     TableNotFound,
     UsageInvalid,
 )
-from meltline.domain.names import TableName
-from meltline.domain.objects import ObjectName
-from meltline.domain.policy import FOREVER_MS, MIN_RETENTION, RETENTION, TRANSIENT
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.retention.policy import FOREVER_MS, MIN_RETENTION, RETENTION, TRANSIENT
 from meltline.ports import Lease, PastView, ReadColumn, ReadRows, StatementState
 from tests.unit.lake import DAY, Lake, Table
 

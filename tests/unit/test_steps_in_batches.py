@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.memory.sweeper import MemorySweeper
-from meltline.app.observe import observe
-from meltline.app.services import Services
-from meltline.app.steps import StepRequest, run_step
-from meltline.app.summary import Summary
-from meltline.app.sweep import SweepServices
-from meltline.domain.batches import BatchSettings
-from meltline.domain.names import TableName
-from meltline.domain.plan import Plan, PlanKind, PlanState
+from meltline.app.observe.observe import observe
+from meltline.app.orphans.sweep import SweepServices
+from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.run.summary import Summary
+from meltline.app.services import RunContext
+from meltline.domain.deletion.batches import BatchSettings
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.iceberg.names import TableName
+from meltline.testing.sweeper import MemorySweeper
 from tests.unit.kills import Killed, Process
 from tests.unit.lake import Lake, Table
 
@@ -41,7 +41,7 @@ class Night:
 
     def services(self, process: Process | None = None, **changes: Any) -> SweepServices:
         config = replace(self.lake.config(), batches=self.settings)
-        chain: Services = self.lake.services(config=config, **changes)
+        chain: RunContext = self.lake.services(config=config, **changes)
         if process:
             chain = process.of(chain)
         sweeper = MemorySweeper(self.lake.store, self.lake.files)

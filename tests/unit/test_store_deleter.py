@@ -8,9 +8,9 @@ from threading import Event
 
 import pytest
 
-from meltline.adapters.object_store import ObjectStores
-from meltline.adapters.store_deleter import StoreDeleter
-from meltline.domain.departed import DepartedObject
+from meltline.adapters.object_store.deleter import StoreDeleter
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.domain.deletion.departed import DepartedObject
 from meltline.ports import DeleteOutcome, ObjectStat, StoredObject
 
 SIZE = 7

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from meltline.domain.limits import Limits
-from meltline.domain.plan import PlanKind
+from meltline.domain.deletion.limits import Limits
+from meltline.domain.deletion.plan import PlanKind
 from meltline.gates.suites import (
     SUITES,
     Expectation,

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.app.explain import explain_path
-from meltline.app.report import storage_rows, totals_now
-from meltline.app.steps import StepRequest, run_step
+from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.storage.explain import explain_path
+from meltline.app.storage.report import storage_rows, totals_now
+from meltline.domain.deletion.orphans import SweepSettings
 from meltline.domain.errors import (
     ClockRefused,
     LedgerOutOfStep,
     UsageInvalid,
 )
-from meltline.domain.files import DepartureState, FileKind
-from meltline.domain.locations import location_key
-from meltline.domain.orphans import SweepSettings
+from meltline.domain.iceberg.files import DepartureState, FileKind
+from meltline.domain.iceberg.locations import location_key
 from tests.unit.lake import DAY, T0, Lake
 from tests.unit.swept import FIRST, HOUR, SECOND, Meanwhile, Swept
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.memory.sweeper import InventoryContent
-from meltline.app.steps import StepRequest, run_step
+from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.domain.deletion.orphans import OrphanCandidate
 from meltline.domain.errors import (
     LockHeld,
     StoreRefused,
     UsageInvalid,
 )
-from meltline.domain.orphans import Stray
 from meltline.ports import Inventory, StopSwitch, StoredObject
+from meltline.testing.sweeper import InventoryContent
 from tests.unit.lake import DAY, T0, WAREHOUSE
 from tests.unit.swept import FIRST, SECOND, Meanwhile, Swept, a_lake
 
@@ -158,9 +158,11 @@ def test_two_sweeps_at_once_do_not_get_in_each_others_way() -> None:
 # --- an inventory instead of a listing -----------------------------------------------------------
 
 
-def inventory(swept: Swept, day: float, *rows: Stray, name: str = "inv") -> Inventory:
+def inventory(swept: Swept, day: float, *rows: OrphanCandidate, name: str = "inv") -> Inventory:
     """What somebody listed on a day: everything in the store, and further rows."""
-    listed = [Stray(o.path, o.bytes, o.modified_at) for o in swept.lake.store.list(WAREHOUSE)]
+    listed = [
+        OrphanCandidate(o.path, o.bytes, o.modified_at) for o in swept.lake.store.list(WAREHOUSE)
+    ]
     content = InventoryContent(T0 + day * DAY, (*listed, *rows))
     swept.sweeper.inventories[name] = content
     return Inventory(name)
@@ -189,9 +191,9 @@ def test_what_an_inventory_does_not_tell_keeps_a_file_and_what_is_gone_is_left()
     swept = Swept()
     at = swept.table.data
     rows = (
-        Stray(at("no size"), None, T0),
-        Stray(at("no time"), 5, None),
-        Stray(at("gone since"), 5, T0),
+        OrphanCandidate(at("no size"), None, T0),
+        OrphanCandidate(at("no time"), 5, None),
+        OrphanCandidate(at("gone since"), 5, T0),
     )
     swept.sweep(FIRST, inventory=inventory(swept, FIRST, *rows))
     said = swept.sweep(SECOND, inventory=inventory(swept, SECOND, *rows)).as_json()["sweep"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from meltline.domain.files import DepartureState
+from meltline.domain.iceberg.files import DepartureState
 from tests.unit.lake import DAY, T0, WAREHOUSE, Lake, Table
 from tests.unit.swept import FIRST, SECOND, Swept, a_lake
 

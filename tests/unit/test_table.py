@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
-from meltline.domain.quantities import from_millis
-from meltline.domain.table import MAIN, LogEntry, Ref, StatisticsFile, TableState, parse_table
+from meltline.domain.iceberg.table_metadata import (
+    MAIN,
+    SnapshotLogEntry,
+    SnapshotRef,
+    StatisticsFile,
+    TableMetadata,
+    parse_table,
+)
+from meltline.domain.units import from_millis
 from tests.unit.histories import NAME, UUID
 
 WHERE = "s3://lake/air/flights/metadata/00003-5f2c.metadata.json"
@@ -82,7 +89,7 @@ def altered(*path: str | int, to: Any) -> Document:
     return written
 
 
-def parsed(written: object) -> TableState:
+def parsed(written: object) -> TableMetadata:
     return parse_table(NAME, WHERE, 4711, written)
 
 
@@ -101,8 +108,8 @@ def test_format_2_is_read_as_it_stands() -> None:
     assert state.snapshots[FIRST].manifest_list.endswith("snap-1.avro")
     assert state.snapshots[FIRST].inline_manifests == ()
     assert state.snapshot_log == (
-        LogEntry(from_millis(T1), FIRST),
-        LogEntry(from_millis(T2), SECOND),
+        SnapshotLogEntry(from_millis(T1), FIRST),
+        SnapshotLogEntry(from_millis(T2), SECOND),
     )
     assert state.metadata_log == ("s3://lake/air/flights/metadata/00002.json",)
 
@@ -120,8 +127,8 @@ def test_refs_keep_their_ages_and_counts() -> None:
         "eoy": {"snapshot-id": FIRST, "type": "tag", "max-ref-age-ms": 9},
     }
     state = parsed(document(refs=refs))
-    assert state.refs["eoy"] == Ref("eoy", FIRST, is_branch=False, max_ref_age_ms=9)
-    assert state.refs["audit"] == Ref("audit", FIRST, is_branch=True, max_snapshot_age_ms=5)
+    assert state.refs["eoy"] == SnapshotRef("eoy", FIRST, is_branch=False, max_ref_age_ms=9)
+    assert state.refs["audit"] == SnapshotRef("audit", FIRST, is_branch=True, max_snapshot_age_ms=5)
     assert state.refs["main"].min_snapshots_to_keep == 3
     assert state.heads == {"main": SECOND, "audit": FIRST}
 
@@ -148,7 +155,7 @@ def format_1(**changes: Any) -> Document:
 
 def test_format_1_has_its_head_in_the_current_snapshot() -> None:
     state = parsed(format_1())
-    assert state.refs == {MAIN: Ref(MAIN, SECOND, is_branch=True)}
+    assert state.refs == {MAIN: SnapshotRef(MAIN, SECOND, is_branch=True)}
     assert state.snapshots[SECOND].sequence_number == 0
 
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from meltline.app.explain import explain_table
-from meltline.app.services import Ledgers
-from meltline.app.tags import Tag, add_tag, list_tags, remove_tag
+from meltline.app.refs.tags import Tag, add_tag, list_tags, remove_tag
+from meltline.app.services import ReadContext
+from meltline.app.storage.explain import explain_table
 from meltline.domain.errors import (
     CatalogReadOnly,
     NameConflict,
@@ -17,8 +17,8 @@ from meltline.domain.errors import (
     SnapshotNotFound,
     TableNotFound,
 )
-from meltline.domain.policy import PROFILES, AccountPolicy
-from meltline.domain.timeline import Point
+from meltline.domain.iceberg.timeline import Point
+from meltline.domain.retention.policy import PROFILES, AccountPolicy
 from tests.unit.lake import DAY, T0, Lake, Table
 
 HEAD = Point()
@@ -269,7 +269,7 @@ def test_who_tagged_and_untagged_what_is_recorded() -> None:
 
 def test_what_may_not_be_changed_is_not_tagged() -> None:
     lake = Lake(other_catalogs=("partner",))
-    ledgers: Ledgers = lake.services()
+    ledgers: ReadContext = lake.services()
     partner, dropped = lake.table("partner.n.t"), lake.table("lake.meltline_dropped.t")
     for table, error in ((partner, CatalogReadOnly), (dropped, ObjectDropped)):
         table.append("f")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from meltline.app.drop import drop
-from meltline.app.objects import find_object
-from meltline.app.policies import change_policy
-from meltline.app.query import SchemaChoice, locate, query
-from meltline.app.tags import add_tag
+from meltline.app.catalog.resolve import find_object
+from meltline.app.drop.drop import drop
+from meltline.app.refs.tags import add_tag
+from meltline.app.retention.policies import change_policy
+from meltline.app.time_travel.query import SchemaChoice, locate, query
 from meltline.domain.errors import (
     ObjectDropped,
     OutsideRetention,
@@ -20,10 +20,10 @@ from meltline.domain.errors import (
     TableNotFound,
     UsageInvalid,
 )
-from meltline.domain.names import TableName
-from meltline.domain.policy import RETENTION
-from meltline.domain.timeline import Point
-from meltline.domain.timetravel import (
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.timeline import Point
+from meltline.domain.retention.policy import RETENTION
+from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
     Moment,
     Resolved,

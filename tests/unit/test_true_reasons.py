@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from meltline.app.gate import run_gate
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import plan_expiration
-from meltline.domain.gate import GateResult
-from meltline.domain.plan import Plan, PlanState
+from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.gate.gate import run_gate
+from meltline.app.observe.observe import observe
+from meltline.domain.deletion.gate import GateResult
+from meltline.domain.deletion.plan import Plan, PlanState
 from tests.unit.lake import Lake, Table
 
 

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from meltline.app.doctor import Finding, examine
-from meltline.app.drop import drop
-from meltline.app.explain import explain_path
-from meltline.app.gate import run_gate
-from meltline.app.init import init
-from meltline.app.lifecycle import plan_purge_step, run_chain
-from meltline.app.observe import observe
-from meltline.app.plan_purge import plan_purge
-from meltline.app.purge import apply_purges
-from meltline.app.reproof import Reproof
+from meltline.app.doctor.doctor import Finding, examine
+from meltline.app.doctor.init import init
+from meltline.app.drop.drop import drop
+from meltline.app.gate.gate import run_gate
+from meltline.app.observe.observe import observe
+from meltline.app.purge.plan_purge import plan_purge
+from meltline.app.purge.purge import apply_purges
+from meltline.app.purge.recheck import Reproof
+from meltline.app.run.lifecycle import plan_purge_step, run_chain
+from meltline.app.storage.explain import explain_path
+from meltline.domain.deletion.plan import PlanState
+from meltline.domain.deletion.withheld import Why
 from meltline.domain.places import StoreNames
-from meltline.domain.plan import PlanState
-from meltline.domain.withheld import Why
 from tests.unit.lake import WAREHOUSE, Lake, Table
 
 DATA = f"{WAREHOUSE}/air/t/data/"

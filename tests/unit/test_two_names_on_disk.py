@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from meltline.adapters.object_store import ObjectStores
-from meltline.adapters.store_deleter import StoreDeleter
-from meltline.app.confinement import Confinement
-from meltline.app.other_names import OtherNames, needed_by_other_names
-from meltline.domain.departed import DepartedObject
+from meltline.adapters.object_store.deleter import StoreDeleter
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.other_names import OtherNames, needed_by_other_names
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.withheld import Why
 from meltline.domain.places import StoreNames, place_of, places_in
-from meltline.domain.withheld import Why
 
 STORE = ObjectStores({})
 LATER = datetime.now(UTC) + timedelta(hours=1)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from meltline.app.diff import Amount, diff
-from meltline.app.undo import branch, publish, resync, rollback
+from meltline.app.refs.branches import branch, publish, resync, rollback
+from meltline.app.refs.diff import Amount, diff
 from meltline.domain.errors import (
     LockHeld,
     NameConflict,
@@ -12,8 +12,8 @@ from meltline.domain.errors import (
     SnapshotNotFound,
     UndoRefused,
 )
-from meltline.domain.quantities import to_millis
-from meltline.domain.timeline import Point
+from meltline.domain.iceberg.timeline import Point
+from meltline.domain.units import to_millis
 from tests.unit.lake import DAY, T0, Lake, Table
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from meltline.app.gate import run_gate
-from meltline.app.lifecycle import plan_purge_step
-from meltline.app.membership import detach
-from meltline.domain.plan import PlanState
+from meltline.app.catalog.management import detach
+from meltline.app.gate.gate import run_gate
+from meltline.app.run.lifecycle import plan_purge_step
+from meltline.domain.deletion.plan import PlanState
 from tests.unit.copies import fresh_lake
 from tests.unit.lake import DAY, Lake, Table
 

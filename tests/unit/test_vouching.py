@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from meltline.app.doctor import Finding, examine
-from meltline.app.membership import attach, detach
-from meltline.app.world import look_afresh
+from meltline.app.catalog.live_catalogs import look_afresh
+from meltline.app.catalog.management import attach, detach
+from meltline.app.doctor.doctor import Finding, examine
 from meltline.domain.errors import MetadataUnreadable, UsageInvalid
-from meltline.domain.names import TableName
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import AuditEntry
 from tests.unit.lake import Lake, Table
 

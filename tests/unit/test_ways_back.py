@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from meltline.app.drop import drop
-from meltline.app.letting_go import tend_dropped
-from meltline.app.objects import find_object, load_table
-from meltline.app.observe import observe
-from meltline.app.policies import change_policy
-from meltline.app.recover import Recovered, recover
-from meltline.app.undrop import undrop
-from meltline.domain.drops import is_dropped_name
+from meltline.app.catalog.resolve import find_object, load_table
+from meltline.app.drop.drop import drop
+from meltline.app.drop.finalize import process_drops
+from meltline.app.drop.recover import Recovered, recover
+from meltline.app.drop.undrop import undrop
+from meltline.app.observe.observe import observe
+from meltline.app.retention.policies import change_policy
+from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.errors import (
     NotDropped,
     ObjectDropped,
@@ -25,9 +25,9 @@ from meltline.domain.errors import (
     RecoveryImpossible,
     UsageInvalid,
 )
-from meltline.domain.names import TableName
-from meltline.domain.policy import RETENTION
-from meltline.domain.quantities import parse_instant
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.policy import RETENTION
+from meltline.domain.units import parse_instant
 from tests.unit.lake import DAY, T0, Lake, Table
 
 MS = timedelta(milliseconds=1)
@@ -60,7 +60,7 @@ def by_an_engine(lake: Lake, table: Table) -> None:
 
 
 def look(lake: Lake) -> None:
-    tend_dropped(lake.services(), observe(lake.services()), lake.clock.now())
+    process_drops(lake.services(), observe(lake.services()), lake.clock.now())
 
 
 def promised(error: ObjectDropped | OutsideRetention) -> tuple[str, int, datetime]:

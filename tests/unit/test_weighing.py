@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.adapters.hashing import key_hash
-from meltline.adapters.weighing import (
+from meltline.adapters.file_index.storage_usage import (
     CHANGE_COLUMNS,
     DEPARTURES,
     ENTRY_COLUMNS,
@@ -18,9 +17,10 @@ from meltline.adapters.weighing import (
     RECORDED_COLUMNS,
     weigh,
 )
-from meltline.domain.locations import OwnerIndex, Ownership
-from meltline.domain.storage import Stage, Use
-from meltline.ports import Holdings, UsedFile, Weighing
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.domain.deletion.storage import FileReference, Stage
+from meltline.domain.iceberg.locations import OwnerIndex, Ownership
+from meltline.ports import UsageQuery, UsageTotals, UsedFile
 from tests.unit.by_changes import Change, columns, told
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -29,7 +29,7 @@ OWNERS = OwnerIndex([Ownership(f"file:///lake/{uuid}/", uuid) for uuid in ("a", 
 PATHS = [f"file:///lake/{folder}/{n}.parquet" for folder in ("a", "b", "nobody") for n in range(4)]
 DAYS = st.integers(-9, 0).map(lambda day: NOW + timedelta(days=day))
 USES = st.builds(
-    Use,
+    FileReference,
     st.sampled_from(TABLES),
     st.sampled_from([Stage.ACTIVE, Stage.HISTORICAL]),
     st.none() | DAYS,
@@ -53,10 +53,10 @@ class Lines:
     """
 
     present: dict[str, dict[int, frozenset[str]]] = field(default_factory=dict)
-    uses: dict[str, list[tuple[int, Use]]] = field(default_factory=dict)
+    uses: dict[str, list[tuple[int, FileReference]]] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
 
-    def of(self, path: str) -> list[Use]:
+    def of(self, path: str) -> list[FileReference]:
         """Who refers to a file, one snapshot after the other."""
         return [
             use
@@ -76,7 +76,9 @@ def lines(draw: st.DrawFn) -> Lines:
         drawn.present[uuid] = files
         drawn.changes += told(uuid, files)
         kept = draw(st.lists(st.sampled_from(numbers), unique=True))
-        uses = USES.map(lambda use, uuid=uuid: Use(uuid, use.stage, use.until, use.is_now))
+        uses = USES.map(
+            lambda use, uuid=uuid: FileReference(uuid, use.stage, use.until, use.is_now)
+        )
         drawn.uses[uuid] = [(number, draw(uses)) for number in kept]
         # A run that died left rows of a snapshot that is on no line, and some rows twice.
         other = draw(st.lists(st.tuples(st.sampled_from(PATHS), st.none() | st.integers(1, 12))))
@@ -90,8 +92,8 @@ def size(path: str) -> int:
 
 
 def weighed(
-    weighing: Weighing, held: Held, gone: Gone, at_once: int, drawn: Lines | None = None
-) -> Holdings:
+    weighing: UsageQuery, held: Held, gone: Gone, load_concurrently: int, drawn: Lines | None = None
+) -> UsageTotals:
     drawn = drawn or Lines()
     entries = columns(
         [(m, path, size(path), key_hash(path)) for m, paths in held.items() for path in paths],
@@ -115,7 +117,7 @@ def weighed(
         entries.to_batches(),
         columns([], MANIFEST_COLUMNS),
         pa.Table.from_pylist(departed, schema=DEPARTURES),
-        at_once,
+        load_concurrently,
         changes=columns(
             [
                 (uuid, snapshot, path, key_hash(path), part, size(path), since, until)
@@ -130,7 +132,9 @@ def weighed(
     )
 
 
-def counted(weighing: Weighing, held: Held, gone: Gone, drawn: Lines | None = None) -> Holdings:
+def counted(
+    weighing: UsageQuery, held: Held, gone: Gone, drawn: Lines | None = None
+) -> UsageTotals:
     """The same, one file after the other."""
     drawn = drawn or Lines()
     owned, foreign = Counter[tuple[str, Stage]](), Counter[str]()
@@ -160,7 +164,7 @@ def counted(weighing: Weighing, held: Held, gone: Gone, drawn: Lines | None = No
         together |= {(x, y) for x in users for y in users if x < y and users[0] in (x,)}
         together |= {(x, users[-1]) for x in users if x != users[-1]}
         lent |= {(owner, user) for user in users if owner not in ("", user)}
-    return Holdings(owned, foreign, frozenset(together), frozenset(lent), frozenset(known))
+    return UsageTotals(owned, foreign, frozenset(together), frozenset(lent), frozenset(known))
 
 
 @settings(deadline=None)
@@ -172,31 +176,36 @@ def counted(weighing: Weighing, held: Held, gone: Gone, drawn: Lines | None = No
     lines(),
 )
 def test_columns_come_to_what_single_files_come_to(
-    held: Held, data: st.DataObject, gone: Gone, at_once: int, drawn: Lines
+    held: Held, data: st.DataObject, gone: Gone, load_concurrently: int, drawn: Lines
 ) -> None:
     manifests = {m: data.draw(st.sets(USES, min_size=1, max_size=3)) for m in held}
     loose = data.draw(st.lists(st.tuples(st.sampled_from(PATHS), USES), max_size=3))
     others = [UsedFile(path, size(path), use) for path, use in loose]
-    weighing = Weighing(NOW, OWNERS, manifests, others, PATHS, drawn.uses)
-    found = weighed(weighing, held, gone, at_once, drawn)
+    weighing = UsageQuery(NOW, OWNERS, manifests, others, PATHS, drawn.uses)
+    found = weighed(weighing, held, gone, load_concurrently, drawn)
     assert found == counted(weighing, held, gone, drawn)
 
 
 def test_what_nobody_refers_to_weighs_nothing() -> None:
-    weighing = Weighing(NOW, OWNERS, {}, [], ["file:///lake/a/0.parquet"])
-    assert weighed(weighing, {1: {PATHS[0]}}, {}, 10) == Holdings()
+    weighing = UsageQuery(NOW, OWNERS, {}, [], ["file:///lake/a/0.parquet"])
+    assert weighed(weighing, {1: {PATHS[0]}}, {}, 10) == UsageTotals()
 
 
 # --- snapshots that are known by what they changed -----------------------------------------------
 
-OLD, HEAD = Use("a", Stage.HISTORICAL, None, True), Use("a", Stage.ACTIVE, None, True)
+OLD, HEAD = (
+    FileReference("a", Stage.HISTORICAL, None, True),
+    FileReference("a", Stage.ACTIVE, None, True),
+)
 X, Y, Z = PATHS[:3]
 
 
-def owned(files: dict[int, frozenset[str]], uses: list[tuple[int, Use]], *more: Change) -> Counter:
+def owned(
+    files: dict[int, frozenset[str]], uses: list[tuple[int, FileReference]], *more: Change
+) -> Counter:
     """Bytes of table a by stage."""
     drawn = Lines({"a": files}, {"a": uses}, [*told("a", files), *more])
-    found = weighed(Weighing(NOW, OWNERS, {}, [], (), drawn.uses), {}, {}, 10, drawn)
+    found = weighed(UsageQuery(NOW, OWNERS, {}, [], (), drawn.uses), {}, {}, 10, drawn)
     return Counter({stage: count for (_, stage), count in found.owned.items()})
 
 
@@ -232,10 +241,12 @@ def test_the_snapshot_that_ends_last_decides_wherever_it_stands_on_a_long_line(
     """Snapshots that others expired, each with its own end, and a file that all of them had."""
     numbers = range(1, 40)
     ends = [NOW - timedelta(hours=abs(longest - number)) for number in numbers]
-    uses = [(n, Use("a", Stage.HISTORICAL, end)) for n, end in zip(numbers, ends, strict=True)]
+    uses = [
+        (n, FileReference("a", Stage.HISTORICAL, end)) for n, end in zip(numbers, ends, strict=True)
+    ]
     drawn = Lines({"a": dict.fromkeys(numbers, frozenset({X}))}, {"a": uses})
     drawn.changes = told("a", drawn.present["a"])
-    weighing = Weighing(NOW, OWNERS, {}, [], (), drawn.uses)
+    weighing = UsageQuery(NOW, OWNERS, {}, [], (), drawn.uses)
     for minutes, stage in ((1, Stage.HISTORICAL), (0, Stage.FAILSAFE)):
         left = {X: ("failsafe", NOW - timedelta(minutes=minutes), NOW)}
         found = weighed(weighing, {}, left, 10, drawn)

@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.app.doctor import examine
-from meltline.app.drop import drop
-from meltline.app.entries import load_standing
-from meltline.app.expire import apply_expirations
-from meltline.app.explain import explain_path, explain_table
-from meltline.app.gate import run_gate
-from meltline.app.objects import find_object
-from meltline.app.observe import observe
-from meltline.app.plan_expiration import plan_expiration
-from meltline.app.policies import change_policy
-from meltline.app.writer_walks import cut_off
+from meltline.app.catalog.registrations import load_standing
+from meltline.app.catalog.resolve import find_object
+from meltline.app.doctor.doctor import examine
+from meltline.app.drop.drop import drop
+from meltline.app.expire.expire import apply_expirations
+from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.gate.gate import run_gate
+from meltline.app.gate.writer_walks import cut_off
+from meltline.app.observe.observe import observe
+from meltline.app.retention.policies import change_policy
+from meltline.app.storage.explain import explain_path, explain_table
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import PlanStale
-from meltline.domain.plan import Plan, PlanState
-from meltline.domain.policy import WRITER_KEEP
-from meltline.domain.table import TableState
-from meltline.domain.writers import marks_on, still_counting, walks
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.policy import WRITER_KEEP
+from meltline.domain.retention.writers import marks_on, still_counting, walks
 from tests.unit.lake import DAY, T0, Lake, Table, business
 from tests.unit.streaming import (
     answers,
@@ -406,6 +406,6 @@ def test_doctor_is_silent_about_a_mark_that_keeps_little() -> None:
     assert not [f for f in examine(lake.services()) if f.code == "writer_keeps_much"]
 
 
-def state_of(lake: Lake, table: Table) -> TableState:
+def state_of(lake: Lake, table: Table) -> TableMetadata:
     (entry,) = [e for e in lake.catalogs["lake"].listing().entries if e.name == table.name]
     return load_standing(lake.services(), entry.name, entry.metadata_location)

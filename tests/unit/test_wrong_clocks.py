@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from meltline.app.disowned import disown
-from meltline.app.doctor import examine
-from meltline.app.drop import drop
-from meltline.app.leases import acquire_lease
-from meltline.app.permission import require_not_behind
-from meltline.app.purge import apply_purges, approve
+from meltline.app.doctor.doctor import examine
+from meltline.app.drop.drop import drop
+from meltline.app.ground.preconditions import require_not_behind
+from meltline.app.purge.purge import apply_purges, approve
+from meltline.app.retention.leases import acquire_lease
+from meltline.app.safety.disowned_times import disown
 from meltline.domain.errors import ApprovalMissing, ClockRefused, GateNotPassed, UsageInvalid
-from meltline.domain.quantities import format_instant
+from meltline.domain.units import format_instant
 from tests.unit.lake import DAY, MINUTE, ROOMY, Lake, Table
 from tests.unit.test_guards import two_tables_in_failsafe
 

@@ -1,6 +1,6 @@
 """No orphan is destroyed that was written in the last day before a sweep let it depart (PX-4)."""
 
-from meltline.domain.plan import PlanKind, PlanState
+from meltline.domain.deletion.plan import PlanKind, PlanState
 from tests.unit.lake import DAY, T0
 from tests.unit.swept import SECOND, Swept
 

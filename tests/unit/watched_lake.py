@@ -12,24 +12,21 @@ from functools import cached_property
 from itertools import count
 from typing import Any, TypeVar
 
-from meltline.adapters.memory.catalog import MemoryCatalog
-from meltline.adapters.memory.files import MemoryLedgerReader
-from meltline.adapters.memory.sweeper import MemorySweeper
-from meltline.adapters.table_moves import Namespaces
-from meltline.app.kept_heads import KIND as HEAD_CHANGED
-from meltline.app.observe import observe
-from meltline.app.report import storage_rows, totals_now
-from meltline.app.services import Services
-from meltline.app.standing import Standing, standing_now
-from meltline.app.steps import StepRequest, run_step
-from meltline.app.summary import Summary
-from meltline.app.sweep import SweepServices
-from meltline.domain.departed import DepartedObject
-from meltline.domain.files import DepartureState, PlannedFile
-from meltline.domain.names import TableName
-from meltline.domain.objects import DROPPED_NAMESPACE
-from meltline.domain.plan import Plan, PlanKind, PlanState
-from meltline.domain.storage import Stage
+from meltline.adapters.catalogs.table_renames import Namespaces
+from meltline.app.observe.observe import observe
+from meltline.app.observe.ref_check import KIND as HEAD_CHANGED
+from meltline.app.orphans.sweep import SweepServices
+from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.run.summary import Summary
+from meltline.app.services import RunContext
+from meltline.app.storage.file_status import Standing, standing_now
+from meltline.app.storage.report import storage_rows, totals_now
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.deletion.storage import Stage
+from meltline.domain.iceberg.files import DepartureState, PlannedFile
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import DROPPED_NAMESPACE
 from meltline.ports import (
     CommitOutcome,
     Committer,
@@ -38,6 +35,9 @@ from meltline.ports import (
     TableEdit,
     TableMove,
 )
+from meltline.testing.catalog import MemoryCatalog
+from meltline.testing.files import MemoryLedgerReader
+from meltline.testing.sweeper import MemorySweeper
 from tests.unit.lake import DAY, OUTSIDE, WAREHOUSE, Lake, Table
 from tests.unit.oracle import (
     Story,
@@ -144,7 +144,7 @@ class WatchedLake(Lake):
     def new_catalog(self, name: str) -> MemoryCatalog:
         return WatchedCatalog(self, name)
 
-    def services(self, **changes: Any) -> Services:
+    def services(self, **changes: Any) -> RunContext:
         built = super().services(**changes)
         watched = {
             "committer": _WatchedCommitter(self, built.committer),

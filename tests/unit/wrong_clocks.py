@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import strategies as st
 
-from meltline.app.disowned import disown
-from meltline.app.leases import acquire_lease
-from meltline.app.observe import observe
-from meltline.app.services import Services
+from meltline.app.observe.observe import observe
+from meltline.app.retention.leases import acquire_lease
+from meltline.app.safety.disowned_times import disown
+from meltline.app.services import RunContext
 from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.errors import ClockRefused, MeltlineError
 from tests.unit.lake import DAY, MovingClock
@@ -52,7 +52,7 @@ class WrongClocks(UnluckyLifecycles):
                 self.lake.run(as_of=wrong, services=services)
 
     @contextmanager
-    def _by(self, moment: datetime) -> Iterator[Services]:
+    def _by(self, moment: datetime) -> Iterator[RunContext]:
         clock, control = MovingClock(moment), self.lake.control
         right, control._clock = control._clock, clock
         try:

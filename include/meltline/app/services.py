@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from meltline.config import Config
+from meltline.config.load import Config
 from meltline.domain.clock import Clock
 from meltline.ports import (
     Archive,
@@ -39,7 +39,7 @@ class ColdTier:
 
 
 @dataclass(frozen=True)
-class Ledgers:
+class ReadContext:
     """What needs no JVM: enough to look, to decide on a policy, to stop and to go.
 
     Attributes:
@@ -70,7 +70,7 @@ class Ledgers:
 
 
 @dataclass(frozen=True)
-class Services(Ledgers):
+class RunContext(ReadContext):
     """Everything the steps of the chain may touch.
 
     Attributes:

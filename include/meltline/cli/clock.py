@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from meltline.app.disowned import disown
+from meltline.app.safety.disowned_times import disown
 from meltline.cli.options import AsJson, ConfigPath, instant, ready_wiring
 from meltline.cli.output import answer
-from meltline.domain.quantities import format_instant
+from meltline.domain.units import format_instant
 
 clock_app = typer.Typer(help="Settle what a wrong clock has left.", no_args_is_help=True)
 

@@ -4,15 +4,15 @@ from typing import Annotated
 
 import typer
 
-from meltline.app.membership import attach as attach_table
-from meltline.app.membership import described
-from meltline.app.membership import detach as detach_tables
-from meltline.app.switch import go as let_go_on
-from meltline.app.switch import stop as stop_everything
+from meltline.app.catalog.management import attach as attach_table
+from meltline.app.catalog.management import described
+from meltline.app.catalog.management import detach as detach_tables
+from meltline.app.safety.stop_switch import go as let_go_on
+from meltline.app.safety.stop_switch import stop as stop_everything
 from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, wire
 from meltline.cli.output import console, print_json
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.names import TableName
+from meltline.domain.iceberg.names import TableName
 
 
 def register(app: typer.Typer) -> None:
@@ -98,9 +98,12 @@ def _name(text: str) -> TableName:
         return TableName.parse(text)
     except ValueError as odd:
         raise UsageInvalid(
-            f"{text} is not a table's name", object=text, expected="catalog.namespace.table",
-            found=text, next=str(odd),
-        ) from odd  # fmt: skip
+            f"{text} is not a table's name",
+            object=text,
+            expected="catalog.namespace.table",
+            found=text,
+            next=str(odd),
+        ) from odd
 
 
 def _answer(as_json: bool, document: dict[str, object], line: str) -> None:

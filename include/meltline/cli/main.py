@@ -7,27 +7,13 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import TyperException
 
-from meltline.cli import (
-    chain,
-    clock,
-    clone,
-    cold,
-    cold_prune,
-    consumer,
-    control,
-    drop,
-    hold,
-    lease,
-    look,
-    policy,
-    query,
-    refs,
-    restore,
-    share,
-    sql,
-    sweep,
-)
+from meltline.cli import clock, control, inspect
+from meltline.cli.archive import cold, cold_prune, restore
 from meltline.cli.output import print_error
+from meltline.cli.retention import consumer, hold, lease, policy
+from meltline.cli.run import lifecycle, sweep
+from meltline.cli.sql import query, statement
+from meltline.cli.tables import clone, drop, refs, share
 from meltline.domain.errors import MeltlineError, UsageInvalid
 from meltline.private_words import spelt_out
 
@@ -40,9 +26,25 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 GROUPS = (
-    control, chain, look, policy, refs, hold, drop, clone, share, sweep, query, lease, sql,
-    cold, cold_prune, restore, consumer, clock,
-)  # fmt: skip
+    control,
+    lifecycle,
+    inspect,
+    policy,
+    refs,
+    hold,
+    drop,
+    clone,
+    share,
+    sweep,
+    query,
+    lease,
+    statement,
+    cold,
+    cold_prune,
+    restore,
+    consumer,
+    clock,
+)
 for group in GROUPS:
     group.register(app)
 

@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from meltline.app.lifecycle import RunRequest
-from meltline.app.permission import require_prepared
-from meltline.app.services import Ledgers
-from meltline.config import load_config
+from meltline.app.ground.preconditions import require_prepared
+from meltline.app.run.lifecycle import RunRequest
+from meltline.app.services import ReadContext
+from meltline.config.load import load_config
 from meltline.domain.clock import resolve_as_of
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.objects import ObjectKind
-from meltline.domain.quantities import parse_duration, parse_instant
+from meltline.domain.iceberg.objects import ObjectKind
+from meltline.domain.units import parse_duration, parse_instant
 from meltline.wiring import Wiring
 
 ConfigPath = Annotated[
@@ -44,7 +44,7 @@ def wire(config: Path | None) -> Wiring:
     return Wiring(load_config(config, os.environ, Path.cwd()))
 
 
-def ready(config: Path | None) -> Ledgers:
+def ready(config: Path | None) -> ReadContext:
     """What a command needs that starts no JVM.
 
     Raises:
@@ -53,7 +53,7 @@ def ready(config: Path | None) -> Ledgers:
     return ready_wiring(config)[1]
 
 
-def ready_wiring(config: Path | None) -> tuple[Wiring, Ledgers]:
+def ready_wiring(config: Path | None) -> tuple[Wiring, ReadContext]:
     """The same, with the wiring for what starts a JVM later on. Raises as `ready` does."""
     wiring = wire(config)
     ledgers = wiring.ledgers()

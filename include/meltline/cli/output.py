@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from meltline.domain.errors import MeltlineError
-from meltline.domain.names import TableName
-from meltline.domain.quantities import format_instant
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import format_instant
 
 
 def plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from meltline.domain.errors import AsOfInFuture
-from meltline.domain.quantities import format_instant
+from meltline.domain.units import format_instant
 
 NOW = "MELTLINE_NOW"
 """The environment variable that simulates the wall clock, in a sandbox alone."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.domain.quantities import format_instant
+from meltline.domain.units import format_instant
 
 
 @dataclass(frozen=True)

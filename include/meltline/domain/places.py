@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from meltline.domain.locations import claim_prefix, split_location
+from meltline.domain.iceberg.locations import claim_prefix, split_location
 
 _LOCAL = "file:///"
 

@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from meltline.domain.limits import Limits
-from meltline.domain.plan import PlanKind
+from meltline.domain.deletion.limits import Limits
+from meltline.domain.deletion.plan import PlanKind
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from meltline.domain.objects import ObjectKind
-from meltline.domain.policy import INFINITE, MIN_RETENTION, RETENTION
+from meltline.domain.iceberg.objects import ObjectKind
+from meltline.domain.retention.policy import INFINITE, MIN_RETENTION, RETENTION
 from meltline.grammar.points import begins_point, begins_tag, point_in_time
 from meltline.grammar.statements import (
     ChangeRetention,

@@ -6,8 +6,7 @@ from datetime import MAXYEAR, MINYEAR, datetime, timedelta
 from fractions import Fraction
 
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.quantities import parse_moment
-from meltline.domain.timetravel import (
+from meltline.domain.time_travel.timetravel import (
     Moment,
     Side,
     StatementPoint,
@@ -15,6 +14,7 @@ from meltline.domain.timetravel import (
     TravelPoint,
     moment_of_offset,
 )
+from meltline.domain.units import parse_moment
 from meltline.grammar.tokens import Cursor, Kind, unreadable
 
 SELECTORS = ("TIMESTAMP", "OFFSET", "STATEMENT", "TAG")

@@ -8,19 +8,76 @@ from meltline.grammar.tokens import Cursor, Kind, Token, unreadable
 
 _BEFORE_TABLES = ("FROM", "JOIN", "USING", "TABLE")
 # What may follow a table instead of its alias, in Spark's grammar.
-_AFTER_TABLES = frozenset({
-    "ANTI", "CLUSTER", "CROSS", "DISTRIBUTE", "EXCEPT", "FULL", "GROUP", "HAVING", "INNER",
-    "INSERT", "INTERSECT", "JOIN", "LATERAL", "LEFT", "LIMIT", "MAP", "MINUS", "NATURAL", "OFFSET",
-    "ON", "ORDER", "PIVOT", "QUALIFY", "REDUCE", "RIGHT", "SELECT", "SEMI", "SETMINUS", "SORT",
-    "UNION", "UNPIVOT", "USING", "WHEN", "WHERE", "WINDOW",
-})  # fmt: skip
+_AFTER_TABLES = frozenset(
+    {
+        "ANTI",
+        "CLUSTER",
+        "CROSS",
+        "DISTRIBUTE",
+        "EXCEPT",
+        "FULL",
+        "GROUP",
+        "HAVING",
+        "INNER",
+        "INSERT",
+        "INTERSECT",
+        "JOIN",
+        "LATERAL",
+        "LEFT",
+        "LIMIT",
+        "MAP",
+        "MINUS",
+        "NATURAL",
+        "OFFSET",
+        "ON",
+        "ORDER",
+        "PIVOT",
+        "QUALIFY",
+        "REDUCE",
+        "RIGHT",
+        "SELECT",
+        "SEMI",
+        "SETMINUS",
+        "SORT",
+        "UNION",
+        "UNPIVOT",
+        "USING",
+        "WHEN",
+        "WHERE",
+        "WINDOW",
+    }
+)
 _INFORMATION = "MD_INFORMATION_SCHEMA"
 _TIERING = "LAKETS"
 # Words that a table's name cannot be: a function's call may stand behind them.
-_NO_NAMES = frozenset({
-    "ALL", "AND", "AS", "BETWEEN", "BY", "CASE", "DISTINCT", "ELSE", "FROM", "HAVING", "IN", "IS",
-    "JOIN", "LIKE", "NOT", "ON", "OR", "SELECT", "SET", "THEN", "USING", "VALUES", "WHEN", "WHERE",
-})  # fmt: skip
+_NO_NAMES = frozenset(
+    {
+        "ALL",
+        "AND",
+        "AS",
+        "BETWEEN",
+        "BY",
+        "CASE",
+        "DISTINCT",
+        "ELSE",
+        "FROM",
+        "HAVING",
+        "IN",
+        "IS",
+        "JOIN",
+        "LIKE",
+        "NOT",
+        "ON",
+        "OR",
+        "SELECT",
+        "SET",
+        "THEN",
+        "USING",
+        "VALUES",
+        "WHEN",
+        "WHERE",
+    }
+)
 
 
 def query(text: str, cursor: Cursor) -> Query:

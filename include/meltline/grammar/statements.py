@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from meltline.domain.objects import ObjectKind
+from meltline.domain.iceberg.objects import ObjectKind
 from meltline.grammar.points import PointInTime
 
 Name = tuple[str, ...]

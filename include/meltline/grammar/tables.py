@@ -1,6 +1,6 @@
 """CREATE TABLE as the sources write it, in Spark's words."""
 
-from meltline.domain.policy import RETENTION
+from meltline.domain.retention.policy import RETENTION
 from meltline.grammar.objects import PARAMETERS, days
 from meltline.grammar.statements import CreateTable
 from meltline.grammar.tokens import Cursor, Kind, unreadable

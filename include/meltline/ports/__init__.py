@@ -4,7 +4,7 @@ from meltline.ports.archive import (
     Archive,
     ChosenSnapshot,
     CopiedManifest,
-    CopyBook,
+    CopyCache,
     CopyReader,
     HandedOver,
     HandoffRequest,
@@ -31,12 +31,12 @@ from meltline.ports.control_ledger import (
     ControlLedger,
     KnownTable,
     Lease,
+    PurgeVeto,
     RememberedMetadata,
     RunRecord,
     StatementRecord,
     StatementState,
     StopSwitch,
-    WantedBack,
 )
 from meltline.ports.decisions import Decisions, DisownedTime, VouchedFile
 from meltline.ports.epochs import EpochLedger
@@ -53,7 +53,7 @@ from meltline.ports.file_ledger import (
 )
 from meltline.ports.gates import GateEngine
 from meltline.ports.incidents import Incident, IncidentLedger
-from meltline.ports.plan_ledger import Approval, Claim, Lock, PlanLedger, PlanMove
+from meltline.ports.plan_ledger import Approval, Claim, Lock, PlanLedger, PlanTransition
 from meltline.ports.readers import (
     ManifestReader,
     PastView,
@@ -66,13 +66,13 @@ from meltline.ports.readers import (
     SnapshotReader,
     SqlEngine,
 )
-from meltline.ports.storage import Holdings, UsedFile, Weighing
+from meltline.ports.storage import UsageQuery, UsageTotals, UsedFile
 from meltline.ports.stores import (
     DeleteOutcome,
     Deleter,
-    Front,
     ObjectStat,
     ObjectStore,
+    Prefix,
     StoredObject,
 )
 from meltline.ports.sweep import Inventory, Listing, Sweeper
@@ -91,7 +91,7 @@ __all__ = [
     "Committer",
     "ControlLedger",
     "CopiedManifest",
-    "CopyBook",
+    "CopyCache",
     "CopyReader",
     "Decisions",
     "DeleteOutcome",
@@ -100,11 +100,11 @@ __all__ = [
     "DisownedTime",
     "EpochLedger",
     "FileLedger",
-    "Front",
+    "Prefix",
     "GateEngine",
     "HandedOver",
     "HandoffRequest",
-    "Holdings",
+    "UsageTotals",
     "Incident",
     "IncidentLedger",
     "IndexedFile",
@@ -128,7 +128,7 @@ __all__ = [
     "Original",
     "PastView",
     "PlanLedger",
-    "PlanMove",
+    "PlanTransition",
     "ProofReader",
     "ProofResult",
     "ProofSnapshot",
@@ -151,6 +151,6 @@ __all__ = [
     "TableMove",
     "UsedFile",
     "VouchedFile",
-    "WantedBack",
-    "Weighing",
+    "PurgeVeto",
+    "UsageQuery",
 ]

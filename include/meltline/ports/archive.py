@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from meltline.domain.archive import Validity
-from meltline.domain.cold_proofs import CopyProof
-from meltline.domain.files import FileKind
-from meltline.domain.names import TableName
-from meltline.domain.table import Snapshot, TableState
+from meltline.domain.archive.archive import Validity
+from meltline.domain.archive.cold_proofs import CopyProof
+from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.ports.stores import StoredObject
 
 
@@ -30,7 +30,7 @@ class HandoffRequest:
         snapshots: The chosen ones, in the order of their commits.
     """
 
-    hot: TableState
+    hot: TableMetadata
     cold: TableName
     snapshots: tuple[ChosenSnapshot, ...]
 
@@ -115,7 +115,7 @@ class Archive(Protocol):
         ...
 
 
-class CopyBook(Protocol):
+class CopyCache(Protocol):
     """What is known of single files in cold."""
 
     def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:

@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
-from meltline.domain.document import MetadataDocument, NextMetadata
 from meltline.domain.errors import (
     CatalogReadOnly,
     CatalogUnlistable,
@@ -14,7 +13,8 @@ from meltline.domain.errors import (
     NameConflict,
     StoreRefused,
 )
-from meltline.domain.names import TableName
+from meltline.domain.iceberg.metadata_editor import MetadataEditor, NextMetadata
+from meltline.domain.iceberg.names import TableName
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,18 @@ class CatalogListing:
 
 
 NOT_REGISTERED = (
-    NameConflict, CatalogReadOnly, CatalogUnlistable, MetadataUnreadable, StoreRefused,
-)  # fmt: skip
+    NameConflict,
+    CatalogReadOnly,
+    CatalogUnlistable,
+    MetadataUnreadable,
+    StoreRefused,
+)
 """What `register` and `create` raise when they have surely registered nothing.
 
 After any other failure a table may stand where it was to stand: its files must be kept.
 """
 
-TableEdit = Callable[[MetadataDocument], None]
+TableEdit = Callable[[MetadataEditor], None]
 """Changes an open document, or raises when what it finds forbids the change.
 
 It is called anew, on what the table has become, whenever somebody else commits first.

@@ -6,13 +6,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from meltline.domain.archive import ArchivedSnapshot
-from meltline.domain.cold_proofs import CopyProof
-from meltline.domain.keep import Sighting
-from meltline.domain.locations import Ownership
-from meltline.domain.names import TableName
-from meltline.domain.storage import StorageRow
-from meltline.domain.withheld import Withheld
+from meltline.domain.archive.archive import ArchivedSnapshot
+from meltline.domain.archive.cold_proofs import CopyProof
+from meltline.domain.deletion.storage import StorageRow
+from meltline.domain.deletion.withheld import Withheld
+from meltline.domain.iceberg.locations import Ownership
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.retained_snapshots import SnapshotObservation
 from meltline.ports.decisions import Decisions
 from meltline.ports.epochs import EpochLedger
 from meltline.ports.incidents import IncidentLedger
@@ -91,7 +91,7 @@ class StatementRecord:
 
 
 @dataclass(frozen=True)
-class WantedBack:
+class PurgeVeto:
     """A snapshot whose files somebody wants: none of them may be purged.
 
     Commands without a JVM cannot write the file ledger. They leave this word, which planning a
@@ -222,7 +222,7 @@ class ControlLedger(PlanLedger, Decisions, EpochLedger, IncidentLedger, Protocol
 
     def sightings(
         self, uuids: Collection[str] | None = None
-    ) -> Mapping[str, Mapping[int, Sighting]]:
+    ) -> Mapping[str, Mapping[int, SnapshotObservation]]:
         """Per table UUID and snapshot id.
 
         Args:
@@ -230,7 +230,9 @@ class ControlLedger(PlanLedger, Decisions, EpochLedger, IncidentLedger, Protocol
         """
         ...
 
-    def save_sightings(self, sightings: Mapping[str, Mapping[int, Sighting]]) -> None: ...
+    def save_sightings(
+        self, sightings: Mapping[str, Mapping[int, SnapshotObservation]]
+    ) -> None: ...
     def leases(self, now: datetime) -> Sequence[Lease]:
         """Leases that have not ended."""
         ...
@@ -271,11 +273,11 @@ class ControlLedger(PlanLedger, Decisions, EpochLedger, IncidentLedger, Protocol
         """Remembers documents, and forgets those of files that are no longer current."""
         ...
 
-    def wanted_back(self) -> Sequence[WantedBack]:
+    def wanted_back(self) -> Sequence[PurgeVeto]:
         """Snapshots whose files are wanted and whose departures are not cancelled yet."""
         ...
 
-    def add_wanted_back(self, wanted: WantedBack) -> None: ...
+    def add_wanted_back(self, wanted: PurgeVeto) -> None: ...
     def settle_wanted_back(self, ids: Sequence[str]) -> None:
         """Forgets them: their departures are cancelled."""
         ...

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from meltline.domain.names import TableName
+from meltline.domain.iceberg.names import TableName
 
 
 @dataclass(frozen=True)

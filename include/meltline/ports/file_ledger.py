@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from meltline.domain.files import (
+from meltline.domain.iceberg.files import (
     Departure,
     DepartureState,
     FileKind,
+    ManifestFile,
     ManifestOutcome,
-    ManifestRef,
     PlannedFile,
     SideFile,
     SnapshotRecord,
 )
-from meltline.domain.lines import LineStep, LineTip
-from meltline.domain.locations import Ownership
-from meltline.domain.reachable import ReachableSet
-from meltline.ports.storage import Holdings, Weighing
+from meltline.domain.iceberg.linear_history import IndexedHead, SnapshotDelta
+from meltline.domain.iceberg.locations import Ownership
+from meltline.domain.iceberg.reachable import ReachableSet
+from meltline.ports.storage import UsageQuery, UsageTotals
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class IngestRequest:
     """
 
     table_uuid: str
-    manifests: tuple[ManifestRef, ...]
+    manifests: tuple[ManifestFile, ...]
     homes: tuple[str, ...] = ()
-    changes_of: LineStep | None = None
+    changes_of: SnapshotDelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class FileLedger(Protocol):
         """
         ...
 
-    def lines(self) -> Mapping[str, LineTip]:
+    def lines(self) -> Mapping[str, IndexedHead]:
         """The newest snapshot of each table that is known by its changes, by the table's UUID."""
         ...
 
@@ -294,7 +294,7 @@ class LedgerReader(Protocol):
         """Every file that snapshots known by their changes refer to, or those at this path."""
         ...
 
-    def weigh(self, weighing: Weighing) -> Holdings:
+    def weigh(self, weighing: UsageQuery) -> UsageTotals:
         """Bytes by owner and stage, of everything that manifests hold and that has departed.
 
         Millions of files cost some seconds and a few dozen bytes of memory each.

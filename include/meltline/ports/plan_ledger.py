@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from meltline.domain.deletion.gate import GateResult
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError
-from meltline.domain.gate import GateResult
-from meltline.domain.plan import Plan, PlanState
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Approval:
 
 
 @dataclass(frozen=True)
-class PlanMove:
+class PlanTransition:
     """A plan on its way to another state.
 
     Attributes:
@@ -110,7 +110,7 @@ class PlanLedger(Protocol):
         note: str = "",
         committed_base: str = "",
     ) -> Plan:
-        """One plan's move (see `PlanMove`).
+        """One plan's move (see `PlanTransition`).
 
         Raises:
             PlanStale: The stored plan is in another state, or the move does not exist.
@@ -119,7 +119,7 @@ class PlanLedger(Protocol):
         """
         ...
 
-    def move_plans(self, moves: Sequence[PlanMove]) -> Sequence[Plan | MeltlineError]:
+    def move_plans(self, moves: Sequence[PlanTransition]) -> Sequence[Plan | MeltlineError]:
         """Many plans' moves, each plan's once: the plan as it is then, or what `move_plan` raises.
 
         Compare-and-set, all in one transaction; one that cannot move stops no other.

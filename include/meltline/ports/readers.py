@@ -5,21 +5,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from meltline.domain.files import ManifestRef
-from meltline.domain.names import TableName
-from meltline.domain.objects import ObjectName
-from meltline.domain.reachable import ReachableSet
+from meltline.domain.iceberg.files import ManifestFile
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.reachable import ReachableSet
 from meltline.ports.file_ledger import SnapshotKey
 
 
 class ManifestReader(Protocol):
     """Reads manifest lists and manifests for the planner."""
 
-    def read_list(self, path: str, content: bytes) -> tuple[ManifestRef, ...]:
+    def read_list(self, path: str, content: bytes) -> tuple[ManifestFile, ...]:
         """The manifests a manifest list names. Raises MetadataUnreadable."""
         ...
 
-    def live_paths(self, manifest: ManifestRef, content: bytes) -> Sequence[str]:
+    def live_paths(self, manifest: ManifestFile, content: bytes) -> Sequence[str]:
         """The files a manifest keeps alive, its counts held against its list entry.
 
         Raises:

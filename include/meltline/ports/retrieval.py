@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from meltline.domain.restored import Retrieved
-from meltline.domain.table import TableState
+from meltline.domain.archive.restored import Retrieved
+from meltline.domain.iceberg.table_metadata import TableMetadata
 
 
 class DeepStore(Protocol):
@@ -33,7 +33,7 @@ class DeepStore(Protocol):
 class Retriever(Protocol):
     """Reads cold and writes hot; cold is never changed by it."""
 
-    def bring_back(self, cold: TableState, snapshot_id: int, folder: str) -> Retrieved:
+    def bring_back(self, cold: TableMetadata, snapshot_id: int, folder: str) -> Retrieved:
         """Copies a snapshot's files below a folder of hot, so that they name no file of cold.
 
         Each lies at its path in cold, below the folder. What is there already is not copied again.

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from meltline.domain.locations import OwnerIndex
-from meltline.domain.storage import Stage, Use
+from meltline.domain.deletion.storage import FileReference, Stage
+from meltline.domain.iceberg.locations import OwnerIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +14,11 @@ class UsedFile:
 
     path: str
     bytes: int
-    use: Use
+    use: FileReference
 
 
 @dataclass(frozen=True)
-class Weighing:
+class UsageQuery:
     """What is to be weighed, and how it stands.
 
     Attributes:
@@ -33,14 +33,14 @@ class Weighing:
 
     at: datetime
     owners: OwnerIndex
-    manifests: Mapping[int, Collection[Use]]
+    manifests: Mapping[int, Collection[FileReference]]
     others: Sequence[UsedFile]
     asked: Collection[str] = ()
-    lines: Mapping[str, Sequence[tuple[int, Use]]] = field(default_factory=dict)
+    lines: Mapping[str, Sequence[tuple[int, FileReference]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Holdings:
+class UsageTotals:
     """What weighing came to. A byte stands with the owner of its file, once (ML-4, ML-18).
 
     Attributes:

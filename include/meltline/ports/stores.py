@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from meltline.domain.departed import DepartedObject
+from meltline.domain.deletion.departed import DepartedObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class DeleteOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class Prefix:
     """The beginning of an object.
 
     Attributes:
@@ -88,7 +88,7 @@ class ObjectStore(Protocol):
         """
         ...
 
-    def read_front(self, path: str, length: int) -> Front:
+    def read_prefix(self, path: str, length: int) -> Prefix:
         """The first bytes of an object, and its size, in one request. Raises as `read` does."""
         ...
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from meltline.domain.orphans import Stray, StraySighting, SweptPlaces
+from meltline.domain.deletion.orphans import OrphanCandidate, OrphanObservation, SweptPlaces
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Listing(Protocol):
         """Folders that could not be listed, and why."""
         ...
 
-    def strays(self) -> Sequence[Stray]:
+    def strays(self) -> Sequence[OrphanCandidate]:
         """The files that nothing in the file ledger keeps, as the ledger is now.
 
         Kept is what a live entry, a manifest list, a snapshot or a side file names, of whatever
@@ -67,11 +67,11 @@ class Sweeper(Protocol):
         """
         ...
 
-    def sightings(self, strays: Sequence[Stray]) -> Mapping[str, StraySighting]:
+    def sightings(self, strays: Sequence[OrphanCandidate]) -> Mapping[str, OrphanObservation]:
         """The newest sighting of each, by the stray's path; those never seen are absent."""
         ...
 
-    def record(self, sightings: Sequence[StraySighting]) -> None:
+    def record(self, sightings: Sequence[OrphanObservation]) -> None:
         """Appends sightings, in one commit; none is no commit."""
         ...
 

@@ -21,8 +21,8 @@ from great_expectations.render.renderer.page_renderer import ValidationResultsPa
 from great_expectations.render.view.view import DefaultJinjaPageView
 
 from meltline.access import Access, make_folder
-from meltline.domain.gate import GateResult
-from meltline.domain.quantities import format_instant
+from meltline.domain.deletion.gate import GateResult
+from meltline.domain.units import format_instant
 
 _SECTIONS = """{% for section in sections %}{% set section_loop = loop -%}
 {% include 'section.j2' %}{% endfor %}"""

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meltline.access import Access
+from meltline.domain.deletion.gate import FailedExpectation, GateFacts, GateResult
+from meltline.domain.deletion.limits import Limits
+from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.discretion import cause, discreet
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.gate import Evidence, FailedExpectation, GateResult
-from meltline.domain.limits import Limits
-from meltline.domain.plan import PlanKind
 from meltline.gates.suites import SUITES, Suite, SuiteOf
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class GreatExpectationsEngine:
     suites: Mapping[PlanKind, SuiteOf] = field(default_factory=lambda: SUITES)
     context_of: "Callable[[], AbstractDataContext] | None" = None
 
-    def judge(self, evidence: Sequence[Evidence], now: datetime) -> Sequence[GateResult]:
+    def judge(self, evidence: Sequence[GateFacts], now: datetime) -> Sequence[GateResult]:
         """One result per piece of evidence, in its order. A crash is a result, not a pass.
 
         Args:
@@ -62,7 +62,7 @@ class GreatExpectationsEngine:
             UsageInvalid: Two pieces of evidence are about one plan.
         """
         _refuse_twins(evidence)
-        kinds: dict[PlanKind, list[Evidence]] = {}
+        kinds: dict[PlanKind, list[GateFacts]] = {}
         for item in evidence:
             kinds.setdefault(item.kind, []).append(item)
         results = {
@@ -73,7 +73,7 @@ class GreatExpectationsEngine:
         return [results[item.plan_id] for item in evidence]
 
     def _judge_kind(
-        self, kind: PlanKind, evidence: Sequence[Evidence], now: datetime
+        self, kind: PlanKind, evidence: Sequence[GateFacts], now: datetime
     ) -> Sequence[GateResult]:
         try:
             suite = self._suite(kind)
@@ -97,14 +97,14 @@ class GreatExpectationsEngine:
             raise LookupError(f"suite {suite.name} is empty: nothing would be evaluated")
         return suite
 
-    def _validate(self, suite: Suite, evidence: Sequence[Evidence]) -> "Validation":
+    def _validate(self, suite: Suite, evidence: Sequence[GateFacts]) -> "Validation":
         _quieten_great_expectations()
         from meltline.adapters.gx import validation  # noqa: PLC0415 - takes seconds
 
         return validation.validate(suite, evidence, self.context_of or validation.ephemeral_context)
 
     def _verdict(
-        self, suite: Suite, validation: "Validation", item: Evidence, now: datetime
+        self, suite: Suite, validation: "Validation", item: GateFacts, now: datetime
     ) -> GateResult:
         answered = [o for o in validation.outcomes if not o.crash and item.plan_id not in o.absent]
         return GateResult(
@@ -118,7 +118,7 @@ class GreatExpectationsEngine:
             error="" if answered else "no expectation could be evaluated for this plan",
         )
 
-    def _unjudged(self, kind: PlanKind, item: Evidence, reason: str, now: datetime) -> GateResult:
+    def _unjudged(self, kind: PlanKind, item: GateFacts, reason: str, now: datetime) -> GateResult:
         return GateResult(
             plan_id=item.plan_id,
             digest=item.digest,
@@ -150,7 +150,7 @@ class GreatExpectationsEngine:
         return [replace(result, docs=str(page)) for result in results]
 
 
-def _failures(outcomes: "Sequence[Outcome]", item: Evidence) -> Iterator[FailedExpectation]:
+def _failures(outcomes: "Sequence[Outcome]", item: GateFacts) -> Iterator[FailedExpectation]:
     for outcome in outcomes:
         expectation = outcome.expectation
         if outcome.crash:
@@ -162,7 +162,7 @@ def _failures(outcomes: "Sequence[Outcome]", item: Evidence) -> Iterator[FailedE
             yield FailedExpectation(str(expectation), examples or item.plan_id, observed)
 
 
-def _refuse_twins(evidence: Sequence[Evidence]) -> None:
+def _refuse_twins(evidence: Sequence[GateFacts]) -> None:
     # A verdict is found by plan id: of two rows with one id, one would take the other's.
     twins = [plan for plan, times in Counter(e.plan_id for e in evidence).items() if times > 1]
     if twins:

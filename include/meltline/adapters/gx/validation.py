@@ -30,7 +30,7 @@ from great_expectations.expectations.core.expect_column_values_to_not_be_null im
 )
 from great_expectations.expectations.expectation import Expectation as Check
 
-from meltline.domain.gate import Evidence
+from meltline.domain.deletion.gate import GateFacts
 from meltline.gates.suites import Expectation, Suite
 
 PLAN_ID = "plan_id"
@@ -80,7 +80,7 @@ def ephemeral_context() -> AbstractDataContext:
 
 def validate(
     suite: Suite,
-    evidence: Sequence[Evidence],
+    evidence: Sequence[GateFacts],
     context_of: Callable[[], AbstractDataContext] = ephemeral_context,
 ) -> Validation:
     """Validates the evidence of all these plans, a row each, in one go.
@@ -128,7 +128,7 @@ def _checks(expectation: Expectation) -> Iterator[Check]:
         )
 
 
-def _frame(suite: Suite, evidence: Sequence[Evidence]) -> pd.DataFrame:
+def _frame(suite: Suite, evidence: Sequence[GateFacts]) -> pd.DataFrame:
     columns = {PLAN_ID: pd.Series([item.plan_id for item in evidence], dtype=object)}
     for expectation in suite.expectations:
         columns[expectation.fact] = pd.Series(

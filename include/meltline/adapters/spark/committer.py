@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from meltline.adapters.spark.java_classes import JavaClasses
 from meltline.adapters.spark.session import spark_identifier
-from meltline.config import CatalogConfig
+from meltline.config.load import CatalogConfig
 from meltline.domain.errors import MeltlineError
-from meltline.domain.names import TableName
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import CommitOutcome
 
 

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from meltline.adapters.spark.session import spark_identifier
-from meltline.config import CatalogConfig
+from meltline.config.load import CatalogConfig
 from meltline.domain.errors import StatementRefused
 from meltline.ports import PastView
 

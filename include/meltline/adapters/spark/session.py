@@ -15,12 +15,12 @@ from urllib.parse import unquote
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from meltline.adapters.iceberg.sql_catalog import may_migrate
-from meltline.config import CatalogConfig, Config
-from meltline.config_secrets import redaction
+from meltline.adapters.catalogs.sql_catalog import may_migrate
+from meltline.config.load import CatalogConfig, Config
+from meltline.config.secrets import redaction
 from meltline.domain.errors import SetupMissing
-from meltline.domain.locations import split_location
-from meltline.domain.names import TableName, quote_part
+from meltline.domain.iceberg.locations import split_location
+from meltline.domain.iceberg.names import TableName, quote_part
 
 _JARS = ("iceberg-spark-runtime-", "spark-avro_", "sqlite-jdbc-", "postgresql-")
 _REDACTION = "spark.redaction.regex"

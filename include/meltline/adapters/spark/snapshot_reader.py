@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.spark.past import past_frame
-from meltline.config import CatalogConfig
+from meltline.config.load import CatalogConfig
 from meltline.domain.errors import StatementRefused
 from meltline.ports import PastView, ReadColumn, ReadRows
 

@@ -10,10 +10,10 @@ from pyspark.sql import types as T
 from meltline.adapters.spark.past import past_frame
 from meltline.adapters.spark.session import spark_catalog
 from meltline.adapters.spark.snapshot_reader import collected, refused
-from meltline.config import Config
-from meltline.domain.names import quoted, split_name
-from meltline.domain.objects import ObjectName
-from meltline.domain.timetravel import STATEMENT_ID
+from meltline.config.load import Config
+from meltline.domain.iceberg.names import quoted, split_name
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.time_travel.timetravel import STATEMENT_ID
 from meltline.ports import PastView, ReadRows
 
 

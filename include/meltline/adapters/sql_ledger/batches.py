@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 from meltline.adapters.sql_ledger.locks import LockTable
 from meltline.adapters.sql_ledger.refusals import batch_not_ours, living_claim
 from meltline.adapters.sql_ledger.rows import in_parts
-from meltline.adapters.sql_ledger.schema import BatchState, batches, claimed_paths, locks
+from meltline.adapters.sql_ledger.tables.schema import BatchState, batches, claimed_paths, locks
 from meltline.domain.errors import MeltlineError
 from meltline.ports import Claim
 

@@ -7,9 +7,9 @@ from sqlalchemy import Row, delete, select
 
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.rows import in_parts, to_row
-from meltline.adapters.sql_ledger.schema import archived, copies
-from meltline.domain.archive import ArchivedSnapshot, Validity
-from meltline.domain.cold_proofs import CopyProof
+from meltline.adapters.sql_ledger.tables.schema import archived, copies
+from meltline.domain.archive.archive import ArchivedSnapshot, Validity
+from meltline.domain.archive.cold_proofs import CopyProof
 
 
 class CopyRows(Database):

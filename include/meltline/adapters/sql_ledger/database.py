@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from meltline.access import Access
 from meltline.adapters.sql_ledger.engine import WRITES, open_engine, scrubbed, shown
 from meltline.adapters.sql_ledger.refusals import not_prepared
-from meltline.adapters.sql_ledger.schema import REVISION, current_revision, marks
+from meltline.adapters.sql_ledger.tables.schema import REVISION, current_revision, marks
 from meltline.domain.clock import Clock
 from meltline.domain.errors import SetupMissing
 

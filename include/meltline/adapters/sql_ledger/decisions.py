@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, insert, select, update
 
-from meltline.adapters.sql_ledger import decision_tables as tables
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.rows import from_row, to_row
-from meltline.adapters.sql_ledger.schema import locks, marks
-from meltline.domain.names import TableName
+from meltline.adapters.sql_ledger.tables import decision_tables as tables
+from meltline.adapters.sql_ledger.tables.schema import locks, marks
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import DisownedTime, VouchedFile
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from sqlalchemy import func, insert, select, update
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.decision_tables import epochs
 from meltline.adapters.sql_ledger.rows import from_row, to_row
+from meltline.adapters.sql_ledger.tables.decision_tables import epochs
 from meltline.domain.epochs import Epoch
 
 

@@ -15,7 +15,7 @@ from threading import Event, Thread
 from typing import Protocol
 
 from meltline.domain.errors import LockHeld, MeltlineError
-from meltline.domain.quantities import format_duration, format_instant
+from meltline.domain.units import format_duration, format_instant
 from meltline.ports import Lock
 
 _log = logging.getLogger(__name__)

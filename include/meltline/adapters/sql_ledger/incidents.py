@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, select
 
-from meltline.adapters.sql_ledger import schema
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.rows import from_row, in_parts, to_row
+from meltline.adapters.sql_ledger.tables import schema
 from meltline.ports import Incident
 
 

@@ -5,10 +5,10 @@ from datetime import datetime
 
 from sqlalchemy import delete, insert, select, update
 
-from meltline.adapters.sql_ledger import schema
 from meltline.adapters.sql_ledger.database import THE_ROW, Database
 from meltline.adapters.sql_ledger.rows import from_row, to_row
-from meltline.domain.storage import StorageRow
+from meltline.adapters.sql_ledger.tables import schema
+from meltline.domain.deletion.storage import StorageRow
 from meltline.ports import AuditEntry, RunRecord, StopSwitch
 
 

@@ -12,9 +12,9 @@ from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.holding import Holding, hold, hold_all
 from meltline.adapters.sql_ledger.refusals import lock_lost
 from meltline.adapters.sql_ledger.rows import in_parts
-from meltline.adapters.sql_ledger.schema import locks
+from meltline.adapters.sql_ledger.tables.schema import locks
 from meltline.domain.errors import MeltlineError
-from meltline.domain.quantities import format_instant, from_millis
+from meltline.domain.units import format_instant, from_millis
 from meltline.ports import Lock
 
 

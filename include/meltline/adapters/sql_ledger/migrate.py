@@ -9,7 +9,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from meltline.access import Access, make_file, make_folder
-from meltline.adapters.sql_ledger.schema import REVISION, current_revision
+from meltline.adapters.sql_ledger.tables.schema import REVISION, current_revision
 from meltline.domain.errors import SetupMissing
 
 _SCRIPTS = Path(__file__).parent / "migrations"

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import delete, select, update
 
-from meltline.adapters.sql_ledger import place_tables, schema
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.rows import ASKED_AT_ONCE, from_row, in_parts, to_row
-from meltline.domain.keep import Sighting
-from meltline.domain.locations import Ownership
-from meltline.domain.withheld import Withheld, order
-from meltline.ports import KnownTable, Lease, RememberedMetadata, StatementRecord, WantedBack
+from meltline.adapters.sql_ledger.tables import place_tables, schema
+from meltline.domain.deletion.withheld import Withheld, order
+from meltline.domain.iceberg.locations import Ownership
+from meltline.domain.retention.retained_snapshots import SnapshotObservation
+from meltline.ports import KnownTable, Lease, PurgeVeto, RememberedMetadata, StatementRecord
 
 
 class ObjectRows(Database):
@@ -97,19 +97,21 @@ class ObjectRows(Database):
 
     def sightings(
         self, uuids: Collection[str] | None = None
-    ) -> Mapping[str, Mapping[int, Sighting]]:
+    ) -> Mapping[str, Mapping[int, SnapshotObservation]]:
         """What earlier observations remember, per table UUID and snapshot id."""
         wanted = select(schema.sightings)
         if uuids is not None and len(uuids) <= ASKED_AT_ONCE:
             wanted = wanted.where(schema.sightings.c.table_uuid.in_(uuids))
         with self._reading() as connection:
             rows = connection.execute(wanted).all()
-        found: dict[str, dict[int, Sighting]] = {}
+        found: dict[str, dict[int, SnapshotObservation]] = {}
         for row in rows:
-            found.setdefault(row.table_uuid, {})[row.snapshot_id] = from_row(Sighting, row)
+            found.setdefault(row.table_uuid, {})[row.snapshot_id] = from_row(
+                SnapshotObservation, row
+            )
         return found
 
-    def save_sightings(self, sightings: Mapping[str, Mapping[int, Sighting]]) -> None:
+    def save_sightings(self, sightings: Mapping[str, Mapping[int, SnapshotObservation]]) -> None:
         """Stores these; others stay as they are."""
         rows = [
             {"table_uuid": table_uuid, "snapshot_id": snapshot_id, **to_row(sighting)}
@@ -217,13 +219,13 @@ class ObjectRows(Database):
             for some in in_parts(old):
                 connection.execute(delete(table).where(table.c.location.in_(some)))
 
-    def wanted_back(self) -> Sequence[WantedBack]:
+    def wanted_back(self) -> Sequence[PurgeVeto]:
         """Snapshots whose files are wanted and whose departures are not cancelled yet."""
         with self._reading() as connection:
             rows = connection.execute(select(schema.wanted_back).order_by(schema.wanted_back.c.id))
-            return [from_row(WantedBack, row) for row in rows]
+            return [from_row(PurgeVeto, row) for row in rows]
 
-    def add_wanted_back(self, wanted: WantedBack) -> None:
+    def add_wanted_back(self, wanted: PurgeVeto) -> None:
         """Stores a word for a snapshot; the same id again replaces it."""
         with self._writing() as connection:
             self._upsert(connection, schema.wanted_back, [to_row(wanted)])

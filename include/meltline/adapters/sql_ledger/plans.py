@@ -8,11 +8,11 @@ from sqlalchemy import Connection, Select, bindparam, delete, func, insert, sele
 from meltline.adapters.sql_ledger.locks import LockTable
 from meltline.adapters.sql_ledger.refusals import moved_meanwhile, no_plan, require_move
 from meltline.adapters.sql_ledger.rows import from_row, in_parts, to_row
-from meltline.adapters.sql_ledger.schema import approvals, gate_results, plans
+from meltline.adapters.sql_ledger.tables.schema import approvals, gate_results, plans
+from meltline.domain.deletion.gate import GateResult
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError, PlanStale
-from meltline.domain.gate import GateResult
-from meltline.domain.plan import Plan, PlanState
-from meltline.ports import Approval, Lock, PlanMove
+from meltline.ports import Approval, Lock, PlanTransition
 
 
 class PlanRows(LockTable):
@@ -99,12 +99,12 @@ class PlanRows(LockTable):
         committed_base: str = "",
     ) -> Plan:
         """Moves one plan. Raises what `move_plans` answers."""
-        (answer,) = self.move_plans([PlanMove(plan, to, lock, note, committed_base)])
+        (answer,) = self.move_plans([PlanTransition(plan, to, lock, note, committed_base)])
         if isinstance(answer, MeltlineError):
             raise answer
         return answer
 
-    def move_plans(self, moves: Sequence[PlanMove]) -> Sequence[Plan | MeltlineError]:
+    def move_plans(self, moves: Sequence[PlanTransition]) -> Sequence[Plan | MeltlineError]:
         """Moves plans on from the states in which the caller saw them.
 
         The answers' errors: PlanStale, where a plan is in another state or the move does not exist;
@@ -195,7 +195,7 @@ def _by_ids(connection: Connection, ids: Iterable[str], *, update: bool = False)
 
 
 def _moved(
-    move: PlanMove, stored: Plan | None, lost: Mapping[Lock, MeltlineError]
+    move: PlanTransition, stored: Plan | None, lost: Mapping[Lock, MeltlineError]
 ) -> Plan | MeltlineError:
     try:
         require_move(move.plan, move.to)

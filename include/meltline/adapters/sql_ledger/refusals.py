@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from meltline.domain.deletion.plan import TRANSITIONS, Plan, PlanState
 from meltline.domain.errors import LockHeld, LockLost, PlanNotFound, PlanStale, SetupMissing
-from meltline.domain.plan import MOVES, Plan, PlanState
 from meltline.ports import Lock
 
 
@@ -66,9 +66,9 @@ def no_plan(asked: str, matches: Sequence[str] = ()) -> PlanNotFound:
 
 def require_move(plan: Plan, to: PlanState) -> None:
     """Raises PlanStale when a plan in this state can never make that move."""
-    if to in MOVES[plan.state]:
+    if to in TRANSITIONS[plan.state]:
         return
-    allowed = ", ".join(sorted(MOVES[plan.state])) or "nothing: this state is final"
+    allowed = ", ".join(sorted(TRANSITIONS[plan.state])) or "nothing: this state is final"
     raise PlanStale(
         f"plan {plan.id} cannot go from {plan.state} to {to}",
         object=plan.id,

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from meltline.adapters.sql_ledger.schema import metadata
+from meltline.adapters.sql_ledger.tables.schema import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,0 +1,1 @@
+"""The archive: copying, rewriting, comparing and retrieving."""

@@ -1,0 +1,222 @@
+"""The archive: hands snapshots over to cold, in batches, each commit a compare-and-set.
+
+What cold has is told by cold alone: by its metadata, by the manifest lists of the snapshots that
+lie next to the new ones, and by the names of its files, which follow from those in hot. So a run
+that was killed anywhere leaves nothing to mend, and the next one finds what was done.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from meltline.adapters.archive.batches import (
+    Batch,
+    BatchLimits,
+    Known,
+    Pending,
+    Ready,
+    completed,
+    read_pending,
+)
+from meltline.adapters.archive.cold_tables import ColdTables, TablePair
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_tasks import Crew, ManifestDone
+from meltline.adapters.archive.manifests import ColdManifest
+from meltline.adapters.archive.mender import ColdMender
+from meltline.domain.clock import Clock
+from meltline.domain.discretion import cause
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import (
+    Catalog,
+    ChosenSnapshot,
+    CopyCache,
+    HandedOver,
+    HandoffRequest,
+    Mended,
+    Original,
+)
+
+Outcome = tuple[TableName, HandedOver]
+_PORTION = 10_000  # copies that are mended between two questions whether to go on
+
+
+class ColdArchive:
+    """The port `Archive`, whoever does the work.
+
+    Args:
+        stores: Hot's and cold's.
+        catalog: The cold catalog.
+        crew: Makes those who rewrite manifests and copy what these name.
+        book: Remembers each copy.
+        clock: Dates the verification.
+        limits: Of a batch.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        catalog: Catalog,
+        crew: Callable[[Stores, CopyCache], Crew],
+        book: CopyCache,
+        clock: Clock,
+        limits: BatchLimits | None = None,
+    ) -> None:
+        self._stores = stores
+        self._catalog = catalog
+        self._crew = crew
+        self._book = book
+        self._clock = clock
+        self._limits = limits or BatchLimits()
+
+    def hand_off(
+        self, requests: Sequence[HandoffRequest], may_go_on: Callable[[], bool]
+    ) -> Iterator[Outcome]:
+        """Copies what cold lacks, verifies it, and registers the snapshots. See the port.
+
+        What is registered already comes last: it is held against hot, and mended.
+        """
+        new = self._round(self._stores)
+        if (yield from new.run(requests, may_go_on)):
+            yield from self._round(replace(self._stores, mends=True)).run(new.again, may_go_on)
+
+    def mend(
+        self, originals: Sequence[Original], may_go_on: Callable[[], bool]
+    ) -> Iterator[Mended]:
+        """Has cold hold copies whole, and the book know them. See the port."""
+        stores = replace(self._stores, mends=True)
+        mender = ColdMender(stores, self._crew(stores, self._book), self._book)
+        for start in range(0, len(originals), _PORTION):
+            if not may_go_on():
+                return
+            yield from mender.mend(originals[start : start + _PORTION])
+
+    def _round(self, stores: Stores) -> "_Round":
+        tables = ColdTables(stores, self._catalog, self._clock)
+        return _Round(stores, tables, self._crew(stores, self._book), self._book, self._limits)
+
+
+class _Round:
+    """One way through all requests.
+
+    Attributes:
+        again: What turned out to be registered already, unless it is what this round is about.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        tables: ColdTables,
+        crew: Crew,
+        book: CopyCache,
+        limits: BatchLimits,
+    ) -> None:
+        self._stores = stores
+        self._tables = tables
+        self._crew = crew
+        self._book = book
+        self._limits = limits
+        self._known: Known = {}
+        self._near: dict[TableName, tuple[str, ...]] = {}
+        self.again: list[HandoffRequest] = []
+
+    def run(
+        self, requests: Sequence[HandoffRequest], may_go_on: Callable[[], bool]
+    ) -> Generator[Outcome, None, bool]:
+        """Yields outcomes as they come. Returns False where a no ended it."""
+        batch = Batch()
+        for request in requests:
+            try:
+                table, chosen = self._open(request)
+            except Exception as odd:  # catalogs have words of their own for what is wrong
+                yield from (_failed(request.hot.name, one, odd) for one in request.snapshots)
+                continue
+            for one in chosen:
+                if not batch.snapshots and not may_go_on():
+                    return False
+                try:
+                    batch.add(read_pending(self._stores, table, one), self._known)
+                except (MeltlineError, FileNotFoundError) as odd:
+                    yield _failed(table.name, one, odd)
+                if batch.is_full(self._limits):
+                    if not (yield from self._carry_out(batch, may_go_on)):
+                        return False
+                    batch = Batch()
+        return (yield from self._carry_out(batch, may_go_on))
+
+    def _open(self, request: HandoffRequest) -> tuple[TablePair, Sequence[ChosenSnapshot]]:
+        """A table, and those of the snapshots that are this round's."""
+        table = self._tables.open(request)
+        if self._stores.mends:
+            return table, request.snapshots
+        near = self._tables.known_manifests(table)
+        self._known |= near
+        self._near[request.cold] = tuple(near)
+        new: list[ChosenSnapshot] = []
+        there: list[ChosenSnapshot] = []
+        for one in request.snapshots:
+            (there if one.snapshot.snapshot_id in table.archived else new).append(one)
+        if there:
+            self.again.append(replace(request, snapshots=tuple(there)))
+        return table, new
+
+    def _carry_out(
+        self, batch: Batch, may_go_on: Callable[[], bool]
+    ) -> Generator[Outcome, None, bool]:
+        """Copies, rewrites and registers; returns False where a no came before all was copied."""
+        if not batch.snapshots:
+            return True
+        wanted = list(batch.manifests.values())
+        fresh = self._crew.rewrite(wanted, may_go_on, self._replaced(batch))
+        if fresh is None:
+            return False
+        for path, one in fresh.items():
+            if not one.error:
+                self._known[self._stores.target(path)] = ColdManifest(one.bytes, one.totals)
+        credit = dict(fresh)
+        for _, group in groupby(batch.snapshots, key=lambda pending: id(pending.table)):
+            yield from self._registered(list(group), fresh, credit)
+        return True
+
+    def _replaced(self, batch: Batch) -> list[str]:
+        """Manifests of cold that lay next to the batch, and that its last snapshots do not name."""
+        newest = {pending.table.request.cold: pending for pending in batch.snapshots}
+        named = {path for pending in newest.values() for path in pending.targets.values()}
+        near = (path for cold in newest for path in self._near.get(cold, ()))
+        return [path for path in dict.fromkeys(near) if path not in named]
+
+    def _registered(
+        self,
+        group: Sequence[Pending],
+        fresh: Mapping[str, ManifestDone],
+        credit: dict[str, ManifestDone],
+    ) -> Iterator[Outcome]:
+        """Registers the snapshots of one table that are whole in cold."""
+        table = group[0].table
+        ready: list[Ready] = []
+        for pending in group:
+            try:
+                pending.require_whole(fresh)
+                ready.append(completed(self._stores, self._crew, pending, self._known, credit))
+            except (MeltlineError, FileNotFoundError) as odd:
+                yield _failed(table.name, pending.chosen, odd)
+        if not ready:
+            return
+        self._book.save_copies([one.proof for one in ready if one.proof])
+        try:
+            location = self._tables.register(table, [one.registration for one in ready])
+        except Exception as odd:  # nor may one table stop the others here
+            yield from (_failed(table.name, one.chosen, odd) for one in ready)
+            return
+        for one in ready:
+            yield table.name, replace(one.done, cold_location=location)
+
+
+def _failed(table: TableName, chosen: ChosenSnapshot, odd: Exception) -> Outcome:
+    return table, HandedOver(chosen.snapshot.snapshot_id, error=_reason(odd))
+
+
+def _reason(odd: Exception) -> str:
+    if isinstance(odd, FileNotFoundError):
+        return f"{odd} is not there"
+    return str(odd) if isinstance(odd, MeltlineError) else cause(odd)

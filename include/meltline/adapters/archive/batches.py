@@ -1,0 +1,202 @@
+"""Snapshots that are handed over together, and what becomes of each once cold has its manifests."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from meltline.adapters.archive.cold_tables import TablePair
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_tasks import Crew, ManifestDone, entries_of, settle
+from meltline.adapters.archive.manifests import (
+    ColdManifest,
+    Need,
+    NeededFile,
+    Totals,
+    rewrite_list,
+)
+from meltline.adapters.manifests.fastavro_reader import read_manifest_list
+from meltline.domain.archive.cold_document import Registration
+from meltline.domain.archive.cold_proofs import CopyProof
+from meltline.domain.errors import StoreRefused
+from meltline.domain.iceberg.files import ManifestFile
+from meltline.domain.iceberg.table_metadata import Snapshot, StatisticsFile
+from meltline.ports import ChosenSnapshot, HandedOver
+
+Known = dict[str, ColdManifest]
+"""Manifests that cold has, by their path there."""
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """After how much a batch is carried out and committed.
+
+    Attributes:
+        snapshots: How many.
+        entries: How many entries its new manifests have, together.
+    """
+
+    snapshots: int = 100
+    entries: int = 200_000
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A snapshot that is to be handed over, its manifest list read.
+
+    Attributes:
+        listed: The list's bytes; none where format 1 names manifests one by one.
+        targets: Where the copy of each manifest lies, by the original's path.
+    """
+
+    table: TablePair
+    chosen: ChosenSnapshot
+    listed: bytes
+    manifests: tuple[ManifestFile, ...]
+    targets: Mapping[str, str]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot."""
+        return self.chosen.snapshot
+
+    @property
+    def statistics(self) -> dict[str, StatisticsFile]:
+        """Its statistics files, by path."""
+        return {file.path: file for file in self.table.statistics(self.snapshot.snapshot_id)}
+
+    def require_whole(self, fresh: Mapping[str, ManifestDone]) -> None:
+        """Raises StoreRefused where a manifest, or a file that it names, could not be copied."""
+        for manifest in self.manifests:
+            if (done := fresh.get(manifest.path)) and done.error:
+                raise _not_whole(manifest.path, done.error)
+
+
+def read_pending(stores: Stores, table: TablePair, chosen: ChosenSnapshot) -> Pending:
+    """Reads what a snapshot needs.
+
+    Raises:
+        MetadataUnreadable: Its manifest list does not follow the spec.
+        FileNotFoundError: It is not there.
+        StoreRefused: It cannot be read, or has a path that cannot be mirrored.
+    """
+    if path := chosen.snapshot.manifest_list:
+        listed = stores.read(path)
+        manifests = read_manifest_list(path, listed)
+    else:
+        listed = b""
+        manifests = tuple(ManifestFile(one, 0) for one in chosen.snapshot.inline_manifests)
+    targets = {one.path: stores.target(one.path) for one in manifests}
+    return Pending(table, chosen, listed, manifests, targets)
+
+
+@dataclass
+class Batch:
+    """Snapshots that are handed over together, and the manifests that cold lacks for them."""
+
+    snapshots: list[Pending] = field(default_factory=list)
+    manifests: dict[str, ManifestFile] = field(default_factory=dict)
+    entries: int = 0
+
+    def add(self, pending: Pending, known: Known) -> None:
+        """Takes one more."""
+        self.snapshots.append(pending)
+        for one in pending.manifests:
+            if one.path not in self.manifests and pending.targets[one.path] not in known:
+                self.manifests[one.path] = one
+                self.entries += entries_of(one)
+
+    def is_full(self, limits: BatchLimits) -> bool:
+        """Whether it is to be carried out now."""
+        return len(self.snapshots) >= limits.snapshots or self.entries >= limits.entries
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A snapshot that is whole in cold: how it is registered, and what it came to.
+
+    Attributes:
+        proof: What is known of the copy of its list; None where it has none.
+    """
+
+    chosen: ChosenSnapshot
+    registration: Registration
+    done: HandedOver
+    proof: CopyProof | None = None
+
+
+def completed(
+    stores: Stores, crew: Crew, pending: Pending, known: Known, credit: dict[str, ManifestDone]
+) -> Ready:
+    """Writes a snapshot's list, now that cold has its manifests, and copies its statistics.
+
+    Args:
+        stores: Hot's and cold's.
+        crew: Who copies the statistics.
+        pending: The snapshot.
+        known: The manifests that cold has.
+        credit: What was copied for manifests, and is not counted with any snapshot yet.
+
+    Raises:
+        MetadataUnreadable: The list does not follow the spec.
+        FileNotFoundError: A statistics file is not there.
+        StoreRefused: A store refuses, or something else lies in a copy's place.
+    """
+    there = [known[target] for target in pending.targets.values()]
+    fresh = [credit.pop(path) for path in pending.targets if path in credit]
+    statistics = pending.statistics
+    sizes = [one.bytes for one in there] + [file.bytes for file in statistics.values()]
+    copied = _statistics_copied(crew, statistics)
+    proof = None
+    if path := pending.snapshot.manifest_list:
+        made = rewrite_list(path, pending.listed, stores.warehouse, known)
+        brought = settle(stores, path, made)
+        proof = brought.proof
+        sizes.append(proof.bytes)
+        copied += [proof.bytes] if brought.is_new else []
+    totals = sum((one.totals for one in there), Totals())
+    done = HandedOver(
+        pending.snapshot.snapshot_id,
+        files=totals.files + len(sizes),
+        bytes=totals.bytes + sum(sizes),
+        rows=totals.rows,
+        files_copied=len(copied) + sum(one.files_copied for one in fresh),
+        bytes_copied=sum(copied) + sum(one.bytes_copied for one in fresh),
+    )
+    return Ready(pending.chosen, _registration(stores, pending, done), done, proof)
+
+
+def _statistics_copied(crew: Crew, statistics: Mapping[str, StatisticsFile]) -> list[int]:
+    """The lengths of those that cold did not have. Raises StoreRefused where one has no copy."""
+    files = [NeededFile(file.path, file.bytes, Need.COPY) for file in statistics.values()]
+    done = crew.prove(files) if files else ()
+    for one in done:
+        if one.error:
+            raise _not_whole(one.path, one.error)
+    return [one.bytes for one in done if one.is_new]
+
+
+def _not_whole(path: str, error: str) -> StoreRefused:
+    return StoreRefused(
+        error,
+        object=path,
+        expected="a file of which everything can be copied",
+        found=error,
+        next="the snapshot stays hot; the next handoff tries again",
+    )
+
+
+def _registration(stores: Stores, pending: Pending, done: HandedOver) -> Registration:
+    snapshot, table = pending.snapshot, pending.table
+    before = table.archived.get(snapshot.snapshot_id)
+    path = snapshot.manifest_list
+    return Registration(
+        raw=table.snapshots[snapshot.snapshot_id],
+        manifest_list=stores.target(path) if path else "",
+        manifests=() if path else tuple(pending.targets.values()),
+        statistics={one: stores.target(one) for one in pending.statistics},
+        validity=pending.chosen.validity,
+        files=done.files,
+        bytes=done.bytes,
+        rows=done.rows,
+        files_copied=done.files_copied + (before.files_copied if before else 0),
+        bytes_copied=done.bytes_copied + (before.bytes_copied if before else 0),
+    )

@@ -1,0 +1,183 @@
+"""A hot table beside its cold one: what cold has of it, and how more is registered there."""
+
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+from uuid import uuid4
+
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.manifests import ColdManifest, listed_manifests
+from meltline.domain.archive.archive import COLD_OF, ArchivedSnapshot, read_archived
+from meltline.domain.archive.cold_document import (
+    Addition,
+    Registration,
+    first_document,
+    with_snapshots,
+)
+from meltline.domain.archive.seals import sealing, with_seal
+from meltline.domain.clock import Clock
+from meltline.domain.errors import MetadataUnreadable, NameConflict, StoreRefused, TableNotFound
+from meltline.domain.iceberg.metadata_editor import (
+    MetadataEditor,
+    NextMetadata,
+    first_file,
+    parse_json,
+)
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import (
+    Snapshot,
+    StatisticsFile,
+    TableMetadata,
+    parse_table,
+)
+from meltline.ports import Catalog, HandoffRequest, NewTable
+
+
+@dataclass(frozen=True)
+class TablePair:
+    """A table of which snapshots are handed over.
+
+    Attributes:
+        request: What was asked for.
+        document: The hot table's metadata, in full.
+        cold: The cold table, where there is one.
+    """
+
+    request: HandoffRequest
+    document: Mapping[str, Any]
+    cold: TableMetadata | None
+
+    @property
+    def name(self) -> TableName:
+        """The hot table's name."""
+        return self.request.hot.name
+
+    @cached_property
+    def snapshots(self) -> Mapping[int, Mapping[str, Any]]:
+        """The snapshots, by id, as hot's metadata has them."""
+        return {one["snapshot-id"]: one for one in self.document["snapshots"]}
+
+    def statistics(self, snapshot_id: int) -> list[StatisticsFile]:
+        """The statistics files of a snapshot."""
+        return [one for one in self.request.hot.statistics if one.snapshot_id == snapshot_id]
+
+    @cached_property
+    def archived(self) -> Mapping[int, ArchivedSnapshot]:
+        """What cold has, and says of it."""
+        found = [] if self.cold is None else read_archived(self.cold, self.name)
+        return {one.snapshot_id: one for one in found}
+
+    def neighbours(self) -> Iterator[Snapshot]:
+        """Snapshots of cold that lie next to those asked for: they share the most with them."""
+        there = sorted(self.cold.snapshots.values(), key=_age) if self.cold else []
+        ages = [_age(one) for one in there]
+        at = {bisect(ages, _age(chosen.snapshot)) for chosen in self.request.snapshots}
+        for place in sorted({side for found in at for side in (found - 1, found)}):
+            if 0 <= place < len(there):
+                yield there[place]
+
+
+def _age(snapshot: Snapshot) -> tuple[datetime, int]:
+    return snapshot.committed_at, snapshot.snapshot_id
+
+
+class ColdTables:
+    """The tables of the cold catalog, as the archive reads and writes them.
+
+    Args:
+        stores: Hot's and cold's.
+        catalog: The cold catalog.
+        clock: Dates the verification.
+    """
+
+    def __init__(self, stores: Stores, catalog: Catalog, clock: Clock) -> None:
+        self._stores = stores
+        self._catalog = catalog
+        self._clock = clock
+
+    def open(self, request: HandoffRequest) -> TablePair:
+        """Reads both tables' metadata.
+
+        Raises:
+            NameConflict: The cold name holds the history of another table.
+            MetadataUnreadable: Either cannot be read, or is of a kind that is left alone.
+            FileNotFoundError: A metadata file is not there.
+            StoreRefused: It cannot be read.
+        """
+        hot = request.hot
+        content = self._stores.read(hot.metadata_location)
+        document = parse_json(hot.name, hot.metadata_location, content)
+        parse_table(hot.name, hot.metadata_location, len(content), document)
+        assert isinstance(document, dict)  # parse_table refuses all else
+        try:
+            location = self._catalog.location(request.cold)
+        except TableNotFound:
+            return TablePair(request, document, None)
+        content = self._stores.cold.read(location)
+        cold = MetadataEditor.read(request.cold, location, content, self._clock.now()).state
+        _require_ours(request, cold)
+        return TablePair(request, document, cold)
+
+    def known_manifests(self, table: TablePair) -> dict[str, ColdManifest]:
+        """Manifests that cold surely has, by their path there: registered snapshots name them.
+
+        A list that cannot be read tells nothing; then more is read of hot.
+        """
+        found: dict[str, ColdManifest] = {}
+        for snapshot in table.neighbours():
+            with suppress(MetadataUnreadable, FileNotFoundError, StoreRefused):
+                if content := self._stores.there(snapshot.manifest_list):
+                    found |= listed_manifests(snapshot.manifest_list, content)
+        return found
+
+    def register(self, table: TablePair, snapshots: Sequence[Registration]) -> str:
+        """Adds snapshots to a cold table, all in one compare-and-set; makes it where it is missing.
+
+        Returns:
+            The cold metadata file that has them.
+
+        Raises:
+            NameConflict: The cold name holds the history of another table.
+            CatalogReadOnly: The cold catalog does not let clients write metadata.
+            CommitConflict: Others committed first each time, or nobody knows whether it was done.
+        """
+        request = table.request
+        addition = Addition(table.document, request.hot.uuid, snapshots)
+        verified = self._clock.now()
+        if table.cold is None:
+            new = NewTable(request.cold, lambda now: self._first(table, addition, verified, now))
+            try:
+                return self._catalog.create([new])[request.cold]
+            except NameConflict:  # somebody made it meanwhile: is it ours?
+                pass
+
+        def edit(document: MetadataEditor) -> None:
+            _require_ours(request, document.state)
+            document.replace(with_snapshots(document.document, addition, verified))
+
+        return self._catalog.edit_table(request.cold, sealing(edit))
+
+    def _first(
+        self, table: TablePair, addition: Addition, verified: datetime, now: datetime
+    ) -> NextMetadata:
+        request = table.request
+        location = self._stores.target(request.hot.location.rstrip("/"))
+        uuid = str(uuid4())
+        document = with_seal(first_document(addition, uuid, location, verified, now))
+        return first_file(request.cold, document, str(uuid4()))
+
+
+def _require_ours(request: HandoffRequest, cold: TableMetadata) -> None:
+    found = cold.properties.get(COLD_OF, "none")
+    if found != request.hot.uuid:
+        raise NameConflict(
+            f"{request.cold} does not hold the history of {request.hot.name}, which stays hot",
+            object=str(request.cold),
+            expected=f"{COLD_OF} = {request.hot.uuid}",
+            found=found,
+            next=f"give the table in cold another name, or {request.hot.name}",
+        )

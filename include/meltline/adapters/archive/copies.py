@@ -1,0 +1,259 @@
+"""Copying single files from hot to cold, verified, with memory that no file's length changes."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from threading import Lock
+
+from meltline.domain.archive.cold_paths import mirrored
+from meltline.domain.archive.cold_proofs import CopyProof
+from meltline.domain.errors import StoreRefused
+from meltline.ports import ObjectStore, StoredObject
+
+
+class Pace:
+    """Lets so many operations pass in a second, whoever asks.
+
+    Args:
+        per_second: How many; 0 for no limit.
+        seconds: A clock that only goes on.
+        sleep: Waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        per_second: float = 0,
+        seconds: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._per_second = per_second
+        self._seconds, self._sleep = seconds, sleep
+        self._next = 0.0
+        self._guard = Lock()
+
+    def __reduce__(self) -> tuple[type["Pace"], tuple[float]]:
+        return Pace, (self._per_second,)  # another process has a clock of its own
+
+    def shared(self, parts: int) -> "Pace":
+        """The pace of each of some that work at once."""
+        return Pace(self._per_second / parts, self._seconds, self._sleep)
+
+    def wait(self) -> None:
+        """Waits until one operation may be sent."""
+        if delay := self.delay(self._seconds()):
+            self._sleep(delay)
+
+    def delay(self, now: float) -> float:
+        """Takes one operation's turn, and says for how many seconds it has to wait.
+
+        Args:
+            now: Seconds on a clock that only goes on.
+        """
+        if not self._per_second:
+            return 0.0
+        with self._guard:
+            due = max(self._next, now)
+            self._next = due + 1 / self._per_second
+        return due - now
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A copy that cold holds.
+
+    Attributes:
+        is_new: Whether cold did not have it before.
+        proof: What is known of it; without a digest where it was there and nobody has read it.
+    """
+
+    is_new: bool
+    proof: CopyProof
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Where copies come from and where they go.
+
+    Attributes:
+        hot: The store of the hot catalog; `cold` likewise.
+        warehouse: The folder of the cold catalog.
+        pace: What each operation waits for.
+        mends: Whether a copy that is not what its original is, or that nobody can read, is made
+            anew. Only for what cold registered once: then it was whole, and is what hot still has.
+    """
+
+    hot: ObjectStore
+    cold: ObjectStore
+    warehouse: str
+    pace: Pace = field(default_factory=Pace)
+    mends: bool = False
+
+    def target(self, path: str) -> str:
+        """Where the copy of a file of hot lies.
+
+        Raises:
+            StoreRefused: It can have none.
+        """
+        try:
+            return mirrored(path, self.warehouse)
+        except ValueError as odd:
+            raise _refused(path, "a path that names one place to every reader", str(odd)) from odd
+
+    def read(self, path: str) -> bytes:
+        """A file of hot, whole. Raises FileNotFoundError and StoreRefused."""
+        self.pace.wait()
+        return self.hot.read(path)
+
+    def there(self, target: str) -> bytes | None:
+        """A file of cold, whole; None where it is not there. Raises StoreRefused."""
+        self.pace.wait()
+        try:
+            return self.cold.read(target)
+        except FileNotFoundError:
+            return None
+
+    def write(self, target: str, content: bytes) -> CopyProof:
+        """Writes a file of cold. Raises StoreRefused, also where cold does not hold it then."""
+        return self._put(target, [content], len(content))
+
+    def seen(self, target: str, content: bytes) -> CopyProof:
+        """What is known of a file of cold whose bytes were just read and found right.
+
+        Raises:
+            StoreRefused: It is another one by now.
+        """
+        return self._measured(target, len(content), sha256(content).hexdigest())
+
+    def copy(self, path: str, size: int) -> Brought:
+        """Has cold hold a file that is as long as its manifest says.
+
+        What cold has already is not read here: `prove` does that.
+
+        Raises:
+            FileNotFoundError: Hot does not have it; or StoreRefused.
+            StoreRefused: Either of the two is of another length, or a store refuses.
+        """
+        target = self.target(path)
+        self.pace.wait()
+        found = self.cold.measure(target)
+        if found is not None and found.bytes == size:
+            return Brought(False, _unread(found, target))
+        if found is not None and not self.mends:
+            raise _refused(target, f"{size} bytes, as the manifest says", f"{found.bytes} bytes")
+        return Brought(True, self._put(target, self._counted(path, size), size))
+
+    def prove(self, path: str, size: int, known: CopyProof | None) -> Brought:
+        """Reads a copy that is there, and its original, and has cold hold the right bytes.
+
+        Args:
+            path: The original. It need not be there any more where the copy is known and whole,
+                and nobody asks for a snapshot to be registered anew (`mends`).
+            size: As its manifest says.
+            known: What was recorded of the copy.
+
+        Raises:
+            FileNotFoundError: Hot does not have it and it is needed; or StoreRefused.
+            StoreRefused: The two differ and nobody knows the copy for damaged, or a store refuses.
+        """
+        target = self.target(path)
+        found = self._copied(target)
+        is_known = known is not None and found is not None and found.sha256 == known.sha256
+        if found is not None and is_known and self.mends:
+            return Brought(False, found)
+        source = self._digest_of_original(path, size)
+        if found is not None and found.sha256 == source:
+            return Brought(False, found)
+        if is_known or (known is not None and known.sha256 != source):
+            raise _refused(path, "the bytes that were copied once", "others")
+        if found is not None and not (known or self.mends):
+            raise _refused(target, f"the bytes of {path}", "others")
+        if found is not None and found.bytes == size and known is None:
+            self._set_aside(target, found)
+        made = self._put(target, self._counted(path, size), size)
+        if made.sha256 != source:
+            raise _refused(path, "the same bytes twice", "others the second time")
+        return Brought(True, made)
+
+    def _copied(self, target: str) -> CopyProof | None:
+        """A file of cold, read; None where it is not there."""
+        self.pace.wait()
+        found = self.cold.measure(target)
+        if found is None:
+            return None
+        return replace(_unread(found, target), sha256=self._digest(self.cold, target))
+
+    def _digest(self, store: ObjectStore, path: str) -> str:
+        digest = sha256()
+        for part in self._parts(store, path):
+            digest.update(part)
+        return digest.hexdigest()
+
+    def _parts(self, store: ObjectStore, path: str) -> Iterator[bytes]:
+        """A file in parts, each in its turn."""
+        for part in store.stream(path):
+            yield part
+            self.pace.wait()
+
+    def _digest_of_original(self, path: str, size: int) -> str:
+        digest = sha256()
+        for part in self._counted(path, size):
+            digest.update(part)
+        return digest.hexdigest()
+
+    def _set_aside(self, target: str, found: CopyProof) -> None:
+        """What nobody can tell to be damaged is kept: perhaps its path was written twice in hot."""
+        self.pace.wait()
+        aside = f"{target}.before-{found.sha256[:16]}"
+        self.cold.write_stream(aside, self._parts(self.cold, target))
+
+    def _put(self, target: str, parts: Iterable[bytes], size: int) -> CopyProof:
+        """Writes a file of cold, and makes sure that it holds what was sent."""
+        digest = sha256()
+
+        def hashed() -> Iterator[bytes]:
+            for part in parts:
+                digest.update(part)
+                yield part
+
+        self.pace.wait()
+        self.cold.write_stream(target, hashed())
+        sent = digest.hexdigest()
+        if not self.cold.proves_writes(target) and self._digest(self.cold, target) != sent:
+            self.cold.delete([target])  # nobody has registered these bytes: they were just written
+            raise _refused(target, "the bytes that were sent", "others when it was read again")
+        return self._measured(target, size, sent)
+
+    def _measured(self, target: str, size: int, digest: str) -> CopyProof:
+        self.pace.wait()
+        found = self.cold.measure(target)
+        if found is None or found.bytes != size:
+            shown = "none" if found is None else f"{found.bytes} bytes"
+            raise _refused(target, f"{size} bytes", shown)
+        return replace(_unread(found, target), sha256=digest)
+
+    def _counted(self, path: str, size: int) -> Iterator[bytes]:
+        """The parts of a file of hot; one of another length never becomes a copy."""
+        sent = 0
+        try:
+            for part in self._parts(self.hot, path):
+                sent += len(part)
+                yield part
+        except FileNotFoundError:
+            raise _refused(path, f"{size} bytes, as the manifest says", "no such file") from None
+        if sent != size:
+            raise _refused(path, f"{size} bytes, as the manifest says", f"{sent} bytes")
+
+
+def _unread(found: StoredObject, target: str) -> CopyProof:
+    return CopyProof(target, found.bytes, "", found.modified_at, found.etag)
+
+
+def _refused(path: str, expected: str, found: str) -> StoreRefused:
+    return StoreRefused(
+        f"{path} cannot be handed over to cold: {found}, not {expected}",
+        object=path,
+        expected=expected,
+        found=found,
+        next="its snapshots stay hot; look at the file, and at its namesake in the other tier",
+    )

@@ -1,0 +1,37 @@
+"""What is known of copies: rows of the ledger, and a document beside the copies."""
+
+import gzip
+from collections.abc import Collection, Mapping
+from uuid import uuid4
+
+from meltline.domain.archive.cold_proofs import CopyProof, proofs_as_text, proofs_folder
+from meltline.ports import CopyCache, ObjectStore
+
+
+class ArchiveBook:
+    """The port `CopyCache` over the control ledger, with the archive's own record of it.
+
+    Args:
+        ledger: Answers.
+        store: Cold's.
+        warehouse: The folder of the cold catalog.
+    """
+
+    def __init__(self, ledger: CopyCache, store: ObjectStore, warehouse: str) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._warehouse = warehouse
+
+    def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
+        """Those that were held against their originals; one that was read alone is read again."""
+        return {p: one for p, one in self._ledger.copies(paths).items() if one.from_source}
+
+    def save_copies(self, proofs: Collection[CopyProof]) -> None:
+        """Stores what is new: first in the archive, then in the ledger."""
+        known = self._ledger.copies([one.path for one in proofs])
+        new = [one for one in proofs if known.get(one.path) != one]
+        if not new:
+            return
+        content = gzip.compress(proofs_as_text(new).encode(), mtime=0)
+        self._store.write(f"{proofs_folder(self._warehouse)}/{uuid4()}.jsonl.gz", content)
+        self._ledger.save_copies(new)

@@ -1,0 +1,179 @@
+"""Reads copies beside their originals, for the gate: with its own reader, through the stores."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
+
+from meltline.adapters.manifests.pyiceberg_reader import (
+    ListedManifest,
+    LiveFile,
+    listed_manifests,
+    live_files,
+)
+from meltline.concurrency import thread_map
+from meltline.domain.archive.cold_paths import lies_under, mirrored
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.locations import location_key
+from meltline.ports import (
+    CopiedManifest,
+    ListedCopy,
+    ManifestPair,
+    ObjectStore,
+    StoredObject,
+)
+
+_SHOWN = 5
+_KINDS = (FileKind.DATA, FileKind.POSITION_DELETE, FileKind.EQUALITY_DELETE)
+_REWRITTEN = 1
+"""Content of delete files that name data files: their copies name the copies, in other bytes."""
+
+
+class StoreCopyReader:
+    """The port `CopyReader` over the object stores.
+
+    Args:
+        hot: Where the originals are.
+        cold: Where the copies are.
+    """
+
+    def __init__(self, hot: ObjectStore, cold: ObjectStore) -> None:
+        self._hot = hot
+        self._cold = cold
+
+    def lists(
+        self, manifest_lists: Sequence[str], *, of_copies: bool
+    ) -> Mapping[str, tuple[ListedCopy, ...] | str]:
+        """The manifests of each list, or why it cannot be read."""
+        store = self._cold if of_copies else self._hot
+        found = thread_map(lambda path: _listed(store, path), manifest_lists)
+        return dict(zip(manifest_lists, found, strict=True))
+
+    def differences(self, pairs: Sequence[ManifestPair], warehouse: str) -> Sequence[str]:
+        """What of the copies is not what the originals have."""
+
+        def compare(pair: ManifestPair) -> list[str]:
+            try:
+                both = zip_longest(_live(self._hot, pair.hot), _live(self._cold, pair.cold))
+                found = islice(_differing(both, warehouse), _SHOWN)
+                return [f"{pair.cold.path}: {difference}" for difference in found]
+            except (MeltlineError, OSError, ValueError) as odd:
+                return [_why(pair.cold.path, odd)]
+
+        return [odd for found in thread_map(compare, pairs) for odd in found]
+
+    def alive(
+        self, manifests: Sequence[ListedCopy], wanted: Sequence[str], *, of_copies: bool
+    ) -> set[str]:
+        """Those of the paths that the manifests keep alive; all where one cannot be read."""
+        keys = {location_key(path): path for path in wanted}
+        store = self._cold if of_copies else self._hot
+
+        def look(manifest: ListedCopy) -> set[str]:
+            try:
+                return {location_key(file.path) for file in _live(store, manifest)} & keys.keys()
+            except (MeltlineError, OSError):
+                return set(keys)
+
+        return {keys[key] for found in thread_map(look, manifests) for key in found}
+
+    def unequal(self, paths: Sequence[str], warehouse: str) -> Sequence[str]:
+        """Which of some files of hot have a copy with other bytes, or one that cannot be read."""
+
+        def compare(path: str) -> str:
+            copy = mirrored(path, warehouse)
+            try:
+                original = self._hot.read(path)
+            except FileNotFoundError:
+                return ""  # a purge that was begun and killed has deleted it: nothing is at stake
+            except (MeltlineError, OSError) as odd:
+                return _why(path, odd)
+            try:
+                return "" if original == self._cold.read(copy) else f"{copy} differs"
+            except (MeltlineError, OSError) as odd:
+                return _why(copy, odd)
+
+        return [found for found in thread_map(compare, paths) if found]
+
+    def audit(self, manifests: Sequence[ListedCopy], warehouse: str) -> Sequence[CopiedManifest]:
+        """Opens manifests of cold and looks for each file that they keep alive in the store."""
+        return list(thread_map(lambda one: self._audit(one, warehouse), manifests))
+
+    def _audit(self, manifest: ListedCopy, warehouse: str) -> CopiedManifest:
+        try:
+            live = _live(self._cold, manifest)
+        except (MeltlineError, OSError) as odd:
+            return CopiedManifest(manifest.path, odd=(_why(manifest.path, odd),))
+        shown, misplaced = list[StoredObject](), list[str]()
+        absent = list[tuple[str, FileKind]]()
+        for file in live:
+            found = self._looked_for(file, warehouse)
+            if isinstance(found, str):
+                misplaced.append(found)
+                absent.append((file.path, _KINDS[file.content]))
+            else:
+                shown.append(found)
+        return CopiedManifest(
+            manifest.path,
+            files=len(live),
+            bytes=sum(file.bytes for file in live),
+            rows=sum(file.rows for file in live if not file.is_delete),
+            shown=tuple(shown),
+            absent=tuple(absent),
+            odd=tuple(misplaced[:_SHOWN]),
+        )
+
+    def _looked_for(self, file: LiveFile, warehouse: str) -> StoredObject | str:
+        """A file as the store shows it, or why it is not what it should be."""
+        if outside := _outside(file, warehouse):
+            return f"{outside} is not below {warehouse}"
+        try:
+            found = self._cold.measure(file.path)
+        except (MeltlineError, OSError) as odd:
+            return _why(file.path, odd)
+        if found is None or found.bytes != file.bytes:
+            size = "no" if found is None else found.bytes
+            return f"{file.path} has {size} bytes, not {file.bytes}"
+        return found
+
+
+def _listed(store: ObjectStore, path: str) -> tuple[ListedCopy, ...] | str:
+    try:
+        listed = listed_manifests(path, store.read(path))
+    except (MeltlineError, OSError) as odd:
+        return _why(path, odd)
+    return tuple(ListedCopy(one.path, one.bytes, one.added_by) for one in listed)
+
+
+def _live(store: ObjectStore, manifest: ListedCopy) -> tuple[LiveFile, ...]:
+    listed = ListedManifest(manifest.path, manifest.bytes, None)
+    return live_files(listed, store.read(manifest.path))
+
+
+def _differing(
+    both: Iterable[tuple[LiveFile | None, LiveFile | None]], warehouse: str
+) -> Iterator[str]:
+    for hot, cold in both:
+        if hot is None or cold is None:
+            yield f"one side has more files than the other: {(hot or cold)!r}"
+            return
+        if cold.path != mirrored(hot.path, warehouse):
+            yield f"{cold.path} is not where the copy of {hot.path} belongs"
+        elif (hot.content, hot.rows) != (cold.content, cold.rows):
+            yield f"{hot.path} has {hot.rows} rows, its copy {cold.rows}"
+        elif hot.content != _REWRITTEN and hot.bytes != cold.bytes:
+            yield f"{hot.path} has {hot.bytes} bytes, its copy {cold.bytes}"
+        elif outside := _outside(cold, warehouse):
+            yield f"{outside} is not below {warehouse}"
+
+
+def _outside(file: LiveFile, warehouse: str) -> str:
+    """A path of an entry that does not lie in cold."""
+    named = [path for path in (file.path, file.refers_to) if path]
+    return next((path for path in named if not lies_under(path, warehouse)), "")
+
+
+def _why(path: str, odd: Exception) -> str:
+    if isinstance(odd, FileNotFoundError):
+        return f"{path} is missing"
+    found = f"{odd.message}: {odd.found}" if isinstance(odd, MeltlineError) else repr(odd)
+    return f"{path}: {found}"

@@ -1,0 +1,300 @@
+"""Manifests and manifest lists for cold: the originals, with the paths of the copies.
+
+Every field, the header and the field ids stay; only paths change, and the lengths of files that
+had to be rewritten themselves. What cannot be read or counted is refused, so that its snapshot
+stays hot.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from meltline.adapters.archive.delete_files import REWRITABLE
+from meltline.adapters.manifests.avro_container import AvroFile, Record
+from meltline.domain.archive.cold_paths import mirrored
+from meltline.domain.discretion import cause
+from meltline.domain.errors import MetadataUnreadable
+from meltline.domain.iceberg.files import EntryStatus, ManifestFile
+
+TOTALS = "meltline.totals"
+"""In the header of a manifest list in cold: of each manifest its live files, bytes and rows."""
+
+_FILE_PATH_ID = 2147483546
+_POSITION_DELETES = 1
+_DATA = 0
+_COPIED_FORMATS = frozenset({"PARQUET", "AVRO", "ORC"})
+
+
+class Need(StrEnum):
+    """What is to be done for a file so that cold has it."""
+
+    COPY = "copy"
+    PARQUET = "PARQUET"  # position deletes to be rewritten, by format
+    AVRO = "AVRO"
+    PUFFIN = "PUFFIN"
+
+
+@dataclass(frozen=True, slots=True)
+class NeededFile:
+    """A file that a manifest needs in cold, with the length that the manifest gives it."""
+
+    path: str
+    bytes: int
+    need: Need
+
+
+@dataclass(frozen=True, slots=True)
+class Amended:
+    """What a manifest in cold says otherwise of a file that was rewritten.
+
+    Attributes:
+        bytes: Its length in cold.
+        lower: The bounds of the data files that it names; empty where it has none.
+    """
+
+    bytes: int
+    lower: str = ""
+    upper: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a manifest keeps alive: files, their bytes in cold, rows of data."""
+
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows)
+
+
+# --- manifests ------------------------------------------------------------------------------------
+
+
+def needed_files(manifest: ManifestFile, content: bytes) -> Iterator[NeededFile]:
+    """The files that a manifest keeps alive, each once.
+
+    Raises:
+        MetadataUnreadable: It is not what its list says, or names a file that cannot be copied.
+    """
+    found: dict[str, NeededFile] = {}
+    for record in _records(manifest, content):
+        file = record["data_file"]
+        if record["status"] != EntryStatus.DELETED:
+            one = NeededFile(file["file_path"], file["file_size_in_bytes"], _need(manifest, file))
+            if found.setdefault(one.path, one) != one:
+                raise _refused(manifest, "one length for each file", f"two for {one.path}")
+    yield from found.values()
+
+
+def rewrite_manifest(
+    manifest: ManifestFile, content: bytes, warehouse: str, amended: Mapping[str, Amended]
+) -> tuple[bytes, Totals]:
+    """A manifest as it is in cold, and what it keeps alive.
+
+    Args:
+        manifest: As its list names it.
+        content: The original.
+        warehouse: The folder of the cold catalog.
+        amended: Of files that were rewritten, by their path in hot: all live ones it names.
+
+    Raises:
+        MetadataUnreadable: It is not what its list says, or has a path that cannot be mirrored.
+    """
+    records = list(_records(manifest, content))
+    live: dict[str, int] = {}
+    rows = 0
+    with _refusing(manifest):
+        for record in records:
+            file = record["data_file"]
+            path = file["file_path"]
+            is_live = record["status"] != EntryStatus.DELETED
+            _turn(file, warehouse, amended[path] if is_live and _is_rewritten(file) else None)
+            if is_live:
+                live[path] = file["file_size_in_bytes"]
+                rows += file["record_count"] if _content(file) == _DATA else 0
+        made = AvroFile.read(content).with_records(records, {})
+    return made, Totals(len(live), sum(live.values()), rows)
+
+
+def totals_of(path: str, content: bytes) -> Totals:
+    """What a manifest of cold keeps alive. Raises MetadataUnreadable where it is none."""
+    live: dict[str, int] = {}
+    rows = 0
+    for record in _records(ManifestFile(path, len(content)), content):
+        file = record["data_file"]
+        if record["status"] != EntryStatus.DELETED:
+            live[file["file_path"]] = file["file_size_in_bytes"]
+            rows += file["record_count"] if _content(file) == _DATA else 0
+    return Totals(len(live), sum(live.values()), rows)
+
+
+def _records(manifest: ManifestFile, content: bytes) -> Iterator[Record]:
+    """The entries of a manifest, its length and counts held against its list."""
+    if manifest.bytes and len(content) != manifest.bytes:
+        raise _refused(manifest, f"{manifest.bytes} bytes", f"{len(content)} bytes")
+    found: Counter[int] = Counter()
+    with _refusing(manifest):
+        for record in AvroFile.read(content).records():
+            if record["data_file"].get("key_metadata") is not None:
+                raise ValueError("an entry of an encrypted file")
+            found[record["status"]] += 1
+            yield record
+    for status, count in {
+        EntryStatus.ADDED: manifest.added_files,
+        EntryStatus.EXISTING: manifest.existing_files,
+        EntryStatus.DELETED: manifest.deleted_files,
+    }.items():
+        if count is not None and count != found[status]:
+            raise _refused(manifest, f"{count} {status.name} entries", str(found[status]))
+
+
+def _content(file: Record) -> int:
+    return file.get("content") or _DATA
+
+
+def _format(file: Record) -> str:
+    return str(file["file_format"]).upper()
+
+
+def _is_rewritten(file: Record) -> bool:
+    return _content(file) == _POSITION_DELETES
+
+
+def _need(manifest: ManifestFile, file: Record) -> Need:
+    file_format = _format(file)
+    if _is_rewritten(file):
+        if file_format not in REWRITABLE:
+            found = f"position deletes in {file_format}: {file['file_path']}"
+            raise _refused(manifest, f"position deletes in {', '.join(sorted(REWRITABLE))}", found)
+        return Need(file_format)
+    if file_format not in _COPIED_FORMATS or _content(file) not in (0, 2):
+        found = f"content {_content(file)} in {file_format}: {file['file_path']}"
+        raise _refused(manifest, "data and delete files of formats 1 to 3", found)
+    return Need.COPY
+
+
+def _turn(file: Record, warehouse: str, amended: Amended | None) -> None:
+    """Has an entry name the copy; one that is not alive any more keeps its length."""
+    file["file_path"] = mirrored(file["file_path"], warehouse)
+    if referenced := file.get("referenced_data_file"):
+        file["referenced_data_file"] = mirrored(referenced, warehouse)
+    if not _is_rewritten(file):
+        return
+    if amended is not None:
+        file["file_size_in_bytes"] = amended.bytes
+        if file.get("split_offsets") is not None and _format(file) != Need.PUFFIN:
+            file["split_offsets"] = None  # the row groups begin elsewhere
+    for name, exact in (
+        ("lower_bounds", amended.lower if amended else ""),
+        ("upper_bounds", amended.upper if amended else ""),
+    ):
+        for bound in file.get(name) or ():
+            if bound["key"] == _FILE_PATH_ID:
+                bound["value"] = (exact or mirrored(bound["value"].decode(), warehouse)).encode()
+
+
+# --- manifest lists -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ColdManifest:
+    """A manifest in cold: what lists there say of it."""
+
+    bytes: int
+    totals: Totals
+
+
+def rewrite_list(
+    path: str, content: bytes, warehouse: str, manifests: Mapping[str, ColdManifest]
+) -> bytes:
+    """A manifest list as it is in cold.
+
+    Args:
+        path: Where the original lies.
+        content: The original.
+        warehouse: The folder of the cold catalog.
+        manifests: Every manifest it names, by its path in cold.
+
+    Raises:
+        MetadataUnreadable: It is not an Avro file that follows the spec.
+    """
+    with _refusing(ManifestFile(path, len(content))):
+        file = AvroFile.read(content)
+        rows = list(file.records())
+        totals = []
+        for row in rows:
+            if row.get("key_metadata") is not None:
+                raise ValueError("an entry of an encrypted manifest")
+            row["manifest_path"] = mirrored(row["manifest_path"], warehouse)
+            there = manifests[row["manifest_path"]]
+            row["manifest_length"] = there.bytes
+            totals.append([there.totals.files, there.totals.bytes, there.totals.rows])
+        return file.with_records(rows, {TOTALS: json.dumps(totals).encode()})
+
+
+def listed_manifests(path: str, content: bytes) -> dict[str, ColdManifest]:
+    """The manifests that a list in cold names, by their path.
+
+    Raises:
+        MetadataUnreadable: It is not one that was written here.
+    """
+    with _refusing(ManifestFile(path, len(content))):
+        file = AvroFile.read(content)
+        totals: Sequence[Sequence[int]] = json.loads(file.header[TOTALS])
+        return {
+            row["manifest_path"]: ColdManifest(row["manifest_length"], Totals(*total))
+            for row, total in zip(file.records(), totals, strict=True)
+        }
+
+
+def is_readable(content: bytes) -> bool:
+    """Whether these are the bytes of a whole Avro file."""
+    try:
+        for _ in AvroFile.read(content).records():
+            pass
+    except Exception:  # whatever a library says about bytes that are not what they should be
+        return False
+    return True
+
+
+def same_records(content: bytes, other: bytes) -> bool:
+    """Whether two Avro files hold the same, however their blocks are cut and compressed.
+
+    Raises:
+        ValueError: One is no Avro file; fastavro may raise others.
+    """
+    one, two = AvroFile.read(content), AvroFile.read(other)
+    same_header = {**one.header, "avro.codec": b""} == {**two.header, "avro.codec": b""}
+    return same_header and list(one.records()) == list(two.records())
+
+
+# --- trouble --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _refusing(manifest: ManifestFile) -> Iterator[None]:
+    try:
+        yield
+    except MetadataUnreadable:
+        raise
+    except Exception as odd:  # whatever a library says about bytes that are not what they should be
+        raise _refused(manifest, "an Avro file as the spec has it", _said(odd)) from odd
+
+
+def _said(odd: Exception) -> str:
+    return cause(odd)
+
+
+def _refused(manifest: ManifestFile, expected: str, found: str) -> MetadataUnreadable:
+    return MetadataUnreadable(
+        f"{manifest.path} cannot be handed over to cold: {found}",
+        object=manifest.path,
+        expected=expected,
+        found=found,
+        next="its snapshots stay hot; restore the file from a copy, or end the table's cold policy",
+    )

@@ -1,0 +1,130 @@
+"""Mends copies of files that hot's metadata has forgotten, while the originals are still there."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from meltline.adapters.archive.copies import Brought, Stores
+from meltline.adapters.archive.copy_tasks import THREADS, Crew, said, settle
+from meltline.adapters.archive.delete_files import rewritten_before
+from meltline.adapters.archive.manifests import (
+    Amended,
+    ColdManifest,
+    Need,
+    NeededFile,
+    listed_manifests,
+    needed_files,
+    rewrite_list,
+    rewrite_manifest,
+    totals_of,
+)
+from meltline.adapters.manifests.fastavro_reader import read_manifest_list
+from meltline.domain.archive.cold_proofs import CopyProof
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.files import FileKind, ManifestFile
+from meltline.ports import CopyCache, Mended, Original
+
+_AS_THEY_ARE = (FileKind.DATA, FileKind.EQUALITY_DELETE, FileKind.STATISTICS)
+_REWRITTEN = (FileKind.POSITION_DELETE, FileKind.DELETION_VECTOR)
+
+
+@dataclass(frozen=True)
+class ColdMender:
+    """Has cold hold copies whole, and the book know them.
+
+    Attributes:
+        stores: Hot's and cold's.
+        crew: Who reads and copies files.
+        book: What is known of copies.
+    """
+
+    stores: Stores
+    crew: Crew
+    book: CopyCache
+
+    def mend(self, originals: Sequence[Original]) -> Iterator[Mended]:
+        """Files first, then manifests, then lists: each names those before it."""
+        files = [f for f in originals if f.kind in _AS_THEY_ARE + _REWRITTEN]
+        needed, errors = dict[str, NeededFile](), dict[str, str]()
+        for file in files:
+            try:
+                needed[file.path] = _needed(file)
+            except ValueError as odd:
+                errors[file.path] = said(file.path, odd)
+        yield from (Mended(path, error=error) for path, error in errors.items())
+        for done in self.crew.prove(list(needed.values())):
+            yield Mended(done.path, done.is_new and not done.error, done.error)
+        for kind, make in (
+            (FileKind.MANIFEST, self._manifest),
+            (FileKind.MANIFEST_LIST, self._list),
+        ):
+            yield from self._metadata([f for f in originals if f.kind is kind], make)
+
+    def _metadata(
+        self, originals: Sequence[Original], make: Callable[[Original], bytes]
+    ) -> Iterator[Mended]:
+        targets = [self.stores.target(file.path) for file in originals]
+        known = self.book.copies(targets)
+
+        def one(file: Original) -> tuple[Mended, CopyProof | None]:
+            try:
+                brought = self._as_known(file, known) or settle(self.stores, file.path, make(file))
+            except Exception as odd:  # libraries say in many ways that a file is not right
+                return Mended(file.path, error=said(file.path, odd)), None
+            return Mended(file.path, brought.is_new), brought.proof
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            done = list(pool.map(one, originals))
+        self.book.save_copies([proof for _, proof in done if proof])
+        yield from (mended for mended, _ in done)
+
+    def _as_known(self, file: Original, known: Mapping[str, CopyProof]) -> Brought | None:
+        """The copy where it is the one that was recorded; None where that has to be made anew."""
+        target = self.stores.target(file.path)
+        there = self.stores.there(target) if target in known else None
+        if there is None or sha256(there).hexdigest() != known[target].sha256:
+            return None
+        return Brought(False, self.stores.seen(target, there))
+
+    def _manifest(self, file: Original) -> bytes:
+        """A manifest as cold has it, with the rewritten deletes as they lie there."""
+        ref, content = ManifestFile(file.path, file.bytes), self.stores.read(file.path)
+        amended = {
+            needed.path: self._amended(needed)
+            for needed in needed_files(ref, content)
+            if needed.need is not Need.COPY
+        }
+        return rewrite_manifest(ref, content, self.stores.warehouse, amended)[0]
+
+    def _amended(self, file: NeededFile) -> Amended:
+        content = self.stores.cold.read(self.stores.target(file.path))
+        made = rewritten_before(file.need, content)
+        return Amended(len(content), made.lower, made.upper)
+
+    def _list(self, file: Original) -> bytes:
+        """A list as cold has it: by its own word on its manifests, else by reading these."""
+        content, target = self.stores.read(file.path), self.stores.target(file.path)
+        refs = read_manifest_list(file.path, content)
+        known = self._said(target)
+        for ref in refs:
+            place = self.stores.target(ref.path)
+            if place not in known:
+                there = self.stores.cold.read(place)
+                known[place] = ColdManifest(len(there), totals_of(place, there))
+        return rewrite_list(file.path, content, self.stores.warehouse, known)
+
+    def _said(self, target: str) -> dict[str, ColdManifest]:
+        try:
+            return listed_manifests(target, self.stores.there(target) or b"")
+        except MeltlineError:
+            return {}
+
+
+def _needed(file: Original) -> NeededFile:
+    """What is to be done for a file; the format of deletes is in their names, as engines write."""
+    if file.kind in _AS_THEY_ARE:
+        return NeededFile(file.path, file.bytes, Need.COPY)
+    ending = PurePosixPath(file.path).suffix.removeprefix(".").upper()
+    return NeededFile(file.path, file.bytes, Need(ending))

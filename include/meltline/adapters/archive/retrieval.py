@@ -1,0 +1,84 @@
+"""From cold back into hot: the archive's own copying and rewriting, in the other direction.
+
+What was made for cold names files by their paths there. Mirrored once more, below the new table's
+folder, it names the copies in hot; position deletes and vectors are rewritten likewise.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from meltline.adapters.archive.batches import Pending, completed, read_pending
+from meltline.adapters.archive.cold_tables import TablePair
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_tasks import Crew
+from meltline.adapters.archive.manifests import ColdManifest
+from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.domain.archive.archive import Validity
+from meltline.domain.archive.cold_proofs import CopyProof
+from meltline.domain.archive.restored import Retrieved
+from meltline.domain.iceberg.metadata_editor import parse_json
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import ChosenSnapshot, CopyCache, HandoffRequest
+
+
+class ColdRetriever:
+    """The port `Retriever`, whoever does the work.
+
+    Args:
+        stores: Cold's as where copies come from, hot's as where they go.
+        crew: Makes those who rewrite manifests and copy what these name.
+    """
+
+    def __init__(self, stores: Stores, crew: Callable[[Stores, CopyCache], Crew]) -> None:
+        self._stores = stores
+        self._crew = crew
+
+    def bring_back(self, cold: TableMetadata, snapshot_id: int, folder: str) -> Retrieved:
+        """Copies a snapshot's files below a folder of hot. See the port."""
+        stores = replace(self._stores, warehouse=folder)
+        pending = _pending(stores, cold, snapshot_id)
+        crew = self._crew(stores, _NoBook())
+        fresh = crew.rewrite(pending.manifests, lambda: True)
+        assert fresh is not None  # nobody said no
+        pending.require_whole(fresh)
+        there = {
+            stores.target(path): ColdManifest(one.bytes, one.totals) for path, one in fresh.items()
+        }
+        ready = completed(stores, crew, pending, there, dict(fresh))
+        made = ready.registration
+        return Retrieved(
+            manifest_list=made.manifest_list,
+            manifests=made.manifests,
+            statistics=made.statistics,
+            spec_id=_spec_id(pending.listed),
+            files=made.files,
+            bytes=made.bytes,
+            rows=made.rows,
+        )
+
+
+class _NoBook:
+    """Of files of hot nothing is recorded: the table's folder is new, and nobody else's."""
+
+    def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
+        return {}
+
+    def save_copies(self, proofs: Collection[CopyProof]) -> None:
+        return
+
+
+def _pending(stores: Stores, cold: TableMetadata, snapshot_id: int) -> Pending:
+    snapshot = cold.snapshots[snapshot_id]
+    content = stores.read(cold.metadata_location)
+    document = parse_json(cold.name, cold.metadata_location, content)
+    assert isinstance(document, dict)  # it was read before
+    chosen = ChosenSnapshot(snapshot, Validity(snapshot.committed_at, snapshot.committed_at))
+    pair = TablePair(HandoffRequest(cold, cold.name, (chosen,)), document, None)
+    return read_pending(stores, pair, chosen)
+
+
+def _spec_id(listed: bytes) -> int | None:
+    """By its newest manifest."""
+    rows = list(AvroFile.read(listed).records()) if listed else []
+    newest = max(rows, key=lambda row: row.get("sequence_number") or 0, default={})
+    return newest.get("partition_spec_id")

@@ -1,0 +1,274 @@
+"""The archive's work on executors: rows in, rows out, with the stores sent along."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_tasks import (
+    THREADS,
+    FileDone,
+    ManifestDone,
+    bring,
+    files_there,
+    needs_of,
+    read_again,
+    write_manifest,
+)
+from meltline.adapters.archive.manifests import Amended, Need, NeededFile, Totals
+from meltline.domain.archive.cold_proofs import CopyProof
+from meltline.domain.iceberg.files import ManifestFile
+from meltline.domain.units import from_millis, to_millis
+
+_ROWS = 10_000  # of an Arrow batch
+
+ASKED = pa.schema(
+    [
+        ("place", pa.int64()),
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("added", pa.int32()),
+        ("existing", pa.int32()),
+        ("deleted", pa.int32()),
+    ]
+)
+NEEDS = pa.schema(
+    [
+        ("place", pa.int64()),
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("need", pa.string()),
+        ("target", pa.string()),  # only of what is copied as it is
+        ("error", pa.string()),
+    ]
+)
+THERE = pa.schema([("target", pa.string()), ("bytes", pa.int64())])
+_PROOF = [
+    ("target", pa.string()),
+    ("target_bytes", pa.int64()),
+    ("sha256", pa.string()),
+    ("modified", pa.int64()),  # ms
+    ("etag", pa.string()),
+]
+PROOF = tuple(name for name, _ in _PROOF)
+BROUGHT = pa.schema(
+    [
+        ("place", pa.int64()),
+        ("path", pa.string()),
+        ("hot_bytes", pa.int64()),
+        ("need", pa.string()),
+        ("bytes", pa.int64()),
+        ("lower", pa.string()),
+        ("upper", pa.string()),
+        ("is_rewritten", pa.bool_()),
+        ("is_new", pa.bool_()),
+        *_PROOF,
+        ("error", pa.string()),
+    ]
+)
+DOUBTFUL = pa.schema(
+    [
+        ("place", pa.int64()),
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("need", pa.string()),
+        *_PROOF,  # what the book knows of the copy; its digest is null where that is nothing
+    ]
+)
+WRITTEN = pa.schema(
+    [
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("files", pa.int64()),
+        ("total_bytes", pa.int64()),
+        ("rows", pa.int64()),
+        ("files_copied", pa.int64()),
+        ("bytes_copied", pa.int64()),
+        *_PROOF,
+        ("error", pa.string()),
+    ]
+)
+
+Batches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Row = dict[str, Any]
+
+
+def in_words(schema: pa.Schema) -> str:
+    """A schema in Spark's words."""
+    words = {pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int", pa.bool_(): "boolean"}
+    return ", ".join(f"{field.name} {words[field.type]}" for field in schema)
+
+
+def _in_batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    waiting: list[Row] = []
+    for row in rows:
+        waiting.append(row)
+        if len(waiting) >= _ROWS:
+            yield pa.RecordBatch.from_pylist(waiting, schema=schema)
+            waiting = []
+    yield pa.RecordBatch.from_pylist(waiting, schema=schema)
+
+
+def _ref(row: Row) -> ManifestFile:
+    counts = (row["added"], row["existing"], row["deleted"])
+    return ManifestFile(row["path"], row["bytes"], *counts)
+
+
+def read_needs(stores: Stores) -> Batches:
+    """Manifests (`ASKED`) to the files that they need (`NEEDS`), or why they cannot be read."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                files, error = needs_of(stores, _ref(row))
+                for file in files:
+                    target = stores.target(file.path) if file.need is Need.COPY else None
+                    yield {"place": row["place"], **asdict(file), "target": target, "error": None}
+                if error:
+                    yield {"place": row["place"], "error": error}
+
+    return lambda batches: _in_batches(rows(batches), NEEDS)
+
+
+def read_named(stores: Stores) -> Batches:
+    """Manifests of cold, by path, to the files that they keep alive (`THERE`)."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+        for batch in batches:
+            for path in batch.column(0).to_pylist():
+                for target, length in files_there(stores, path):
+                    yield {"target": target, "bytes": length}
+
+    return lambda batches: _in_batches(rows(batches), THERE)
+
+
+def bring_files(stores: Stores) -> Batches:
+    """Files, each with the first manifest that needs it, to what came of them (`BROUGHT`)."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+        with ThreadPoolExecutor(THREADS) as pool:
+            for batch in batches:
+                asked = batch.to_pylist()
+                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in asked]
+                done = pool.map(partial(bring, stores), files)
+                yield from map(_as_brought, asked, done)
+
+    return lambda batches: _in_batches(rows(batches), BROUGHT)
+
+
+def read_files(stores: Stores) -> Batches:
+    """Files that cold has, with what is known of them (`DOUBTFUL`), read again (`BROUGHT`)."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+        with ThreadPoolExecutor(THREADS) as pool:
+            for batch in batches:
+                asked = batch.to_pylist()
+                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in asked]
+                done = pool.map(partial(read_again, stores), files, map(proof_of, asked))
+                yield from map(_as_brought, asked, done)
+
+    return lambda batches: _in_batches(rows(batches), BROUGHT)
+
+
+def _as_brought(asked: Row, done: FileDone) -> Row:
+    return {
+        "place": asked["place"],
+        "path": done.path,
+        "hot_bytes": asked["bytes"],
+        "need": asked["need"],
+        "bytes": done.bytes,
+        "lower": done.lower,
+        "upper": done.upper,
+        "is_rewritten": done.is_rewritten,
+        "is_new": done.is_new,
+        **proof_row(done.proof),
+        "error": done.error or None,
+    }
+
+
+def proof_row(proof: CopyProof | None) -> Row:
+    """What is known of a copy, as columns; all null where that is nothing."""
+    if proof is None:
+        return {}
+    return {
+        "target": proof.path,
+        "target_bytes": proof.bytes,
+        "sha256": proof.sha256,
+        "modified": to_millis(proof.modified_at),
+        "etag": proof.etag,
+    }
+
+
+def proof_of(row: Row) -> CopyProof | None:
+    """The other way round."""
+    if row["sha256"] is None:
+        return None
+    modified = from_millis(row["modified"])
+    return CopyProof(row["target"], row["target_bytes"], row["sha256"], modified, row["etag"])
+
+
+def file_done(row: Row) -> FileDone:
+    """A row of `BROUGHT`."""
+    return FileDone(
+        row["path"],
+        row["bytes"],
+        row["lower"] or "",
+        row["upper"] or "",
+        bool(row["is_rewritten"]),
+        bool(row["is_new"]),
+        proof_of(row),
+        row["error"] or "",
+    )
+
+
+def write_manifests(stores: Stores) -> Batches:
+    """Manifests, with what was rewritten for them or went wrong, to their ends (`WRITTEN`)."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield _as_row(_written(stores, row))
+
+    return lambda batches: _in_batches(rows(batches), WRITTEN)
+
+
+def _written(stores: Stores, row: Row) -> ManifestDone:
+    if row["error"]:
+        return ManifestDone(row["path"], error=row["error"])
+    amended = {
+        one["path"]: Amended(one["bytes"], one["lower"], one["upper"])
+        for one in row["amended"] or ()
+    }
+    return write_manifest(stores, _ref(row), amended)
+
+
+def _as_row(done: ManifestDone) -> Row:
+    totals = done.totals
+    return {
+        "path": done.path,
+        "bytes": done.bytes,
+        "files": totals.files,
+        "total_bytes": totals.bytes,
+        "rows": totals.rows,
+        "files_copied": done.files_copied,
+        "bytes_copied": done.bytes_copied,
+        **proof_row(done.proof),
+        "error": done.error,
+    }
+
+
+def manifest_done(row: Row) -> ManifestDone:
+    """A row of `WRITTEN`."""
+    return ManifestDone(
+        row["path"],
+        row["bytes"],
+        Totals(row["files"], row["total_bytes"], row["rows"]),
+        row["files_copied"],
+        row["bytes_copied"],
+        proof_of(row),
+        row["error"],
+    )

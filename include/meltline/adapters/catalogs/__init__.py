@@ -1,0 +1,1 @@
+"""Catalogs through PyIceberg."""

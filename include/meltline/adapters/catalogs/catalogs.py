@@ -1,0 +1,372 @@
+"""Catalogs: SQL ones read row by row, all others through PyIceberg."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+
+from pyiceberg.catalog import Catalog as PyIcebergCatalog
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io import PY_IO_IMPL
+from pyiceberg.table import Table
+
+from meltline.adapters.catalogs.rest_updates import as_updates
+from meltline.adapters.catalogs.sql_catalog import SqlTables
+from meltline.adapters.catalogs.table_commits import (
+    always_others,
+    commit_edit,
+    fate_unknown,
+    not_as_expected,
+    only_observed,
+    open_document,
+)
+from meltline.adapters.catalogs.table_renames import (
+    Namespaces,
+    first_files,
+    name_taken,
+    namespace_taken,
+    not_empty,
+    registrable,
+)
+from meltline.config.load import CatalogConfig
+from meltline.domain.clock import WallClock
+from meltline.domain.errors import (
+    CatalogReadOnly,
+    CatalogUnlistable,
+    MetadataUnreadable,
+    NameConflict,
+    TableNotFound,
+)
+from meltline.domain.iceberg.locations import split_location
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import (
+    Catalog,
+    CatalogEntry,
+    CatalogListing,
+    NewTable,
+    ObjectStore,
+    TableEdit,
+    TableMove,
+)
+
+_ATTEMPTS = 5
+
+
+def open_catalog(config: CatalogConfig, store: ObjectStore) -> Catalog:
+    """The adapter for a configured catalog. Nothing is contacted yet."""
+    return SqlTables(config, store) if config.type == "sql" else LoadedTables(config, store)
+
+
+def reading_regular_files(properties: Mapping[str, str], warehouse: str) -> dict[str, str]:
+    """PyIceberg's properties with `RegularFiles`, where the warehouse is local and names none."""
+    if split_location(warehouse).scheme != "file":
+        return dict(properties)
+    return {PY_IO_IMPL: "meltline.adapters.catalogs.regular_files.RegularFiles", **properties}
+
+
+class LoadedTables:
+    """A REST, Hive or Glue catalog: one load per table tells where its metadata lies."""
+
+    def __init__(self, config: CatalogConfig, store: ObjectStore) -> None:
+        self._config = config
+        self._store = store
+        self._open: PyIcebergCatalog | None = None
+
+    @property
+    def name(self) -> str:
+        """The catalog's name in `meltline.yaml`."""
+        return self._config.name
+
+    @property
+    def observe_only(self) -> bool:
+        """Whether it is read for reachability and never changed."""
+        return self._config.observe_only
+
+    def _catalog(self) -> PyIcebergCatalog:
+        if self._open is None:
+            words = {
+                "type": self._config.type,
+                "uri": self._config.uri,
+                "warehouse": self._config.warehouse,
+                **reading_regular_files(self._config.properties, self._config.warehouse),
+            }
+            self._open = load_catalog(self._config.name, **{k: v for k, v in words.items() if v})
+        return self._open
+
+    def listing(self) -> CatalogListing:
+        """Every namespace level and table. See the port.
+
+        Raises:
+            CatalogUnlistable: Any part could not be listed, or a table could not be loaded.
+        """
+        try:
+            return self._list()
+        except Exception as odd:
+            raise CatalogUnlistable(
+                f"catalog {self.name} could not be listed completely",
+                object=self.name,
+                expected="every namespace and table",
+                found=f"{type(odd).__name__}",
+                next="nothing is deleted anywhere until it can be listed; look at the catalog",
+            ) from odd
+
+    def _list(self) -> CatalogListing:
+        catalog = self._catalog()
+        namespaces: dict[tuple[str, ...], Mapping[str, str]] = {}
+        entries: list[CatalogEntry] = []
+        waiting = list(catalog.list_namespaces())
+        while waiting:
+            namespace = tuple(waiting.pop())
+            waiting.extend(catalog.list_namespaces(namespace))
+            namespaces[namespace] = catalog.load_namespace_properties(namespace)
+            for identifier in catalog.list_tables(namespace):
+                table = catalog.load_table(identifier)
+                name = TableName(self.name, namespace, identifier[-1])
+                entries.append(CatalogEntry(name, table.metadata_location))
+        return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
+
+    def location(self, name: TableName) -> str:
+        """Where a table's metadata lies now. See the port."""
+        return self._load(name).metadata_location
+
+    def _load(self, name: TableName) -> Table:
+        try:
+            return self._catalog().load_table((*name.namespace, name.name))
+        except NoSuchTableError as missing:
+            raise TableNotFound(
+                f"catalog {self.name} has no table {name}",
+                object=str(name),
+                expected="a table of that name",
+                found="none",
+                next="`meltline storage` lists the tables",
+            ) from missing
+        except ValueError as odd:  # PyIceberg does not know every type, `variant` for one
+            raise MetadataUnreadable(
+                f"{name} cannot be loaded through catalog {self.name}",
+                object=str(name),
+                expected="a table that PyIceberg can read",
+                found=f"{type(odd).__name__}",
+                next="make the change with an engine",
+            ) from odd
+
+    def edit_table(self, name: TableName, edit: TableEdit) -> str:
+        """Changes a table where the server writes the metadata (REST). See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        if self._config.type != "rest":
+            raise CatalogReadOnly(
+                f"tables of a {self._config.type} catalog cannot be edited without an engine",
+                object=str(name),
+                expected="a catalog of type sql or rest",
+                found=self._config.type,
+                next="make the change with Spark SQL: ALTER TABLE",
+            )
+        for _ in range(_ATTEMPTS):
+            table = self._load(name)
+            document = open_document(self._store, name, table.metadata_location, WallClock())
+            edit(document)
+            if not document.is_changed:
+                return table.metadata_location
+            requirements, updates = as_updates(document)
+            try:
+                done = self._catalog().commit_table(table, requirements, updates)
+            except CommitFailedException:
+                continue
+            except CommitStateUnknownException as unknown:
+                raise fate_unknown(name, str(unknown)[:200]) from unknown
+            return done.metadata_location
+        raise always_others(name, _ATTEMPTS)
+
+    def set_table_properties(
+        self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
+    ) -> None:
+        """Sets and removes table properties. See the port."""
+        self.edit_table(name, lambda document: document.set_properties(updates, removals))
+
+    def set_namespace_properties(
+        self,
+        namespace: tuple[str, ...],
+        updates: Mapping[str, str],
+        removals: Sequence[str] = (),
+        *,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Sets and removes properties of a namespace. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        catalog = self._catalog()
+        with suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(namespace)
+        found = catalog.load_namespace_properties(namespace)
+        for key, value in (expected or {}).items():
+            if found.get(key) != value:
+                raise not_as_expected(".".join(namespace), key, value, found.get(key, "none"))
+        gone = {key for key in removals if key in found}
+        catalog.update_namespace_properties(namespace, removals=gone, updates=dict(updates))
+
+    def move(
+        self,
+        moves: Sequence[TableMove],
+        *,
+        create: Namespaces | None = None,
+        remove: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """Gives tables other names, one by one. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        catalog = self._catalog()
+        for levels, said in (create or {}).items():
+            try:
+                catalog.create_namespace(levels, dict(said))
+            except NamespaceAlreadyExistsError as taken:
+                raise namespace_taken(self.name, levels) from taken
+        for move in moves:
+            if move.source == move.target:
+                self._rewrite(move)
+            else:
+                self._move(move)
+        for levels in sorted(remove, key=len, reverse=True):
+            try:
+                catalog.drop_namespace(levels)
+            except NoSuchNamespaceError:
+                continue
+            except NamespaceNotEmptyError as left:
+                raise not_empty(self.name, levels, "something that is no Iceberg table") from left
+
+    def _move(self, move: TableMove) -> None:
+        """An edit, then a rename; where the rename fails the edit is taken back."""
+        before: dict[str, str] = {}
+
+        def edit(document: MetadataEditor) -> None:
+            before.clear()
+            before.update(document.state.properties)
+            move.edit(document)
+
+        self.edit_table(move.source, edit)
+        catalog = self._catalog()
+        with suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(move.target.namespace)
+        try:
+            catalog.rename_table(
+                (*move.source.namespace, move.source.name),
+                (*move.target.namespace, move.target.name),
+            )
+        except Exception as failure:
+            after = self._load(move.source).metadata.properties
+            self.set_table_properties(move.source, before, [k for k in after if k not in before])
+            if isinstance(failure, TableAlreadyExistsError):
+                raise name_taken(move.target) from failure
+            raise fate_unknown(move.source, type(failure).__name__) from failure
+
+    def _rewrite(self, move: TableMove) -> None:
+        """A table that stays where it is and says something else, which no update could express."""
+        if self._config.type == "rest":
+            commit_edit(self, self._store, move.source, move.edit, WallClock())
+        else:
+            self.edit_table(move.source, move.edit)
+
+    def swap(self, name: TableName, base: str, new: str) -> bool:
+        """Takes a table out and registers it anew: for a moment there is none of that name.
+
+        Returns:
+            False when it did not stand at the base; then nothing was changed.
+
+        Raises:
+            CommitConflict: It could not be registered; as far as it can be, the base is again.
+        """
+        try:
+            if not self.unregister(name, base):
+                return False
+            self._register_new(name, new)
+        except Exception as failure:
+            with suppress(Exception):  # it may be there after all, or have another's name now
+                self._register(name, base)
+            raise fate_unknown(name, type(failure).__name__) from failure
+        return True
+
+    def register(
+        self, name: TableName, metadata_location: str, edit: TableEdit | None = None
+    ) -> None:
+        """Puts a metadata file under a name. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        catalog = self._catalog()
+        with suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(name.namespace)
+        with registrable(self._store, name, metadata_location, edit, WallClock()) as location:
+            if location == metadata_location:
+                self._register(name, location)
+            else:
+                self._register_new(name, location)
+
+    def _register_new(self, name: TableName, location: str) -> None:
+        """Registers a file that nobody else has: where it stands already, that was this request.
+
+        A gateway may send a request twice, and the second one finds the name taken.
+        """
+        try:
+            self._register(name, location)
+        except NameConflict:
+            with suppress(TableNotFound):  # a view has the name
+                if self.location(name) == location:
+                    return
+            raise
+
+    def _register(self, name: TableName, location: str) -> None:
+        try:
+            self._catalog().register_table((*name.namespace, name.name), location)
+        except TableAlreadyExistsError as taken:
+            raise name_taken(name) from taken
+
+    def create(
+        self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
+    ) -> Mapping[TableName, str]:
+        """Registers new tables one by one; what fails half-way is taken out again. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        catalog = self._catalog()
+        with first_files(self._store, tables, WallClock()) as at, ExitStack() as back:
+            for levels, said in (namespaces or {}).items():
+                try:
+                    catalog.create_namespace(levels, dict(said))
+                except NamespaceAlreadyExistsError as taken:
+                    raise namespace_taken(self.name, levels) from taken
+                back.callback(catalog.drop_namespace, levels)
+            made: dict[TableName, str] = {}
+            for name, location in list(at.items()):
+                with suppress(NamespaceAlreadyExistsError):
+                    catalog.create_namespace(name.namespace)
+                self._register_new(name, location)
+                made[name] = at.pop(name)
+                back.callback(self._withdraw, name, location, at)
+            back.pop_all()
+        return made
+
+    def _withdraw(self, name: TableName, location: str, at: dict[TableName, str]) -> None:
+        """Takes a new table out again; its file is to go only where nobody has built on it."""
+        if self.unregister(name, location):
+            at[name] = location
+
+    def unregister(self, name: TableName, metadata_location: str) -> bool:
+        """Takes a table out of the catalog if it still stands there. See the port.
+
+        These catalogs can only look before; what moves in between is found again, and kept, by
+        the next observation.
+        """
+        if self.observe_only:
+            raise only_observed(self.name)
+        try:
+            if self.location(name) != metadata_location:
+                return False
+            self._catalog().drop_table((*name.namespace, name.name))
+        except (TableNotFound, NoSuchTableError):
+            return False
+        return True

@@ -1,0 +1,340 @@
+"""The SQL (JDBC) catalog that Spark and PyIceberg share, read and changed row by row.
+
+Its rows alone say where every table stands, so that a table which has not moved costs no file
+read. The tables are never created here: a catalog that is not there is an error, not an empty one.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Table, create_engine, delete, select, update
+from sqlalchemy.engine import Engine, make_url
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from meltline.adapters.catalogs.sql_rows import (
+    EXISTS,
+    Moved,
+    Moves,
+    Properties,
+    dotted,
+    is_table,
+    lacks_views,
+    reflect,
+    row_of,
+)
+from meltline.adapters.catalogs.table_commits import (
+    commit_edit,
+    fate_unknown,
+    not_as_expected,
+    only_observed,
+)
+from meltline.adapters.catalogs.table_renames import (
+    MoveStep,
+    Namespaces,
+    commit_moves,
+    first_files,
+    name_taken,
+    registrable,
+)
+from meltline.config.load import CatalogConfig
+from meltline.domain.clock import Clock, WallClock
+from meltline.domain.errors import (
+    CatalogUnlistable,
+    MeltlineError,
+    TableNotFound,
+)
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import (
+    CatalogEntry,
+    CatalogListing,
+    NewTable,
+    ObjectStore,
+    TableEdit,
+    TableMove,
+)
+
+_ATTEMPTS = 5
+
+
+def may_migrate(config: CatalogConfig) -> bool:
+    """Whether an engine that asks for schema version V1 would change tables that are there.
+
+    Without being asked it takes V1 where that is, and V0 for a new catalog. What cannot be told
+    counts as V0: a catalog is never changed in passing.
+    """
+    engine = _engine(config.uri)
+    try:
+        if _is_absent(engine):
+            return False
+        with engine.connect() as connection:
+            return lacks_views(connection)
+    except SQLAlchemyError:
+        return True
+    finally:
+        engine.dispose()
+
+
+def _engine(uri: str) -> Engine:
+    url = make_url(uri)
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    arguments = {"timeout": 30} if url.drivername.startswith("sqlite") else {}
+    return create_engine(url, connect_args=arguments, hide_parameters=True)
+
+
+def _is_absent(engine: Engine) -> bool:
+    database = engine.url.database
+    return engine.dialect.name == "sqlite" and not (database and Path(database).is_file())
+
+
+class SqlTables:
+    """A SQL catalog.
+
+    Args:
+        config: Where it is.
+        store: Where its tables' metadata files are.
+        clock: Gives commits their time. Real even in a sandbox: engines refuse metadata whose
+            commits lie in the future.
+    """
+
+    def __init__(
+        self, config: CatalogConfig, store: ObjectStore, clock: Clock | None = None
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._clock = clock or WallClock()
+        self._engine: Engine | None = None
+
+    @property
+    def name(self) -> str:
+        """The catalog's name in `meltline.yaml`."""
+        return self._config.name
+
+    @property
+    def observe_only(self) -> bool:
+        """Whether it is read for reachability and never changed."""
+        return self._config.observe_only
+
+    def close(self) -> None:
+        """Closes the pooled connections."""
+        if self._engine is not None:
+            self._engine.dispose()
+
+    def listing(self) -> CatalogListing:
+        """All tables and namespaces, from one read transaction.
+
+        Raises:
+            CatalogUnlistable: The database or its tables are not there, or cannot be read.
+        """
+        try:
+            with self._begin() as connection:
+                tables, properties = reflect(connection)
+                rows = connection.execute(
+                    select(tables).where(tables.c.catalog_name == self._config.catalog_name)
+                ).mappings()
+                entries = [self._entry(row) for row in rows if is_table(row)]
+                namespaces = self._namespaces(connection, properties)
+        except MeltlineError:
+            raise
+        except Exception as odd:
+            raise self._unlistable(f"{type(odd).__name__}") from odd
+        for entry in entries:
+            for depth in range(1, len(entry.name.namespace) + 1):
+                namespaces.setdefault(entry.name.namespace[:depth], {})
+        return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
+
+    def _unlistable(self, found: str) -> CatalogUnlistable:
+        return CatalogUnlistable(
+            f"catalog {self.name} could not be listed completely",
+            object=self.name,
+            expected="a database with the tables iceberg_tables and iceberg_namespace_properties",
+            found=found,
+            next="nothing is deleted anywhere until it can be listed; check its uri and database",
+        )
+
+    def _begin(self) -> Any:
+        if self._engine is None:
+            self._engine = _engine(self._config.uri)
+        if _is_absent(self._engine):
+            # SQLite would make an empty catalog, in which every table is gone.
+            raise self._unlistable(f"no database file at {self._engine.url.database}")
+        return self._engine.begin()
+
+    def _entry(self, row: Mapping[Any, Any]) -> CatalogEntry:
+        namespace = tuple(row["table_namespace"].split("."))
+        name = TableName(self.name, namespace, row["table_name"])
+        if not row["metadata_location"]:
+            raise self._unlistable(f"no metadata location for {name}")
+        return CatalogEntry(name, row["metadata_location"])
+
+    def _namespaces(
+        self, connection: Connection, properties: Table
+    ) -> dict[tuple[str, ...], dict[str, str]]:
+        namespaces: dict[tuple[str, ...], dict[str, str]] = {}
+        rows = connection.execute(
+            select(properties).where(properties.c.catalog_name == self._config.catalog_name)
+        ).mappings()
+        for row in rows:
+            found = namespaces.setdefault(tuple(row["namespace"].split(".")), {})
+            if row["property_key"] != EXISTS:
+                found[row["property_key"]] = row["property_value"] or ""
+        return namespaces
+
+    def location(self, name: TableName) -> str:
+        """Where a table's metadata lies now.
+
+        Raises:
+            TableNotFound: The catalog has no such table.
+        """
+        try:
+            with self._begin() as connection:
+                tables, _ = reflect(connection)
+                rows = connection.execute(select(tables).where(*self._row_of(tables, name)))
+                row = next((row for row in rows.mappings() if is_table(row)), None)
+        except SQLAlchemyError as odd:
+            raise self._unlistable(type(odd).__name__) from odd
+        if row is not None and row["metadata_location"]:
+            return str(row["metadata_location"])
+        raise TableNotFound(
+            f"catalog {self.name} has no table {name}",
+            object=str(name),
+            expected="a table of that name",
+            found="none",
+            next="`meltline storage` lists the tables",
+        )
+
+    def edit_table(self, name: TableName, edit: TableEdit) -> str:
+        """Changes a table's metadata, unknown fields kept, and swaps it in. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        return commit_edit(self, self._store, name, edit, self._clock)
+
+    def set_table_properties(
+        self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
+    ) -> None:
+        """Sets and removes table properties. See the port."""
+        self.edit_table(name, lambda document: document.set_properties(updates, removals))
+
+    def swap(self, name: TableName, base: str, new: str) -> bool:
+        """Points a table at a new metadata file if it still stands at the base.
+
+        Raises:
+            CommitConflict: The database failed, and nobody knows when.
+        """
+        try:
+            with self._begin() as connection:
+                tables, _ = reflect(connection)
+                done = connection.execute(
+                    update(tables)
+                    .where(*self._row_of(tables, name), tables.c.metadata_location == base)
+                    .values(metadata_location=new, previous_metadata_location=base)
+                )
+                return bool(done.rowcount == 1)
+        except SQLAlchemyError as failure:
+            raise fate_unknown(name, type(failure).__name__) from failure
+
+    def move(
+        self,
+        moves: Sequence[TableMove],
+        *,
+        create: Namespaces | None = None,
+        remove: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """Gives tables other names in one transaction. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        commit_moves(self, self._store, moves, create or {}, remove, self._clock)
+
+    def apply(
+        self, steps: Sequence[MoveStep], create: Namespaces, remove: Sequence[tuple[str, ...]]
+    ) -> bool:
+        """Moves rows in one transaction. See `table_moves.Rows`.
+
+        Raises:
+            CommitConflict: The database failed, and nobody knows when.
+        """
+        try:
+            with self._begin() as connection:
+                Moves(connection, self._config.catalog_name, self.name).apply(steps, create, remove)
+        except (Moved, IntegrityError):  # a namespace's row that somebody made meanwhile
+            return False
+        except SQLAlchemyError as failure:
+            subject = steps[0].source if steps else TableName(self.name, (), "")
+            raise fate_unknown(subject, type(failure).__name__) from failure
+        return True
+
+    def register(
+        self, name: TableName, metadata_location: str, edit: TableEdit | None = None
+    ) -> None:
+        """Puts a metadata file under a name. See the port.
+
+        Raises:
+            CommitConflict: The database failed, and nobody knows when.
+        """
+        if self.observe_only:
+            raise only_observed(self.name)
+        with registrable(self._store, name, metadata_location, edit, self._clock) as location:
+            self._insert({name: location}, {})
+
+    def create(
+        self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
+    ) -> Mapping[TableName, str]:
+        """Registers new tables in one transaction. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        with first_files(self._store, tables, self._clock) as at:
+            self._insert(at, namespaces or {})
+        return at
+
+    def _insert(self, at: Mapping[TableName, str], namespaces: Namespaces) -> None:
+        subject = next(iter(at), TableName(self.name, (), ""))
+        for _ in range(_ATTEMPTS):
+            try:
+                with self._begin() as connection:
+                    Moves(connection, self._config.catalog_name, self.name).create(at, namespaces)
+                return
+            except IntegrityError:  # a namespace's row that somebody made meanwhile
+                continue
+            except SQLAlchemyError as failure:
+                raise fate_unknown(subject, type(failure).__name__) from failure
+        raise name_taken(subject)
+
+    def unregister(self, name: TableName, metadata_location: str) -> bool:
+        """Takes a table's row away if it still stands there. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        with self._begin() as connection:
+            tables, _ = reflect(connection)
+            here = (*self._row_of(tables, name), tables.c.metadata_location == metadata_location)
+            return bool(connection.execute(delete(tables).where(*here)).rowcount == 1)
+
+    def _row_of(self, tables: Table, name: TableName) -> tuple[Any, Any, Any]:
+        return row_of(tables, self._config.catalog_name, name)
+
+    def set_namespace_properties(
+        self,
+        namespace: tuple[str, ...],
+        updates: Mapping[str, str],
+        removals: Sequence[str] = (),
+        *,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Sets and removes properties of a namespace in one transaction. See the port."""
+        if self.observe_only:
+            raise only_observed(self.name)
+        wanted = {**dict.fromkeys(removals), **updates}
+        try:
+            with self._begin() as connection:
+                _, properties = reflect(connection)
+                rows = Properties(connection, properties, self._config.catalog_name, namespace)
+                rows.require(expected or {})
+                absent = {key for key, value in (expected or {}).items() if value is None}
+                for key, value in wanted.items():
+                    if key in absent and value is not None:
+                        rows.insert({key: value})  # the primary key tells who came first
+                    else:
+                        rows.put(key, value)
+                rows.put(EXISTS, "true")
+        except IntegrityError as raced:
+            raise not_as_expected(dotted(namespace), ", ".join(wanted), None, "another") from raced

@@ -1,0 +1,116 @@
+"""Editing a table where the client writes its metadata: read, change, write, compare and set."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import Protocol
+from uuid import uuid4
+
+from meltline.domain.clock import Clock
+from meltline.domain.errors import CatalogReadOnly, CommitConflict
+from meltline.domain.iceberg.metadata_editor import MetadataEditor, unreadable
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import ObjectStore, TableEdit
+
+_ATTEMPTS = 5
+
+
+class Pointers(Protocol):
+    """A catalog's pointers to metadata files."""
+
+    def location(self, name: TableName) -> str:
+        """Where a table's metadata lies now. Raises TableNotFound."""
+        ...
+
+    def swap(self, name: TableName, base: str, new: str) -> bool:
+        """Points a table at a new file if it still stands at the base.
+
+        Returns:
+            False when it surely does not, and nothing was changed.
+        """
+        ...
+
+
+def commit_edit(
+    pointers: Pointers,
+    store: ObjectStore,
+    name: TableName,
+    edit: TableEdit,
+    clock: Clock,
+    *,
+    unique: Callable[[], str] = lambda: str(uuid4()),
+    pause: Callable[[float], None] = time.sleep,
+) -> str:
+    """Carries out `Catalog.edit_table`; conflicts are retried on what the table has become.
+
+    A file of ours that lost the race is taken away again: its name is new and no catalog has ever
+    had it. When a swap's outcome is unknown, the file stays.
+    """
+    for attempt in range(_ATTEMPTS):
+        base = pointers.location(name)
+        document = open_document(store, name, base, clock)
+        edit(document)
+        if not document.is_changed:
+            return base
+        new = document.successor(unique())
+        store.write(new.location, new.content)
+        if pointers.swap(name, base, new.location):
+            return new.location
+        store.delete([new.location])
+        pause(random.uniform(0.02, 0.1) * 2**attempt)
+    raise always_others(name, _ATTEMPTS)
+
+
+def open_document(
+    store: ObjectStore, name: TableName, location: str, clock: Clock
+) -> MetadataEditor:
+    """A metadata file, open for editing. Raises as `MetadataEditor.read` does."""
+    try:
+        content = store.read(location)
+    except FileNotFoundError as missing:
+        raise unreadable(name, location, "no such file") from missing
+    return MetadataEditor.read(name, location, content, clock.now())
+
+
+def always_others(name: TableName | str, attempts: int) -> CommitConflict:
+    """Every attempt met a commit of somebody else."""
+    return CommitConflict(
+        f"{name} changed each time its metadata was to be swapped",
+        object=str(name),
+        expected="the table to stand still for a moment",
+        found=f"{attempts} commits of others in a row; nothing of ours was done",
+        next="run the command again",
+    )
+
+
+def fate_unknown(name: TableName, found: str) -> CommitConflict:
+    """The catalog did not say whether the commit was made."""
+    return CommitConflict(
+        f"nobody knows whether the change of {name} was made",
+        object=str(name),
+        expected="an answer of the catalog",
+        found=found,
+        next="look at the table; if the change is not there, run the command again",
+    )
+
+
+def only_observed(catalog: str) -> CatalogReadOnly:
+    """A catalog that is read for reachability alone."""
+    return CatalogReadOnly(
+        f"catalog {catalog} is only observed",
+        object=catalog,
+        expected="a catalog without observe-only: true",
+        found="observe-only: true",
+        next="make the change with the tool that owns that catalog",
+    )
+
+
+def not_as_expected(namespace: str, key: str, expected: str | None, found: str) -> CommitConflict:
+    """A namespace's property is not what the change was based on."""
+    return CommitConflict(
+        f"{key} of {namespace} has changed meanwhile",
+        object=namespace,
+        expected="no such property" if expected is None else expected,
+        found=found,
+        next="look at it, and run the command again if it is still wanted",
+    )

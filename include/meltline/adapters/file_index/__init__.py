@@ -1,0 +1,1 @@
+"""The file index on Spark, and reading it without."""

@@ -1,0 +1,273 @@
+"""The file ledger on Spark: Iceberg tables in the namespace `ledger-namespace` of the hot catalog.
+
+It answers the one question the plans ask: which files do only these snapshots refer to?
+Manifests anti-join first, then hashes of locations; a collision can only keep a file.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from meltline.adapters.file_index.entries import LIVE
+from meltline.adapters.file_index.history_tables import SettledRows
+from meltline.adapters.index_tables.lifetimes import CHANGES, REACH
+from meltline.adapters.index_tables.scan_query import Condition
+from meltline.adapters.index_tables.snapshot_cache import KnownSnapshots, Split
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.domain.iceberg.files import EntryStatus, FileKind
+from meltline.domain.places import places_in
+from meltline.ports import DepartingFile, Neighbourhood, ObjectStore, SnapshotKey
+
+_PUSHED = 200  # ids a filter may name: row groups without them are passed over; above, a join
+_PUSHED_TABLES = 100
+
+_LEAVING = ("table_uuid", "manifest_id", "path", "key_hash", "kind", "bytes", "sequence_number")
+Row = Mapping[str, Any]
+
+
+class SparkFileLedger(SettledRows):
+    """The port `FileLedger`, on Spark and Iceberg.
+
+    A snapshot's files are what its manifests hold in `entries`, or, where it is known by its
+    changes, those whose spans reach over it; whatever asks what refers to a file asks both.
+    """
+
+    def departing(
+        self, candidates: Sequence[SnapshotKey], within: Neighbourhood | None = None
+    ) -> Sequence[DepartingFile]:
+        """Files, manifests and manifest lists that only these snapshots refer to."""
+        if not candidates:
+            return ()
+        known = self._known() if within is None else self._known().of_tables(within.tables)
+        split = known.split(set(candidates))
+        manifests = self._manifests(split.gone)
+        wholly = [row["manifest_id"] for row in manifests if row["whole"] is not False]
+        few = sum(row["files"] for row in manifests if row["whole"] is not False)
+        files = self._ended_spans(split)
+        if wholly and few <= self.limits.driver_rows:
+            leaving = self._look("entries", _LEAVING, LIVE, among=("manifest_id", wholly))
+            files += _rows(leaving)
+        kept = self._kept_among(files, split, within)
+        if few > self.limits.driver_rows:
+            many = self._many_files(wholly, split, within)
+            kept |= self._on_lines([row["key_hash"] for row in many], split.staying)
+            files += many
+        files = [row for row in files if row["key_hash"] not in kept]
+        rows = [*_rows(split.lists), *manifests, *files]
+        waiting = set(self._waiting_among([row["key_hash"] for row in rows]))
+        return _gathered((row for row in rows if row["key_hash"] not in waiting), split.gone)
+
+    def _waiting_among(self, hashes: Sequence[int]) -> Sequence[int]:
+        found: list[int] = self._waiting().among(hashes).hashes.to_pylist()
+        return found
+
+    def _live(self) -> DataFrame:
+        return self._read("entries").where(F.col("status") < int(EntryStatus.DELETED))
+
+    def _live_in(self, manifests: Sequence[int]) -> DataFrame:
+        if len(manifests) <= _PUSHED:
+            return self._live().where(F.col("manifest_id").isin(list(manifests)))
+        return self._live().join(self._ids("manifest_id", manifests), "manifest_id", "leftsemi")
+
+    def _manifests(self, gone: Mapping[int, set[str]]) -> list[Row]:
+        """The manifests that only leaving snapshots refer to; one that was read wholly as such."""
+        if not gone:
+            return []
+        columns = ("manifest_id", "path", "bytes", "added", "existing", "whole")
+        found = self._look("manifests", columns, among=("manifest_id", list(gone)))
+        rows: dict[int, Row] = {}
+        for row in _rows(found):
+            if row["manifest_id"] not in rows or row["whole"] is not False:
+                rows[row["manifest_id"]] = {
+                    **row,
+                    "key_hash": row["manifest_id"],
+                    "kind": str(FileKind.MANIFEST),
+                    "files": row["added"] + row["existing"],
+                }
+        return list(rows.values())
+
+    def _ended_spans(self, split: Split) -> list[Row]:
+        """Files that leaving snapshots of a line refer to, and none of their line that stays.
+
+        Where the newest of a line stays, only files that were removed can be such.
+        """
+        leaving, staying = split.leaving.on_lines, split.staying.on_lines
+        if not leaving.rows.num_rows:
+            return []
+        tips, stay = leaving.tips, staying.tips
+        ending = {
+            u
+            for u, t in tips.items()
+            if u not in stay or stay[u].sequence_number < t.sequence_number
+        }
+        rows = [self._look("changes", CHANGES, _of(ending))] if ending else []
+        if removing := sorted(tips.keys() - ending):
+            oldest = pc.min(leaving.rows.column("sequence_number")).as_py()
+            rows.append(self._look("changes", CHANGES, (*_of(removing), ("until", ">", oldest))))
+        spans = self._spans(pa.concat_tables(rows))
+        gone = pc.and_(leaving.points.meets(spans), pc.invert(staying.points.meets(spans)))
+        return _rows(spans.filter(gone))
+
+    def _kept_among(
+        self, files: Sequence[Row], split: Split, within: Neighbourhood | None
+    ) -> set[int]:
+        """Hashes of leaving files that staying snapshots refer to, wherever they may be found."""
+        if not files:
+            return set()
+        floors: dict[str, int] = {}
+        for row in files:
+            first = row["since"] if "since" in row else row["sequence_number"]
+            floors[row["table_uuid"]] = min(first, floors.get(row["table_uuid"], first))
+        hashes = list({row["key_hash"] for row in files})
+        narrow = _is_narrow(floors, within) and split.leaves_the_newer(floors)
+        floor = min(floors.values()) if narrow else 0
+        kept = self._on_lines(hashes, split.staying, floor)
+        if wholly := split.staying.read_wholly.manifests:
+            # A rewritten file keeps the older number of its rows there: a span has none to go by.
+            by_rows = floor if not any("since" in row for row in files) else 0
+            kept |= self._in_entries(hashes, wholly, by_rows)
+        return kept
+
+    def _on_lines(self, hashes: Sequence[int], of: KnownSnapshots, floor: int = 0) -> set[int]:
+        """Those of the hashes that snapshots known by their changes refer to.
+
+        Args:
+            hashes: Of locations.
+            of: The snapshots.
+            floor: Nothing that was added under a smaller sequence number is looked for.
+        """
+        if not hashes or not of.on_lines.rows.num_rows:
+            return set()
+        since: list[Condition] = [("since", ">=", floor)] if floor else []
+        changes = self._look("changes", REACH, since, among=("key_hash", hashes))
+        spans = self._spans(changes)
+        return set(spans.filter(of.points.meets(spans)).column("key_hash").to_pylist())
+
+    def _in_entries(self, hashes: Sequence[int], manifests: pa.Array, floor: int = 0) -> set[int]:
+        """Those of the hashes that are alive in one of the manifests; `floor` as for lines."""
+        where: list[Condition] = [*LIVE, ("sequence_number", ">=", floor)] if floor else [*LIVE]
+        columns, among = ("manifest_id", "key_hash"), ("key_hash", hashes)
+        rows = self._look_here("entries", columns, where, among)
+        if rows is None:
+            named = self._live().join(self._ids("key_hash", hashes), "key_hash", "leftsemi")
+            kept = named.join(self._ids("manifest_id", manifests), "manifest_id", "leftsemi")
+            rows = kept.where(F.col("sequence_number") >= floor).select(*columns).toArrow()
+        here = pc.is_in(rows.column("manifest_id"), manifests)
+        return set(rows.filter(here).column("key_hash").to_pylist())
+
+    def _many_files(
+        self, wholly: Sequence[int], split: Split, within: Neighbourhood | None
+    ) -> list[Row]:
+        """Files that only leaving manifests hold: hashes are compared on executors."""
+        gone = self._ids("manifest_id", wholly).withColumn("kept", F.lit(0))
+        stay = self._ids("manifest_id", split.staying.manifests).withColumn("kept", F.lit(1))
+        floors = self._live_in(wholly).groupBy("table_uuid").agg(F.min("sequence_number"))
+        first = {row[0]: row[1] for row in floors.collect()}
+        near = self._near(first, within if split.leaves_the_newer(first) else None)
+        alone = (
+            near.join(F.broadcast(gone.unionByName(stay)), "manifest_id")
+            .groupBy("key_hash")
+            .agg(F.max("kept").alias("kept"))
+            .where("kept = 0")
+            .select("key_hash")
+        )
+        hashes = self._ids("key_hash", alone.toArrow().column(0).combine_chunks())
+        rows = self._live_in(wholly).join(hashes, "key_hash", "leftsemi")
+        return _rows(rows.select(*_LEAVING).toArrow())
+
+    def _near(self, floors: Mapping[str, int], within: Neighbourhood | None) -> DataFrame:
+        """The rows that may name a leaving file (see `Neighbourhood`).
+
+        `floors` has the first sequence number of leaving files, by the table that named them.
+        """
+        if not _is_narrow(floors, within):
+            return self._live()
+        may_be = F.lit(False)
+        for uuid, floor in floors.items():
+            may_be = may_be | ((F.col("table_uuid") == uuid) & (F.col("sequence_number") >= floor))
+        return self._live().where(may_be)
+
+    def referenced_now(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
+        """Those of the paths that any known snapshot but the dead ones refers to."""
+        if not paths:
+            return set()
+        known = self._known().without(set(dead))
+        by_hash = {key_hash(path): path for path in paths}
+        found = self._on_lines(list(by_hash), known)
+        if wholly := known.read_wholly.manifests:
+            found |= self._in_entries(list(by_hash), wholly)
+        found |= known.naming(by_hash) | known.lists_among(by_hash)
+        return {path for path in paths if key_hash(path) in found}
+
+    def places(self) -> set[str]:
+        """Where all files lie that the index knows, and those of them that are links."""
+        named = (
+            ("entries", "path"),
+            ("changes", "path"),
+            ("manifests", "path"),
+            ("snapshots", "manifest_list"),
+            ("side_files", "path"),
+        )
+        paths = (self._read(table).select(F.col(name).alias("path")) for table, name in named)
+        rows = reduce(DataFrame.unionByName, paths).where("path IS NOT NULL")
+        found = rows.mapInArrow(_places(self._store), "place string").distinct()
+        return {row["place"] for row in found.collect()}
+
+    def waiting_for(self, snapshots: Sequence[SnapshotKey]) -> set[str]:
+        """Files in failsafe that these known snapshots refer to."""
+        if not snapshots or not self._waiting().rows.num_rows:
+            return set()
+        known = self._known().only(snapshots)
+        on_lines = self._on_lines(self._waiting().hashes.to_pylist(), known)
+        named = self._waiting_named_by(known.manifests.to_pylist())
+        return named | self._waiting_paths(on_lines)
+
+
+def _places(
+    store: ObjectStore,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found = places_in(batch.column("path").to_pylist(), store.is_link)
+            yield pa.RecordBatch.from_pydict({"place": pa.array(sorted(found), pa.string())})
+
+    return read
+
+
+def _of(uuids: Collection[str]) -> tuple[Condition, ...]:
+    return (("table_uuid", "in", sorted(uuids)),) if len(uuids) <= _PUSHED_TABLES else ()
+
+
+def _is_narrow(floors: Mapping[str, int], within: Neighbourhood | None) -> bool:
+    """Whether what is older than the leaving files need not be looked at (see `Neighbourhood`)."""
+    few = len(floors) <= _PUSHED_TABLES
+    return within is not None and few and within.linear.issuperset(floors)
+
+
+def _rows(found: pa.Table) -> list[Row]:
+    rows: list[Row] = found.to_pylist()
+    return rows
+
+
+def _gathered(rows: Iterable[Row], gone: Mapping[int, set[str]]) -> list[DepartingFile]:
+    """Each file once, with all tables whose leaving snapshots named it."""
+    found: dict[int, tuple[str, str, int]] = {}
+    tables: dict[int, set[str]] = {}
+    for row in rows:
+        key, path, kind, size = row["key_hash"], row["path"], row["kind"], row["bytes"]
+        manifest = row.get("manifest_id")
+        uuids = {row["table_uuid"]} if manifest is None else gone[manifest]
+        if key in found:  # one answer whatever the order of the rows: a plan's digest is of it
+            other, _, largest = found[key]
+            path, size = min(path, other), max(size, largest)
+            uuids = tables[key] | uuids
+        found[key], tables[key] = (path, kind, size), uuids
+    return [
+        DepartingFile(path, kind, size, tuple(sorted(tables[key])))
+        for key, (path, kind, size) in found.items()
+    ]

@@ -1,0 +1,86 @@
+"""Line uses: who refers to files of which only is known when they came and went.
+
+A file's span meets a run of its table's snapshots. There may be thousands of those, and millions
+of spans; what a run of snapshots comes to is therefore never put together one by one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from meltline.adapters.index_tables.lifetimes import Points
+from meltline.domain.deletion.storage import FileReference
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+class LineUses:
+    """The snapshots of many tables that are known by what they changed, and what they are.
+
+    Of the uses of one table that say the same but for their end, the one that ends last keeps all
+    that the others keep. So a run comes to a handful of uses, however long it is.
+    """
+
+    def __init__(self, lines: Mapping[str, Sequence[tuple[int, FileReference]]]) -> None:
+        """Takes each table's snapshots: their sequence numbers, and their uses of that table."""
+        self._tables = pa.array(lines.keys(), pa.string())
+        flat = [(at, *one) for at, line in enumerate(lines.values()) for one in line]
+        self._points = Points(
+            pa.array((at for at, _, _ in flat), pa.int64()),
+            pa.array((number for _, number, _ in flat), pa.int64()),
+        )
+        uses = [flat[place][2] for place in self._points.order.to_pylist()]
+        self._ranked = sorted(set(uses), key=lambda use: use.until or _NEVER)
+        ranks = {use: rank for rank, use in enumerate(self._ranked)}
+        kinds = {(use.stage, use.is_now) for use in self._ranked}
+        self._kinds = [
+            pa.array((ranks[u] if (u.stage, u.is_now) == kind else -1 for u in uses), pa.int64())
+            for kind in sorted(kinds)
+        ]
+
+    def numbered(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
+        """The rows of these tables, with a number for `table_uuid`: their place among them."""
+        place = rows.schema.get_field_index("table_uuid")
+        numbers = pc.index_in(rows["table_uuid"].cast(pa.string()), value_set=self._tables)
+        rows = rows.set_column(place, "table_uuid", numbers.cast(pa.int64()))
+        return rows.filter(pc.is_valid(rows["table_uuid"]))
+
+    def of(self, spans: pa.Table) -> tuple[pa.Array, list[frozenset[FileReference]]]:
+        """For each span the place of its uses among some sets of uses; and those sets.
+
+        The set of a file that no snapshot refers to is empty. The spans' tables are numbered.
+        """
+        count = len(self._points.order) + 1
+        first, end = self._points.places(spans)
+        pairs = pc.if_else(pc.less(first, end), pc.add(pc.multiply(first, count), end), 0)
+        runs = pairs.dictionary_encode()
+        first = pc.divide(runs.dictionary, count)
+        end = pc.subtract(runs.dictionary, pc.multiply(first, count))
+        highest = [_highest(ranks, first, end).to_pylist() for ranks in self._kinds]
+        sets: dict[tuple[int, ...], int] = {}
+        numbers = [sets.setdefault(ranks, len(sets)) for ranks in zip(*highest, strict=True)]
+        return pa.array(numbers, pa.int64()).take(runs.indices), [self._uses(one) for one in sets]
+
+    def _uses(self, ranks: Iterable[int]) -> frozenset[FileReference]:
+        return frozenset(self._ranked[rank] for rank in ranks if rank >= 0)
+
+
+def _highest(values: pa.Array, first: pa.Array, end: pa.Array) -> pa.Array:
+    """The highest value from each first place to before its end; -1 where there is none.
+
+    Two stretches of one length that is a power of two cover any run: their values are made by
+    doubling.
+    """
+    length = pc.subtract(end, first)
+    found = pa.repeat(pa.scalar(-1, pa.int64()), len(first))
+    stretch = 1
+    while pc.any(pc.less_equal(stretch, length)).as_py():
+        fits = pc.less_equal(stretch, length)
+        for start in (first, pc.subtract(end, stretch)):
+            there = values.take(pc.if_else(fits, start, None))
+            found = pc.max_element_wise(found, there)
+        values = pc.max_element_wise(values[:-stretch], values[stretch:])
+        stretch *= 2
+    return found

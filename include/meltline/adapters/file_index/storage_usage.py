@@ -1,0 +1,298 @@
+"""Weighs what is stored, in columns: no object for any of millions of files.
+
+Each row of the index becomes three numbers: the hash of its location, its bytes, and a code for who
+refers to its manifest and who owns its folder. There are few such codes. What follows from each
+of them is worked out once, and then the rows are grouped by location.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from meltline.adapters.file_index.lifetime_references import LineUses
+from meltline.adapters.index_tables.lifetimes import spans_of
+from meltline.adapters.index_tables.rows import newest_rows
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.domain.deletion.storage import FileReference, Stage
+from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.locations import OwnerIndex
+from meltline.ports import UsageQuery, UsageTotals, UsedFile
+
+_TIME = pa.timestamp("us", tz="UTC")
+ENTRY_COLUMNS = ("manifest_id", "path", "bytes", "key_hash")
+MANIFEST_COLUMNS = ("manifest_id", "path", "bytes")
+CHANGE_COLUMNS = (
+    "table_uuid",
+    "snapshot_id",
+    "path",
+    "key_hash",
+    "part",
+    "bytes",
+    "since",
+    "until",
+)
+RECORDED_COLUMNS = ("table_uuid", "snapshot_id")
+DEPARTURES = pa.schema(
+    [
+        ("key_hash", pa.int64()),
+        ("bytes", pa.int64()),
+        ("owner", pa.string()),
+        ("state", pa.string()),
+        ("departed_at", _TIME),
+        ("recorded_at", _TIME),
+        ("written_ns", pa.int64()),
+    ]
+)
+_STAGES = list(Stage)
+_AT_ONCE = 1_000_000  # rows; some hundreds of bytes each while they are grouped
+_SHIFT = 1 << 24  # more sets of owners than any lake has
+_FILES = pa.schema([("key", pa.int64()), ("bytes", pa.int64()), ("code", pa.int64())])
+_USED = ["key_hash", "bytes", "owners", "uses"]
+_USES = pa.schema(
+    [
+        ("code", pa.int64()),
+        ("user", pa.int64()),
+        ("standing", pa.int64()),
+        ("until", _TIME),
+        ("is_now", pa.bool_()),
+    ]
+)
+
+
+def weigh(
+    weighing: UsageQuery,
+    entries: Iterable[pa.RecordBatch],
+    manifests: pa.Table,
+    departed: pa.Table,
+    load_concurrently: int = _AT_ONCE,
+    *,
+    changes: Iterable[pa.RecordBatch] = (),
+    recorded: pa.Table | None = None,
+) -> UsageTotals:
+    """Weighs the index; see the port `LedgerReader`.
+
+    Args:
+        weighing: What is asked.
+        entries: Live rows of the index: `ENTRY_COLUMNS`.
+        manifests: The manifests themselves: `MANIFEST_COLUMNS`.
+        departed: Every row of the departures: the columns of `DEPARTURES`.
+        at_once: About so many rows are grouped at a time.
+        changes: What snapshots that are known by that have changed: `CHANGE_COLUMNS`.
+        recorded: All of those snapshots: `RECORDED_COLUMNS`.
+    """
+    codes = _Codes(weighing)
+    themselves = manifests.append_column("key_hash", manifests["manifest_id"])
+    parts = [codes.held(batch) for batch in chain(entries, themselves.to_batches())]
+    if recorded is not None and any(weighing.lines.values()):
+        parts.append(codes.on_lines(LineUses(weighing.lines), changes, recorded))
+    files = pa.concat_tables([*parts, codes.others(weighing.others)])
+    names, uses = codes.uses()
+    gone = _departed(departed, weighing.at)
+    asked = {path: key_hash(path) for path in weighing.asked}
+    total = _Sum(names, weighing.at, asked)
+    parts = 1 << (files.num_rows // load_concurrently).bit_length()
+    for part in range(parts):
+        total.add(_part(files, part, parts).join(uses, "code"), _part(gone, part, parts))
+    return total.holdings()
+
+
+def _part(rows: pa.Table, part: int, parts: int) -> pa.Table:
+    """The rows of a share of the locations: only one at a time is joined and grouped."""
+    return rows.filter(pc.equal(pc.bit_wise_and(rows["key"], parts - 1), part))
+
+
+class _Codes:
+    """Numbers for what is said of many files at once: who refers to them, and who owns them."""
+
+    def __init__(self, weighing: UsageQuery) -> None:
+        self._owner_index: OwnerIndex = weighing.owners
+        self._use_sets: dict[frozenset[FileReference], int] = {}
+        self._owner_sets: dict[tuple[str, ...], int] = {}
+        self._codes: set[int] = set()
+        self._manifests = pa.array(weighing.manifests.keys(), pa.int64())
+        numbers = [self._number(self._use_sets, frozenset(u)) for u in weighing.manifests.values()]
+        self._of_manifests = pa.array(numbers, pa.int64())
+
+    def held(self, rows: pa.RecordBatch) -> pa.Table:
+        """The files among some rows whose manifest somebody refers to."""
+        rows = rows.filter(pc.is_valid(rows["key_hash"]))
+        at = pc.index_in(rows["manifest_id"], value_set=self._manifests)
+        rows, at = rows.filter(pc.is_valid(at)), at.drop_null()
+        uses = self._of_manifests.take(at)
+        return self._coded(rows["key_hash"], rows["bytes"], self._owners_of(rows["path"]), uses)
+
+    def on_lines(
+        self, lines: LineUses, changes: Iterable[pa.RecordBatch], recorded: pa.Table
+    ) -> pa.Table:
+        """The files that snapshots refer to which are known by what they changed."""
+        parts = [pa.Table.from_batches([self._owned(lines.numbered(rows))]) for rows in changes]
+        if not parts:
+            return _FILES.empty_table()
+        spans = spans_of(pa.concat_tables(parts), lines.numbered(recorded))
+        at, sets = lines.of(spans)
+        numbers = [self._number(self._use_sets, uses) if uses else None for uses in sets]
+        uses = pa.array(numbers, pa.int64()).take(at)
+        used = pa.table([*spans.select(["key_hash", "bytes", "owners"]), uses], _USED)
+        used = used.filter(pc.is_valid(used["uses"]))
+        return self._coded(*used)
+
+    def _owned(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The same with the number of their owners for their paths: there are millions of them."""
+        rows = rows.filter(pc.is_valid(rows["key_hash"]))
+        owners = self._owners_of(rows["path"])
+        return rows.drop_columns(["path"]).append_column("owners", owners)
+
+    def _owners_of(self, paths: pa.Array) -> pa.Array:
+        folders = pc.replace_substring_regex(paths, "[^/]*$", "").dictionary_encode()
+        owners = [self._owners_in(folder) for folder in folders.dictionary.to_pylist()]
+        return pa.array(owners, pa.int64()).take(folders.indices)
+
+    def _coded(self, key: pa.Array, size: pa.Array, owners: pa.Array, uses: pa.Array) -> pa.Table:
+        code = pc.add(pc.multiply(uses, _SHIFT), owners)
+        self._codes.update(pc.unique(code).to_pylist())
+        return pa.table([key, size, code], _FILES)
+
+    def others(self, files: Iterable[UsedFile]) -> pa.Table:
+        """Files that stand in no manifest."""
+        rows: list[tuple[int, int, int]] = []
+        for file in files:
+            use = self._number(self._use_sets, frozenset({file.use}))
+            owners = self._owners_in(file.path.rpartition("/")[0] + "/")
+            rows.append((key_hash(file.path), file.bytes, use * _SHIFT + owners))
+        self._codes.update(code for _, _, code in rows)
+        return pa.table(_columns(rows, _FILES), _FILES)
+
+    def uses(self) -> tuple[list[str], pa.Table]:
+        """Tables by their numbers, and a row for each use that a code stands for.
+
+        A standing is one number for a stage and an owner: of a file's the lowest is its own.
+        """
+        sets = [(code, divmod(code, _SHIFT)) for code in sorted(self._codes)]
+        use_sets, owner_sets = list(self._use_sets), list(self._owner_sets)
+        said = [(code, use, owner_sets[o]) for code, (u, o) in sets for use in use_sets[u]]
+        named = {uuid for _, use, owners in said for uuid in (use.table_uuid, *owners)}
+        names = sorted(named | {""})  # nobody comes first
+        numbers = {uuid: number for number, uuid in enumerate(names)}
+        rows = []
+        for code, use, owners in said:
+            stage, owner = use.stage_of(owners)
+            standing = _STAGES.index(stage) * len(names) + numbers[owner]
+            rows.append((code, numbers[use.table_uuid], standing, use.until, use.is_now))
+        return names, pa.table(_columns(rows, _USES), _USES)
+
+    def _owners_in(self, folder: str) -> int:
+        return self._number(self._owner_sets, self._owner_index.owners(f"{folder}-"))
+
+    @staticmethod
+    def _number(of: dict[Any, int], key: object) -> int:
+        return of.setdefault(key, len(of))
+
+
+def _columns(rows: Collection[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Array]:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+
+
+def _departed(rows: pa.Table, at: datetime) -> pa.Table:
+    """What had departed by then, each file once: `key`, and the newest that is known of it."""
+    newest = newest_rows(rows)
+    there = pc.and_(
+        pc.not_equal(newest["state"].cast(pa.string()), str(DepartureState.CANCELLED)),
+        pc.less_equal(newest["departed_at"], pa.scalar(at, _TIME)),
+    )
+    return newest.filter(there).drop_columns("written_ns").rename_columns({"key_hash": "key"})
+
+
+def _kept(used: pa.Table, gone: pa.Table) -> pa.Table:
+    """Leaves out what a table's metadata does not refer to any more and that has departed since."""
+    open_ones = used.filter(pc.is_null(used["until"]))
+    ended = used.filter(pc.is_valid(used["until"]))
+    if not ended.num_rows:
+        return open_ones
+    ended = ended.join(gone.select(["key", "departed_at"]), "key", join_type="left outer")
+    stays = pc.fill_null(pc.less(ended["departed_at"], ended["until"]), fill_value=True)
+    return pa.concat_tables([open_ones, ended.filter(stays).select(open_ones.column_names)])
+
+
+class _Sum:
+    """What the parts come to together. No file is in two of them."""
+
+    def __init__(self, names: list[str], at: datetime, asked: Mapping[str, int]) -> None:
+        self._names = names
+        self._at = at
+        self._asked = asked
+        self._owned: Counter[tuple[str, Stage]] = Counter()
+        self._foreign: Counter[str] = Counter()
+        self._together: set[tuple[str, str]] = set()
+        self._lent: set[tuple[str, str]] = set()
+        self._known: set[str] = set()
+
+    def holdings(self) -> UsageTotals:
+        """All of it."""
+        return UsageTotals(
+            self._owned,
+            self._foreign,
+            frozenset(self._together),
+            frozenset(self._lent),
+            frozenset(self._known),
+        )
+
+    def add(self, used: pa.Table, gone: pa.Table) -> None:
+        """Takes uses of files, a row for each, and what has departed."""
+        used = _kept(used, gone)
+        each = used.group_by("key").aggregate(
+            [("standing", "min"), ("bytes", "max"), ("user", "min")]
+        )
+        gone = gone.join(each.select(["key"]), "key", join_type="left anti")
+        self._add_kept(each)
+        self._add_departed(gone)
+        self._add_links(used, each)
+        keys = pa.chunked_array([*each["key"].chunks, *gone["key"].chunks], pa.int64())
+        asked = pa.array(self._asked.values(), pa.int64())
+        there = pc.is_in(asked, value_set=keys).to_pylist()
+        self._known.update(path for path, known in zip(self._asked, there, strict=True) if known)
+
+    def _add_kept(self, each: pa.Table) -> None:
+        """Bytes by owner and stage; what nobody owns by the first table that refers to it."""
+        sums = each.group_by(["standing_min", "user_min"]).aggregate([("bytes_max", "sum")])
+        for row in sums.to_pylist():
+            stage, owner = divmod(row["standing_min"], len(self._names))
+            if owner:
+                self._owned[self._names[owner], _STAGES[stage]] += row["bytes_max_sum"]
+            else:
+                self._foreign[self._names[row["user_min"]]] += row["bytes_max_sum"]
+
+    def _add_departed(self, gone: pa.Table) -> None:
+        """Bytes of what had departed by then, and was deleted by then or not."""
+        deleted = pc.and_(
+            pc.equal(gone["state"].cast(pa.string()), str(DepartureState.DELETED)),
+            pc.less_equal(gone["recorded_at"], pa.scalar(self._at, _TIME)),
+        )
+        rows = gone.append_column("deleted", deleted).group_by(["owner", "deleted"])
+        for row in rows.aggregate([("bytes", "sum")]).to_pylist():
+            stage = Stage.DELETED if row["deleted"] else Stage.FAILSAFE
+            self._owned[row["owner"], stage] += row["bytes_sum"]
+
+    def _add_links(self, used: pa.Table, each: pa.Table) -> None:
+        """Tables that refer to a file together now, and owners with those that refer to theirs."""
+        now = used.filter(used["is_now"]).select(["key", "user"])
+        ends = now.group_by("key").aggregate([("user", "min"), ("user", "max")])
+        ends = ends.join(each.select(["key", "standing_min"]), "key", join_type="inner")
+        count = len(self._names)
+        whole = pc.multiply(pc.divide(ends["standing_min"], count), count)
+        ends = ends.append_column("owner", pc.subtract(ends["standing_min"], whole))
+        one = pc.equal(ends["user_min"], ends["user_max"])
+        shared = ends.filter(pc.invert(pc.and_(one, pc.equal(ends["user_min"], ends["owner"]))))
+        pairs = now.join(shared, "key", join_type="inner")
+        distinct = pairs.group_by(["user", "user_min", "user_max", "owner"]).aggregate([])
+        for row in distinct.to_pylist():
+            user, owner = self._names[row["user"]], self._names[row["owner"]]
+            first, last = self._names[row["user_min"]], self._names[row["user_max"]]
+            self._together.update(p for p in ((first, user), (user, last)) if p[0] != p[1])
+            if owner not in ("", user):
+                self._lent.add((owner, user))

@@ -1,0 +1,1 @@
+"""The tables of the file index: their schema, rows, scans and caches."""

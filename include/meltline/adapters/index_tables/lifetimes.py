@@ -1,0 +1,106 @@
+"""Spans: between which snapshots of its table's line a file was alive, in columns.
+
+Where a table's history is one line, what each snapshot changed tells all that it refers to: a file
+is alive from the snapshot that added it until the one that removed it. The ledger's table `changes`
+holds those two facts; here they are put together for many files at once (decision 020).
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+CHANGES = (
+    "table_uuid",
+    "snapshot_id",
+    "path",
+    "key_hash",
+    "part",
+    "kind",
+    "bytes",
+    "since",
+    "until",
+)
+"""What a span is made of, from a row of `changes`."""
+REACH = ("table_uuid", "snapshot_id", "key_hash", "part", "bytes", "since", "until")
+"""As much of it as tells who refers to a file."""
+_SPAN = ("table_uuid", "key_hash", "part", "since")
+_NUMBERS = 1 << 40  # more snapshots than any table will have
+
+
+def spans_of(changes: pa.Table, recorded: pa.Table) -> pa.Table:
+    """Each file's span, once: from `since` on, until before `until`; null where it still lives.
+
+    A file that holds several deletion vectors has a span for each, and so has each spelling of a
+    path (`part`): it is needed while any is.
+    A change counts only once its snapshot is recorded: a run that died, or was overtaken, may have
+    left rows of a snapshot that the line does not go through. One that died may also have
+    written rows twice. Columns that are neither asked for nor known here come along from one of
+    a span's rows.
+
+    Args:
+        changes: Rows of `changes` with those of `REACH` at least.
+        recorded: The snapshots that are known by what they changed, departed ones too:
+            `table_uuid`, `snapshot_id`.
+    """
+    sound = changes.filter(_are_recorded(changes, recorded)).drop_columns("snapshot_id")
+    bare = sound.select([*_SPAN, "until", "bytes"])
+    rows = bare.append_column("row", pa.array(range(bare.num_rows), pa.int64()))
+    spans = rows.group_by([*_SPAN]).aggregate([("until", "min"), ("bytes", "max"), ("row", "min")])
+    # Strings are not aggregated, which takes many times as long, but looked up.
+    more = sound.drop_columns([*_SPAN, "until", "bytes"]).take(spans["row_min"])
+    named = spans.drop_columns("row_min").rename_columns([*_SPAN, "until", "bytes"])
+    for name in more.column_names:
+        named = named.append_column(name, more[name])
+    return named
+
+
+def _are_recorded(changes: pa.Table, recorded: pa.Table) -> pa.ChunkedArray:
+    """By numbers: a join by strings takes many times as long."""
+    tables = pc.unique(recorded["table_uuid"])
+    ids = pc.unique(recorded["snapshot_id"])
+
+    def keys(rows: pa.Table) -> pa.ChunkedArray:
+        of_table = pc.index_in(rows["table_uuid"], value_set=tables).cast(pa.int64())
+        of_snapshot = pc.index_in(rows["snapshot_id"], value_set=ids).cast(pa.int64())
+        return pc.add(pc.multiply(of_table, len(ids)), of_snapshot)
+
+    return pc.is_in(keys(changes), value_set=keys(recorded).combine_chunks())
+
+
+class Points:
+    """Snapshots of many tables' lines, in one order, so that spans find theirs by a search.
+
+    Attributes:
+        order: Which of the snapshots that were given stands at each place.
+    """
+
+    def __init__(self, tables: pa.Array, numbers: pa.Array) -> None:
+        """Takes each snapshot's table and its sequence number."""
+        self._tables = pc.unique(tables)
+        keys = self._keys(tables, numbers)
+        self.order: pa.Array = pc.sort_indices(keys)
+        self._sorted = keys.take(self.order)
+
+    def places(self, spans: pa.Table) -> tuple[pa.Array, pa.Array]:
+        """For each span the first of the snapshots that refer to its file, and the one after.
+
+        Both are places in the order; they are the same where no snapshot refers to it.
+        """
+        tables = spans["table_uuid"].combine_chunks()
+        ends = pc.coalesce(spans["until"], _NUMBERS - 1).combine_chunks()
+        first = self._place(self._keys(tables, spans["since"].combine_chunks()))
+        return first, self._place(self._keys(tables, ends))
+
+    def meets(self, spans: pa.Table) -> pa.Array:
+        """Whether any of the snapshots refers to the file of each span."""
+        if not spans.num_rows:
+            return pa.array([], pa.bool_())
+        first, end = self.places(spans)
+        return pc.less(first, end)
+
+    def _keys(self, tables: pa.Array, numbers: pa.Array) -> pa.Array:
+        codes = pc.index_in(tables, value_set=self._tables).cast(pa.int64())
+        return pc.add(pc.multiply(codes, _NUMBERS), numbers)
+
+    def _place(self, keys: pa.Array) -> pa.Array:
+        """Where each key belongs; a table without snapshots has no place of its own."""
+        return pc.search_sorted(self._sorted, pc.fill_null(keys, -1)).cast(pa.int64())

@@ -1,0 +1,299 @@
+"""Reads tables of the ledger in this process: what Iceberg plans, and the Parquet files themselves.
+
+A Spark job takes some hundred milliseconds to start, and most questions to the ledger are answered
+by a few small files. Only what is plain is read here: an unpartitioned table without deletes, of
+Parquet files whose columns carry Iceberg's ids, that adds up to what its snapshot says. Of anything
+else `NotPlain` is raised, and Spark is asked instead.
+"""
+
+import io
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeVar
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from meltline.adapters.index_tables.scan_query import Bounds, Question, ordered, shaped
+from meltline.domain.iceberg.files import EntryStatus
+from meltline.ports import ObjectStore
+
+_LARGEST = 256 * 1024 * 1024  # bytes of files that one answer may take (two seconds, in memory)
+_REMEMBERED = 128 * 1024 * 1024  # bytes of files kept in memory; none of them ever changes
+_THREADS = 8
+_SMALL = 2 * 1024 * 1024  # bytes that are decoded before threads would have started
+_FIELD_ID = b"PARQUET:field_id"
+_INTEGERS = ("int", "long", "timestamptz")
+_KINDS = (*_INTEGERS, "string")
+
+One = TypeVar("One")
+Made = TypeVar("Made")
+
+
+class NotPlain(Exception):
+    """This is not to be read here, for a reason that matters to nobody: Spark reads it."""
+
+
+@dataclass(frozen=True)
+class TableNow:
+    """A table of the ledger at one of its snapshots.
+
+    Attributes:
+        fields: Its columns: name, id, and type in Iceberg's words, empty where bounds of such a
+            type are not used.
+        manifest_list: Where the snapshot's manifest list lies.
+        files: How many data files the snapshot has by its summary; likewise `rows`.
+    """
+
+    fields: Mapping[str, tuple[int, str]]
+    manifest_list: str
+    files: int
+    rows: int
+
+    @classmethod
+    def of(cls, schema: str, snapshot: str) -> "TableNow":
+        """From Iceberg's JSON. Raises NotPlain."""
+        columns = json.loads(schema)["fields"]
+        if any("initial-default" in column for column in columns):  # older files stand for that
+            raise NotPlain
+        fields = {
+            column["name"]: (column["id"], column["type"] if column["type"] in _KINDS else "")
+            for column in columns
+        }
+        document = json.loads(snapshot)
+        try:
+            said = document["summary"]
+            files, rows = int(said["total-data-files"]), int(said["total-records"])
+            return cls(fields, document["manifest-list"], files, rows)
+        except (KeyError, ValueError) as missing:
+            raise NotPlain from missing
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file of the ledger, as its manifest has it; bounds are by the ids of columns."""
+
+    path: str
+    length: int
+    rows: int
+    low: Mapping[int, bytes]
+    high: Mapping[int, bytes]
+    nulls: Mapping[int, int]
+
+    def bounds(self, number: int, kind: str) -> Bounds:
+        """What is known of the values of a column."""
+        low, high = (_bound(of.get(number), kind) for of in (self.low, self.high))
+        return Bounds(low, high, self.nulls.get(number), self.rows)
+
+
+class LedgerFiles:
+    """Answers questions from the tables' files, and remembers files it has read.
+
+    Attributes:
+        largest: Bytes of files that one answer may take.
+    """
+
+    largest = _LARGEST
+
+    def __init__(self, store: ObjectStore, remembered: int = _REMEMBERED) -> None:
+        """Takes the store, and how many bytes of files to remember."""
+        self._store = store
+        self._remembered = remembered
+        self._contents: OrderedDict[str, bytes] = OrderedDict()
+        self._manifests: dict[str, dict[str, Sequence[DataFile]]] = {}
+        self._lock = Lock()
+
+    def answer(self, name: str, table: TableNow, question: Question) -> pa.Table:
+        """The rows of a table's snapshot that a question is about.
+
+        Raises:
+            NotPlain: They cannot be read here, or Spark reads them faster.
+        """
+        with _plainly():
+            asked = {c: table.fields[c] for c in question.asked if c in table.fields}
+            files = [
+                file
+                for file in self._files(name, table)
+                if question.may_be_in({c: file.bounds(*field) for c, field in asked.items()})
+            ]
+            if sum(file.length for file in files) > self.largest:
+                raise NotPlain
+            ids = {column: number for column, (number, _) in table.fields.items()}
+            contents = self._fetched(files)
+            threads = sum(map(len, contents)) > _SMALL
+            parts = _each(lambda content: _read(content, ids, question), contents, threads)
+            return pa.concat_tables([question.answer.empty_table(), *parts])
+
+    def keep(self, path: str, content: bytes) -> None:
+        """Remembers a file that was written or read just now."""
+        with self._lock:
+            self._contents[path] = content
+            self._contents.move_to_end(path)  # what was not asked for the longest goes first
+            size = sum(map(len, self._contents.values()))
+            while size > self._remembered:
+                size -= len(self._contents.popitem(last=False)[1])
+
+    def _fetched(self, files: Sequence[DataFile]) -> list[bytes]:
+        contents = {file.path: self._contents.get(file.path, b"") for file in files}
+        missing = [path for path, content in contents.items() if not content]
+        contents |= zip(missing, _each(self._store.read, missing), strict=True)
+        all_fit = sum(map(len, contents.values())) <= self._remembered
+        for file in files:
+            if len(contents[file.path]) != file.length:
+                raise NotPlain
+            if all_fit:  # else each would push out the next that is asked for
+                self.keep(file.path, contents[file.path])
+        return [contents[file.path] for file in files]
+
+    def _files(self, name: str, table: TableNow) -> Sequence[DataFile]:
+        """The snapshot's data files. They must be as many, and of as many rows, as it says."""
+        listed = _records(self._store.read(table.manifest_list))
+        paths = [row["manifest_path"] for row in listed if _is_live(row)]
+        known = self._manifests.get(name, {})
+        new = [path for path in paths if path not in known]
+        known |= zip(new, _each(lambda path: _entries(self._store.read(path)), new), strict=True)
+        self._manifests[name] = {path: known[path] for path in paths}  # and none of the past
+        files = [file for path in paths for file in known[path]]
+        if (len(files), sum(file.rows for file in files)) != (table.files, table.rows):
+            raise NotPlain
+        return files
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Whatever is odd about a file is left to Spark, and to Spark's words for it."""
+    try:
+        yield
+    except Exception as odd:
+        raise NotPlain from odd
+
+
+def _each(made: Callable[[One], Made], of: Sequence[One], threads: bool = True) -> list[Made]:
+    if len(of) < 2 or not threads:
+        return list(map(made, of))
+    with ThreadPoolExecutor(min(_THREADS, len(of))) as pool:
+        return list(pool.map(made, of))
+
+
+# --- manifests -------------------------------------------------------------------------------
+
+
+def _records(content: bytes) -> list[dict[str, Any]]:
+    return list(fastavro.reader(io.BytesIO(content)))  # type: ignore[arg-type]
+
+
+def _is_live(row: Mapping[str, Any]) -> bool:
+    """Whether a manifest keeps files alive. Raises NotPlain where these are delete files."""
+    live = row["added_files_count"] + row["existing_files_count"]
+    if live and (row["content"] or row.get("key_metadata")):
+        raise NotPlain
+    return bool(live)
+
+
+def _entries(content: bytes) -> Sequence[DataFile]:
+    rows = _records(content)
+    return [_data_file(row["data_file"]) for row in rows if row["status"] != EntryStatus.DELETED]
+
+
+def _data_file(row: Mapping[str, Any]) -> DataFile:
+    if row["content"] or row["file_format"].upper() != "PARQUET" or row["partition"]:
+        raise NotPlain
+    maps = (row.get(name) for name in ("lower_bounds", "upper_bounds", "null_value_counts"))
+    low, high, nulls = ({one["key"]: one["value"] for one in found or ()} for found in maps)
+    size, count = row["file_size_in_bytes"], row["record_count"]
+    return DataFile(row["file_path"], size, count, low, high, nulls)
+
+
+def _bound(value: bytes | None, kind: str) -> int | str | None:
+    """A bound from Iceberg's bytes; None where it is missing, or of another kind."""
+    if value is None:
+        return None
+    if kind == "string":
+        return value.decode()
+    return int.from_bytes(value, "little", signed=True) if kind in _INTEGERS else None
+
+
+# --- Parquet files -----------------------------------------------------------------------------
+
+
+def _read(content: bytes, ids: Mapping[str, int], question: Question) -> pa.Table:
+    """The rows of one file that are in the answer."""
+    file = pq.ParquetFile(pa.BufferReader(content))
+    names = _names(file.schema_arrow, ids)
+    groups = _groups(file.metadata, names, question)
+    if not question.asked:
+        return _columns(file, groups, names, question.answer)
+    fields = [question.schema.field(column) for column in question.asked]
+    rows = _columns(file, groups, names, pa.schema(fields))
+    chosen = question.chosen(rows)
+    if set(question.columns) <= set(question.asked):
+        return rows.filter(chosen).select(question.columns)
+    hit, chosen = _narrowed(file.metadata, groups, chosen)
+    return _columns(file, hit, names, question.answer).filter(chosen)
+
+
+def _names(schema: pa.Schema, ids: Mapping[str, int]) -> dict[str, str]:
+    """By which name the file has each of the table's columns; one added later it lacks."""
+    in_file = {int((field.metadata or {})[_FIELD_ID]): field.name for field in schema}
+    return {column: in_file[number] for column, number in ids.items() if number in in_file}
+
+
+def _groups(metadata: Any, names: Mapping[str, str], question: Question) -> list[int]:
+    """Row groups that may hold rows of the answer."""
+    if not question.asked or not metadata.num_row_groups:
+        return list(range(metadata.num_row_groups))
+    first = metadata.row_group(0)
+    leaves = {first.column(n).path_in_schema: n for n in range(first.num_columns)}
+    asked = {c: leaves[names[c]] for c in question.asked if names.get(c) in leaves}
+    return [
+        number
+        for number in range(metadata.num_row_groups)
+        if question.may_be_in(_group_bounds(metadata.row_group(number), asked))
+    ]
+
+
+def _group_bounds(group: Any, leaves: Mapping[str, int]) -> dict[str, Bounds]:
+    found = {}
+    for column, leaf in leaves.items():
+        said = group.column(leaf).statistics
+        if said is not None and (said.has_min_max or said.has_null_count):
+            low, high = (said.min, said.max) if said.has_min_max else (None, None)
+            nulls = said.null_count if said.has_null_count else None
+            found[column] = Bounds(_ordered(low), _ordered(high), nulls, group.num_rows)
+    return found
+
+
+def _ordered(value: Any) -> int | str | None:
+    return ordered(value) if isinstance(value, int | str) else None  # files tell of the others
+
+
+def _columns(
+    file: pq.ParquetFile, groups: Sequence[int], names: Mapping[str, str], schema: pa.Schema
+) -> pa.Table:
+    there = {names[column]: column for column in schema.names if column in names}
+    if not there:
+        count = sum(file.metadata.row_group(group).num_rows for group in groups)
+        return pa.table([pa.nulls(count, field.type) for field in schema], schema=schema)
+    rows = file.read_row_groups(list(groups), columns=list(there), use_threads=False)
+    return shaped(rows.rename_columns([there[name] for name in rows.column_names]), schema)
+
+
+def _narrowed(
+    metadata: Any, groups: Sequence[int], chosen: pa.Array
+) -> tuple[Sequence[int], pa.Array]:
+    """Those row groups in which rows were chosen, with what was chosen there."""
+    ends = np.cumsum([metadata.row_group(group).num_rows for group in groups])
+    rows = pc.indices_nonzero(chosen).to_numpy()
+    hit = np.unique(np.searchsorted(ends, rows, "right"))
+    starts = [0, *ends]
+    parts = [chosen.slice(starts[n], ends[n] - starts[n]) for n in hit]
+    kept = pa.concat_arrays(parts) if parts else pa.array([], pa.bool_())
+    return [groups[n] for n in hit], kept

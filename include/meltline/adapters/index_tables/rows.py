@@ -1,0 +1,69 @@
+"""Rows of the file ledger turned into facts, the same for Spark's reading and PyIceberg's."""
+
+from typing import TYPE_CHECKING, Any
+
+from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, PlannedFile
+
+if TYPE_CHECKING:  # slow to import, and commands that only edit a table do without it
+    import pyarrow as pa
+
+
+def planned_files(rows: "pa.Table") -> list[PlannedFile]:
+    """Plan items from ledger rows, in their order."""
+    kinds = {str(kind): kind for kind in FileKind}
+    columns = _columns(rows, "path", "kind", "bytes", "owner", "due_at")
+    return [
+        PlannedFile(path, kinds[kind], size, owner, due_at)
+        for path, kind, size, owner, due_at in zip(*columns, strict=True)
+    ]
+
+
+def departures(rows: "pa.Table") -> list[Departure]:
+    """Departures from ledger rows, in their order."""
+    kinds = {str(kind): kind for kind in FileKind}
+    states = {str(state): state for state in DepartureState}
+    columns = _columns(
+        rows,
+        "path",
+        "kind",
+        "bytes",
+        "owner",
+        "plan_id",
+        "departed_at",
+        "due_at",
+        "state",
+        "recorded_at",
+    )
+    return [
+        Departure(path, kinds[kind], size, owner, plan, departed, due, states[state], recorded)
+        for path, kind, size, owner, plan, departed, due, state, recorded in zip(
+            *columns, strict=True
+        )
+    ]
+
+
+def newest_rows(rows: "pa.Table") -> "pa.Table":
+    """Of rows of `departures` the newest of each file: it says what has become of it."""
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly
+
+    rows = rows.sort_by([("written_ns", "descending")])
+    numbered = pa.table({"key": rows.column("key_hash"), "number": range(rows.num_rows)})
+    newest = numbered.group_by("key").aggregate([("number", "min")])
+    return rows.take(newest.column("number_min"))
+
+
+def _columns(rows: "pa.Table", *names: str) -> list[list[Any]]:
+    return [_values(rows.column(name)) for name in names]
+
+
+def _values(column: "pa.ChunkedArray") -> list[Any]:
+    """A column's values. A time costs much to make and repeats: each is made once."""
+    if not str(column.type).startswith("timestamp"):
+        values: list[Any] = column.to_pylist()
+        return values
+    found: list[Any] = []
+    for chunk in column.chunks:
+        coded = chunk.dictionary_encode()
+        times = coded.dictionary.to_pylist()
+        found += [None if at is None else times[at] for at in coded.indices.to_pylist()]
+    return found

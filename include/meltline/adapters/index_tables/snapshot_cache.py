@@ -1,0 +1,196 @@
+"""The snapshots that the ledger knows, held in the driver: their lists, and what each names.
+
+A row is small beside the files it stands for, and most questions start from these rows; asked of
+Spark, each would be a job of its own.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from meltline.adapters.index_tables.lifetimes import Points
+from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.linear_history import IndexedHead
+from meltline.ports import SnapshotKey
+
+COLUMNS = (
+    "table_uuid",
+    "snapshot_id",
+    "manifest_list",
+    "list_hash",
+    "manifest_list_bytes",
+    "manifests",
+    "sequence_number",
+    "by_changes",
+    "live_files",
+    "live_bytes",
+)
+
+
+@dataclass(frozen=True)
+class Split:
+    """What leaves with some snapshots, and what stays.
+
+    Attributes:
+        lists: Rows of manifest lists that only leaving snapshots have.
+        gone: Manifests that only leaving snapshots name, with the tables of those.
+        leaving: The snapshots that leave.
+        staying: The others.
+    """
+
+    lists: pa.Table
+    gone: dict[int, set[str]]
+    leaving: "KnownSnapshots"
+    staying: "KnownSnapshots"
+
+    def leaves_the_newer(self, tables: Collection[str]) -> bool:
+        """Whether all that stays of these tables is newer than all that leaves.
+
+        Else a file that came back may be kept by a snapshot from before it had left.
+        """
+        oldest, newest = self.staying.numbers("min"), self.leaving.numbers("max")
+        return all(newest.get(one, 0) < oldest.get(one, newest.get(one, 0) + 1) for one in tables)
+
+
+@dataclass(frozen=True)
+class KnownSnapshots:
+    """Rows of `snapshots`, each snapshot once, without those whose manifest list has departed."""
+
+    rows: pa.Table
+
+    @classmethod
+    def of(cls, rows: pa.Table, departed_lists: Collection[int]) -> "KnownSnapshots":
+        """From the table's rows; a retried append may have written a snapshot twice.
+
+        One that was read wholly at first, and is known by its changes since, is both: what either
+        tells of it is right.
+        """
+        if departed_lists:
+            departed = pa.array(departed_lists, pa.int64())
+            rows = rows.filter(pc.invert(pc.is_in(rows.column("list_hash"), departed)))
+        known = cls(rows)
+        if len(set(known.keys)) == rows.num_rows:
+            return known
+        first: dict[SnapshotKey, int] = {}
+        by_changes = known._by_changes.to_pylist()
+        for number, (key, changed) in enumerate(zip(known.keys, by_changes, strict=True)):
+            if changed:
+                first[key] = number
+            else:
+                first.setdefault(key, number)
+        return cls(rows.take(list(first.values())))
+
+    @cached_property
+    def _by_changes(self) -> pa.ChunkedArray:
+        return pc.fill_null(self.rows.column("by_changes"), fill_value=False)
+
+    @cached_property
+    def on_lines(self) -> "KnownSnapshots":
+        """Those that are known by their changes."""
+        return KnownSnapshots(self.rows.filter(self._by_changes))
+
+    @cached_property
+    def read_wholly(self) -> "KnownSnapshots":
+        """Those whose files are what their manifests hold in `entries`."""
+        return KnownSnapshots(self.rows.filter(pc.invert(self._by_changes)))
+
+    @cached_property
+    def points(self) -> Points:
+        """Where on their lines those stand that are known by their changes."""
+        rows = self.on_lines.rows.combine_chunks()
+        tables, numbers = (rows.column(name) for name in ("table_uuid", "sequence_number"))
+        return Points(tables.combine_chunks(), numbers.combine_chunks())
+
+    @property
+    def tips(self) -> dict[str, IndexedHead]:
+        """The newest of each line, by its table's UUID."""
+        facts = ["snapshot_id", "sequence_number", "live_files", "live_bytes"]
+        rows = self.rows.filter(self._by_changes).select(["table_uuid", *facts])
+        newest = rows.group_by("table_uuid").aggregate([("sequence_number", "max")])
+        of = ["table_uuid", "sequence_number"]
+        found = rows.join(newest.rename_columns(of), of, join_type="left semi").to_pylist()
+        return {row["table_uuid"]: IndexedHead(*(row[fact] for fact in facts)) for row in found}
+
+    @cached_property
+    def keys(self) -> list[SnapshotKey]:
+        """Whose each row is, in their order."""
+        columns = (self.rows.column(name).to_pylist() for name in ("table_uuid", "snapshot_id"))
+        return [SnapshotKey(uuid, number) for uuid, number in zip(*columns, strict=True)]
+
+    def lists_of(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
+        """Where the manifest lists of some tables' snapshots lie; empty where one has none."""
+        wanted, lists = frozenset(tables), self.rows.column("manifest_list").to_pylist()
+        rows = zip(self.keys, lists, strict=True)
+        return ((key, place or "") for key, place in rows if key.table_uuid in wanted)
+
+    def numbers(self, which: Literal["min", "max"]) -> dict[str, int]:
+        """The least or largest sequence number of each table; 0 where one is not known."""
+        numbers = pc.fill_null(self.rows.column("sequence_number"), 0)
+        rows = pa.table({"table": self.rows.column("table_uuid"), "number": numbers})
+        found = rows.group_by("table").aggregate([("number", which)])
+        return dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+    def of_tables(self, uuids: Collection[str]) -> "KnownSnapshots":
+        """Those of some tables."""
+        wanted = pa.array(uuids, pa.string())
+        return KnownSnapshots(self.rows.filter(pc.is_in(self.rows.column("table_uuid"), wanted)))
+
+    def only(self, keys: Collection[SnapshotKey]) -> "KnownSnapshots":
+        """Those that are among the keys."""
+        return KnownSnapshots(self.rows.filter(self._among(keys)))
+
+    def without(self, keys: Collection[SnapshotKey]) -> "KnownSnapshots":
+        """Those that are not among the keys."""
+        return KnownSnapshots(self.rows.filter(pc.invert(self._among(keys)))) if keys else self
+
+    def _among(self, keys: Collection[SnapshotKey]) -> pa.Array:
+        wanted = keys if isinstance(keys, set | frozenset) else set(keys)
+        return pa.array([key in wanted for key in self.keys], pa.bool_())
+
+    @cached_property
+    def manifests(self) -> pa.Array:
+        """Ids of the manifests that any of them names, each once."""
+        flat = pc.list_flatten(self.rows.column("manifests"))
+        return pc.unique(flat.combine_chunks() if isinstance(flat, pa.ChunkedArray) else flat)
+
+    def manifests_by_snapshot(self) -> Iterable[tuple[SnapshotKey, list[int]]]:
+        """Each snapshot with the ids of its manifests."""
+        return zip(self.keys, self.rows.column("manifests").to_pylist(), strict=True)
+
+    def naming(self, ids: Collection[int]) -> set[int]:
+        """Those of the manifests that any of them names."""
+        asked = pa.array(ids, pa.int64())
+        return set(asked.filter(pc.is_in(asked, self.manifests)).to_pylist())
+
+    def lists_among(self, hashes: Collection[int]) -> set[int]:
+        """Those of the hashes that are a manifest list of theirs."""
+        return set(hashes).intersection(self.rows.column("list_hash").to_pylist())
+
+    def split(self, candidates: Collection[SnapshotKey]) -> Split:
+        """What only the candidates name, and what the others name."""
+        leaving, staying = self.only(candidates), self.without(candidates)
+        kept = set(staying.manifests.to_pylist())
+        gone: dict[int, set[str]] = {}
+        for key, manifests in leaving.manifests_by_snapshot():
+            for manifest in manifests:
+                if manifest not in kept:
+                    gone.setdefault(manifest, set()).add(key.table_uuid)
+        hashes, others = leaving.rows.column("list_hash"), staying.rows.column("list_hash")
+        own = pc.and_(hashes.is_valid(), pc.invert(pc.is_in(hashes, others.drop_null())))
+        return Split(_list_rows(leaving.rows.filter(own)), gone, leaving, staying)
+
+
+def _list_rows(lists: pa.Table) -> pa.Table:
+    return pa.table(
+        {
+            "table_uuid": lists.column("table_uuid"),
+            "path": lists.column("manifest_list"),
+            "key_hash": lists.column("list_hash"),
+            "kind": pa.array([str(FileKind.MANIFEST_LIST)] * lists.num_rows, pa.string()),
+            "bytes": lists.column("manifest_list_bytes"),
+        }
+    )

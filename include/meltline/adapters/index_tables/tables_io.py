@@ -1,0 +1,312 @@
+"""The ledger's Iceberg tables: made, read, appended to."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
+
+from meltline.adapters.index_tables.parquet_scan import LedgerFiles, NotPlain, TableNow
+from meltline.adapters.index_tables.scan_query import Condition, Question
+from meltline.adapters.index_tables.schema import TABLES
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.spark.java_classes import JavaClasses
+from meltline.domain.clock import WallClock
+from meltline.domain.errors import SetupMissing
+from meltline.domain.iceberg.names import quote_part
+from meltline.ports import ObjectStore
+
+_MANY_FILES = 60
+_MANY_SNAPSHOTS = 60
+_WRITERS = 2  # files that are made at a time; each is held in memory
+_GROUP_ROWS = 100_000  # of a row group: a look for some manifests passes over the others' rows
+
+Derived = TypeVar("Derived")
+
+
+class LedgerTables:
+    """Reads and appends rows of the ledger's tables.
+
+    Attributes:
+        file_rows: A data file that is written here has at most so many rows.
+    """
+
+    file_rows = 1_000_000
+
+    def __init__(
+        self, spark: SparkSession, store: ObjectStore, catalog: str, namespace: str
+    ) -> None:
+        self._spark = spark
+        self._store = store
+        self._place = (quote_part(catalog), quote_part(namespace))
+        self._namespace = ".".join(self._place)
+        self._kept: dict[str, tuple[tuple[int | None, ...], Any]] = {}
+        self._files = LedgerFiles(store)
+        self._classes = JavaClasses(spark)
+
+    def prepare(self) -> None:
+        """Creates the namespace, the tables and columns where they are missing."""
+        self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
+        for name, schema in TABLES.items():
+            types = {f.name: from_arrow_type(f.type).simpleString() for f in schema}
+            columns = _defined(types, types)
+            self._spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {self._namespace}.{name} ({columns}) USING iceberg "
+                "TBLPROPERTIES ('format-version'='2', 'gc.enabled'='true', "
+                "'write.parquet.compression-codec'='zstd', "
+                # Small row groups: a look for some manifests passes over the others' rows.
+                "'write.parquet.row-group-size-bytes'='8388608', "
+                # What another run appends while rows are deleted stays: that is no conflict.
+                "'write.delete.isolation-level'='snapshot', "
+                "'write.metadata.delete-after-commit.enabled'='true', "
+                "'write.metadata.previous-versions-max'='20')"
+            )
+            if added := set(types).difference(self._read(name).columns):  # by an earlier release
+                columns = _defined(types, added)
+                self._spark.sql(f"ALTER TABLE {self._namespace}.{name} ADD COLUMNS ({columns})")
+
+    def upkeep(self) -> Sequence[str]:
+        """Compacts and expires the ledger's own tables, by Iceberg's procedures, where it pays.
+
+        Snapshots of the last day stay: a run that reads them may be under way.
+        """
+        done = []
+        catalog, namespace = self._place
+        for name in TABLES:
+            current = self._loaded(name).currentSnapshot()
+            if current is None:
+                continue
+            table = f"{namespace}.{name}"
+            files = int(current.summary().get("total-data-files") or 0)
+            if files >= _MANY_FILES:
+                self._spark.sql(
+                    f"CALL {catalog}.system.rewrite_data_files(table => :table, "
+                    "options => map('min-input-files', '10'))",
+                    args={"table": table},
+                )
+                done.append(f"{name}: {files} files compacted")
+            snapshots = self._loaded(name).snapshots()
+            if sum(1 for _ in snapshots) >= _MANY_SNAPSHOTS:
+                self._spark.sql(
+                    f"CALL {catalog}.system.expire_snapshots(table => :table, "
+                    "older_than => :before, retain_last => 5)",
+                    args={"table": table, "before": WallClock().now() - timedelta(days=1)},
+                )
+                done.append(f"{name}: snapshots expired")
+        return done
+
+    def _look(
+        self,
+        table: str,
+        columns: Sequence[str],
+        where: Sequence[Condition] = (),
+        among: tuple[str, pa.Array | Collection[int]] | None = None,
+    ) -> pa.Table:
+        """Rows of a table as it is now: these columns, in the types of `TABLES`.
+
+        Read in this process where the files are few and plain, else by Spark: the same rows, in
+        whatever order. A column that an older ledger's table lacks is null.
+
+        Args:
+            table: Its name in `TABLES`.
+            columns: Those of the answer.
+            where: Conditions that all hold. Null is never equal, less or more.
+            among: A column, and numbers (however many) of which its value must be one.
+
+        Raises:
+            SetupMissing: The table is not there.
+        """
+        found = self._look_here(table, columns, where, among)
+        if found is not None:
+            return found
+        question = Question.of(TABLES[table], columns, where, among)
+        return question.by_spark(self._read(table), self._ids)
+
+    def _look_here(
+        self,
+        table: str,
+        columns: Sequence[str],
+        where: Sequence[Condition] = (),
+        among: tuple[str, pa.Array | Collection[int]] | None = None,
+    ) -> pa.Table | None:
+        """What `_look` gives, or None where it would ask Spark: for who has less to ask there."""
+        question = Question.of(TABLES[table], columns, where, among)
+        loaded = self._loaded(table)
+        current = loaded.currentSnapshot()
+        if current is None or question.never:
+            return question.answer.empty_table()
+        schema = self._java("SchemaParser").toJson(loaded.schema())
+        try:
+            now = TableNow.of(schema, self._java("SnapshotParser").toJson(current))
+            return self._files.answer(table, now, question)
+        except NotPlain:
+            return None
+
+    def _read(self, table: str) -> DataFrame:
+        try:
+            return self._spark.table(f"{self._namespace}.{table}")
+        except AnalysisException as missing:
+            raise self._missing(table, missing) from missing
+
+    def _missing(self, table: str, missing: AnalysisException) -> SetupMissing:
+        return SetupMissing(
+            f"the file ledger's table {self._namespace}.{table} cannot be opened",
+            object=f"{self._namespace}.{table}",
+            expected="the tables that `meltline init` creates",
+            found=missing.getCondition() or "an error of Spark's",
+            next="run `meltline init` if an earlier release made this ledger; else restore the "
+            "table, or `meltline init --adopt`, which starts without its past",
+        )
+
+    def _append(self, table: str, rows: Sequence[Mapping[str, Any]], marker: str) -> None:
+        if not rows:
+            return
+        self._append_arrow(table, pa.Table.from_pylist(list(rows), schema=TABLES[table]), marker)
+
+    def _append_columns(self, table: str, columns: Mapping[str, list[Any]], marker: str) -> None:
+        rows = pa.table(dict(columns), schema=TABLES[table])
+        self._append_arrow(table, rows, marker)
+
+    def _append_arrow(self, table: str, rows: pa.Table, marker: str) -> None:
+        """Data files in one commit, written by this process.
+
+        A Spark job takes longer to start; and rows of this process would all have to pass through
+        the JVM, which takes six times as long as to write them, and much more memory.
+        """
+        if not rows.num_rows:
+            return
+        loaded = self._loaded(table)
+        rows = rows.cast(self._identified(table, loaded, rows.schema))
+        places = loaded.locationProvider()
+        starts = range(0, rows.num_rows, self.file_rows)
+        paths = [places.newDataLocation(f"{uuid4()}.parquet") for _ in starts]
+        parts = [rows.slice(start, self.file_rows) for start in starts]
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            sizes = list(pool.map(self._store_file, paths, parts))
+        append = loaded.newAppend().set("meltline.marker", marker)
+        for path, size in zip(paths, sizes, strict=True):
+            append.appendFile(self._data_file(loaded, path, size))
+        append.commit()
+
+    def _store_file(self, path: str, rows: pa.Table) -> int:
+        content = _parquet(rows)
+        self._store.write(path, content)
+        self._files.keep(path, content)  # what is written is often asked for next
+        return len(content)
+
+    def _data_file(self, loaded: Any, path: str, size: int) -> Any:
+        metrics = self._java("parquet.ParquetUtil").fileMetrics(
+            loaded.io().newInputFile(path), self._java("MetricsConfig").forTable(loaded)
+        )
+        made = self._java("DataFiles").builder(loaded.spec()).withPath(path).withFormat("parquet")
+        return made.withFileSizeInBytes(size).withMetrics(metrics).build()
+
+    def _write(self, table: str, frame: DataFrame, marker: str) -> None:
+        """Appends by Spark. Columns that only the table has are null."""
+        there = self._read(table).schema
+        if missing := set(frame.columns) - set(there.names):
+            raise self._outdated(table, missing)
+        others = [field for field in there if field.name not in frame.columns]
+        nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in others]
+        writer = frame.select("*", *nulls).writeTo(f"{self._namespace}.{table}")
+        writer.option("snapshot-property.meltline.marker", marker).append()
+
+    def _identified(self, table: str, loaded: Any, columns: pa.Schema) -> pa.Schema:
+        """The same columns with Iceberg's ids, by which its readers find them."""
+        schema = json.loads(self._java("SchemaParser").toJson(loaded.schema()))
+        ids = {field["name"]: field for field in schema["fields"]}
+        if missing := set(columns.names) - ids.keys():
+            raise self._outdated(table, missing)
+        return pa.schema([_identified(column, ids[column.name]) for column in columns])
+
+    def _outdated(self, table: str, missing: Collection[str]) -> SetupMissing:
+        return SetupMissing(
+            f"the file ledger's table {self._namespace}.{table} lacks columns of this release",
+            object=f"{self._namespace}.{table}",
+            expected=f"the columns {', '.join(sorted(missing))}",
+            found="the table as an earlier release made it",
+            next="run `meltline init` once more: it adds them, and keeps what is there",
+        )
+
+    def _once(self, tables: str, name: str, made: Callable[[], Derived]) -> Derived:
+        """What was derived from tables, kept in memory until one of them gets a new snapshot."""
+        now = tuple(self._current(table) for table in tables.split())
+        then, before = self._kept.get(name, ((), None))
+        if name in self._kept and then == now:
+            return cast(Derived, before)
+        if isinstance(before, DataFrame):
+            before.unpersist()
+        derived = made()
+        self._kept[name] = (now, derived)
+        return derived
+
+    def _current(self, table: str) -> int | None:
+        """The current snapshot of one of the ledger's tables; None while it has none."""
+        loaded = self._loaded(table)
+        current = loaded.currentSnapshot()
+        return None if current is None else int(current.snapshotId())
+
+    def _loaded(self, table: str) -> Any:
+        name = f"{self._namespace}.{table}"
+        try:
+            util = self._java("spark.Spark3Util")
+            return util.loadIcebergTable(self._spark._jsparkSession, name)
+        except AnalysisException as missing:
+            raise self._missing(table, missing) from missing
+
+    def _java(self, name: str) -> Any:
+        """A class of Iceberg's."""
+        return self._classes(f"org.apache.iceberg.{name}")
+
+    def _values(self, table: str, column: str, wanted: Sequence[str]) -> set[str]:
+        if not wanted:
+            return set()
+        found = self._look(table, [column], [(column, "in", wanted)])
+        return set(found.column(column).to_pylist())
+
+    def _hashes(self, column: str, paths: Iterable[str]) -> DataFrame:
+        return self._ids(column, [key_hash(path) for path in paths])
+
+    def _ids(self, column: str, ids: Collection[int] | pa.Array) -> DataFrame:
+        values = ids if isinstance(ids, pa.Array) else pa.array(ids, pa.int64())
+        return F.broadcast(self._spark.createDataFrame(pa.table({column: values})))
+
+
+def _defined(types: Mapping[str, str], names: Collection[str]) -> str:
+    """Columns in Spark SQL, in the order of this release."""
+    return ", ".join(f"{name} {kind}" for name, kind in types.items() if name in names)
+
+
+def _identified(column: pa.Field, said: Mapping[str, Any]) -> pa.Field:
+    if pa.types.is_list(column.type):
+        number = _with_id(column.type.value_field.with_name("element"), said["type"]["element-id"])
+        column = column.with_type(pa.list_(number))
+    return _with_id(column, said["id"])
+
+
+def _with_id(column: pa.Field, number: int) -> pa.Field:
+    return column.with_metadata({"PARQUET:field_id": str(number)})
+
+
+def _parquet(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    # A hash stands in one row or two: a dictionary of them makes ten bytes of each eight.
+    listed = [_leaf(column) for column in rows.schema if column.name != "key_hash"]
+    pq.write_table(
+        rows, sink, compression="zstd", row_group_size=_GROUP_ROWS, use_dictionary=listed
+    )
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _leaf(column: pa.Field) -> str:
+    """What Parquet calls the values of a column."""
+    return f"{column.name}.list.element" if pa.types.is_list(column.type) else str(column.name)

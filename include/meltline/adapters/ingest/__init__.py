@@ -1,0 +1,1 @@
+"""Reading manifests into the file index, on Spark."""

@@ -1,0 +1,165 @@
+"""Rows of the ledger made from what Spark's own decoder gives, and whether they add up."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from meltline.adapters.index_tables.schema import CHANGES, ENTRIES
+from meltline.adapters.ingest.ingest_job import Asked
+from meltline.adapters.manifests.spark_decoder import BulkManifest, bulk_entries
+from meltline.domain.iceberg.files import EntryStatus, ManifestFile, ManifestOutcome
+from meltline.ports import ObjectStore
+
+Homes = Mapping[str, Sequence[str]]
+"""Folders, by the table's UUID, in which nobody else owns anything; at most two."""
+Outcomes = dict[str, ManifestOutcome]
+
+_EXISTING, _ADDED, _DELETED = map(int, EntryStatus)
+_STATUS = {"entries": "status", "changes": f"if(until IS NULL, {_ADDED}, {_DELETED})"}
+Counted = dict[int, dict[int, tuple[int, int]]]
+"""Rows of each manifest by status, and their bytes; a row that is odd is none."""
+
+
+def counted_there(table: str, rows: DataFrame) -> Counted:
+    """Rows of a table of the ledger, counted by Spark."""
+    grouped = rows.groupBy("manifest_id", F.expr(_STATUS[table]).alias("status"))
+    return _counted(grouped.agg(F.count("bytes"), F.sum("bytes")).collect())
+
+
+def in_time(table: str, rows: pa.Table) -> pa.Table:
+    """Rows of `changes` in the order of their times: a look passes over what is older."""
+    if table != "changes":
+        return rows
+    times = pa.table([pc.fill_null(rows["until"], 0), rows["since"]], ["until", "since"])
+    order = [("until", "ascending"), ("since", "ascending")]
+    return rows.take(pc.sort_indices(times, sort_keys=order))
+
+
+def counted_here(table: str, rows: pa.Table) -> Counted:
+    """Rows for a table of the ledger, counted in this process."""
+    if table == "changes":
+        status = pc.if_else(pc.is_null(rows.column("until")), _ADDED, _DELETED)
+        rows = rows.append_column("status", status)
+    grouped = rows.select(["manifest_id", "status", "bytes"]).group_by(["manifest_id", "status"])
+    found = grouped.aggregate([("bytes", "count"), ("bytes", "sum")])
+    return _counted(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+
+def _counted(rows: Iterable[Sequence[int]]) -> Counted:
+    found: Counted = {}
+    for manifest, status, files, size in rows:
+        found.setdefault(manifest, {})[status] = (files, size or 0)
+    return found
+
+
+def _entries_of(manifest: ManifestFile) -> int:
+    """How many entries a manifest has, as far as its list counts them."""
+    counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
+    return sum(count or 0 for count in counts)
+
+
+def decoded(asked: Asked) -> int:
+    """About how many entries reading a manifest decodes; of changes those at its beginning."""
+    if asked.step is None or asked.step.is_first:
+        return _entries_of(asked.manifest)
+    changed = (asked.manifest.added_files or 0) + (asked.manifest.deleted_files or 0)
+    return min(2 * changed, _entries_of(asked.manifest))
+
+
+def spellings(homes: Sequence[str]) -> Sequence[str]:
+    """A table's folders as its files' paths may begin; at most two.
+
+    Hadoop writes a local folder with one slash where the catalog has three.
+    """
+    local = [f"file:/{home.removeprefix('file:///')}" for home in homes if home[:8] == "file:///"]
+    return [*homes[:1], *local[:1], *homes[1:]][:2]
+
+
+def is_large(asked: Asked, homes: Homes, entries: int) -> bool:
+    """Whether Spark's own decoder is worth its start: counted, and of so many entries at least.
+
+    A manifest of delete files is read for its changes by the other way, which knows where in a file
+    each deletion vector lies.
+    """
+    folders, manifest = homes.get(asked.table_uuid, ()), asked.manifest
+    counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
+    if None in counts or not folders or not all(folder.endswith("/") for folder in folders):
+        return False
+    return decoded(asked) >= entries and not (asked.step is not None and manifest.is_deletes)
+
+
+def bulk_rows(
+    spark: SparkSession, store: ObjectStore, asked: Sequence[Asked], homes: Homes, *, fronts: bool
+) -> DataFrame:
+    """Rows of `entries`, or of `changes` where the manifests are read for steps.
+
+    Args:
+        spark: The session.
+        store: Where the manifests lie.
+        asked: Manifests that are all read wholly, or all for their steps.
+        homes: Where their tables' files are expected.
+        fronts: Decodes only the beginning of what is read for changes; a line's first step whole.
+    """
+    bulk = [
+        BulkManifest(a.table_uuid, a.manifest, tuple(homes[a.table_uuid]), a.step) for a in asked
+    ]
+    if asked[0].step is None:
+        return bulk_entries(spark, store, bulk).selectExpr(*_ENTRY_ROWS)
+    rows = bulk_entries(spark, store, bulk, changes_only=True, fronts=fronts)
+    return rows.selectExpr(*_CHANGE_ROWS).where("since IS NOT NULL")
+
+
+def _columns(schema: pa.Schema, made: Mapping[str, str]) -> list[str]:
+    return [f"{made[name]} AS {name}" if name in made else name for name in schema.names]
+
+
+_ENTRY_ROWS = _columns(
+    ENTRIES,
+    {
+        "snapshot_id": "coalesce(snapshot_id, added_snapshot_id)",
+        "sequence_number": "coalesce(sequence_number, list_sequence_number)",
+    },
+)
+_OWN = "coalesce(snapshot_id, added_snapshot_id) = step_id"
+_SINCE = (
+    f"coalesce(file_sequence_number, if(status = {_ADDED}, list_sequence_number, 0))"  # inherited
+)
+_CHANGE_ROWS = _columns(
+    CHANGES,
+    {
+        "snapshot_id": "step_id",
+        # As `part_hash` has it: these are no deletion vectors.
+        "part": "if(xxhash64(path) != key_hash, xxhash64(path), NULL)",
+        # What `index` would call an odd change has none: its manifest does not add up then.
+        "since": f"CASE WHEN step_is_first THEN if(status = {_DELETED}, NULL, {_SINCE})"
+        f" WHEN {_OWN} AND status = {_ADDED} AND {_SINCE} = step_number THEN step_number"
+        f" WHEN {_OWN} AND status = {_DELETED} THEN file_sequence_number END",
+        "until": f"if(NOT step_is_first AND status = {_DELETED}, step_number, NULL)",
+    },
+)
+
+
+def agreed(asked: Asked, rows: Mapping[int, tuple[int, int]]) -> ManifestOutcome | None:
+    """A manifest's outcome from its counted rows; None where they are not what its list says."""
+    manifest, step = asked.manifest, asked.step
+    added, existing = manifest.added_files or 0, manifest.existing_files or 0
+    deleted = manifest.deleted_files or 0
+    expected = {_ADDED: added, _EXISTING: existing, _DELETED: deleted}
+    if step is not None:
+        live = added + existing if step.is_first else added
+        expected = {_ADDED: live, _DELETED: 0 if step.is_first else deleted}
+    found = {status: files for status, (files, _) in rows.items()}
+    if found != {status: files for status, files in expected.items() if files}:
+        return None
+    return ManifestOutcome(
+        manifest.path,
+        added,
+        existing,
+        deleted,
+        owners=(asked.table_uuid,),
+        bytes_added=rows.get(_ADDED, (0, 0))[1] if step else 0,
+        bytes_removed=rows.get(_DELETED, (0, 0))[1] if step else 0,
+    )

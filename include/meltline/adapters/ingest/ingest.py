@@ -1,0 +1,220 @@
+"""Reading manifests into the ledger, each the way that is cheapest (decision 002)."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from meltline.adapters.index_tables.schema import TABLES
+from meltline.adapters.index_tables.tombstone_rows import DepartureRows
+from meltline.adapters.ingest.bulk_rows import (
+    Counted,
+    Homes,
+    Outcomes,
+    agreed,
+    bulk_rows,
+    counted_here,
+    counted_there,
+    decoded,
+    in_time,
+    is_large,
+    spellings,
+)
+from meltline.adapters.ingest.ingest_job import (
+    CHANGE,
+    OUTCOME,
+    Asked,
+    Step,
+    index_here,
+    index_spread,
+)
+from meltline.adapters.ingest.outcome_rows import outcome_of
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.domain.iceberg.files import ManifestFile, ManifestOutcome
+from meltline.domain.iceberg.linear_history import SnapshotDelta
+from meltline.domain.iceberg.locations import Ownership, location_key
+from meltline.ports import IngestRequest
+
+
+@dataclass(frozen=True)
+class ReadingLimits:
+    """Up to where each way of reading manifests is the cheapest (decision 002).
+
+    Attributes:
+        here_manifests: So many manifests are read in this process; likewise `here_entries`, which
+            take about two seconds. More of either go to executors.
+        bulk_entries: From more entries on, Spark's own reader takes the large manifests.
+        bulk_manifest: A large one has at least so many entries.
+        driver_rows: So many rows of leaving manifests are compared in this process.
+        written_here: So many decoded rows are counted and written by this process; more of them on
+            executors, and counted as they stand in the ledger.
+    """
+
+    here_manifests: int = 20_000
+    here_entries: int = 100_000
+    bulk_entries: int = 20_000
+    bulk_manifest: int = 50
+    driver_rows: int = 200_000
+    written_here: int = 3_000_000
+
+
+class IngestRows(DepartureRows):
+    """What manifests hold, as rows of `entries` and `changes`, and which were read."""
+
+    limits = ReadingLimits()
+
+    def ingest(
+        self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
+    ) -> Sequence[ManifestOutcome]:
+        """Reads each manifest once and appends the entries of those that agree with their list.
+
+        The row in `manifests` says "read": it comes after the entries, so that a crash in between
+        costs a second reading and never an entry.
+        """
+        marker = f"ingest-{time.time_ns()}"
+        asked = [
+            Asked(request.table_uuid, manifest, _step(request.changes_of))
+            for request in requests
+            for manifest in request.manifests
+        ]
+        outcomes = self._colliding(asked)
+        asked = [one for one in asked if one.manifest.path not in outcomes]
+        homes = {request.table_uuid: spellings(request.homes) for request in requests}
+        large = sum(map(decoded, asked)) > self.limits.bulk_entries
+        bulk = [one for one in asked if is_large(one, homes, self.limits.bulk_manifest)]
+        outcomes |= self._ingest_bulk(bulk, homes, marker) if large and bulk else {}
+        rest = [one for one in asked if one.manifest.path not in outcomes]
+        read = self._ingest_rest(rest, ownerships, marker)
+        outcomes |= {outcome.path: outcome for outcome in read}
+        found = [
+            (request, manifest, outcomes[manifest.path])
+            for request in requests
+            for manifest in request.manifests
+        ]
+        rows = [_manifest_row(*one) for one in found if not one[2].error]
+        self._append("manifests", rows, marker)
+        return [outcome for _, _, outcome in found]
+
+    def _known_manifests(self, paths: Sequence[str], *, wholly: bool = True) -> dict[int, str]:
+        """Where manifests lie that have the ids of these, and were read, or read wholly.
+
+        An id is a hash of 64 bits, and whoever wants to can make two locations with one.
+        """
+        among = ("manifest_id", list(map(key_hash, paths)))
+        rows = self._look("manifests", ("manifest_id", "path", "whole"), among=among)
+        if wholly:
+            rows = rows.filter(pc.fill_null(rows.column("whole"), fill_value=True))
+        ids, places = (rows.column(name).to_pylist() for name in ("manifest_id", "path"))
+        return {id: location_key(path) for id, path in zip(ids, places, strict=True)}
+
+    def _colliding(self, asked: Sequence[Asked]) -> Outcomes:
+        """Manifests whose id is another one's: taken for that, they would lose their files."""
+        paths = list(dict.fromkeys(one.manifest.path for one in asked))
+        places = self._known_manifests(paths, wholly=False) if paths else {}
+        outcomes: Outcomes = {}
+        for path in paths:
+            place = places.setdefault(key_hash(path), location_key(path))
+            if place != location_key(path):
+                error = f"{path} has the same 64-bit hash as {place}: write that manifest anew"
+                outcomes[path] = ManifestOutcome(path, error=error)
+        return outcomes
+
+    def _ingest_rest(
+        self, asked: Sequence[Asked], ownerships: Sequence[Ownership], marker: str
+    ) -> Sequence[ManifestOutcome]:
+        """What the object-store port reads: a few here, many on executors."""
+        if not asked:
+            return ()
+        few = len(asked) <= self.limits.here_manifests
+        if few and sum(map(decoded, asked)) <= self.limits.here_entries:
+            indexed = index_here(self._store, asked, ownerships)
+            for table, read in (("entries", indexed.entries), ("changes", indexed.changes)):
+                if read.num_rows:
+                    self._append_arrow(table, read, marker)
+            return indexed.outcomes
+        rows = index_spread(self._spark, self._store, asked, ownerships).persist()
+        try:
+            said = rows.where(OUTCOME).toArrow().to_pylist()
+            read = rows.where(f"NOT ({OUTCOME})")
+            for table, some in (
+                ("entries", read.where(f"NOT ({CHANGE})")),
+                ("changes", read.where(CHANGE)),
+            ):
+                if any((one.step is None) == (table == "entries") for one in asked):
+                    columns = some.select(*TABLES[table].names)
+                    self._write(table, columns.coalesce(2), marker)
+        finally:
+            rows.unpersist()
+        return [outcome_of(row) for row in said]
+
+    def _ingest_bulk(self, asked: Sequence[Asked], homes: Homes, marker: str) -> Outcomes:
+        """What Spark's own decoder takes. Manifests that do not add up are left to the other way.
+
+        Of changes only what the beginning of a manifest holds is decoded at first: there are most
+        of them.
+        """
+        outcomes: Outcomes = {}
+        for step, table in ((False, "entries"), (True, "changes")):
+            some = [one for one in asked if (one.step is not None) is step]
+            for fronts in (True, False) if step else (False,):
+                left = [one for one in some if one.manifest.path not in outcomes]
+                if sum(map(decoded, left)) > self.limits.bulk_entries:
+                    outcomes |= self._write_bulk(table, left, homes, marker, fronts=fronts)
+        return outcomes
+
+    def _write_bulk(
+        self, table: str, asked: Sequence[Asked], homes: Homes, marker: str, *, fronts: bool
+    ) -> Outcomes:
+        before = self._current(table)
+        try:
+            rows = bulk_rows(self._spark, self._store, asked, homes, fronts=fronts)
+            if sum(map(decoded, asked)) > self.limits.written_here:
+                self._write(table, rows, marker)
+                counted = self._written_since(table, before)
+            else:
+                made = in_time(table, rows.toArrow())
+                self._append_arrow(table, made, marker)
+                counted = counted_here(table, made)
+        except (PySparkException, Py4JJavaError):  # one broken file fails the whole job
+            return {}
+        return {
+            one.manifest.path: outcome
+            for one in asked
+            if (outcome := agreed(one, counted.get(key_hash(one.manifest.path), {}))) is not None
+        }
+
+    def _written_since(self, table: str, before: int | None) -> Counted:
+        """Rows of each manifest that were appended since a snapshot of a table."""
+        after = self._current(table)
+        if after is None or after == before:
+            return {}
+        reader = self._spark.read.format("iceberg")
+        if before is not None:
+            reader = reader.option("start-snapshot-id", before)
+            reader = reader.option("end-snapshot-id", after)
+        return counted_there(table, reader.load(f"{self._namespace}.{table}"))
+
+
+def _step(step: SnapshotDelta | None) -> Step | None:
+    if step is None:
+        return None
+    return Step(step.snapshot.snapshot_id, step.snapshot.sequence_number, step.is_first)
+
+
+def _manifest_row(
+    request: IngestRequest, manifest: ManifestFile, outcome: ManifestOutcome
+) -> dict[str, Any]:
+    return {
+        "table_uuid": request.table_uuid,
+        "manifest_id": key_hash(manifest.path),
+        "path": manifest.path,
+        "bytes": manifest.bytes,
+        "added": outcome.added,
+        "existing": outcome.existing,
+        "deleted": outcome.deleted,
+        "whole": request.changes_of is None,
+    }

@@ -1,0 +1,1 @@
+"""Readers of manifests and of their Avro."""

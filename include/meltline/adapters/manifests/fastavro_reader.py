@@ -1,0 +1,269 @@
+"""Reads manifest lists and manifests with fastavro, for the manifest index.
+
+The gate's evidence reads the same files with another library (`evidence_reader`), so that one
+reader's mistake cannot approve itself.
+"""
+
+import copy
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import fastavro
+
+from meltline.adapters.manifests.avro_blocks import blocks, datums
+from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.domain.errors import MetadataUnreadable
+from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestEntry, ManifestFile
+from meltline.ports import Prefix
+
+_NUMBER, _TEXT, _RECORD = ("int", "long"), ("string",), ("record",)
+_LIST_FIELDS = {
+    "manifest_path": _TEXT,
+    "manifest_length": _NUMBER,
+    "content": _NUMBER,
+    "sequence_number": _NUMBER,
+    "added_snapshot_id": _NUMBER,
+    # Format 1 wrote the counts under other names, and may leave them out.
+    **{f"{status}_files_count": _NUMBER for status in ("added", "existing", "deleted")},
+    **{f"{status}_data_files_count": _NUMBER for status in ("added", "existing", "deleted")},
+}
+_ENTRY_FIELDS = {
+    "status": _NUMBER,
+    "snapshot_id": _NUMBER,
+    "sequence_number": _NUMBER,
+    "file_sequence_number": _NUMBER,
+    "data_file": _RECORD,
+}
+_FILE_FIELDS = {
+    "content": _NUMBER,
+    "file_path": _TEXT,
+    "file_format": _TEXT,
+    "file_size_in_bytes": _NUMBER,
+    "content_offset": _NUMBER,
+}
+
+Projected = Callable[[Any], Any]
+"""Of a schema the part that is decoded."""
+
+
+def read_manifest_list(path: str, content: bytes) -> tuple[ManifestFile, ...]:
+    """The manifests that a manifest list names.
+
+    Raises:
+        MetadataUnreadable: It is not an Avro file that follows the spec.
+    """
+    try:
+        return tuple(_manifest(row) for row in _rows(content, _whole))
+    except Exception as odd:
+        raise _unreadable(path, "a manifest list", odd) from odd
+
+
+def read_manifest(path: str, content: bytes) -> Iterator[ManifestEntry]:
+    """The entries of a manifest; only the columns that reachability needs are decoded to rows.
+
+    Raises:
+        MetadataUnreadable: It is not an Avro file that follows the spec.
+    """
+    try:
+        yield from map(_entry, _rows(content, _projection))
+    except Exception as odd:
+        raise _unreadable(path, "a manifest", odd) from odd
+
+
+def _rows(content: bytes, projected: Projected) -> Iterator[Any]:
+    """A file's rows, block by block: whoever has seen enough stops.
+
+    Thousands of small files have one schema, and taking that apart costs more than their rows; so
+    it is done once.
+    """
+    try:
+        file = AvroFile.read(content)
+    except ValueError:  # noise, or a codec that only fastavro knows: it says what is wrong
+        reader = fastavro.reader(io.BytesIO(content))
+        yield from fastavro.reader(io.BytesIO(content), projected(reader.writer_schema))
+        return
+    written, wanted = _prepared(file.header["avro.schema"], projected)
+    for block in blocks(file):
+        for datum in datums(file.codec, [block]):
+            source = io.BytesIO(datum.content)
+            found: Any = fastavro.schemaless_reader(source, written, wanted)
+            if len(found["rows"]) != datum.records or source.read(1):
+                raise ValueError("a block does not hold the records it announces")
+            yield from found["rows"]
+
+
+@lru_cache(maxsize=256)
+def _prepared(schema: bytes, projected: Projected) -> tuple[Any, Any]:
+    """Schemas of a block of rows: as it is written, and as it is wanted."""
+    written = json.loads(schema)
+    return _block_schema(written), _block_schema(projected(written))
+
+
+def _block_schema(row: Any) -> Any:
+    rows = {"name": "rows", "type": {"type": "array", "items": row}}
+    return fastavro.parse_schema({"type": "record", "name": "block", "fields": [rows]})
+
+
+def _whole(schema: Any) -> Any:
+    _of(_LIST_FIELDS, schema)
+    return schema
+
+
+def _of(kinds: Mapping[str, Sequence[str]], record: Any) -> list[Any]:
+    """The fields of a record that have one of these names. Raises TypeError for another type."""
+    fields = [field for field in record["fields"] if field["name"] in kinds]
+    for field in fields:
+        if (kind := _kind_of(field["type"])) not in kinds[field["name"]]:
+            raise TypeError(f"{field['name']} is {kind}")
+    return fields
+
+
+def _kind_of(written: Any) -> Any:
+    """An Avro type by its name; of one that may be null, and of an annotated one, what it holds."""
+    if isinstance(written, list):
+        (written,) = (kind for kind in written if kind != "null")
+    return _kind_of(written["type"]) if isinstance(written, dict) else written
+
+
+class AvroManifests:
+    """The port `ManifestReader`."""
+
+    def read_list(self, path: str, content: bytes) -> tuple[ManifestFile, ...]:
+        """The manifests a manifest list names. Raises MetadataUnreadable."""
+        return read_manifest_list(path, content)
+
+    def live_paths(self, manifest: ManifestFile, content: bytes) -> Sequence[str]:
+        """The files a manifest keeps alive, its counts held against its list entry.
+
+        Raises:
+            MetadataUnreadable: It does not follow the spec, or is not what its list says.
+        """
+        entries = checked_entries(manifest, content)
+        return [entry.path for entry in entries if entry.status != EntryStatus.DELETED]
+
+
+def checked_entries(manifest: ManifestFile, content: bytes) -> Sequence[ManifestEntry]:
+    """All entries of a manifest, after its length and counts agreed with its list entry.
+
+    Raises:
+        MetadataUnreadable: It does not follow the spec, or is not what its list says.
+    """
+    if manifest.bytes and len(content) != manifest.bytes:
+        raise _mismatch(manifest, f"{manifest.bytes} bytes", f"{len(content)} bytes")
+    entries = list(read_manifest(manifest.path, content))
+    listed = {
+        EntryStatus.ADDED: manifest.added_files,
+        EntryStatus.EXISTING: manifest.existing_files,
+        EntryStatus.DELETED: manifest.deleted_files,
+    }
+    found = Counter(entry.status for entry in entries)
+    for status, count in listed.items():
+        if count is not None and count != found[status]:
+            raise _mismatch(manifest, f"{count} {status.name} entries", str(found[status]))
+    return entries
+
+
+def changed_entries(manifest: ManifestFile, front: Prefix) -> Sequence[ManifestEntry]:
+    """The entries with status ADDED and DELETED, all that its list entry counts.
+
+    The rest is not decoded: a merged manifest has its new entries before thousands of others.
+
+    Raises:
+        MetadataUnreadable: It does not follow the spec, or has fewer than its list says; or these
+            do not all stand in what was read of it.
+    """
+    if manifest.bytes and front.bytes != manifest.bytes:
+        raise _mismatch(manifest, f"{manifest.bytes} bytes", f"{front.bytes} bytes")
+    missing = Counter(
+        {
+            EntryStatus.ADDED: manifest.added_files or 0,
+            EntryStatus.DELETED: manifest.deleted_files or 0,
+        }
+    )
+    entries: list[ManifestEntry] = []
+    for entry in read_manifest(manifest.path, front.content) if missing.total() else ():
+        if entry.status != EntryStatus.EXISTING:
+            entries.append(entry)
+            missing[entry.status] -= 1
+            if not any(missing.values()):
+                break
+    for status, count in missing.items():
+        if count:
+            raise _mismatch(manifest, f"{status.name} entries as counted", f"{-count:+} of them")
+    return entries
+
+
+def _mismatch(manifest: ManifestFile, expected: str, found: str) -> MetadataUnreadable:
+    return MetadataUnreadable(
+        f"manifest {manifest.path} is not what its manifest list says",
+        object=manifest.path,
+        expected=expected,
+        found=f"{found}, where the list says {expected}",
+        next="restore the file from a copy, or roll the table back to a readable snapshot",
+    )
+
+
+def _unreadable(path: str, what: str, odd: Exception) -> MetadataUnreadable:
+    return MetadataUnreadable(
+        f"{path} cannot be read as {what}",
+        object=path,
+        expected=f"{what} as the Iceberg spec has it",
+        found=f"{type(odd).__name__}: {odd}",
+        next="restore the file from a copy, or roll the table back to a readable snapshot",
+    )
+
+
+def _manifest(row: Any) -> ManifestFile:
+    return ManifestFile(
+        path=row["manifest_path"],
+        bytes=row["manifest_length"],
+        added_files=_first(row, "added_files_count", "added_data_files_count"),
+        existing_files=_first(row, "existing_files_count", "existing_data_files_count"),
+        deleted_files=_first(row, "deleted_files_count", "deleted_data_files_count"),
+        added_snapshot_id=row.get("added_snapshot_id"),
+        sequence_number=row.get("sequence_number") or 0,
+        is_deletes=(row.get("content") or 0) == 1,
+    )
+
+
+def _first(row: Mapping[str, Any], *names: str) -> int | None:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _projection(writer_schema: Any) -> Any:
+    schema = copy.deepcopy(writer_schema)
+    schema["fields"] = _of(_ENTRY_FIELDS, schema)
+    for entry_field in schema["fields"]:
+        if entry_field["name"] == "data_file":
+            record = entry_field["type"]
+            record["fields"] = _of(_FILE_FIELDS, record)
+    return schema
+
+
+def _entry(row: Any) -> ManifestEntry:
+    file = row["data_file"]
+    return ManifestEntry(
+        path=file["file_path"],
+        kind=_kind(file.get("content") or 0, file["file_format"]),
+        bytes=file["file_size_in_bytes"],
+        status=EntryStatus(row["status"]),
+        snapshot_id=row.get("snapshot_id"),
+        sequence_number=row.get("sequence_number"),
+        file_sequence_number=row.get("file_sequence_number"),
+        part=file.get("content_offset"),
+    )
+
+
+def _kind(content: int, file_format: str) -> FileKind:
+    if content == 0:
+        return FileKind.DATA
+    if content == 1:
+        puffin = file_format.upper() == "PUFFIN"
+        return FileKind.DELETION_VECTOR if puffin else FileKind.POSITION_DELETE
+    if content == 2:
+        return FileKind.EQUALITY_DELETE
+    raise ValueError(f"content {content} is none of 0, 1, 2")

@@ -1,0 +1,226 @@
+"""Reads manifest lists and manifests with PyIceberg, for the gate's evidence.
+
+It shares no code with the index's reader (`manifests`): where the two disagree, the gate refuses.
+Fields are found by id, not by name, and a manifest's rows are counted against its list.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from pyiceberg.avro.decoder import new_decoder
+from pyiceberg.avro.file import META_SCHEMA, AvroFile, AvroFileHeader
+from pyiceberg.avro.reader import Reader
+from pyiceberg.avro.resolver import construct_reader, resolve_reader
+from pyiceberg.io import InputFile, InputStream
+from pyiceberg.schema import Schema
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+
+from meltline.adapters.manifests.pyiceberg_blocks import Field, Fields, framed_blocks
+from meltline.domain.errors import MetadataUnreadable
+
+# Field ids of the Iceberg spec: manifest lists, manifest entries, data files.
+_FILE, _DELETED = 2, 2
+_LISTED = (
+    Field((500,), is_text=True),
+    Field((501,)),
+    Field((503,), is_needed=False),
+    *(Field((number,), is_needed=False) for number in (504, 505, 506)),
+)
+"""Of a manifest: where it is and how long, who added it, how many entries it has of each status."""
+_PLACE = (Field((0,)), Field((_FILE, 100), is_text=True), Field((_FILE, 104)))
+"""Of an entry: its status, where the file is and how long."""
+_WHOLE = (
+    *_PLACE,
+    Field((_FILE, 134), is_needed=False),
+    Field((_FILE, 103), is_needed=False),
+    Field((_FILE, 143), is_text=True, is_needed=False),
+)
+"""And what it holds, how many rows, which data file its deletes are about."""
+_SCHEMA = "avro.schema"
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedManifest:
+    """A manifest as its list names it; `rows` is None where the list does not count them.
+
+    Attributes:
+        added_by: The snapshot that wrote it, where the list says so.
+    """
+
+    path: str
+    bytes: int
+    rows: int | None
+    added_by: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file that a manifest keeps alive (status EXISTING or ADDED).
+
+    Attributes:
+        content: 0 data, 1 position deletes or a deletion vector, 2 equality deletes.
+        rows: Of a delete file, the deletes.
+        refers_to: The data file that a deletion vector, or a position delete file, is about.
+    """
+
+    path: str
+    bytes: int
+    is_delete: bool
+    content: int = 0
+    rows: int = 0
+    refers_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveColumns:
+    """Where the files are that a manifest keeps alive, and how many bytes each has."""
+
+    paths: list[str]
+    sizes: list[int]
+
+
+def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
+    """The manifests of a manifest list.
+
+    Raises:
+        MetadataUnreadable: The file does not follow the spec.
+    """
+    try:
+        return tuple(
+            ListedManifest(at, length, _total(counts), added_by)
+            for at, length, added_by, *counts in _records(path, content, _LISTED)
+        )
+    except Exception as odd:
+        raise _refused(path, "a manifest list", f"{type(odd).__name__}: {odd}") from odd
+
+
+def live_files(manifest: ListedManifest, content: bytes) -> tuple[LiveFile, ...]:
+    """The live files of a manifest, after its length and row count agreed with the list.
+
+    Raises:
+        MetadataUnreadable: It does not follow the spec, or is not as long as its list says.
+    """
+
+    def read() -> tuple[int, tuple[LiveFile, ...]]:
+        rows = list(_records(manifest.path, content, _WHOLE))
+        return len(rows), tuple(
+            LiveFile(path, size, bool(kind), kind or 0, count or 0, refers_to)
+            for status, path, size, kind, count, refers_to in rows
+            if status != _DELETED
+        )
+
+    return _agreeing(manifest, content, read)
+
+
+def live_columns(manifest: ListedManifest, content: bytes) -> LiveColumns:
+    """The same, without what only a few ask for: several times as fast.
+
+    Raises:
+        MetadataUnreadable: As for `live_files`.
+    """
+
+    def read() -> tuple[int, LiveColumns]:
+        live, rows = LiveColumns([], []), 0
+        for status, path, size in _records(manifest.path, content, _PLACE):
+            rows += 1
+            if status != _DELETED:
+                live.paths.append(path)
+                live.sizes.append(size)
+        return rows, live
+
+    return _agreeing(manifest, content, read)
+
+
+def _agreeing(
+    manifest: ListedManifest, content: bytes, read: Callable[[], tuple[int, Found]]
+) -> Found:
+    """What was read of a manifest, if its length and its number of entries are as listed."""
+    if manifest.bytes and len(content) != manifest.bytes:
+        raise _refused(
+            manifest.path, f"a manifest of {manifest.bytes} bytes", f"{len(content)} bytes"
+        )
+    try:
+        rows, found = read()
+    except Exception as odd:
+        raise _refused(manifest.path, "a manifest", f"{type(odd).__name__}: {odd}") from odd
+    if manifest.rows is not None and rows != manifest.rows:
+        raise _refused(manifest.path, f"{manifest.rows} entries", f"{rows} entries")
+    return found
+
+
+def _records(path: str, content: bytes, wanted: tuple[Field, ...]) -> Iterator[tuple[Any, ...]]:
+    """These fields of a file's records. PyIceberg alone would believe any length in a record."""
+    blocks = framed_blocks(content)
+    with _Prepared(path, content) as file:
+        codec, fields = file.header.compression_codec(), _fields(file.header.meta[_SCHEMA], wanted)
+    for records, packed in blocks:
+        yield from fields.of(codec.decompress(packed) if codec else packed, records)
+
+
+class _Prepared(AvroFile[Any]):
+    """An Avro file. Thousands have one schema: what it takes to read it is worked out once."""
+
+    def __init__(self, path: str, content: bytes) -> None:
+        super().__init__(_Content(path, content))
+
+    def __enter__(self) -> AvroFile[Any]:
+        with self.input_file.open() as file:
+            self.decoder = new_decoder(file.read())
+        self.header = _header_reader().read(self.decoder)
+        self.schema, self.reader = _prepared(self.header.meta[_SCHEMA])
+        return self
+
+
+@lru_cache(maxsize=256)
+def _prepared(written: str) -> tuple[Schema, Reader]:
+    schema = AvroSchemaConversion().avro_to_iceberg(json.loads(written))
+    return schema, resolve_reader(schema, schema)
+
+
+@lru_cache(maxsize=256)
+def _fields(written: str, wanted: tuple[Field, ...]) -> Fields:
+    return Fields(_prepared(written)[1], wanted)
+
+
+@lru_cache(maxsize=1)
+def _header_reader() -> Reader:
+    """What PyIceberg makes anew for the header of each file."""
+    return construct_reader(META_SCHEMA, {-1: AvroFileHeader})
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _refused(path: str, expected: str, found: str) -> MetadataUnreadable:
+    return MetadataUnreadable(
+        f"the gate cannot read {path}",
+        object=path,
+        expected=expected,
+        found=found,
+        next="the plan is refused; restore the file and run again",
+    )
+
+
+class _Content(InputFile):
+    """Bytes already read, in the shape PyIceberg's Avro reader wants."""
+
+    def __init__(self, location: str, content: bytes) -> None:
+        super().__init__(location)
+        self._content = content
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def exists(self) -> bool:
+        return True
+
+    def open(self, seekable: bool = True) -> InputStream:
+        return io.BytesIO(self._content)

@@ -1,0 +1,360 @@
+"""Large manifests decoded by Spark's own Avro: no Python touches their rows.
+
+Python on executors reads the files through the object-store port, checks their frame and inflates
+their blocks; the JVM decodes them, four to six times as many entries a second as the readers on
+Python's side. A row's key is hashed in SQL where its path is plain: written under a folder of its
+table, without anything that makes two spellings of one place. What is not plain, broken or of an
+unknown schema gives no rows: whoever counts them against the manifest list sees it, and `index`
+reads that manifest once more; it knows all the odd cases and says what is wrong.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+from meltline.adapters.ingest.ingest_job import Step
+from meltline.adapters.manifests.avro_blocks import (
+    ENTRIES_READ,
+    Block,
+    blocks,
+    datums,
+    entries_schema,
+)
+from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.manifests.prefix_reads import front_length
+from meltline.adapters.spark.distribution import spread
+from meltline.concurrency import thread_map
+from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile
+from meltline.domain.iceberg.locations import location_key
+from meltline.ports import ObjectStore
+
+_SMALLEST_SLICE = 1024 * 1024  # bytes of manifests
+_BATCH = 4 * 1024 * 1024  # bytes of data handed to the JVM at once
+_HEADER = 1024 * 1024  # bytes of a manifest in which its header ends, with the table's schema
+_SAMPLES = 8  # manifests of a table whose schema is looked at
+_SCHEMAS = 32  # the most common ones; each is an expression of its own
+
+_UNIT = pa.struct(
+    [
+        ("table_uuid", pa.string()),
+        ("manifest_id", pa.int64()),
+        ("added_snapshot_id", pa.int64()),
+        ("list_sequence_number", pa.int64()),
+        ("home", pa.string()),
+        ("home_key", pa.string()),
+        ("other_home", pa.string()),
+        ("other_home_key", pa.string()),
+        ("step_id", pa.int64()),
+        ("step_number", pa.int64()),
+        ("step_is_first", pa.bool_()),
+        ("manifest", pa.string()),
+        ("manifest_bytes", pa.int64()),
+        ("records", pa.int64()),
+        ("wanted", pa.int64()),
+        ("front", pa.int64()),
+        ("part", pa.int32()),
+        ("parts", pa.int32()),
+    ]
+)
+_CARRIED = [_UNIT.field(number) for number in range(11)]
+_DATUM = pa.schema(
+    [
+        *_CARRIED,
+        ("schema", pa.int32()),
+        ("datum", pa.binary()),
+    ]
+)
+_DATUM_SQL = (
+    "table_uuid string, manifest_id bigint, added_snapshot_id bigint, list_sequence_number bigint, "
+    "home string, home_key string, other_home string, other_home_key string, step_id bigint, "
+    "step_number bigint, step_is_first boolean, schema int, datum binary"
+)
+
+_Unit = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BulkManifest:
+    """A manifest worth Spark's own decoder, and the folders its files are expected in.
+
+    Attributes:
+        step: The step whose changes are wanted; None where it is read wholly.
+    """
+
+    table_uuid: str
+    manifest: ManifestFile
+    homes: tuple[str, ...]
+    step: Step | None = None
+
+    @property
+    def id(self) -> int:
+        """The manifest's id in the ledger."""
+        return key_hash(self.manifest.path)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Its ADDED, EXISTING and DELETED entries, as its manifest list counts them."""
+        m = self.manifest
+        return m.added_files or 0, m.existing_files or 0, m.deleted_files or 0
+
+
+def bulk_entries(
+    spark: SparkSession,
+    store: ObjectStore,
+    manifests: Sequence[BulkManifest],
+    *,
+    changes_only: bool = False,
+    fronts: bool = False,
+) -> DataFrame:
+    """The entries of manifests as they stand in the files: nothing is inherited.
+
+    A manifest that cannot be read, is not as long as its list says or announces another number of
+    records gives no rows, or too few; so does one with odd paths. So rows are to be counted before
+    they are believed. For inheritance each row carries `table_uuid`, `added_snapshot_id` and
+    `list_sequence_number` by its manifest's list, and what is to be known of its step.
+
+    Args:
+        spark: The session.
+        store: Where the manifests lie.
+        manifests: What to read.
+        changes_only: Leaves EXISTING entries out, but for a line's first step.
+        fronts: Decodes only as many blocks from the front as could hold all ADDED and DELETED
+            entries: writers that merge manifests put the new entries first. Where fewer are found
+            than the list counts, the manifest is to be read again whole. Those of a line's first
+            step are.
+    """
+    schemas = _schemas(store, manifests)
+    slices = _slices(manifests, spark.sparkContext.defaultParallelism, fronts)
+    table = pa.table({"units": slices}, schema=pa.schema([("units", pa.list_(_UNIT))]))
+    parts = spread(spark, table, [1] * len(slices))
+    found = parts.mapInArrow(_reader(store, schemas), _DATUM_SQL)
+    carried = [name for name in _DATUM.names if name not in ("schema", "datum")]
+    entries = found.select(*carried, F.inline(_decoded(schemas)))
+    if changes_only:
+        entries = entries.where(f"step_is_first OR status != {int(EntryStatus.EXISTING)}")
+    return entries.where(f"{_IS_PLAIN} AND {_KIND} IS NOT NULL").selectExpr(*_ENTRY)
+
+
+# --- what is asked --------------------------------------------------------------------------------
+
+
+def _schemas(store: ObjectStore, manifests: Sequence[BulkManifest]) -> dict[str, int]:
+    """The schemas to expect, by a few manifests of each table; a job's plan must name them."""
+    by_table: dict[str, list[str]] = {}
+    for one in manifests:
+        by_table.setdefault(one.table_uuid, []).append(one.manifest.path)
+    paths = [
+        path for all_of in by_table.values() for path in all_of[:: -(-len(all_of) // _SAMPLES)]
+    ]
+    found = Counter(thread_map(lambda path: _schema_of(store, path), paths))
+    del found[""]
+    return {schema: number for number, (schema, _) in enumerate(found.most_common(_SCHEMAS))}
+
+
+def _schema_of(store: ObjectStore, path: str) -> str:
+    """The schema of a manifest's data; empty where it cannot be told."""
+    try:
+        front = store.read_prefix(path, _HEADER)
+        return entries_schema(AvroFile.read(front.content).header["avro.schema"])
+    except Exception:  # noise raises anything; whoever reads it whole says what is wrong
+        return ""
+
+
+def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list[list[_Unit]]:
+    """Manifests, and parts of very large ones, dealt out to slices of about the same weight."""
+    fronted = {one: fronts and not (one.step and one.step.is_first) for one in manifests}
+    weights = {one: _weight(one, front=fronted[one]) for one in manifests}
+    total = sum(weights.values())
+    count = max(1, min(cores, total // _SMALLEST_SLICE))
+    units = [
+        (weight // parts, _unit(one, part, parts, front=fronted[one]))
+        for one, weight in weights.items()
+        for parts in [1 if fronted[one] else max(1, round(weight * count / max(total, 1)))]
+        for part in range(parts)
+    ]
+    slices: list[list[_Unit]] = [[] for _ in range(count)]
+    lightest = [(0, number) for number in range(count)]
+    for weight, unit in sorted(units, key=lambda one: one[0], reverse=True):
+        filled, number = lightest[0]
+        slices[number].append(unit)
+        heapq.heapreplace(lightest, (filled + weight, number))
+    return [units for units in slices if units]
+
+
+def _weight(one: BulkManifest, *, front: bool) -> int:
+    added, existing, deleted = one.counts
+    share = (added + deleted) / max(1, added + existing + deleted) if front else 1
+    return 1 + int(one.manifest.bytes * share)
+
+
+def _unit(one: BulkManifest, part: int, parts: int, *, front: bool) -> _Unit:
+    added, existing, deleted = one.counts
+    homes = (*one.homes, None, None)
+    return {
+        "table_uuid": one.table_uuid,
+        "manifest_id": one.id,
+        "added_snapshot_id": one.manifest.added_snapshot_id,
+        "list_sequence_number": one.manifest.sequence_number,
+        "home": homes[0],
+        "home_key": _folder_key(homes[0]),
+        "other_home": homes[1],
+        "other_home_key": _folder_key(homes[1]),
+        "step_id": one.step and one.step.snapshot_id,
+        "step_number": one.step and one.step.number,
+        "step_is_first": one.step and one.step.is_first,
+        "manifest": one.manifest.path,
+        "manifest_bytes": one.manifest.bytes,
+        "records": added + existing + deleted,
+        "wanted": added + deleted if front else added + existing + deleted,
+        "front": front_length(one.manifest) if front else None,
+        "part": part,
+        "parts": parts,
+    }
+
+
+def _folder_key(home: str | None) -> str | None:
+    return None if home is None else location_key(home).rstrip("/") + "/"
+
+
+# --- on executors ---------------------------------------------------------------------------------
+
+
+def _reader(
+    store: ObjectStore, schemas: Mapping[str, int]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows: list[_Unit] = []
+        length = 0
+        for batch in batches:
+            for unit in (unit for units in batch["units"].to_pylist() for unit in units):
+                for row, size in _rows(store, schemas, unit):
+                    rows.append(row)
+                    length += size
+                    if length >= _BATCH:  # each batch costs as much as a manifest
+                        yield pa.RecordBatch.from_pylist(rows, schema=_DATUM)
+                        rows, length = [], 0
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, schema=_DATUM)
+
+    return read
+
+
+def _rows(
+    store: ObjectStore, schemas: Mapping[str, int], unit: _Unit
+) -> Iterator[tuple[_Unit, int]]:
+    """A manifest's data with what its rows need, and their length; fewer where it is not sound."""
+    try:
+        file, wanted = _checked(store, unit)
+        schema = schemas.get(entries_schema(file.header["avro.schema"]))
+        if schema is None:
+            return
+        carried = {field.name: unit[field.name] for field in _CARRIED} | {"schema": schema}
+        for datum in datums(file.codec, wanted):
+            yield {**carried, "datum": datum.content}, len(datum.content)
+    except Exception:  # noise raises anything; whoever reads it next says what is wrong
+        return
+
+
+def _checked(store: ObjectStore, unit: _Unit) -> tuple[AvroFile, Sequence[Block]]:
+    """A manifest that is what its list says by its frame, and the blocks to decode."""
+    if unit["front"]:
+        front = store.read_prefix(unit["manifest"], unit["front"])
+        if front.bytes != unit["manifest_bytes"]:
+            raise ValueError("it is not as long as its list says")
+        file = AvroFile.read(front.content)
+        return file, list(_first(blocks(file), unit["wanted"]))
+    content = store.read(unit["manifest"])
+    file = AvroFile.read(content)
+    found = list(blocks(file))
+    records = sum(block.records for block in found)
+    if (len(content), records) != (unit["manifest_bytes"], unit["records"]):
+        raise ValueError("it is not what its list says")
+    return file, list(_first(found, unit["wanted"]))[unit["part"] :: unit["parts"]]
+
+
+def _first(found: Iterable[Block], records: int) -> Iterator[Block]:
+    """Blocks from the front that hold so many records."""
+    for block in found:
+        if records <= 0:
+            return
+        yield block
+        records -= block.records
+
+
+# --- in the JVM -----------------------------------------------------------------------------------
+
+
+def _decoded(schemas: Mapping[str, int]) -> Column:
+    """A datum's entries; null where its bytes are none."""
+    options = {"mode": "PERMISSIVE", "avroSchema": ENTRIES_READ}
+    cases = [(number, from_avro("datum", schema, options)) for schema, number in schemas.items()]
+    if not cases:
+        cases = [(-1, from_avro("datum", ENTRIES_READ, options))]  # for the columns; no row comes
+    (first, decoded), *others = cases
+    chosen = F.when(F.col("schema") == first, decoded)
+    return reduce(lambda made, case: made.when(F.col("schema") == case[0], case[1]), others, chosen)
+
+
+# SQL as text: each part of an expression that is built from here is a call into the JVM, and these
+# would be a thousand of them, which take longer than to decode ten thousand entries.
+
+
+def _is_under(home: str) -> str:
+    """Whether a path is in a folder of its table."""
+    return f"(startswith({_PATH}, {home}) AND locate('//', {_PATH}, length({home})) = 0)"
+
+
+def _hash_under(home: str) -> str:
+    key = f"concat({home}_key, substr({_PATH}, length({home}) + 1))"
+    return f"xxhash64(if({home} = {home}_key, {_PATH}, {key}))"
+
+
+_PATH = "data_file.file_path"
+_IS_PLAIN = (
+    f"NOT (contains({_PATH}, '%') OR contains({_PATH}, '/.'))"
+    f" AND NOT endswith({_PATH}, '/') AND is_valid_utf8({_PATH})"
+    " AND is_valid_utf8(data_file.file_format)"
+    f" AND status IN ({', '.join(str(int(status)) for status in EntryStatus)})"
+    f" AND ({_is_under('home')} OR {_is_under('other_home')})"
+)
+"""Whether no letter of a path may be spelled otherwise, and it is in a folder of its table.
+
+Java takes bytes that are no text for text, and any number for a status; the other reader refuses
+the file.
+"""
+_KEY_HASH = (
+    f"CASE WHEN {_is_under('home')} THEN {_hash_under('home')} ELSE {_hash_under('other_home')} END"
+)
+"""What `key_hash` gives for a plain path."""
+_KIND = (
+    f"CASE data_file.content WHEN 0 THEN '{FileKind.DATA}'"
+    f" WHEN 1 THEN if(upper(data_file.file_format) = 'PUFFIN',"
+    f" '{FileKind.DELETION_VECTOR}', '{FileKind.POSITION_DELETE}')"
+    f" WHEN 2 THEN '{FileKind.EQUALITY_DELETE}' END"
+)
+_ENTRY = (
+    "table_uuid",
+    "manifest_id",
+    f"{_PATH} AS path",
+    f"{_KEY_HASH} AS key_hash",
+    f"{_KIND} AS kind",
+    "data_file.file_size_in_bytes AS bytes",
+    "status",
+    "snapshot_id",
+    "sequence_number",
+    "file_sequence_number",
+    "added_snapshot_id",
+    "list_sequence_number",
+    "step_id",
+    "step_number",
+    "step_is_first",
+)

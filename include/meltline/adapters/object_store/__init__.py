@@ -1,0 +1,1 @@
+"""Object stores: local disks and clouds."""

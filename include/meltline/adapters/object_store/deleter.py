@@ -1,0 +1,127 @@
+"""Bulk deletes by this process, at the configured rate (decision 021)."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.withheld import Why
+from meltline.ports import DeleteOutcome, ObjectStat, ObjectStore
+
+_LOOKED_AT = 1_000  # keys of one look, whose deletes follow: what a page of a listing shows
+_SHARE_OF_A_SECOND = 8  # at a set rate, how many portions a second's keys are sent in
+_NO_ANSWER = "the store did not answer for each file"
+
+_LookedAt = dict[str, DeleteOutcome | None]  # by path; None is what is to be deleted
+
+
+class StoreDeleter:
+    """The port `Deleter` over the object-store port: it looks, and deletes right after."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        refused: Callable[[Sequence[str]], Mapping[str, str]],
+        seconds: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Takes the store, what tells which paths may not go and why, a clock, and a wait.
+
+        What tells that need not look for links: none is deleted here. The clock only goes forward;
+        what waits does so for some seconds.
+        """
+        self._store = store
+        self._refused = refused
+        self._seconds = seconds
+        self._wait = wait
+
+    def delete(
+        self, files: Sequence[DepartedObject], keys_per_second: int
+    ) -> Sequence[DeleteOutcome]:
+        """Deletes what is still as it departed, and returns an outcome for each.
+
+        While some are deleted, the next ones are looked at; together they are at most as many as
+        are deleted within a second: what comes in between is not seen. Where the store has answered
+        for fewer or more than were asked for, none of these counts as deleted. What is gone already
+        is not asked for again.
+        """
+        pace = _Pace(keys_per_second, self._seconds, self._wait)
+        share = max(1, min(_LOOKED_AT, keys_per_second // 2))
+        shares = [files[at : at + share] for at in range(0, len(files), share)]
+        looks = map(self._look, shares) if keys_per_second < 2 else _one_ahead(self._look, shares)
+        outcomes: list[DeleteOutcome] = []
+        for some, looked_at in zip(shares, looks, strict=True):
+            done = self._delete(looked_at, pace)
+            outcomes += [done[file.path] for file in some]
+        return outcomes
+
+    def _look(self, files: Sequence[DepartedObject]) -> _LookedAt:
+        """What came of each file without deleting it; None for those that are to be deleted."""
+        paths = [file.path for file in files]
+        stats = self._store.stats(paths)
+        if [stat.path for stat in stats] != paths:
+            return {path: DeleteOutcome(path, _NO_ANSWER) for path in paths}
+        outcomes = {s.path: _judged(f, s) for f, s in zip(files, stats, strict=True)}
+        refused = self._refused([path for path, outcome in outcomes.items() if outcome is None])
+        return outcomes | {p: DeleteOutcome(p, _kept(why)) for p, why in refused.items()}
+
+    def _delete(self, outcomes: _LookedAt, pace: "_Pace") -> Mapping[str, DeleteOutcome]:
+        free = [path for path, outcome in outcomes.items() if outcome is None]
+        for at in range(0, len(free), pace.portion):
+            portion = free[at : at + pace.portion]
+            pace.keep(len(portion))
+            answers = self._store.delete(portion)
+            if [answer.path for answer in answers] != portion:
+                answers = [DeleteOutcome(path, _NO_ANSWER) for path in portion]
+            outcomes.update({answer.path: answer for answer in answers})
+        return {p: outcome or DeleteOutcome(p, _NO_ANSWER) for p, outcome in outcomes.items()}
+
+
+def _one_ahead(
+    look: Callable[[Sequence[DepartedObject]], _LookedAt],
+    shares: Sequence[Sequence[DepartedObject]],
+) -> Iterator[_LookedAt]:
+    """The looks in their order. Each but the first begins as the one before it is handed over."""
+    with ThreadPoolExecutor(1) as elsewhere:
+        ahead: Future[_LookedAt] | None = None
+        for share in shares:
+            looked_at = ahead.result() if ahead else None
+            ahead = elsewhere.submit(look, share)
+            if looked_at is not None:
+                yield looked_at
+        if ahead:
+            yield ahead.result()
+
+
+class _Pace:
+    """How fast keys are sent: at no moment more than the rate and one portion allow."""
+
+    def __init__(
+        self, rate: int, seconds: Callable[[], float], wait: Callable[[float], None]
+    ) -> None:
+        self.portion = max(1, min(_LOOKED_AT, rate // _SHARE_OF_A_SECOND))
+        self._rate, self._seconds, self._wait = rate, seconds, wait
+        self._start, self._sent = seconds(), 0
+
+    def keep(self, keys: int) -> None:
+        """Waits until some more keys may be sent."""
+        ahead = self._sent / self._rate - (self._seconds() - self._start)
+        if ahead > 0:
+            self._wait(ahead)
+        self._sent += keys
+
+
+def _judged(file: DepartedObject, stat: ObjectStat) -> DeleteOutcome | None:
+    """What is known of a file without deleting it; None where it is to be deleted."""
+    if stat.error:
+        return DeleteOutcome(file.path, stat.error)
+    if stat.is_link:
+        return DeleteOutcome(file.path, _kept(Why.LINK))
+    if stat.found is None:
+        return DeleteOutcome(file.path)
+    replaced = file.unlike(stat.found.bytes, stat.found.modified_at)
+    return DeleteOutcome(file.path, replaced=replaced) if replaced else None
+
+
+def _kept(why: str) -> str:
+    return f"it is not deleted: {why}"

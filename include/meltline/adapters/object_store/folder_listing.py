@@ -1,0 +1,96 @@
+"""Object stores that also list one folder: how the listing of a large place is cut into parts."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import obstore
+from obstore.exceptions import BaseError
+
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.domain.errors import StoreRefused
+from meltline.domain.iceberg.locations import split_location
+from meltline.ports import ObjectStore, StoredObject
+
+
+@dataclass(frozen=True)
+class Level:
+    """What lies right in a folder.
+
+    Attributes:
+        files: Its files, where the store measures what it lists.
+        names: The last names of its files, where measuring each would cost a request of its own.
+        folders: Its folders' locations, with a slash at the end.
+    """
+
+    files: tuple[StoredObject, ...]
+    names: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+class FolderStore(ObjectStore, Protocol):
+    """The object-store port, and a look at one folder."""
+
+    def level(self, folder: str) -> Level:
+        """What lies right in a folder; one that is not there is empty.
+
+        Raises:
+            StoreRefused: Any of it cannot be listed, or has a name that cannot be spelled.
+        """
+        ...
+
+    def measures(self, folder: str) -> bool:
+        """Whether a listing there shows sizes and times at no further cost."""
+        ...
+
+    def measure(self, path: str) -> StoredObject | None:
+        """A file that was listed by its name alone; None when it is gone since."""
+        ...
+
+
+class FolderStores(ObjectStores):
+    """The port `FolderStore` over every store that the configured catalogs use."""
+
+    def level(self, folder: str) -> Level:
+        """What lies right in a folder; one that is not there is empty."""
+        base = folder.rstrip("/") + "/"
+        if not self.measures(base):
+            files, folders = self._local.names(base)
+            return Level((), tuple(files), tuple(f"{base}{name}/" for name in folders))
+        location = split_location(base)
+        store, prefix = self._store(location, folder), location.path.removeprefix("/")
+        try:
+            found = obstore.list_with_delimiter(store, prefix or None)
+        except (BaseError, OSError, ValueError) as error:
+            raise _refused(folder, error) from None  # the client's words may hold a signed address
+        return Level(
+            tuple(
+                StoredObject(
+                    base + file["path"][len(prefix) :],
+                    file["size"],
+                    file["last_modified"],
+                    file["e_tag"] or "",
+                )
+                for file in found["objects"]
+            ),
+            (),
+            tuple(f"{base}{name[len(prefix) :].rstrip('/')}/" for name in found["common_prefixes"]),
+        )
+
+    def measures(self, folder: str) -> bool:
+        """Whether a listing there shows sizes and times at no further cost: not on a disk."""
+        return split_location(folder).scheme != "file"
+
+    def measure(self, path: str) -> StoredObject | None:
+        """A file that was listed by its name alone; None when it is gone since."""
+        return self._local.measure(path)
+
+
+def _refused(folder: str, error: Exception) -> StoreRefused:
+    reason = type(error).__name__
+    return StoreRefused(
+        f"cannot list {folder}: {reason}",
+        object=folder,
+        expected="an answer from the store",
+        found=reason,
+        next="check the store, its address and the credentials in meltline.yaml",
+    )

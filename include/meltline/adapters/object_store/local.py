@@ -1,0 +1,357 @@
+"""Files of the local file system, spelled exactly as Iceberg wrote their paths.
+
+The standard library rather than obstore's local store, because of what that one was seen to do:
+it neither lists nor opens a name that ends in `#` and digits, it takes a trailing `|` for a
+folder, and one link loop or odd name anywhere makes a whole listing fail.
+"""
+
+import errno
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+from uuid import uuid4
+
+import xxhash
+
+from meltline.domain.errors import StoreRefused
+from meltline.domain.iceberg.locations import split_location
+from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
+
+_log = logging.getLogger(__name__)
+_PART = 4 * 1024 * 1024
+_THREADS = 8
+_NO_FILE = "it is no regular file"
+_FEW = 200  # files that one thread deletes before others have started
+
+Answer = TypeVar("Answer", ObjectStat, DeleteOutcome)
+
+
+class LocalFiles:
+    """The object-store port over local files: `/x`, `file:/x`, `file:///x`."""
+
+    def read(self, path: str) -> bytes:
+        """The whole file.
+
+        Raises:
+            FileNotFoundError: It is not there.
+            StoreRefused: Any other reason.
+        """
+        try:
+            with open_regular(_local_name(path)) as file:
+                return file.read()
+        except NotADirectoryError:
+            raise FileNotFoundError(path) from None
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError) as error:
+            raise _refused("read", path, error) from error
+
+    def read_prefix(self, path: str, length: int) -> Prefix:
+        """The first bytes of a file, and its size. Raises as `read` does."""
+        try:
+            with open_regular(_local_name(path)) as file:
+                return Prefix(file.read(length), os.fstat(file.fileno()).st_size)
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(path) from None
+        except (OSError, ValueError) as error:
+            raise _refused("read", path, error) from error
+
+    def size(self, path: str) -> int | None:
+        """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
+        try:
+            status = _local(path).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            raise _refused("measure", path, error) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise _refused("measure", path, OSError(_NO_FILE))
+        return status.st_size
+
+    def proves_writes(self, path: str) -> bool:
+        """A file that was written from parts has been read again."""
+        return True
+
+    def write(self, path: str, content: bytes) -> datetime:
+        """Writes a file in one step, so that nobody reads half of it; returns its time."""
+        return self._write(path, lambda file: file.write(content))
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The file in parts. Raises as `read` does."""
+        try:
+            with open_regular(_local_name(path)) as file:
+                while part := file.read(_PART):
+                    yield part
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(path) from None
+        except (OSError, ValueError) as error:
+            raise _refused("read", path, error) from error
+
+    def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
+        """Writes a file from parts, and reads it again before it gets its name."""
+        self._write(path, lambda file: _require_same(file, _pour(file, parts)))
+
+    def _write(self, path: str, fill: Callable[[BinaryIO], object]) -> datetime:
+        """Writes a file under a name of its own, and renames it when it is whole and on disk."""
+        try:
+            target = _changeable(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = target.parent / f".meltline-{uuid4()}"
+            try:
+                with unfinished.open("x+b") as file:
+                    fill(file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                unfinished.replace(target)
+            except BaseException:
+                unfinished.unlink(missing_ok=True)
+                raise
+            return _time(target.stat())
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError) as error:
+            raise _refused("write", path, error) from error
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Every file under a folder, at any depth, the hidden ones too.
+
+        Links are passed over: what they lead to has another name, by which it may be needed.
+        """
+        folders = [prefix.rstrip("/") + "/"]
+        while folders:
+            spelled = folders.pop()
+            for entry in _entries(spelled):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{spelled}{entry.name}/")
+                elif entry.is_file(follow_symlinks=False):
+                    with suppress(FileNotFoundError):  # gone since it was listed
+                        status = entry.stat(follow_symlinks=False)
+                        yield StoredObject(spelled + entry.name, status.st_size, _time(status))
+
+    def names(self, folder: str) -> tuple[Sequence[str], Sequence[str]]:
+        """The names of the files and of the folders right in a folder; nothing is measured."""
+        files: list[str] = []
+        folders: list[str] = []
+        for entry in _entries(folder):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif entry.is_file(follow_symlinks=False):
+                files.append(entry.name)
+        return files, folders
+
+    def measure(self, path: str) -> StoredObject | None:
+        """A file as a listing would show it; None when it would not."""
+        try:
+            status = _local(path).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            raise _refused("measure", path, error) from error
+        is_file = stat.S_ISREG(status.st_mode)
+        return StoredObject(path, status.st_size, _time(status)) if is_file else None
+
+    def real_path(self, path: str) -> str:
+        """The path without links, as far as it is there."""
+        try:
+            return f"file://{os.path.realpath(_local_name(path))}"
+        except (OSError, ValueError) as error:
+            raise _refused("resolve", path, error) from error
+
+    def identity(self, path: str) -> str:
+        """The number of its inode; the path itself where nothing is there.
+
+        Without the device: one folder, mounted twice over a network, may have two.
+        """
+        try:
+            return f"inode {os.stat(split_location(path).path).st_ino}"  # noqa: PTH116 - many
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return path
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+                return path
+            raise _refused("resolve", path, error) from error
+
+    def is_link(self, path: str) -> bool:
+        """Whether it is a symbolic link. What is not there, or cannot be, is none."""
+        try:
+            return stat.S_ISLNK(os.lstat(split_location(path).path).st_mode)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return False
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+                return False
+            raise _refused("resolve", path, error) from error
+
+    def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
+        """Deletes files, each with Hadoop's checksum file beside it, an outcome per path.
+
+        Several at a time: a disk that has not seen a folder lately answers late.
+        """
+        return _in_shares(_deleted, paths)
+
+    def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+        """What lies under many paths now; of a link, the link."""
+        return _in_shares(_stats, paths)
+
+
+def _in_shares(work: Callable[[Sequence[str]], list[Answer]], paths: Sequence[str]) -> list[Answer]:
+    if len(paths) <= _FEW:
+        return work(paths)
+    share = -(-len(paths) // _THREADS)
+    shares = [paths[at : at + share] for at in range(0, len(paths), share)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return [answer for part in pool.map(work, shares) for answer in part]
+
+
+def _pour(file: BinaryIO, parts: Iterable[bytes]) -> str:
+    """Writes all parts; returns their digest."""
+    digest = xxhash.xxh3_128()
+    for part in parts:
+        digest.update(part)
+        file.write(part)
+    return digest.hexdigest()
+
+
+def _require_same(file: BinaryIO, expected: str) -> None:
+    """Reads a file that was just written, and holds it against the digest of what was sent."""
+    file.flush()
+    file.seek(0)
+    digest = xxhash.xxh3_128()
+    while part := file.read(_PART):
+        digest.update(part)
+    if digest.hexdigest() != expected:
+        raise OSError("what was written is not what was sent")
+
+
+def _stats(paths: Sequence[str]) -> list[ObjectStat]:
+    return [_stat(path) for path in paths]
+
+
+def _stat(path: str) -> ObjectStat:
+    try:
+        status = os.lstat(_local_name(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return ObjectStat(path)
+    except (OSError, ValueError, StoreRefused) as error:
+        return ObjectStat(path, error=str(error))
+    if stat.S_ISDIR(status.st_mode):
+        return ObjectStat(path, error="a folder lies there")
+    found = StoredObject(path, status.st_size, _time(status))
+    return ObjectStat(path, found, is_link=stat.S_ISLNK(status.st_mode))
+
+
+def _deleted(paths: Sequence[str]) -> list[DeleteOutcome]:
+    return [DeleteOutcome(path, _delete(path)) for path in paths]
+
+
+def _delete(path: str) -> str:
+    """Deletes one file; returns why it could not, or nothing."""
+    try:
+        file = _changeable_name(path)
+        folder, _, name = file.rpartition("/")
+        _unlink(file)
+        _unlink(f"{folder}/.{name}.crc")
+    except (OSError, ValueError, StoreRefused) as error:
+        return str(error)
+    return ""
+
+
+def _unlink(file: str) -> None:
+    """Deletes a file if it is there. Text, not paths: objects of them cost as much as the deed."""
+    try:
+        os.unlink(file)  # noqa: PTH108
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _entries(spelled: str) -> list[os.DirEntry[str]]:
+    """What lies in a folder, without names that no path can spell."""
+    try:
+        with os.scandir(_local(spelled)) as found:
+            entries = list(found)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, ValueError) as error:
+        raise _refused("list", spelled, error) from error
+    odd = [entry for entry in entries if not entry.name.isascii() and not _is_text(entry.name)]
+    for entry in odd:
+        _log.warning("passed over, as its name is not UTF-8: %r", entry.path)
+    return [entry for entry in entries if entry not in odd] if odd else entries
+
+
+def open_regular(file: str) -> BinaryIO:
+    """Opens a file to read it; what is none, such as a pipe, is not waited for.
+
+    Raises:
+        OSError: It is no regular file, or cannot be opened.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket
+            raise OSError(_NO_FILE) from error
+        raise
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    raise OSError(_NO_FILE)
+
+
+def _local(path: str) -> Path:
+    return Path(_local_name(path))
+
+
+def _local_name(path: str) -> str:
+    location = split_location(path)
+    if location.scheme != "file" or location.authority or not location.path.startswith("/"):
+        raise StoreRefused(
+            f"{path} does not name a local file",
+            object=path,
+            expected="an absolute path, bare or after file:",
+            found=path,
+            next="have the table's location corrected; until then its files are kept",
+        )
+    return location.path
+
+
+def _changeable(path: str) -> Path:
+    return Path(_changeable_name(path))
+
+
+def _changeable_name(path: str) -> str:
+    """A path that may be written or deleted: through `..` a link leads to another file."""
+    file = _local_name(path)
+    if ".." in file.split("/") or path.endswith("/"):
+        raise StoreRefused(
+            f"{path} may name different files to different readers, so it is left alone",
+            object=path,
+            expected="a path of a file, without '..'",
+            found=path,
+            next="move the table to a location without '..'",
+        )
+    return file
+
+
+def _refused(action: str, path: str, error: Exception) -> StoreRefused:
+    reason = getattr(error, "strerror", None) or str(error)
+    return StoreRefused(
+        f"cannot {action} {path}: {reason}",
+        object=path,
+        expected=f"a file this user may {action}",
+        found=str(reason),
+        next="check the disk and the permissions, then run again",
+    )
+
+
+def _time(status: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(status.st_mtime, UTC)
+
+
+def _is_text(name: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)

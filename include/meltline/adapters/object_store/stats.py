@@ -1,0 +1,104 @@
+"""Sizes and times of many objects of a cloud store, by few requests where they lie close together.
+
+A page of a listing shows a thousand objects and costs about as much, in time and in money, as
+some dozens of requests for single ones. So a folder is listed where enough of what is asked for
+lies on each page, from the first such key on. The listing only ever says what is there: whatever
+it has not shown, for whatever reason, is asked for by name.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+from meltline.adapters.object_store.cloud import CloudStore, reason_of
+from meltline.ports import ObjectStat, StoredObject
+
+if TYPE_CHECKING:  # obstore keeps this name in its stubs alone
+    from obstore import ObjectMeta
+
+_PAGE = 1000
+_PER_PAGE = 25  # objects asked for on a page of a listing that make it worth its while
+_REQUESTS = 16  # requests at a time
+_NO_ANSWER = "not asked for: the store did not answer for the objects before"
+
+
+def stats_of(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, ObjectStat]:
+    """What lies under each path of a store; given with the key that it has there."""
+    folders: dict[str, dict[str, str]] = {}
+    for path, key in batch:
+        folders.setdefault(key.rpartition("/")[0], {})[key] = path
+    large = [one for one in folders.items() if len(one[1]) >= _PER_PAGE]
+    stats: dict[str, ObjectStat] = {}
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        for shown_there in pool.map(lambda one: _listed(store, *one), large):
+            stats |= shown_there
+    return stats | _asked_for(store, [one for one in batch if one[0] not in stats])
+
+
+def _listed(store: CloudStore, folder: str, paths: Mapping[str, str]) -> dict[str, ObjectStat]:
+    """Those of a folder's objects that a listing shows before it is not worth its while any more.
+
+    Each page is asked for anew, from the next of the objects on: what lies between them is passed
+    over, and some stores refuse to go on with a listing that did not begin at the beginning.
+
+    Args:
+        store: Lists by name, as all of them do; where one does not, less is shown.
+        folder: Where all of them lie.
+        paths: By key.
+    """
+    keys = sorted(paths)
+    stats: dict[str, ObjectStat] = {}
+    at = pages = 0
+    while len(keys) - at >= _PER_PAGE and pages <= 1 + at // _PER_PAGE:
+        try:
+            page = _page(store, folder, keys[at][:-1])
+        except (BaseError, OSError, ValueError):
+            break  # who may not list may still ask for each
+        for found in page:
+            if path := paths.get(found["path"]):
+                stats[path] = ObjectStat(path, shown(path, found))
+        if len(page) < _PAGE:
+            break
+        at = bisect_right(keys, page[-1]["path"], at)
+        pages += 1
+    return stats
+
+
+def _page(store: CloudStore, folder: str, after: str) -> "Sequence[ObjectMeta]":
+    """The first objects of a folder, at any depth, whose keys come after that text."""
+    pages = obstore.list(store, f"{folder}/" if folder else None, offset=after, chunk_size=_PAGE)
+    return next(iter(pages), ())
+
+
+def _asked_for(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, ObjectStat]:
+    stats: dict[str, ObjectStat] = {}
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        for at in range(0, len(batch), _REQUESTS):
+            answers = list(pool.map(partial(_stat, store), batch[at : at + _REQUESTS]))
+            stats |= {stat.path: stat for stat, _ in answers}
+            if not any(answered for _, answered in answers):
+                break  # each of the rest would wait for its retries
+    return {path: stats.get(path, ObjectStat(path, error=_NO_ANSWER)) for path, _ in batch}
+
+
+def _stat(store: CloudStore, one: tuple[str, str]) -> tuple[ObjectStat, bool]:
+    """What lies under a path, and whether the store has answered at all."""
+    path, key = one
+    try:
+        found = obstore.head(store, key)
+    except FileNotFoundError:
+        return ObjectStat(path), True
+    except (BaseError, OSError, ValueError) as error:
+        is_refusal = isinstance(error, PermissionDeniedError | UnauthenticatedError)
+        return ObjectStat(path, error=reason_of(error)), is_refusal
+    return ObjectStat(path, shown(path, found)), True
+
+
+def shown(path: str, found: "ObjectMeta") -> StoredObject:
+    """An object as its store shows it."""
+    return StoredObject(path, found["size"], found["last_modified"], found["e_tag"] or "")

@@ -1,0 +1,1 @@
+"""Listings held against the file index."""

@@ -1,0 +1,174 @@
+"""The sweep on Spark: a listing anti-joined with the file ledger by 64-bit hashes of locations.
+
+Hashes stay on the executors; what comes to the driver is what nothing keeps. A collision may only
+keep a file.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from meltline.adapters.index_tables.schema import TABLES
+from meltline.adapters.index_tables.tables_io import LedgerTables
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.object_store.folder_listing import FolderStore
+from meltline.domain.deletion.orphans import OrphanCandidate, OrphanObservation
+from meltline.domain.iceberg.files import DepartureState, EntryStatus
+from meltline.domain.iceberg.locations import location_key
+
+_STRAYS = "strays"
+_ROWS_PER_PARTITION = 1_000_000
+_FEW = 200_000  # as many hashes may go to every executor
+MOST = 500_000
+"""How many strays come to the driver at once; the rest is for the next sweep."""
+
+
+class SweepRows(LedgerTables):
+    """What the file ledger keeps, and which candidates were seen before."""
+
+    def __init__(
+        self, spark: SparkSession, store: FolderStore, catalog: str, namespace: str
+    ) -> None:
+        super().__init__(spark, store, catalog, namespace)
+        self._folders = store
+
+    def prepare(self) -> None:
+        """Creates the tables that a sweep needs where they are missing: a ledger may be older."""
+        exists = self._spark.catalog.tableExists
+        if not all(exists(f"{self._namespace}.{table}") for table in (_STRAYS, "changes")):
+            super().prepare()
+
+    def kept(self, among: DataFrame | None = None) -> DataFrame:
+        """Hashes of all locations that something keeps, or of those among some; not each once.
+
+        Live entries, manifests, manifest lists and side files of whatever snapshot, and whatever
+        one has added, whoever removed it since; but not what was deleted since, and might be there
+        again. And what waits in failsafe.
+        """
+        newest = self._departed(among)
+        deleted = newest.where(F.col("state") == DepartureState.DELETED).select("key_hash")
+        waiting = newest.where(F.col("state") == DepartureState.FAILSAFE).select("key_hash")
+        named = [
+            *(files.select("key_hash") for files in self._alive_once()),
+            self._read("manifests").select(F.col("manifest_id").alias("key_hash")),
+            self._read("snapshots").select(F.col("list_hash").alias("key_hash")),
+            self._read("side_files").select("key_hash"),
+        ]
+        rows = named[0]
+        for more in named[1:]:
+            rows = rows.unionByName(more)
+        if among is not None:
+            rows = rows.join(F.broadcast(among), "key_hash", "leftsemi")
+        return rows.join(deleted, "key_hash", "leftanti").unionByName(waiting)
+
+    def _alive_once(self) -> tuple[DataFrame, DataFrame]:
+        """Rows that say that some snapshot, recorded or not, has or had a file."""
+        return (
+            self._read("entries").where(F.col("status") < int(EntryStatus.DELETED)),
+            self._read("changes").where(F.col("until").isNull()),
+        )
+
+    def _departed(self, among: DataFrame | None) -> DataFrame:
+        """The newest state of each departed location, and when it was recorded."""
+        rows = self._read("departures")
+        if among is not None:
+            rows = rows.join(F.broadcast(among), "key_hash", "leftsemi")
+        return rows.groupBy("key_hash").agg(
+            F.max_by("state", "written_ns").alias("state"),
+            F.max_by("recorded_at", "written_ns").alias("left_at"),
+        )
+
+    def kept_in_parts(self) -> DataFrame:
+        """All of it, cut by hash and held ready for the listings that are to be held against it."""
+        parts = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        rows = sum(self._read(table).count() for table in ("entries", "changes"))
+        parts = max(parts, rows // _ROWS_PER_PARTITION)
+        return self.kept().repartition(parts, "key_hash").persist()
+
+    def strays_among(self, files: DataFrame) -> Sequence[OrphanCandidate]:
+        """Those of some listed files that nothing keeps as the ledger is now, each once."""
+        count = files.count()
+        if not count:
+            return ()
+        asked = files.select("key_hash").distinct() if count <= _FEW else None
+        left = files.join(self.kept(asked), "key_hash", "leftanti").dropDuplicates(["path"])
+        if count > MOST:  # always the same ones, so that the next listing shows them again
+            left = left.orderBy("key_hash", "path").limit(MOST)
+        rows = left.join(self._departed(asked).drop("state"), "key_hash", "left")
+        found = rows.select("path", "bytes", "modified_at", "left_at").toArrow().to_pylist()
+        return [
+            OrphanCandidate(r["path"], r["bytes"], r["modified_at"], r["left_at"]) for r in found
+        ]
+
+    def sightings(self, strays: Sequence[OrphanCandidate]) -> Mapping[str, OrphanObservation]:
+        """The newest sighting of each, by the stray's path."""
+        if not strays:
+            return {}
+        asked = self._hashes("key_hash", [stray.path for stray in strays])
+        newest = (
+            self._read(_STRAYS)
+            .join(asked, "key_hash", "leftsemi")
+            .groupBy("key_hash")
+            .agg(F.max_by(F.struct(*TABLES[_STRAYS].names), "listed_at").alias("row"))
+            .select("row.*")
+        )
+        rows = {row["key_hash"]: _sighting(row) for row in newest.toArrow().to_pylist()}
+        found = {stray.path: rows.get(key_hash(stray.path)) for stray in strays}
+        return {
+            path: sighting
+            for path, sighting in found.items()
+            if sighting is not None and location_key(sighting.path) == location_key(path)
+        }
+
+    def record(self, sightings: Sequence[OrphanObservation]) -> None:
+        """Appends sightings, in one commit."""
+        rows = [
+            {
+                "path": sighting.path,
+                "key_hash": key_hash(sighting.path),
+                "bytes": sighting.bytes,
+                "modified_at": sighting.modified_at,
+                "owner": sighting.owner,
+                "listed_at": sighting.listed_at,
+            }
+            for sighting in sightings
+        ]
+        self._append(_STRAYS, rows, f"sightings-{time.time_ns()}")
+
+    def namesakes(self, paths: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """Files that the ledger knows under the same last name, by the path asked for."""
+        if not paths:
+            return {}
+        names = pa.table({"name": sorted({_name(path) for path in paths})})
+        asked = F.broadcast(self._spark.createDataFrame(names))
+        entries, changes = self._alive_once()
+        known = (
+            entries.select("path")
+            .unionByName(changes.select("path"))
+            .unionByName(self._read("manifests").select("path"))
+            .unionByName(self._read("snapshots").select(F.col("manifest_list").alias("path")))
+            .unionByName(self._read("side_files").select("path"))
+            .withColumn("name", F.substring_index("path", "/", -1))
+            .join(asked, "name", "leftsemi")
+            .select("path")
+            .distinct()
+        )
+        by_name: dict[str, list[str]] = {}
+        for (path,) in known.collect():
+            by_name.setdefault(_name(path), []).append(path)
+        return {path: by_name.get(_name(path), []) for path in paths}
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _sighting(row: Mapping[str, object]) -> OrphanObservation:
+    path, size, owner = row["path"], row["bytes"], row["owner"]
+    modified, listed = row["modified_at"], row["listed_at"]
+    assert isinstance(size, int) and isinstance(modified, datetime) and isinstance(listed, datetime)
+    return OrphanObservation(str(path), size, modified, str(owner), listed)

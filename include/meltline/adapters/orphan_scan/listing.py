@@ -1,0 +1,243 @@
+"""Listing the store on executors, a folder each; what is large is cut into its folders.
+
+The driver looks at the top level alone. Executors list the rest through the object-store port and
+give each file as a row with the hash of its location's key. Beside the files stand notes: folders
+that are still to be listed, folders that could not be, and what was counted.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from itertools import chain, islice
+
+import pyarrow as pa
+import xxhash
+from pyspark.sql import DataFrame, SparkSession
+
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.object_store.folder_listing import FolderStore
+from meltline.domain.deletion.orphans import SweptPlaces, is_passed_over
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.locations import location_key
+
+ROWS = (
+    "path string, key_hash bigint, bytes bigint, modified_at timestamp, note string, files bigint"
+)
+_ROWS_ARROW = pa.schema(
+    [
+        ("path", pa.string()),
+        ("key_hash", pa.int64()),
+        ("bytes", pa.int64()),
+        ("modified_at", pa.timestamp("us", tz="UTC")),
+        ("note", pa.string()),
+        ("files", pa.int64()),
+    ]
+)
+_FOLDERS = pa.schema([("folder", pa.string()), ("whole", pa.bool_())])
+_ROWS_PER_BATCH = 20_000
+CUT_ABOVE = 50_000
+"""Files: a folder with more than that, and with folders in it, is listed folder by folder."""
+
+Batches = Iterable[pa.RecordBatch]
+
+
+class Note(StrEnum):
+    """What a row says that is no file: its path has no hash, so that no join drops it."""
+
+    TO_LIST = "to list"
+    UNLISTED = "unlisted"
+    COUNTED = "counted"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A folder to be listed: with all that lies below it, or its own level alone."""
+
+    folder: str
+    whole: bool
+
+
+def list_parts(
+    spark: SparkSession,
+    store: FolderStore,
+    places: SweptPlaces,
+    parts: Sequence[Part],
+    cut_above: int = CUT_ABOVE,
+) -> DataFrame:
+    """One job over some folders: a row per file, and notes."""
+    columns = [[part.folder for part in parts], [part.whole for part in parts]]
+    asked = pa.table(columns, schema=_FOLDERS)
+    slices = min(len(parts), spark.sparkContext.defaultParallelism * 2)  # each costs a start
+    spread = spark.createDataFrame(asked).repartition(max(1, slices))
+    return spread.mapInArrow(_lister(store, places, cut_above), ROWS)
+
+
+def sift_inventory(inventory: DataFrame, places: SweptPlaces) -> DataFrame:
+    """The rows of an inventory (`path`, `size`, `modified`) that a sweep looks at, as rows."""
+    return inventory.mapInArrow(_sifter(places), ROWS)
+
+
+def _lister(
+    store: FolderStore, places: SweptPlaces, cut_above: int
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                rows = _Rows(places)
+                try:
+                    if row["whole"]:
+                        yield from _list_whole(store, row["folder"], rows, cut_above)
+                    else:
+                        yield from _list_level(store, row["folder"], rows)
+                except (MeltlineError, OSError) as refused:
+                    why = refused.message if isinstance(refused, MeltlineError) else str(refused)
+                    rows.note(Note.UNLISTED, row["folder"], why)
+                yield from rows.rest()
+
+    return run
+
+
+def _list_level(store: FolderStore, folder: str, rows: "_Rows") -> Iterator[pa.RecordBatch]:
+    """Lists the files right in a folder; what lies in its folders is still to be listed."""
+    level = store.level(folder)
+    for below in level.folders:
+        rows.note(Note.TO_LIST, below)
+    yield from rows.add_names(folder, level.names)
+    for found in level.files:
+        yield from rows.add(found.path, found.bytes, found.modified_at)
+
+
+def _list_whole(
+    store: FolderStore, folder: str, rows: "_Rows", cut_above: int
+) -> Iterator[pa.RecordBatch]:
+    """Lists a folder at all depths; one that proves large and has folders is to be cut instead."""
+    if not store.measures(folder):
+        yield from _list_names(store, folder, rows, cut_above)
+        return
+    listing = store.list(folder)
+    first = list(islice(listing, cut_above))
+    if len(first) == cut_above and any("/" in found.path[len(folder) :] for found in first):
+        rows.note(Note.TO_LIST, folder, "by level")
+        return
+    for found in chain(first, listing):
+        yield from rows.add(found.path, found.bytes, found.modified_at)
+
+
+def _list_names(
+    store: FolderStore, folder: str, rows: "_Rows", cut_above: int
+) -> Iterator[pa.RecordBatch]:
+    """The same level by level, without measuring: what is left of a large one is a part anew."""
+    folders, count = [folder], 0
+    while folders and count < cut_above:
+        at = folders.pop()
+        level = store.level(at)
+        count += len(level.names)
+        folders += level.folders
+        yield from rows.add_names(at, level.names)
+    for left in folders:
+        rows.note(Note.TO_LIST, left)
+
+
+def _sifter(places: SweptPlaces) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        rows = _Rows(places)
+        for batch in batches:
+            columns = (batch.column(name).to_pylist() for name in ("path", "size", "modified"))
+            for path, size, modified in zip(*columns, strict=True):
+                yield from rows.add(path or "", size, modified)
+        yield from rows.rest()
+
+    return run
+
+
+@dataclass
+class _Folder:
+    """What is the same for all files of a folder."""
+
+    looked_at: bool
+    key: str
+
+
+class _Rows:
+    """Files and notes on their way out, in batches."""
+
+    def __init__(self, places: SweptPlaces) -> None:
+        self._places = places
+        self._folders: dict[str, _Folder] = {}
+        self._paths: list[str] = []
+        self._hashes = array("Q")
+        self._bytes: list[int | None] = []
+        self._times: list[datetime | None] = []
+        self._notes: list[dict[str, object]] = []
+        self._files = 0
+
+    def add(
+        self, path: str, size: int | None, modified: datetime | None
+    ) -> Sequence[pa.RecordBatch]:
+        """A file, if a sweep looks at it; returns a batch once there are rows enough for one."""
+        folder, _, name = path.rpartition("/")
+        at = self._folders.get(folder) or self._look_up(folder)
+        if at.looked_at and not is_passed_over(name):
+            self._add(path, at.key, name)
+            self._bytes.append(size)
+            self._times.append(modified)
+        return self._when_full()
+
+    def add_names(self, folder: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Files of one folder, not measured; a batch whenever there are rows enough for one."""
+        at = self._look_up(folder.rstrip("/"))
+        for name in names if at.looked_at else ():
+            if not is_passed_over(name):
+                self._add(folder + name, at.key, name)
+                if len(self._paths) >= _ROWS_PER_BATCH:
+                    yield self._batch()
+
+    def _add(self, path: str, key: str, name: str) -> None:
+        self._paths.append(path)
+        # A plain name stays as it is in a key; one with an escape may change what is before it.
+        plain = "%" not in name and name not in (".", "..")
+        self._hashes.append(_hash(key + name) if plain else key_hash(path) % (1 << 64))
+        self._files += 1
+
+    def _when_full(self) -> Sequence[pa.RecordBatch]:
+        return (self._batch(),) if len(self._paths) >= _ROWS_PER_BATCH else ()
+
+    def _look_up(self, folder: str) -> _Folder:
+        if len(self._folders) > _ROWS_PER_BATCH:
+            self._folders.clear()
+        found = _Folder(
+            self._places.looks_at(folder + "/"), location_key(folder + "/").rstrip("/") + "/"
+        )
+        self._folders[folder] = found
+        return found
+
+    def note(self, note: Note, path: str, said: str = "") -> None:
+        """Something that is no file."""
+        self._notes.append({"path": path, "note": f"{note}:{said}"})
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What is left, and all notes with the count."""
+        if self._paths:
+            yield self._batch()
+        self._notes.append({"note": f"{Note.COUNTED}:", "files": self._files})
+        yield pa.RecordBatch.from_pylist(self._notes, schema=_ROWS_ARROW)
+
+    def _batch(self) -> pa.RecordBatch:
+        count = len(self._paths)
+        columns = [
+            pa.array(self._paths, pa.string()),
+            pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(self._hashes)]),
+            pa.array(self._bytes or [None] * count, pa.int64()),
+            pa.array(self._times or [None] * count, pa.timestamp("us", tz="UTC")),
+            pa.nulls(count, pa.string()),
+            pa.nulls(count, pa.int64()),
+        ]
+        self._paths, self._hashes, self._bytes, self._times = [], array("Q"), [], []
+        return pa.RecordBatch.from_arrays(columns, schema=_ROWS_ARROW)
+
+
+def _hash(key: str) -> int:
+    """What `key_hash` gives, before its sign."""
+    return xxhash.xxh64_intdigest(key.encode(), 42)

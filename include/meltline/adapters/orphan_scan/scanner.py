@@ -1,0 +1,247 @@
+"""The port `Sweeper` on Spark: lists in rounds, or takes an inventory's word."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from meltline.adapters.object_store.folder_listing import FolderStore, Level
+from meltline.adapters.orphan_scan.anti_join import SweepRows
+from meltline.adapters.orphan_scan.listing import CUT_ABOVE, Note, Part, list_parts, sift_inventory
+from meltline.adapters.spark.session import spark_catalog, spark_identifier
+from meltline.config.load import CatalogConfig
+from meltline.domain.deletion.orphans import OrphanCandidate, SweptPlaces
+from meltline.domain.errors import MeltlineError, UsageInvalid
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import Inventory
+
+_THREADS = 16
+_COLUMNS = {
+    "path": ("string",),
+    "size": ("bigint", "int"),
+    "modified": ("timestamp", "timestamp_ntz"),
+}
+
+
+@dataclass(frozen=True)
+class SparkListing:
+    """The port `Listing`: what the ledger did not keep when it was listed, held on executors."""
+
+    listed_at: datetime
+    files: int
+    unlisted: Mapping[str, str]
+    rest: DataFrame | None
+    rows: SweepRows
+    store: FolderStore | None = None
+
+    def strays(self) -> Sequence[OrphanCandidate]:
+        """The files that nothing in the file ledger keeps, as the ledger is now."""
+        found = () if self.rest is None else self.rows.strays_among(self.rest)
+        return found if self.store is None else _measured(self.store, found)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What one job has listed: files that nothing kept, and its notes."""
+
+    files: DataFrame
+    notes: Sequence[Mapping[str, object]]
+
+    def said(self, note: Note) -> Iterator[tuple[str, str]]:
+        """Paths and what was said about each."""
+        for row in self.notes:
+            kind, _, said = str(row["note"]).partition(":")
+            if kind == note:
+                yield str(row["path"]), said
+
+    @property
+    def counted(self) -> int:
+        """How many files were listed."""
+        return sum(int(str(row["files"])) for row in self.notes if row["files"] is not None)
+
+
+class SparkSweeper(SweepRows):
+    """Lists the store on executors and holds the rows against the ledger's, in the same job.
+
+    So only what the ledger does not keep yet is held until the tables have been observed. It is
+    held without its lineage: a lost executor fails the sweep and never lists anew, which would be
+    after the metadata (AR-16).
+
+    Attributes:
+        cut_above: A folder with more files than that is listed folder by folder.
+    """
+
+    cut_above = CUT_ABOVE
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: FolderStore,
+        catalogs: Mapping[str, CatalogConfig],
+        hot: str,
+        namespace: str,
+    ) -> None:
+        """Takes the configured catalogs, to find inventories, and where the ledger lies."""
+        super().__init__(spark, store, spark_catalog(catalogs[hot]), namespace)
+        self._catalogs = catalogs
+
+    def list_files(self, places: SweptPlaces, now: datetime) -> SparkListing:
+        """Lists every folder that a sweep looks at; done when this returns."""
+        parts, unlisted = self._top(places)
+        kept = self.kept_in_parts()
+        rounds: list[_Round] = []
+        try:
+            while parts:
+                rows = list_parts(self._spark, self._folders, places, parts, self.cut_above)
+                done = self._without(rows, kept)
+                rounds.append(done)
+                unlisted.update(done.said(Note.UNLISTED))
+                parts = self._next(places, done, deep=len(rounds) > 1)
+        finally:
+            kept.unpersist()
+        return self._listing(now, rounds, unlisted, self._folders)
+
+    def _top(self, places: SweptPlaces) -> tuple[list[Part], dict[str, str]]:
+        """The first parts: the folders right below each root, looked up here."""
+        parts: list[Part] = []
+        unlisted: dict[str, str] = {}
+        folders: list[str] = []
+        with ThreadPoolExecutor(_THREADS) as pool:
+            levels = list(pool.map(self._level, places.roots))
+        for root, found in zip(places.roots, levels, strict=True):
+            if isinstance(found, str):
+                unlisted[root] = found
+            elif found.files or found.names:  # an executor's to list; then its folders follow
+                parts.append(Part(root, whole=False))
+            else:
+                folders += found.folders
+        return parts + self._parts(places, folders, deep=False), unlisted
+
+    def _level(self, root: str) -> Level | str:
+        """What lies right below a root, or why that cannot be listed."""
+        try:
+            return self._folders.level(root)
+        except (MeltlineError, OSError) as refused:
+            return str(refused)
+
+    def _parts(self, places: SweptPlaces, folders: Sequence[str], *, deep: bool) -> list[Part]:
+        """Folders are listed whole once there are enough of them to keep all executors busy."""
+        wanted = [folder for folder in folders if places.may_lie_below(folder)]
+        enough = self._spark.sparkContext.defaultParallelism * 8
+        return [Part(folder, whole=deep or len(wanted) >= enough) for folder in wanted]
+
+    def _next(self, places: SweptPlaces, done: _Round, *, deep: bool) -> list[Part]:
+        notes = list(done.said(Note.TO_LIST))
+        cut = [Part(folder, whole=False) for folder, said in notes if said]
+        return cut + self._parts(places, [folder for folder, said in notes if not said], deep=deep)
+
+    @staticmethod
+    def _without(rows: DataFrame, kept: DataFrame) -> _Round:
+        """Runs a job: the rows whose hash is not kept stay, and so do notes, which have none."""
+        left = rows.join(kept.hint("shuffle_hash"), "key_hash", "leftanti").localCheckpoint()
+        notes = left.where(F.col("note").isNotNull()).toArrow().to_pylist()
+        return _Round(left.where(F.col("note").isNull()), notes)
+
+    def _listing(
+        self,
+        at: datetime,
+        rounds: Sequence[_Round],
+        unlisted: Mapping[str, str],
+        store: FolderStore | None,
+    ) -> SparkListing:
+        frames = [one.files for one in rounds]
+        return SparkListing(
+            listed_at=at,
+            files=sum(one.counted for one in rounds),
+            unlisted=unlisted,
+            rest=reduce(DataFrame.unionByName, frames) if frames else None,
+            rows=self,
+            store=store,
+        )
+
+    # --- inventories ---------------------------------------------------------------------------
+
+    def read_inventory(self, inventory: Inventory, places: SweptPlaces) -> SparkListing:
+        """Takes an inventory's word instead; what lies outside the places is passed over."""
+        try:
+            rows = self._open(inventory)
+            wrong = _wrong_columns(rows)
+            at = self._written_at(inventory, rows)
+        except PySparkException as refused:
+            raise _refused(inventory, refused.getMessage() or type(refused).__name__) from None
+        if wrong or at is None:
+            raise _refused(inventory, wrong or "nothing in it")
+        size, modified = F.col("size").cast("bigint"), F.col("modified").cast("timestamp")
+        told = rows.select("path", size, modified)
+        kept = self.kept_in_parts()
+        try:
+            done = self._without(sift_inventory(told, places), kept)
+        finally:
+            kept.unpersist()
+        return self._listing(at, [done], {}, None)
+
+    def _open(self, inventory: Inventory) -> DataFrame:
+        if inventory.is_table:
+            return self._spark.table(self._identifier(inventory))
+        plain = self._spark.read.option("__globPaths__", "false")
+        return plain.parquet(inventory.source)
+
+    def _written_at(self, inventory: Inventory, rows: DataFrame) -> datetime | None:
+        """When the store was as the inventory has it, at the latest."""
+        if inventory.is_table:
+            name = self._identifier(inventory)
+            head = self._spark.table(f"{name}.refs").where("name = 'main'")
+            snapshots = self._spark.table(f"{name}.snapshots")
+            found = snapshots.join(head, "snapshot_id").select("committed_at")
+        else:
+            found = rows.select(F.max("_metadata.file_modification_time"))
+        (at,) = found.toArrow().column(0).to_pylist() or [None]
+        return at.astimezone(UTC) if isinstance(at, datetime) else None
+
+    def _identifier(self, inventory: Inventory) -> str:
+        try:
+            return spark_identifier(self._catalogs, TableName.parse(inventory.source))
+        except (ValueError, KeyError):
+            raise _refused(inventory, "no table of a configured catalog") from None
+
+
+def _measured(store: FolderStore, strays: Sequence[OrphanCandidate]) -> list[OrphanCandidate]:
+    """Strays that were listed by name alone get their size and time; those gone since are left out.
+
+    That these are read after the metadata does no harm: a file that was written since is young.
+    """
+    known = [stray for stray in strays if stray.bytes is not None]
+    unknown = [stray for stray in strays if stray.bytes is None]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = pool.map(store.measure, [stray.path for stray in unknown], chunksize=100)
+        return known + [
+            OrphanCandidate(stray.path, one.bytes, one.modified_at, stray.left_at)
+            for stray, one in zip(unknown, found, strict=True)
+            if one is not None
+        ]
+
+
+def _wrong_columns(rows: DataFrame) -> str:
+    """Which columns are missing, or of another type."""
+    found = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    wrong = {
+        name: found.get(name, "none")
+        for name, fit in _COLUMNS.items()
+        if found.get(name) not in fit
+    }
+    return ", ".join(f"{name}: {kind}" for name, kind in wrong.items())
+
+
+def _refused(inventory: Inventory, found: str) -> UsageInvalid:
+    return UsageInvalid(
+        f"the inventory {inventory.source} cannot be used",
+        object=inventory.source,
+        expected="columns path (text), size (whole number) and modified (timestamp, UTC)",
+        found=found.splitlines()[0][:300],
+        next="give another one, or list the store by leaving it out",
+    )

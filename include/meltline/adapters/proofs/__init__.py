@@ -1,0 +1,1 @@
+"""Proofs from the files alone."""

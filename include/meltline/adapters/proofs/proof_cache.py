@@ -1,0 +1,237 @@
+"""What gates have read from the files before, in the ledger's table `proofs`.
+
+It stands on its own: what a manifest keeps alive is kept with its proof, as hashes, and the index
+is asked for nothing. So a proof holds whatever the index has forgotten, or never knew.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from hashlib import blake2b
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from meltline.adapters.index_tables.scan_query import Condition
+from meltline.adapters.index_tables.schema import PROOFS
+from meltline.adapters.index_tables.tables_io import LedgerTables
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.manifests.pyiceberg_reader import ListedManifest
+from meltline.adapters.proofs.hash_sets import FOUND, PACKED, searched, searcher, sound
+from meltline.adapters.proofs.manifest_proof import ManifestProof
+from meltline.domain.clock import CLOCK_TOLERANCE, Clock
+from meltline.domain.iceberg.files import FileKind
+from meltline.ports import ObjectStore
+
+ProvedList = tuple[str, int, Sequence[str]]
+"""A manifest list that was read: its path, its length in bytes, its manifests."""
+_WIDTH = 8
+_ROW = 100  # bytes, about, of a proof besides its hashes
+_OF_MANIFESTS: Condition = ("kind", "=", str(FileKind.MANIFEST))
+_WHAT = ("path", "bytes", "live_files", "live_bytes", "fingerprint")
+
+
+@dataclass(frozen=True)
+class KnownList:
+    """A manifest list that was read before.
+
+    Attributes:
+        bytes: Its length.
+        manifests: The hashes of its manifests' paths.
+        path: Where it lies: two locations may have one hash.
+        fingerprint: Of its manifests' paths, by another hash, for the same reason.
+    """
+
+    bytes: int
+    manifests: Sequence[int]
+    path: str
+    fingerprint: int
+
+    def is_of(self, manifests: Sequence[str]) -> bool:
+        """Whether it named these manifests."""
+        return self.fingerprint == paths_fingerprint(manifests)
+
+
+def paths_fingerprint(paths: Iterable[str]) -> int:
+    """A number that tells sequences of paths apart, whatever their 64-bit hashes are."""
+    digest = blake2b("\n".join(paths).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+@dataclass(frozen=True)
+class KnownProof:
+    """What earlier proofs have read, by the hashes of the files' locations."""
+
+    manifests: Mapping[int, ManifestProof] = field(default_factory=dict)
+    lists: Mapping[int, KnownList] = field(default_factory=dict)
+
+    def list_of(self, path: str) -> KnownList | None:
+        """A manifest list that was read before, if all its manifests were; else None."""
+        listed = self.lists.get(key_hash(path)) if path else None
+        if listed is None or listed.path != path:
+            return None
+        if any(number not in self.manifests for number in listed.manifests):
+            return None
+        named = [self.manifests[number].path for number in listed.manifests]
+        return listed if listed.is_of(named) else None
+
+    @cached_property
+    def listed(self) -> Mapping[int, ListedManifest]:
+        """Its manifests as lists name them; how many entries they have is not remembered."""
+        return {n: ListedManifest(one.path, one.bytes, None) for n, one in self.manifests.items()}
+
+
+class ProofCache(LedgerTables):
+    """The ledger's table `proofs`.
+
+    Attributes:
+        here: Bytes of hashes that this process looks through and keeps; more is for executors.
+    """
+
+    here = 256 * 1024 * 1024
+
+    def __init__(
+        self, spark: SparkSession, store: ObjectStore, catalog: str, namespace: str, clock: Clock
+    ) -> None:
+        super().__init__(spark, store, catalog, namespace)
+        self._clock = clock
+        self._opened: list[pa.Table] = []  # sound hashes; those of a file never change
+
+    def open(self, since: datetime) -> KnownProof:
+        """Everything that was read from the files since then, save for the hashes.
+
+        Such files never change: one of which two readings say different things counts as unread.
+        """
+        rows = self._look(
+            "proofs",
+            ("kind", "key_hash", *_WHAT, "manifests"),
+            # What a clock that was ahead has dated counts as read when that time has come.
+            [("proved_at", ">=", since), ("proved_at", "<=", self._clock.now() + CLOCK_TOLERANCE)],
+        )
+        manifests: dict[int, ManifestProof] = {}
+        lists: dict[int, KnownList] = {}
+        odd = set()
+        for row in rows.to_pylist():
+            number = row["key_hash"]
+            if row["kind"] == FileKind.MANIFEST:
+                proof = ManifestProof(**{name: row[name] for name in _WHAT})
+                agrees = manifests.setdefault(number, proof) == proof
+            else:
+                what = (row["path"], row["fingerprint"] or 0)
+                listed = KnownList(row["bytes"], row["manifests"], *what)
+                agrees = lists.setdefault(number, listed) == listed
+            if not agrees:
+                odd.add(number)
+        for number in odd:
+            manifests.pop(number, None)
+            lists.pop(number, None)
+        return KnownProof(manifests, lists)
+
+    def ask(
+        self, proofs: Mapping[int, ManifestProof], wanted: Collection[int]
+    ) -> dict[int, tuple[int, ...]]:
+        """Which of the wanted hashes manifests hold that were read before.
+
+        A manifest whose hashes are not there, or not as many as were read, or not with the
+        fingerprint that was read, is not in the answer: it counts as not read.
+        """
+        hashes = pa.array(wanted, pa.int64())
+        answer = self._answer(proofs, [searched(rows, hashes) for rows in self._opened])
+        if left := [number for number in proofs if number not in answer]:
+            size = _WIDTH * sum(proofs[number].live_files for number in left)
+            found = self._search_here if size <= self.here else self._search_spread
+            answer |= self._answer(proofs, [found(left, hashes)])
+        return answer
+
+    @staticmethod
+    def _answer(
+        proofs: Mapping[int, ManifestProof], found: Iterable[pa.Table]
+    ) -> dict[int, tuple[int, ...]]:
+        return {
+            row["key_hash"]: tuple(row["hits"])
+            for rows in found
+            for row in rows.to_pylist()
+            if (proof := proofs.get(row["key_hash"]))
+            and (proof.live_files, proof.fingerprint) == (row["live_files"], row["fingerprint"])
+        }
+
+    def _search_here(self, manifests: Collection[int], wanted: pa.Array) -> pa.Table:
+        rows = sound(self._look("proofs", PACKED, [_OF_MANIFESTS], ("key_hash", manifests)))
+        self._keep(rows)
+        return searched(rows, wanted)
+
+    def _search_spread(self, manifests: Collection[int], wanted: pa.Array) -> pa.Table:
+        rows = self._read("proofs").where(F.col("kind") == str(FileKind.MANIFEST))
+        asked = rows.join(self._ids("key_hash", manifests), "key_hash", "leftsemi").select(*PACKED)
+        shared = self._spark.sparkContext.broadcast(wanted)
+        search = searcher(lambda: shared.value)
+        names = "key_hash bigint, live_files bigint, fingerprint bigint, hits array<bigint>"
+        return asked.mapInArrow(search, names).toArrow().cast(FOUND)
+
+    def _keep(self, rows: pa.Table) -> None:
+        """For the session's later gates, as long as there is room."""
+        if sum(kept.nbytes for kept in self._opened) + rows.nbytes <= self.here:
+            self._opened.append(rows)
+
+    def write(self, manifests: Iterable[ManifestProof], lists: Iterable[ProvedList]) -> None:
+        """Remembers what was read now; what could not be read is not remembered."""
+        now = self._clock.now()
+        rows = [
+            {
+                **{name: getattr(proof, name) for name in (*_WHAT, "hashes")},
+                "kind": str(FileKind.MANIFEST),
+                "key_hash": key_hash(proof.path),
+                "proved_at": now,
+            }
+            for proof in manifests
+            if not proof.error and proof.hashes is not None
+        ]
+        rows += [
+            {
+                "kind": str(FileKind.MANIFEST_LIST),
+                "key_hash": key_hash(path),
+                "path": path,
+                "bytes": size,
+                "manifests": [key_hash(manifest) for manifest in named],
+                "fingerprint": paths_fingerprint(named),
+                "proved_at": now,
+            }
+            for path, size, named in lists
+        ]
+        if rows:
+            made = pa.Table.from_pylist(rows, schema=PROOFS)
+            self._append_arrow("proofs", made, f"proofs-{now.isoformat()}")
+            self._keep(sound(made.filter(pc.is_valid(made["hashes"])).select(PACKED)))
+
+    def write_read(self, manifests: DataFrame, files: int) -> None:
+        """The same of manifests that executors have read, too many for this process to hold."""
+        now = self._clock.now()
+        rows = manifests.where("error = ''").select(
+            F.lit(str(FileKind.MANIFEST)).alias("kind"),
+            *("key_hash", *_WHAT, "hashes"),
+            F.lit(None).cast("array<bigint>").alias("manifests"),
+            F.lit(now).alias("proved_at"),
+        )
+        self._write("proofs", rows.coalesce(files), f"proofs-{now.isoformat()}")
+
+    def forget(self, before: datetime) -> str:
+        """Deletes the proofs from before then, once they are half of what is there.
+
+        Args:
+            before: Since when proofs count (`gates.full-proof-every`); no gate asks for older ones.
+
+        Returns:
+            What was done; empty when it did not pay yet.
+        """
+        rows = self._look("proofs", ("proved_at", "live_files"))
+        weights = pc.add(pc.multiply(pc.fill_null(rows["live_files"], 0), _WIDTH), _ROW)
+        old = pc.less(rows["proved_at"], pa.scalar(before, rows["proved_at"].type))
+        gone, total = (pc.sum(some).as_py() or 0 for some in (weights.filter(old), weights))
+        if not gone or 2 * gone < total:
+            return ""
+        delete = f"DELETE FROM {self._namespace}.proofs WHERE proved_at < :before"
+        self._spark.sql(delete, args={"before": before})
+        return f"proofs: {pc.sum(old).as_py()} that no gate asks for any more deleted"

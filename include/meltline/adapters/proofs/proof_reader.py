@@ -1,0 +1,338 @@
+"""The gate's own reading of manifest lists and manifests, on executors, apart from the index.
+
+What the gate has read once it need not read again: the files never change. It keeps, in the
+ledger's table `proofs`, what each list named and what each manifest held alive: how many files, how
+many bytes, the hashes of their paths and a fingerprint of those. Where hashes and fingerprint no
+longer agree the manifest is read from its file again (docs/decisions/003). The index is not asked.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.manifests.pyiceberg_reader import ListedManifest, live_columns
+from meltline.adapters.proofs.manifest_proof import (
+    LISTED,
+    MANIFEST,
+    ManifestProof,
+    prove_manifest,
+    read_list,
+)
+from meltline.adapters.proofs.proof_cache import KnownList, KnownProof, ProofCache
+from meltline.adapters.spark.distribution import spread
+from meltline.concurrency import thread_map
+from meltline.domain.iceberg.reachable import ReachableSet
+from meltline.ports import ObjectStore, ProofResult, ProofSnapshot, SnapshotKey
+
+_FEW = 5_000  # files: below, a Spark job takes longer to start than reading them here
+_A_FILE = 16_000_000  # entries whose hashes make one file of the ledger
+_ASKED = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("rows", pa.int64())])
+Batches = Iterable[pa.RecordBatch]
+
+
+@dataclass
+class _Found:
+    """What has been found out so far."""
+
+    manifests: dict[SnapshotKey, list[str]] = field(default_factory=dict)
+    listed: dict[str, ListedManifest] = field(default_factory=dict)
+    tables: dict[str, set[str]] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, list[str]] = field(default_factory=dict)
+    lists: dict[SnapshotKey, ReachableSet] = field(default_factory=dict)
+
+    def name(self, snapshot: ProofSnapshot, manifests: Iterable[ListedManifest]) -> None:
+        named = self.manifests.setdefault(snapshot.key, [])
+        for manifest in manifests:
+            named.append(manifest.path)
+            self.listed.setdefault(manifest.path, manifest)
+            self.tables.setdefault(manifest.path, set()).add(snapshot.table_uuid)
+
+    def fail(self, uuid: str, error: str) -> None:
+        self.errors.setdefault(uuid, []).append(error)
+
+
+class SparkProofReader:
+    """The port `ProofReader` on Spark.
+
+    Attributes:
+        job_start: So many entries are read here while a job and its workers start.
+        entries_here: Up to so many entries their hashes come to this process, which writes them.
+    """
+
+    job_start: float = 750_000
+    entries_here = 8_000_000
+
+    def __init__(self, spark: SparkSession, store: ObjectStore, book: ProofCache) -> None:
+        self._spark = spark
+        self._store = store
+        self._book = book
+
+    def prove(
+        self,
+        snapshots: Sequence[ProofSnapshot],
+        wanted: Sequence[str],
+        since: datetime | None = None,
+    ) -> ProofResult:
+        """Looks for the wanted paths in everything the snapshots refer to. See the port."""
+        known = self._book.open(since) if since is not None and snapshots else KnownProof()
+        found, by_hash = _Found(), _by_hash(wanted)
+        lists = [known.list_of(one.manifest_list) for one in snapshots]
+        unread = [one for one, listed in zip(snapshots, lists, strict=True) if listed is None]
+        self._read_lists(unread, found)
+        sound = self._ask(known, filter(None, lists), found, by_hash)
+        again = [
+            one
+            for one, listed in zip(snapshots, lists, strict=True)
+            if listed and not _recall(one, listed, known, sound, found)
+        ]
+        self._read_lists(again, found)
+        covered = _covered(found, known, sound)
+        fresh = [m for path, m in found.listed.items() if path not in covered]
+        proofs = {proof.path: proof for proof in self._read_manifests(fresh, by_hash)}
+        for path, proof in proofs.items():
+            for uuid in found.tables[path] if proof.error else ():
+                found.fail(uuid, proof.error)
+        hits = {path: sound[key_hash(path)] for path in covered}
+        hits |= {path: proof.hits for path, proof in proofs.items()}
+        self._book.write(proofs.values(), _proved_lists([*unread, *again], found, proofs))
+        live = {**covered, **proofs}
+        return ProofResult(
+            manifests={key: tuple(paths) for key, paths in found.manifests.items()},
+            live_files={path: proof.live_files for path, proof in live.items()},
+            live_bytes={path: proof.live_bytes for path, proof in live.items()},
+            sizes=found.sizes | {path: m.bytes for path, m in found.listed.items()},
+            hits={
+                path: tuple(planned for hashed in sorted({*of}) for planned in by_hash[hashed])
+                for path, of in hits.items()
+                if of
+            },
+            errors={uuid: tuple(odd) for uuid, odd in found.errors.items()},
+            read=len(proofs),
+            lists=found.lists,
+        )
+
+    def forget(self, before: datetime) -> str:
+        """Drops what was read before then. See the port."""
+        return self._book.forget(before)
+
+    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
+        """Bytes of the distinct live files of each table's snapshots, read from the files."""
+        found = _Found()
+        self._read_lists(snapshots, found)
+        of_table = pa.Table.from_pylist(
+            [
+                {"manifest": path, "table_uuid": uuid}
+                for path, uuids in found.tables.items()
+                for uuid in uuids
+            ],
+            schema=pa.schema([("manifest", pa.string()), ("table_uuid", pa.string())]),
+        )
+        rows = self._asked(list(found.listed.values())).mapInArrow(
+            _sizes(self._store), "manifest string, key_hash bigint, bytes bigint"
+        )
+        totals = (
+            rows.join(F.broadcast(self._spark.createDataFrame(of_table)), "manifest")
+            .groupBy("table_uuid", "key_hash")
+            .agg(F.max("bytes").alias("bytes"))
+            .groupBy("table_uuid")
+            .agg(F.sum("bytes").alias("bytes"))
+            .collect()
+        )
+        sums = {row["table_uuid"]: int(row["bytes"]) for row in totals}
+        return {one.table_uuid: sums.get(one.table_uuid, 0) for one in snapshots}
+
+    def _ask(
+        self,
+        known: KnownProof,
+        lists: Iterable[KnownList],
+        found: _Found,
+        wanted: Collection[int],
+    ) -> Mapping[int, tuple[int, ...]]:
+        """Asks all that was proved before for the wanted hashes, in one go."""
+        asked = {number for listed in lists for number in listed.manifests}
+        asked |= known.manifests.keys() & set(map(key_hash, found.listed))
+        return self._book.ask({one: known.manifests[one] for one in asked}, wanted) if asked else {}
+
+    def _read_lists(self, snapshots: Sequence[ProofSnapshot], found: _Found) -> None:
+        for snapshot, rows in zip(snapshots, self._lists(snapshots), strict=True):
+            error = next((row["error"] for row in rows if row["error"]), "")
+            if error:
+                found.fail(snapshot.table_uuid, error)
+                continue
+            found.sizes[snapshot.manifest_list] = rows[0]["list_bytes"]
+            as_read = ReachableSet(rows[0]["list_bytes"], rows[0]["list_sha256"])
+            found.lists[snapshot.key] = as_read
+            named = [row for row in rows if row["path"] is not None]
+            found.name(snapshot, [ListedManifest(r["path"], r["bytes"], r["rows"]) for r in named])
+
+    def _lists(self, snapshots: Sequence[ProofSnapshot]) -> list[list[dict[str, Any]]]:
+        rows = [
+            {
+                "number": number,
+                "manifest_list": snapshot.manifest_list,
+                "inline": list(snapshot.inline_manifests),
+            }
+            for number, snapshot in enumerate(snapshots)
+        ]
+        if len(rows) <= _FEW:
+            return list(thread_map(lambda row: list(read_list(self._store, row)), rows))
+        schema = pa.schema(
+            [
+                ("number", pa.int64()),
+                ("manifest_list", pa.string()),
+                ("inline", pa.list_(pa.string())),
+            ]
+        )
+        asked = pa.Table.from_pylist(rows, schema=schema)
+        frame = spread(self._spark, asked, [1] * len(rows))
+        answer: list[list[dict[str, Any]]] = [[] for _ in rows]
+        for row in frame.mapInArrow(_list_reader(self._store), _ddl(LISTED)).toArrow().to_pylist():
+            answer[row["number"]].append(row)
+        return answer
+
+    def _read_manifests(
+        self, asked: Sequence[ListedManifest], wanted: Collection[int]
+    ) -> list[ManifestProof]:
+        hashes, entries = frozenset(wanted), _entries(asked)
+        if not self._is_worth_a_job(asked, entries):
+            return list(thread_map(lambda one: prove_manifest(self._store, one, hashes), asked))
+        shared = self._spark.sparkContext.broadcast(hashes)
+        frame = self._asked(asked).mapInArrow(_prover(self._store, shared), _ddl(MANIFEST))
+        if entries <= self.entries_here:
+            return _proofs(frame)
+        kept = frame.persist()
+        try:
+            proofs = _proofs(kept.drop("hashes"))
+            self._book.write_read(kept, 1 + sum(one.live_files for one in proofs) // _A_FILE)
+        finally:
+            kept.unpersist()
+        return proofs
+
+    def _is_worth_a_job(self, asked: Sequence[ListedManifest], entries: float) -> bool:
+        """Whether executors would be done earlier: each manifest is read by one of them."""
+        cores = self._spark.sparkContext.defaultParallelism
+        largest = max((_entries([one]) for one in asked), default=0)
+        return len(asked) > _FEW or entries > self.job_start + max(largest, entries / cores)
+
+    def _asked(self, manifests: Sequence[ListedManifest]) -> DataFrame:
+        rows = [{"path": m.path, "bytes": m.bytes, "rows": m.rows} for m in manifests]
+        weights = [m.rows or m.bytes for m in manifests]
+        return spread(self._spark, pa.Table.from_pylist(rows, schema=_ASKED), weights)
+
+
+def _recall(
+    snapshot: ProofSnapshot,
+    listed: KnownList,
+    known: KnownProof,
+    sound: Collection[int],
+    found: _Found,
+) -> bool:
+    """Takes over what an earlier proof read from this snapshot's list.
+
+    Not where one of its manifests has to be read again: the list says how many entries that has.
+    """
+    if any(number not in sound for number in listed.manifests):
+        return False
+    found.name(snapshot, [known.listed[number] for number in listed.manifests])
+    found.sizes[snapshot.manifest_list] = listed.bytes
+    return True
+
+
+def _covered(found: _Found, known: KnownProof, sound: Collection[int]) -> dict[str, ManifestProof]:
+    """Manifests that were proved before, as long as they are, and whose hashes are sound."""
+    numbers = {path: key_hash(path) for path in found.listed}
+    return {
+        path: known.manifests[numbers[path]]
+        for path, manifest in found.listed.items()
+        if numbers[path] in sound and _is_same(known.manifests[numbers[path]], manifest)
+    }
+
+
+def _is_same(known: ManifestProof, manifest: ListedManifest) -> bool:
+    """Whether what was proved is this manifest: two locations may have one hash."""
+    return (known.path, known.bytes) == (manifest.path, manifest.bytes)
+
+
+def _proved_lists(
+    snapshots: Sequence[ProofSnapshot], found: _Found, proofs: Mapping[str, ManifestProof]
+) -> Iterator[tuple[str, int, Sequence[str]]]:
+    """Lists that were read now, with every manifest of theirs proved, now or before."""
+    broken = {path for path, proof in proofs.items() if proof.error}
+    for snapshot in snapshots:
+        named = found.manifests.get(snapshot.key)
+        if snapshot.manifest_list and named is not None and not broken.intersection(named):
+            size = found.sizes[snapshot.manifest_list]
+            yield snapshot.manifest_list, size, named
+
+
+def _by_hash(wanted: Sequence[str]) -> dict[int, list[str]]:
+    """The planned paths of each hash.
+
+    What has such a hash counts as referred to, whether its file was read now or long ago: two
+    different locations with one hash can only keep a file, and the planner joins by hash as well.
+    """
+    paths: dict[int, list[str]] = {}
+    for path in wanted:
+        paths.setdefault(key_hash(path), []).append(path)
+    return paths
+
+
+def _proofs(frame: DataFrame) -> list[ManifestProof]:
+    rows = frame.drop("key_hash").toArrow().to_pylist()
+    return [ManifestProof(**{**row, "hits": tuple(row["hits"])}) for row in rows]
+
+
+def _entries(manifests: Iterable[ListedManifest]) -> float:
+    """How many entries manifests have; endlessly many where a list does not say."""
+    return sum(math.inf if one.rows is None else one.rows for one in manifests)
+
+
+def _list_reader(store: ObjectStore) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [found for row in batch.to_pylist() for found in read_list(store, row)]
+            yield pa.RecordBatch.from_pylist(rows, schema=LISTED)
+
+    return read
+
+
+def _prover(store: ObjectStore, wanted: Any) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():  # a batch each: their hashes are many
+                proof = vars(prove_manifest(store, ListedManifest(**row), wanted.value))
+                made = {**proof, "key_hash": key_hash(row["path"])}
+                yield pa.RecordBatch.from_pylist([made], schema=MANIFEST)
+
+    return read
+
+
+def _sizes(store: ObjectStore) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    schema = pa.schema([("manifest", pa.string()), ("key_hash", pa.int64()), ("bytes", pa.int64())])
+
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                live = live_columns(ListedManifest(**row), store.read(row["path"]))
+                columns = {
+                    "manifest": [row["path"]] * len(live.paths),
+                    "key_hash": [key_hash(path) for path in live.paths],
+                    "bytes": live.sizes,
+                }
+                yield pa.RecordBatch.from_pydict(columns, schema=schema)
+
+    return read
+
+
+def _ddl(schema: pa.Schema) -> str:
+    words = {pa.string(): "string", pa.int64(): "bigint", pa.binary(): "binary"}
+    words[pa.list_(pa.int64())] = "array<bigint>"
+    return ", ".join(f"{field.name} {words[field.type]}" for field in schema)

@@ -1,0 +1,124 @@
+"""Column types that store the domain's own values, the same way in SQLite and Postgres."""
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from sqlalchemy import BigInteger, Column, Integer, Text
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import from_millis, to_millis
+
+T = TypeVar("T")
+
+
+class Instant(TypeDecorator[datetime]):
+    """An instant, as whole milliseconds since 1970 in UTC: what Iceberg keeps, exact in both."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        """Refuses (TypeError) a time without offset."""
+        return None if value is None else to_millis(value)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        """The instant, in UTC."""
+        return None if value is None else from_millis(value)
+
+
+class Name(TypeDecorator[TableName]):
+    """A table's name as Spark SQL writes it, so that odd names come back as they were."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: TableName | None, dialect: Dialect) -> str | None:
+        """Writes `catalog.namespace.table`."""
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> TableName | None:
+        """Takes it apart again."""
+        return None if value is None else TableName.parse(value)
+
+
+class Prose(TypeDecorator[str]):
+    """Free text. An error may quote a corrupt file's bytes, which Postgres would refuse."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Spells out NUL and lone surrogates."""
+        if value is None:
+            return None
+        return value.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
+
+
+class Choice(TypeDecorator[StrEnum]):
+    """A member of an enumeration, by its word."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, words: type[StrEnum]) -> None:
+        super().__init__()
+        self.words = words
+
+    def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
+        """Refuses (ValueError) what is no member."""
+        return None if value is None else self.words(value).value
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
+        """The member."""
+        return None if value is None else self.words(value)
+
+
+class Json(TypeDecorator[T]):
+    """A small structure, as JSON text: whole numbers keep all their digits."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, dump: Callable[[T], object], load: Callable[[object], T]) -> None:
+        super().__init__()
+        self.dump = dump
+        self.load = load
+
+    def process_bind_param(self, value: T | None, dialect: Dialect) -> str | None:
+        """Writes the text."""
+        return None if value is None else json.dumps(self.dump(value))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> T | None:
+        """Reads it again."""
+        return None if value is None else self.load(json.loads(value))
+
+
+def sequence() -> "Column[int]":
+    """The key of rows that are numbered as they come."""
+    # SQLite numbers rows by itself only where the key's type is spelled INTEGER.
+    return Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+
+
+def plain(name: str, **options: Any) -> "Column[str]":
+    """A text that is always there."""
+    return Column(name, Text, nullable=False, **options)
+
+
+def prose(name: str) -> "Column[str]":
+    """A text that may hold what a database would not take as it is."""
+    return Column(name, Prose, nullable=False)
+
+
+def count(name: str, **options: Any) -> "Column[int]":
+    """A whole number that is always there."""
+    return Column(name, BigInteger, nullable=False, **options)
+
+
+def instant(name: str, *, nullable: bool = False) -> "Column[Any]":
+    """A time."""
+    return Column(name, Instant, nullable=nullable)

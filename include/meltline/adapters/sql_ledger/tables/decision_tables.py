@@ -1,0 +1,43 @@
+"""The control ledger's tables of what people decided, and of the epochs that began with it."""
+
+from sqlalchemy import BigInteger, Boolean, Column, Index, Table
+
+from meltline.adapters.sql_ledger.tables.columns import Name, count, instant, plain, prose, sequence
+from meltline.adapters.sql_ledger.tables.schema import metadata
+
+# To which epochs the catalog was set; one that is not confirmed may never have come there.
+epochs = Table(
+    "epochs",
+    metadata,
+    count("number"),
+    plain("nonce", primary_key=True),
+    plain("why", index=True),
+    plain("who"),
+    instant("at"),
+    Column("confirmed", Boolean, nullable=False),
+    Index("ix_epochs_number", "number"),
+)
+
+vouched = Table(
+    "vouched",
+    metadata,
+    Column("table", Name, primary_key=True),
+    plain("location"),
+    Column("size", BigInteger, nullable=True),
+    plain("sha256"),
+    plain("who"),
+    prose("reason"),
+    instant("at"),
+)
+
+disowned_times = Table(
+    "disowned_times",
+    metadata,
+    sequence(),
+    instant("recorded"),
+    plain("who"),
+    prose("reason"),
+    instant("at"),
+)
+
+lifted_guards = Table("lifted_guards", metadata, plain("table_uuid", primary_key=True))

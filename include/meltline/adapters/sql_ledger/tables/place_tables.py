@@ -1,0 +1,21 @@
+"""The control ledger's tables of places, and of what is kept although nothing refers to it."""
+
+from sqlalchemy import BigInteger, Column, Table, Text
+
+from meltline.adapters.sql_ledger.tables.columns import Choice, Prose
+from meltline.adapters.sql_ledger.tables.schema import metadata
+from meltline.domain.deletion.withheld import Why
+
+places = Table("places", metadata, Column("place", Prose, primary_key=True))
+
+withheld = Table(
+    "withheld",
+    metadata,
+    Column("step", Text, primary_key=True),
+    Column("why", Choice(Why), primary_key=True),
+    Column("table", Text, primary_key=True),
+    Column("place", Prose, primary_key=True),
+    Column("other", Prose, primary_key=True),
+    Column("files", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+)

@@ -1,0 +1,1 @@
+"""Archiving snapshots to cold, verifying, mending and replicating copies."""

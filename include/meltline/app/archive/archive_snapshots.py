@@ -1,0 +1,226 @@
+"""Handoff: what the policy wants in cold is there, verified, before it may expire (AR-30 to AR-35).
+
+Until then it is kept as *handoff pending*, over as many nights as it takes. Nothing here takes
+anything away: the same again finds what is done and adds what is not.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from meltline.app.archive.cold_tables import ColdTables, no_cold, plain_name
+from meltline.app.catalog.tables import ObservedTable, cold_policy_of, keep_requests, to_hand_over
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.archive.archive import ArchivedSnapshot, Validity
+from meltline.domain.archive.cold import ColdPolicy
+from meltline.domain.errors import LockHeld, MeltlineError
+from meltline.domain.iceberg.names import TableName, selected
+from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest
+
+_LEASE = timedelta(minutes=2)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What of a table is to be in cold, and is still hot.
+
+    Attributes:
+        snapshots: When each was readable, by snapshot id, in the order of the commits.
+        known: Those that were archived on an earlier night, and could not expire since: their
+            copies are held against the originals again, and mended.
+    """
+
+    table: ObservedTable
+    policy: ColdPolicy
+    snapshots: Mapping[int, Validity]
+    known: Mapping[int, ArchivedSnapshot] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> int:
+        """How many have no verified copy yet."""
+        return len(self.snapshots) - len(self.known)
+
+
+@dataclass
+class TableHandoff:
+    """What came of one table.
+
+    Attributes:
+        archived: Snapshots whose copies are verified and registered now.
+        waiting: Snapshots that are pending still.
+        errors: Why; none where the time for it was up.
+    """
+
+    table: TableName
+    waiting: int
+    archived: int = 0
+    files_copied: int = 0
+    bytes_copied: int = 0
+    errors: list[str] = field(default_factory=list)
+
+
+def pending_handoffs(
+    ledgers: ReadContext,
+    tables: Sequence[ObservedTable],
+    as_of: datetime,
+    globs: tuple[str, ...] = (),
+) -> list[Pending]:
+    """What of the selected tables is to be in cold and still hot.
+
+    A table that stands under two names is asked once for each snapshot.
+    """
+    on = [t for t in tables if cold_policy_of(ledgers, t).is_on and selected(t.state.name, globs)]
+    archived = _archived(ledgers, {table.state.uuid for table in on})
+    found = set[tuple[str, int]]()
+    waiting = []
+    for request, _, table in keep_requests(ledgers, on, as_of):
+        uuid = table.state.uuid
+        chosen = to_hand_over(ledgers, table, request)
+        wanted = {sid: when for sid, when in chosen.items() if (uuid, sid) not in found}
+        found.update((uuid, sid) for sid in wanted)
+        known = {sid: archived[uuid, sid] for sid in wanted if (uuid, sid) in archived}
+        if wanted:
+            waiting.append(Pending(table, cold_policy_of(ledgers, table), wanted, known))
+    return waiting
+
+
+def _archived(ledgers: ReadContext, uuids: set[str]) -> dict[tuple[str, int], ArchivedSnapshot]:
+    copies = ledgers.control.archived(sorted(uuids)) if uuids else ()
+    return {(copy.table_uuid, copy.snapshot_id): copy for copy in copies}
+
+
+def hand_off(
+    services: RunContext,
+    waiting: Sequence[Pending],
+    *,
+    run_id: str,
+    any_hour: bool = False,
+) -> list[TableHandoff]:
+    """Hands over what waits, and records each snapshot as soon as it is there.
+
+    What stops one table is among its errors, and the others go on. A table that another run is
+    handing over is left to it.
+
+    Args:
+        services: The ports.
+        waiting: What waits.
+        run_id: The run, for the lock.
+        any_hour: A person wants it now: the quiet window does not count.
+    """
+    if not waiting:
+        return []
+    handoff = _Handoff(services, {p.table.state.name: p for p in waiting})
+    try:
+        with ExitStack() as locks:
+            handoff.lock(locks, run_id)
+            handoff.carry_out(any_hour=any_hour)
+    except Exception as stop:  # whatever it is: history stays hot, and the chain goes on without
+        why = stop.message if isinstance(stop, MeltlineError) else repr(stop)
+        for result in handoff.results.values():
+            if result.waiting and not result.errors:
+                result.errors.append(why)
+    return list(handoff.results.values())
+
+
+@dataclass
+class _Handoff:
+    """A handoff on its way: what waits, by the hot table's name, and what has come of it."""
+
+    services: RunContext
+    waiting: dict[TableName, Pending]
+    results: dict[TableName, TableHandoff] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.results = {name: TableHandoff(name, p.waiting) for name, p in self.waiting.items()}
+
+    def lock(self, locks: ExitStack, run_id: str) -> None:
+        """Takes each table's own lock: people may go on with its group while files are copied."""
+        services, began = self.services, time.monotonic()
+        for name, pending in sorted(self.waiting.items()):
+            passed = timedelta(seconds=time.monotonic() - began)  # one wait for all of them
+            wait = max(timedelta(0), services.config.limits.lock_wait - passed)
+            key = f"handoff {pending.table.state.uuid}"
+            holder = f"{services.who} run {run_id}"
+            try:
+                locks.enter_context(services.control.lock(key, holder, wait=wait, lease=_LEASE))
+            except LockHeld as busy:
+                self.results[name].errors.append(f"{busy.message}: {busy.found}")
+                del self.waiting[name]
+
+    def carry_out(self, *, any_hour: bool) -> None:
+        """Copies, and records what is done as it is done."""
+        services = self.services
+        if services.cold is None or services.archive is None:
+            raise no_cold(services)
+        requests = self._requests(ColdTables(services.cold))
+        services.progress(f"hand off: {sum(len(r.snapshots) for r in requests)} snapshots to cold")
+        go_on = may_go_on(services, any_hour=any_hour)
+        for name, done in services.archive.hand_off(requests, go_on):
+            if done.error:
+                self.results[name].errors.append(f"snapshot {done.snapshot_id}: {done.error}")
+            else:
+                self._record(name, done)
+
+    def _requests(self, cold: ColdTables) -> list[HandoffRequest]:
+        """What another run has not done while this one waited for its lock."""
+        uuids = {pending.table.state.uuid for pending in self.waiting.values()}
+        archived = _archived(self.services, uuids)
+        requests = []
+        for name, pending in self.waiting.items():
+            state, result = pending.table.state, self.results[name]
+            left = [
+                sid
+                for sid in pending.snapshots
+                if sid in pending.known or (state.uuid, sid) not in archived
+            ]
+            result.waiting = len(left) - len(pending.known)
+            snapshots = tuple(
+                ChosenSnapshot(state.snapshots[s], pending.snapshots[s]) for s in left
+            )
+            try:
+                place = cold.place(state.uuid, plain_name(pending.table))
+            except MeltlineError as odd:
+                result.errors.append(f"{odd.message}: {odd.found}")
+                continue
+            if snapshots:
+                requests.append(HandoffRequest(state, place, snapshots))
+        return requests
+
+    def _record(self, name: TableName, done: HandedOver) -> None:
+        pending, result, now = self.waiting[name], self.results[name], self.services.clock.now()
+        before, until = pending.known.get(done.snapshot_id), now + pending.policy.keep_for
+        copy = ArchivedSnapshot(
+            table_uuid=pending.table.state.uuid,
+            table=plain_name(pending.table),
+            snapshot_id=done.snapshot_id,
+            committed_at=pending.table.state.snapshots[done.snapshot_id].committed_at,
+            validity=pending.snapshots[done.snapshot_id],
+            files=done.files,
+            bytes=done.bytes,
+            rows=done.rows,
+            files_copied=done.files_copied + (before.files_copied if before else 0),
+            bytes_copied=done.bytes_copied + (before.bytes_copied if before else 0),
+            cold_location=done.cold_location,
+            verified_at=now,
+            keep_until=max(until, before.keep_until) if before else until,
+            deep_bytes=before.deep_bytes if before else 0,
+        )
+        self.services.control.save_archived([copy])
+        if before is None:
+            result.archived += 1
+            result.waiting -= 1
+        result.files_copied += done.files_copied
+        result.bytes_copied += done.bytes_copied
+
+
+def may_go_on(services: RunContext, *, any_hour: bool) -> Callable[[], bool]:
+    """Asked before a batch is begun: nobody has stopped everything, and it is the time for it."""
+    settings = services.config.handoff
+
+    def go_on() -> bool:
+        stopped = services.control.stopped() is not None
+        return not stopped and (any_hour or settings.may_begin(services.clock.now()))
+
+    return go_on

@@ -1,0 +1,45 @@
+"""Which files of cold a snapshot refers to, read from its manifests."""
+
+from collections.abc import Iterable, Sequence
+
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.services import ColdTier, ReadContext
+from meltline.domain.iceberg.files import ManifestFile
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+
+
+def manifests_of(
+    ledgers: ReadContext, tier: ColdTier, snapshots: Iterable[Snapshot]
+) -> list[ManifestFile]:
+    """The manifests that snapshots refer to, each once.
+
+    Raises:
+        MetadataUnreadable: A manifest list does not follow the spec.
+        FileNotFoundError: It is not there; or StoreRefused.
+    """
+
+    def read(snapshot: Snapshot) -> Sequence[ManifestFile]:
+        path = snapshot.manifest_list
+        if not path:
+            return [ManifestFile(one, 0) for one in snapshot.inline_manifests]
+        return ledgers.manifests.read_list(path, tier.store.read(path))
+
+    found = load_concurrently(read, list(snapshots))
+    return list({one.path: one for listed in found for one in listed}.values())
+
+
+def live_files(ledgers: ReadContext, tier: ColdTier, manifests: Sequence[ManifestFile]) -> set[str]:
+    """The data and delete files that manifests keep alive. Raises as `manifests_of` does."""
+
+    def read(manifest: ManifestFile) -> Sequence[str]:
+        return ledgers.manifests.live_paths(manifest, tier.store.read(manifest.path))
+
+    return {path for paths in load_concurrently(read, manifests) for path in paths}
+
+
+def own_files(state: TableMetadata, snapshots: Iterable[int]) -> set[str]:
+    """Manifest lists and statistics of snapshots: what no manifest names."""
+    ids = set(snapshots)
+    lists = {state.snapshots[id].manifest_list for id in ids}
+    statistics = {file.path for file in state.statistics if file.snapshot_id in ids}
+    return {path for path in lists | statistics if path}

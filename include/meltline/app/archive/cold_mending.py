@@ -1,0 +1,124 @@
+"""Mends copies in cold while their originals still wait in failsafe.
+
+Without it, a copy that was lost or damaged would keep its original for ever: the gate of a purge
+refuses it, and hot's metadata has forgotten it, so that no handoff looks at it any more.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+
+from meltline.app.archive.cold_facts import Side
+from meltline.app.catalog.commit import audit
+from meltline.app.services import RunContext
+from meltline.domain.archive.cold_paths import original_of
+from meltline.domain.deletion.plan import PlanKind, PlanState
+from meltline.domain.deletion.sharing_groups import Groups
+from meltline.domain.errors import LockHeld, MeltlineError
+from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, PlannedFile
+from meltline.ports import Mended, Original
+
+MEND = "mend copy in cold"
+_LATELY = timedelta(days=3)
+_LEASE = timedelta(minutes=2)
+_SHOWN = 3
+
+
+def mend_copies(services: RunContext, run_id: str, may_go_on: Callable[[], bool]) -> list[str]:
+    """Has cold hold, whole and recorded, the copies of what waits in failsafe.
+
+    Looks at each copy's size, time and version. What is lost, changed or was never held against
+    its original is read and, where need be, copied anew; so is, of a store that cannot vouch for
+    its files, each copy whose original is due. Of tables whose purge was refused because of cold,
+    what is lost there is looked for among all their copies: its original may be alive.
+
+    Returns:
+        What a person should know: what was mended, and what could not be.
+    """
+    archived = {copy.table_uuid for copy in services.control.archived()}
+    if not archived or services.cold is None or services.archive is None:
+        return []
+    groups = Groups(services.control.sharing())
+    try:
+        side = Side.of(services)
+        waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}))
+        ours = [d for d in waiting if groups.members(d.owner) & archived]
+        doubtful = _doubtful(services, side, ours)
+        uuids = {uuid for d in doubtful for uuid in groups.members(d.owner) & archived}
+        originals = {d.path: Original(d.path, d.bytes, d.kind) for d in doubtful}
+        refused = refused_for_cold(services) & archived
+        originals |= {one.path: one for one in _absent(services, side, refused)}
+        if not originals:
+            return []
+        uuids |= refused
+        with ExitStack() as locks:
+            for uuid in sorted(uuids):
+                holder = f"{services.who} run {run_id}"
+                wait = services.config.limits.lock_wait
+                key = f"handoff {uuid}"
+                locks.enter_context(services.control.lock(key, holder, wait=wait, lease=_LEASE))
+            services.progress(f"hand off: {len(originals)} copies in cold are read again")
+            done = services.archive.mend(list(originals.values()), may_go_on)
+            return _told(services, list(done))
+    except (MeltlineError, LockHeld) as odd:
+        return [f"copies in cold were not looked at: {odd.message}"]
+
+
+def _doubtful(services: RunContext, side: Side, waiting: Sequence[Departure]) -> list[Departure]:
+    """Those whose copy is not known for whole; those that have none are left out."""
+    now = services.clock.now()
+    files = {
+        d.path: PlannedFile(d.path, d.kind, d.bytes, d.owner)
+        for d in waiting
+        if d.kind is not FileKind.METADATA
+    }
+    places = {file.path: copy for copy, file in side.places(files.values()).items()}
+    known = services.control.copies(list(places.values()))
+    shown = side.shown(list(places.values()))
+
+    def is_doubtful(departure: Departure) -> bool:
+        copy = places.get(departure.path, "")
+        found, proof = shown.get(copy), known.get(copy)
+        if found is None or proof is None:
+            return found is not None or proof is not None
+        if not proof.from_source or not proof.shows(found.bytes, found.modified_at, found.etag):
+            return True
+        return not proof.etag and departure.due_at <= now
+
+    return [departure for departure in waiting if is_doubtful(departure)]
+
+
+def refused_for_cold(services: RunContext) -> set[str]:
+    """Tables of which a gate has lately refused to purge files because of cold."""
+    since = services.clock.now() - _LATELY
+    refused = services.control.plans(states=[PlanState.REFUSED])
+    plans = [p for p in refused if p.kind is PlanKind.PURGE and p.as_of >= since]
+    return {plan.table_uuid for plan in plans if "cold_" in plan.note}
+
+
+def _absent(services: RunContext, side: Side, uuids: set[str]) -> Iterator[Original]:
+    """Files of tables' copies that cold has lost, and that hot still has, alive or waiting."""
+    for uuid in sorted(uuids):
+        names = {copy.table for copy in services.control.archived([uuid])}
+        state = side.tables.of(uuid, sorted(names))
+        snapshots = state.snapshots.values() if state else ()
+        lists = side.copies.lists([one.manifest_list for one in snapshots], of_copies=True)
+        listed = {m.path: m for some in lists.values() if not isinstance(some, str) for m in some}
+        for audited in side.copies.audit(list(listed.values()), side.tier.warehouse):
+            for copy, kind in audited.absent:
+                path = original_of(copy, side.tier.warehouse)
+                if path and (size := services.store.size(path)) is not None:
+                    yield Original(path, size, kind)
+
+
+def _told(services: RunContext, done: Sequence[Mended]) -> list[str]:
+    mended = sorted(one.path for one in done if one.is_new)
+    errors = sorted(one.error for one in done if one.error)
+    told = []
+    if mended:
+        audit(services, MEND, mended[0], detail="\n".join(mended))
+        told.append(f"{len(mended)} copies in cold were lost or damaged, and were made anew")
+    if errors:
+        shown = "; ".join(errors[:_SHOWN])
+        told.append(f"{len(errors)} copies in cold cannot be mended, their originals stay: {shown}")
+    return told

@@ -1,0 +1,142 @@
+"""What is in cold: how far it is, what it holds, and a ledger that has lost its past."""
+
+import gzip
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from meltline.app.archive.archive_snapshots import pending_handoffs
+from meltline.app.archive.cold_tables import ColdTables, plain_name, require_cold
+from meltline.app.catalog.tables import ObservedTable, cold_policy_of, read_tables
+from meltline.app.services import ColdTier, ReadContext
+from meltline.domain.archive.archive import COLD_OF, ArchivedSnapshot, read_archived
+from meltline.domain.archive.cold import cold_policy
+from meltline.domain.archive.cold_proofs import proofs_folder, read_proofs
+from meltline.domain.errors import TableNotFound
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+
+
+@dataclass(frozen=True)
+class ColdStatus:
+    """How far the archive is with one table.
+
+    Attributes:
+        table: By the name that it has in hot, or had last.
+        policy: Which of its expired snapshots are wanted; empty of a table that hot has not.
+        waiting: Expired snapshots without a verified copy.
+        archived: Snapshots in cold.
+        bytes: What they take there; what several share counts once.
+        oldest: When the oldest of them was committed; `newest` likewise.
+    """
+
+    table: TableName
+    policy: str
+    waiting: int
+    archived: int
+    bytes: int
+    oldest: datetime | None
+    newest: datetime | None
+
+
+def cold_status(ledgers: ReadContext, name: TableName | None = None) -> list[ColdStatus]:
+    """How far the archive is, for each table that it has or a policy wants, or for one.
+
+    Raises:
+        TableNotFound: Neither hot nor cold knows the table.
+    """
+    tables = {t.state.uuid: t for t in read_tables(ledgers) if t.managed}
+    copies: dict[str, list[ArchivedSnapshot]] = {}
+    for copy in ledgers.control.archived():
+        copies.setdefault(copy.table_uuid, []).append(copy)
+    waiting = {
+        pending.table.state.uuid: pending.waiting
+        for pending in pending_handoffs(ledgers, list(tables.values()), ledgers.clock.now())
+    }
+    wanted = {uuid for uuid, table in tables.items() if cold_policy_of(ledgers, table).is_on}
+    found = [
+        _status(ledgers, tables.get(uuid), copies.get(uuid, []), waiting.get(uuid, 0))
+        for uuid in wanted | copies.keys()
+    ]
+    if name is not None:
+        found = [status for status in found if status.table == name]
+        if not found:
+            raise _nothing_of(name)
+    return sorted(found, key=lambda status: status.table)
+
+
+def _status(
+    ledgers: ReadContext,
+    table: ObservedTable | None,
+    copies: Sequence[ArchivedSnapshot],
+    waiting: int,
+) -> ColdStatus:
+    times = [copy.committed_at for copy in copies]
+    return ColdStatus(
+        table=copies[-1].table if table is None else plain_name(table),
+        policy="" if table is None else str(cold_policy_of(ledgers, table).cadence),
+        waiting=waiting,
+        archived=len(copies),
+        bytes=sum(copy.bytes_copied for copy in copies),
+        oldest=min(times, default=None),
+        newest=max(times, default=None),
+    )
+
+
+def cold_list(ledgers: ReadContext, name: TableName) -> list[ArchivedSnapshot]:
+    """The archived snapshots of a table, the oldest first; of a dropped or renamed one as well.
+
+    Raises:
+        TableNotFound: Cold has nothing of it.
+    """
+    uuids = {t.state.uuid for t in read_tables(ledgers) if plain_name(t) == name}
+    found = [c for c in ledgers.control.archived() if c.table_uuid in uuids or c.table == name]
+    if not found:
+        raise _nothing_of(name)
+    return sorted(found, key=lambda copy: (copy.committed_at, copy.snapshot_id))
+
+
+def _nothing_of(name: TableName) -> TableNotFound:
+    return TableNotFound(
+        f"nothing of {name} is in cold, and no policy wants it there",
+        object=str(name),
+        expected="a table with archived snapshots, or with meltline.cold set",
+        found="neither",
+        next="`meltline cold status` lists the tables",
+    )
+
+
+def remember_copies(ledgers: ReadContext) -> int:
+    """Tells the ledger of copies that cold has and it does not know; says how many these were.
+
+    After `meltline init --adopt`, or where a ledger was lost: cold itself says what it has.
+    """
+    tier = require_cold(ledgers)
+    known = {(copy.table_uuid, copy.snapshot_id) for copy in ledgers.control.archived()}
+    levels = {t.state.uuid: t.levels for t in read_tables(ledgers)}
+    new: list[ArchivedSnapshot] = []
+    for state in ColdTables(tier).all():
+        if isinstance(state, TableMetadata):
+            uuid = state.properties.get(COLD_OF, "")
+            keep_for = cold_policy(ledgers.config.account, levels.get(uuid, ())).keep_for
+            table = replace(state.name, catalog=ledgers.config.hot)
+            told = read_archived(state, table, keep_for)
+            new += [copy for copy in told if (uuid, copy.snapshot_id) not in known]
+    ledgers.control.save_archived(new)
+    _remember_proofs(ledgers, tier)
+    return len(new)
+
+
+def _remember_proofs(ledgers: ReadContext, tier: ColdTier) -> None:
+    """Tells the ledger what the archive has recorded of single files; the newest word counts."""
+    folder = proofs_folder(tier.warehouse)
+    documents = sorted(tier.store.list(folder), key=lambda one: one.modified_at, reverse=True)
+    for found in documents:
+        try:
+            document = gzip.decompress(tier.store.read(found.path)).decode()
+        except (OSError, EOFError, ValueError, zlib.error):
+            continue  # its files are read again
+        proofs = {one.path: one for one in read_proofs(document)}
+        known = ledgers.control.copies(list(proofs))
+        ledgers.control.save_copies([one for one in proofs.values() if one.path not in known])

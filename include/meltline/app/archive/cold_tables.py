@@ -1,0 +1,106 @@
+"""The cold catalog as it stands: which of its tables holds the history of which hot table."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import sha256
+
+from meltline.app.catalog.metadata import load_state, load_states
+from meltline.app.catalog.tables import ObservedTable
+from meltline.app.services import ColdTier, ReadContext
+from meltline.domain.archive.archive import COLD_OF
+from meltline.domain.errors import ColdMissing, MeltlineError
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import CatalogEntry
+
+
+def require_cold(ledgers: ReadContext) -> ColdTier:
+    """The cold tier.
+
+    Raises:
+        ColdMissing: None is configured.
+    """
+    if ledgers.cold is None:
+        raise no_cold(ledgers)
+    return ledgers.cold
+
+
+def no_cold(ledgers: ReadContext) -> ColdMissing:
+    """What to say where a cold tier is needed and none is configured."""
+    return ColdMissing(
+        "no cold tier is configured",
+        object=str(ledgers.config.path),
+        expected="cold: NAME, where NAME is one of catalogs",
+        found="no such key",
+        next="add a catalog for the archive and name it, as docs/keep-history-cold.md shows",
+    )
+
+
+def plain_name(table: ObservedTable) -> TableName:
+    """A table's name; of a dropped one, the name that it had."""
+    return table.state.name if table.drop is None else table.drop.object.table_name
+
+
+@dataclass
+class ColdTables:
+    """The tables of the cold catalog, listed once and read where they are asked for.
+
+    Raises CatalogUnlistable where the catalog cannot be listed.
+    """
+
+    tier: ColdTier
+    _read: dict[TableName, TableMetadata] = field(default_factory=dict)
+    _given: dict[TableName, str] = field(default_factory=dict)
+
+    @cached_property
+    def entries(self) -> Mapping[TableName, CatalogEntry]:
+        """What the catalog lists, by name."""
+        return {entry.name: entry for entry in self.tier.catalog.listing().entries}
+
+    def of(self, uuid: str, names: Iterable[TableName]) -> TableMetadata | None:
+        """The cold table of a hot one; None where nothing of it has been handed over.
+
+        Args:
+            uuid: The hot table's.
+            names: Those that the hot table has, or had. It is looked for elsewhere too.
+
+        Raises:
+            MeltlineError: A table that may be it cannot be read.
+        """
+        likely = [place for name in names for place in self._places(name, uuid)]
+        for name in [*dict.fromkeys(likely), *self.entries]:
+            if name in self.entries and self._state(name).properties.get(COLD_OF) == uuid:
+                return self._state(name)
+        return None
+
+    def place(self, uuid: str, name: TableName) -> TableName:
+        """Under which name a table's history is kept: its own, unless another table's is there."""
+        if (found := self.of(uuid, [name])) is not None:
+            return found.name
+        own, apart = self._places(name, uuid)
+        # One that is handed over in the same night may be about to get that name.
+        is_taken = own in self.entries or self._given.get(own, uuid) != uuid
+        place = apart if is_taken else own
+        self._given[place] = uuid
+        return place
+
+    def all(self) -> list[TableMetadata | MeltlineError]:
+        """Every cold table, or why it cannot be read."""
+        return list(load_states(self.tier.store, self.entries.values()).values())
+
+    def _places(self, name: TableName, uuid: str) -> tuple[TableName, TableName]:
+        own = TableName(self.tier.catalog.name, name.namespace, name.name)
+        return own, replace(own, name=f"{name.name}__{_letters(uuid)}")
+
+    def _state(self, name: TableName) -> TableMetadata:
+        if name not in self._read:
+            location = self.entries[name].metadata_location
+            self._read[name] = load_state(self.tier.store, name, location)
+        return self._read[name]
+
+
+def _letters(uuid: str) -> str:
+    """A table's identity as a part of a name; tables of format 1 may have a location for one."""
+    plain = uuid.replace("-", "")
+    return plain if plain.isalnum() else sha256(uuid.encode()).hexdigest()[:32]

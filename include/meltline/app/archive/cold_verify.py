@@ -1,0 +1,227 @@
+"""Verifying copies: cold alone, every manifest opened and every file looked for (AR-35)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from meltline.app.archive.cold_status import cold_list
+from meltline.app.archive.cold_tables import ColdTables, no_cold, require_cold
+from meltline.app.archive.copy_proofs import ContentCheck
+from meltline.app.archive.foreign_metadata import foreign_commits
+from meltline.app.services import ColdTier, ReadContext
+from meltline.domain.archive.archive import ArchivedSnapshot
+from meltline.domain.archive.cold_paths import lies_under
+from meltline.domain.errors import SnapshotNotFound
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import StatisticsFile, TableMetadata
+from meltline.ports import CopiedManifest, CopyReader, ListedCopy
+
+_SHOWN = 5
+_PORTION = 100  # manifests whose files are in memory at a time
+
+CountRows = Callable[[TableName, int], int | str]
+"""Reads every row of a snapshot: how many there are, or why they cannot be read."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found of one copy.
+
+    Attributes:
+        files: Its data and delete files, its manifests and its manifest list, and its statistics.
+        rows: Of its data files, as its manifests count them.
+        rows_read: How many rows came when all were read, deletes applied; None where none was.
+        unread: Of its files, how many nobody has a digest of; their bytes were not looked at.
+        alone: Of its files, how many were read now without their originals: that they were not
+            damaged before nobody can tell any more.
+        problems: What is wrong; none where all is there.
+    """
+
+    snapshot_id: int
+    files: int = 0
+    rows: int = 0
+    rows_read: int | None = None
+    unread: int = 0
+    alone: int = 0
+    problems: tuple[str, ...] = ()
+
+
+def cold_verify(
+    ledgers: ReadContext,
+    name: TableName,
+    snapshot_id: int | None = None,
+    count_rows: CountRows | None = None,
+    *,
+    content: bool = False,
+) -> list[Verified]:
+    """Opens every manifest of a table's copies, and looks for every file that they name.
+
+    Each file's size, time and version are held against what was recorded when it was verified.
+    What has changed, and what a store shows without a version, is read. Copies that are whole are
+    noted as verified now.
+
+    Args:
+        ledgers: Where they are.
+        name: The table, by its name in hot.
+        snapshot_id: One of them; None is all.
+        count_rows: Reads every row as well, where it is given.
+        content: Read every file, and compare its digest.
+
+    Raises:
+        ColdMissing: There is no cold tier.
+        TableNotFound: Cold has nothing of the table.
+        SnapshotNotFound: It has no copy of that snapshot.
+        CatalogUnlistable: The cold catalog cannot be listed.
+    """
+    tier = require_cold(ledgers)
+    if ledgers.copies is None:
+        raise no_cold(ledgers)
+    asked = _asked(ledgers, name, snapshot_id)
+    tables, found = ColdTables(tier), list[Verified]()
+    for uuid in dict.fromkeys(copy.table_uuid for copy in asked):
+        own = [copy for copy in asked if copy.table_uuid == uuid]
+        state = tables.of(uuid, [name])
+        check = ContentCheck(ledgers.control, tier.store, content)
+        verified = _Audit.of(tier, ledgers.copies, state, own, check).verify(own, count_rows)
+        now, whole = ledgers.clock.now(), {v.snapshot_id for v in verified if not v.problems}
+        again = [replace(c, verified_at=now) for c in own if c.snapshot_id in whole]
+        ledgers.control.save_archived(again)
+        found += verified
+    return found
+
+
+def _asked(
+    ledgers: ReadContext, name: TableName, snapshot_id: int | None
+) -> list[ArchivedSnapshot]:
+    copies = cold_list(ledgers, name)
+    asked = [copy for copy in copies if snapshot_id in (None, copy.snapshot_id)]
+    if asked:
+        return asked
+    raise SnapshotNotFound(
+        f"cold has no snapshot {snapshot_id} of {name}",
+        object=str(name),
+        expected="one of " + ", ".join(str(copy.snapshot_id) for copy in copies[:_SHOWN]),
+        found=str(snapshot_id),
+        next="`meltline cold list` shows what it has",
+    )
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A manifest of cold, and what came of the bytes of its files.
+
+    Attributes:
+        damaged: Why some of the files are not what they were: a few.
+        unread: How many files nobody has a digest of.
+        alone: How many were read now without their originals.
+    """
+
+    manifest: CopiedManifest
+    damaged: tuple[str, ...]
+    unread: int
+    alone: int
+
+    @classmethod
+    def of(cls, manifest: CopiedManifest, check: ContentCheck) -> "_Opened":
+        paths = {file.path for file in manifest.shown}
+        damaged = tuple(check.odd[path] for path in sorted(paths & check.odd.keys()))
+        unread, alone = len(paths & check.unread), len(paths & check.alone)
+        return cls(replace(manifest, shown=()), damaged[:_SHOWN], unread, alone)
+
+
+def _statistics(state: TableMetadata | None, snapshot_id: int) -> list[StatisticsFile]:
+    """The statistics files of a snapshot of cold: no manifest names them."""
+    return [f for f in (state.statistics if state else ()) if f.snapshot_id == snapshot_id]
+
+
+@dataclass(frozen=True)
+class _Audit:
+    """The copies of one table, and what was found when their files were opened.
+
+    Attributes:
+        state: The cold table; None where there is none.
+        lists: The manifests of each manifest list, or why it cannot be read.
+        manifests: What each manifest keeps alive, by path.
+        check: What came of the bytes.
+        missing: Lists, manifests and statistics that are not there.
+        foreign: What somebody else has committed to the table.
+    """
+
+    tier: ColdTier
+    state: TableMetadata | None
+    lists: Mapping[str, tuple[ListedCopy, ...] | str]
+    manifests: Mapping[str, "_Opened"]
+    check: ContentCheck
+    missing: frozenset[str] = frozenset()
+    foreign: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        tier: ColdTier,
+        copies: CopyReader,
+        state: TableMetadata | None,
+        asked: Sequence[ArchivedSnapshot],
+        check: ContentCheck,
+    ) -> "_Audit":
+        there = state.snapshots if state else {}
+        paths = [there[c.snapshot_id].manifest_list for c in asked if c.snapshot_id in there]
+        lists = copies.lists(paths, of_copies=True)
+        named = {m.path: m for found in lists.values() if not isinstance(found, str) for m in found}
+        audited, listed = dict[str, _Opened](), list(named.values())
+        for start in range(0, len(listed), _PORTION):
+            for one in copies.audit(listed[start : start + _PORTION], tier.warehouse):
+                check.look(one.shown)
+                audited[one.path] = _Opened.of(one, check)
+        described = [file.path for copy in asked for file in _statistics(state, copy.snapshot_id)]
+        stats = tier.store.stats([*paths, *named, *described])
+        check.look([stat.found for stat in stats if stat.found])
+        missing = frozenset(stat.path for stat in stats if not stat.found)
+        foreign = () if state is None else foreign_commits(tier.store, state)
+        return cls(tier, state, lists, audited, check, missing, foreign)
+
+    def verify(
+        self, asked: Sequence[ArchivedSnapshot], count_rows: CountRows | None
+    ) -> list[Verified]:
+        return [self._rows(self._files(copy), count_rows) for copy in asked]
+
+    def _files(self, copy: ArchivedSnapshot) -> Verified:
+        sid = copy.snapshot_id
+        if self.state is None or sid not in self.state.snapshots:
+            return Verified(sid, problems=("the cold catalog has it no more",))
+        path = self.state.snapshots[sid].manifest_list
+        listed = self.lists[path]
+        if isinstance(listed, str):
+            return Verified(sid, problems=(listed,))
+        opened = [self.manifests[manifest.path] for manifest in listed]
+        manifests = [one.manifest for one in opened]
+        problems = [odd for one in opened for odd in (*one.manifest.odd, *one.damaged)]
+        named = (path, *(manifest.path for manifest in manifests))
+        problems += [
+            f"{p} is not below {self.tier.warehouse}"
+            for p in named
+            if not lies_under(p, self.tier.warehouse)
+        ]
+        described = [file.path for file in _statistics(self.state, sid)]
+        problems += [f"{p} is missing" for p in described if p in self.missing]
+        problems += [self.check.odd[p] for p in (*named, *described) if p in self.check.odd]
+        problems += self.foreign
+        rows = sum(manifest.rows for manifest in manifests)
+        if rows != copy.rows:
+            problems.append(f"{rows} rows by its manifests, {copy.rows} when it was archived")
+        files = len(named) + len(described) + sum(manifest.files for manifest in manifests)
+        own = {*named, *described}
+        unread = sum(one.unread for one in opened) + len(self.check.unread & own)
+        alone = sum(one.alone for one in opened) + len(self.check.alone & own)
+        shown = tuple(problems[:_SHOWN])
+        return Verified(sid, files, rows, unread=unread, alone=alone, problems=shown)
+
+    def _rows(self, found: Verified, count_rows: CountRows | None) -> Verified:
+        if count_rows is None or self.state is None or found.problems:
+            return found
+        counted = count_rows(self.state.name, found.snapshot_id)
+        if isinstance(counted, str):
+            return replace(found, problems=(counted,))
+        if counted > found.rows:
+            odd = f"{counted} rows were read, {found.rows} are in its files"
+            return replace(found, rows_read=counted, problems=(odd,))
+        return replace(found, rows_read=counted)

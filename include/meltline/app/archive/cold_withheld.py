@@ -1,0 +1,52 @@
+"""Files whose copy in cold nobody can vouch for: their gate would refuse them, and all beside them.
+
+A copy that was damaged is made anew from its original. Where that is gone as well, say because
+something else was written under its path, nothing can be mended: what can be proved goes all the
+same, and the others stay, by name.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from meltline.app.archive.cold_facts import Side
+from meltline.app.archive.cold_mending import refused_for_cold
+from meltline.app.archive.copy_proofs import unproved_copies
+from meltline.app.services import RunContext
+from meltline.domain.deletion.sharing_groups import Groups
+from meltline.domain.deletion.withheld import Why
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.files import Departure, PlannedFile
+
+
+def without_proof(services: RunContext, due: Mapping[str, Sequence[Departure]]) -> frozenset[str]:
+    """Those of some departures, given by owner, of which no gate could say that cold has them.
+
+    It tells by what stores show. Copies are read where a gate has lately refused because of cold,
+    and for as long as some cannot be proved; else the gate alone reads those of stores that cannot
+    vouch for them. Where cold cannot be asked the gate says so.
+    """
+    if not due or services.cold is None or services.copies is None or services.rows is None:
+        return frozenset()
+    groups = Groups(services.control.sharing())
+    beside = set[str]().union(*(groups.members(owner) for owner in due))
+    archived = {copy.table_uuid for copy in services.control.archived(sorted(beside))}
+    doubted = refused_for_cold(services) | _unproved_before(services)
+    found: set[str] = set()
+    try:
+        side = Side.of(services)
+        for owner, departures in due.items():
+            found |= unproved_copies(
+                services.control,
+                side,
+                [PlannedFile(d.path, d.kind, d.bytes, d.owner) for d in departures],
+                recorded_alone=not groups.members(owner) & archived,
+                read=owner in doubted,
+            ).keys()
+    except MeltlineError:
+        return frozenset()
+    return frozenset(found)
+
+
+def _unproved_before(services: RunContext) -> set[str]:
+    """Tables of which the last plans have left out what nobody could vouch for."""
+    names = {kept.table for kept in services.control.withheld() if kept.why is Why.UNPROVED}
+    return {row.uuid for row in services.control.tables() if str(row.name) in names}

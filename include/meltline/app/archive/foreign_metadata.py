@@ -1,0 +1,37 @@
+"""What of the archive's metadata Meltline did not write."""
+
+from typing import Any
+
+from meltline.domain.archive.seals import foreign_to
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.metadata_editor import parse_json
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import ObjectStore
+
+_LOOKED_BACK = 20  # metadata files
+
+
+def foreign_commits(store: ObjectStore, state: TableMetadata) -> tuple[str, ...]:
+    """What somebody else has committed to a cold table; empty where nobody has."""
+    try:
+        document = _document(store, state.name, state.metadata_location)
+    except (MeltlineError, FileNotFoundError) as odd:
+        return (f"{state.metadata_location} cannot be read: {odd}",)
+    return tuple(foreign_to(document))
+
+
+def last_of_ours(store: ObjectStore, state: TableMetadata) -> str:
+    """The newest metadata file of a cold table that is Meltline's; empty where none is found."""
+    for location in list(reversed(state.metadata_log))[:_LOOKED_BACK]:
+        try:
+            if not foreign_to(_document(store, state.name, location)):
+                return location
+        except (MeltlineError, FileNotFoundError):
+            continue
+    return ""
+
+
+def _document(store: ObjectStore, name: TableName, location: str) -> dict[str, Any]:
+    document = parse_json(name, location, store.read(location))
+    return document if isinstance(document, dict) else {}

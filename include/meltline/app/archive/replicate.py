@@ -1,0 +1,204 @@
+"""Deepen: archived snapshots, as they are, in the permanent store (AR-29, AR-36).
+
+Every file of a snapshot lies there byte for byte, at its path in cold, and so does the table's
+metadata. Nothing of ours ever takes anything away there. It is not read by queries: put back where
+it was, it is the cold table again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from meltline.app.archive.cold_files import live_files, manifests_of, own_files
+from meltline.app.archive.cold_tables import ColdTables, plain_name, require_cold
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.catalog.tables import cold_policy_of, read_tables
+from meltline.app.services import ColdTier, ReadContext
+from meltline.domain.archive.archive import ArchivedSnapshot
+from meltline.domain.errors import ColdMissing, MeltlineError, StoreRefused, TableNotFound
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import CopyReader, ListedCopy
+from meltline.ports.retrieval import DeepStore
+
+_LEASE = timedelta(minutes=2)
+
+
+@dataclass
+class Deepened:
+    """What came of one table.
+
+    Attributes:
+        table: The hot table's name.
+        snapshots: Snapshots that the permanent store has now, and had not before.
+        files: Files that were copied; `bytes` their sizes.
+        errors: Why others are not there.
+    """
+
+    table: TableName
+    snapshots: int
+    files: int
+    bytes: int
+    errors: list[str]
+
+
+def require_deep(ledgers: ReadContext) -> DeepStore:
+    """The permanent store. Raises ColdMissing where none is configured."""
+    if ledgers.deep is None:
+        raise ColdMissing(
+            "no permanent store is configured",
+            object=str(ledgers.config.path),
+            expected="deep: s3://… or file://…",
+            found="no such key",
+            next="name a store for what is never deleted, as docs/keep-history-cold.md shows",
+        )
+    return ledgers.deep
+
+
+def deepen(ledgers: ReadContext, name: TableName | None = None) -> list[Deepened]:
+    """Copies archived snapshots to the permanent store; what it has is not copied again.
+
+    Args:
+        ledgers: Where they are.
+        name: All of this table, by its name in hot; None is what the policies want there.
+
+    Raises:
+        ColdMissing: There is no cold tier, or no permanent store.
+        TableNotFound: Cold has nothing of the table.
+        CatalogUnlistable: The cold catalog cannot be listed.
+    """
+    work = _Deepening(ledgers, require_cold(ledgers), require_deep(ledgers), _reader(ledgers))
+    wanted = due_for_deep(ledgers, name)
+    if name is not None and not wanted:
+        raise TableNotFound(
+            f"nothing of {name} is in cold",
+            object=str(name),
+            expected="a table with archived snapshots",
+            found="none",
+            next="`meltline cold status` lists the tables",
+        )
+    tables: dict[str, list[ArchivedSnapshot]] = {}
+    for copy in wanted:
+        tables.setdefault(copy.table_uuid, []).append(copy)
+    return [work.table(uuid, copies) for uuid, copies in tables.items()]
+
+
+def due_for_deep(ledgers: ReadContext, name: TableName | None) -> list[ArchivedSnapshot]:
+    """Archived snapshots that belong into the permanent store, whether they are there or not.
+
+    Of tables that hot does not have any more, the account's policy tells.
+    """
+    here = {t.state.uuid: t for t in read_tables(ledgers)}
+    named = {uuid for uuid, table in here.items() if plain_name(table) == name}
+    account = ledgers.config.account.deep
+    policies = {uuid: cold_policy_of(ledgers, table).deep for uuid, table in here.items()}
+    return [
+        copy
+        for copy in ledgers.control.archived()
+        if (
+            policies.get(copy.table_uuid, account)
+            if name is None
+            else copy.table_uuid in named or copy.table == name
+        )
+    ]
+
+
+def _reader(ledgers: ReadContext) -> CopyReader:
+    assert ledgers.copies is not None  # wired wherever cold is
+    return ledgers.copies
+
+
+@dataclass(frozen=True)
+class _Deepening:
+    """A way through the tables."""
+
+    ledgers: ReadContext
+    tier: ColdTier
+    deep: DeepStore
+    reader: CopyReader
+
+    def table(self, uuid: str, copies: Sequence[ArchivedSnapshot]) -> Deepened:
+        """One table; what stops it, or one of its snapshots, is among its errors."""
+        ledgers, done = self.ledgers, Deepened(copies[-1].table, 0, 0, 0, [])
+        waiting = [copy for copy in copies if copy.deep_at is None]
+        holder = f"{ledgers.who} cold deepen"
+        wait = ledgers.config.limits.lock_wait
+        try:
+            if not waiting:
+                return done
+            with ledgers.control.lock(f"handoff {uuid}", holder, wait=wait, lease=_LEASE):
+                state = ColdTables(self.tier).of(uuid, [copies[-1].table])
+                for copy in waiting:
+                    self._snapshot(state, copy, done)
+        except (MeltlineError, FileNotFoundError) as odd:
+            done.errors.append(_said(odd))
+        return done
+
+    def _snapshot(
+        self, state: TableMetadata | None, copy: ArchivedSnapshot, done: Deepened
+    ) -> None:
+        try:
+            if state is None or copy.snapshot_id not in state.snapshots:
+                raise _damaged(copy, "the cold catalog has it no more")
+            sizes = load_concurrently(self._hold, self._files(state, copy))
+            sizes.append(self._hold(state.metadata_location))
+        except (MeltlineError, FileNotFoundError) as odd:
+            done.errors.append(f"snapshot {copy.snapshot_id}: {_said(odd)}")
+            return
+        new, now = sum(sizes), self.ledgers.clock.now()
+        self.ledgers.control.save_archived(
+            [replace(copy, deep_at=now, deep_bytes=copy.deep_bytes + new)]
+        )
+        done.snapshots += 1
+        done.files += sum(1 for size in sizes if size)
+        done.bytes += new
+
+    def _files(self, state: TableMetadata, copy: ArchivedSnapshot) -> list[str]:
+        """All that the snapshot needs, but for the metadata; only where cold has it whole.
+
+        Raises:
+            StoreRefused: A file of cold is not what it should be.
+        """
+        snapshot = state.snapshots[copy.snapshot_id]
+        manifests = manifests_of(self.ledgers, self.tier, [snapshot])
+        listed = [ListedCopy(one.path, one.bytes, one.added_snapshot_id) for one in manifests]
+        for audited in self.reader.audit(listed, self.tier.warehouse):
+            if audited.odd:
+                raise _damaged(copy, audited.odd[0])
+        files = live_files(self.ledgers, self.tier, manifests) | {one.path for one in manifests}
+        files |= own_files(state, [copy.snapshot_id])
+        return sorted(files)
+
+    def _hold(self, path: str) -> int:
+        size = self.tier.store.size(path)
+        if size is None:
+            raise FileNotFoundError(path)
+        return self.deep.hold(path, size)
+
+
+def missing_in_deep(deep: DeepStore, tier: ColdTier, files: Sequence[str]) -> list[str]:
+    """Those of the files of cold that the permanent store does not hold, as long as they are."""
+
+    def is_held(path: str) -> bool:
+        size = tier.store.size(path)
+        return size is not None and deep.size(path) == size
+
+    return [
+        path
+        for path, held in zip(files, load_concurrently(is_held, files), strict=True)
+        if not held
+    ]
+
+
+def _damaged(copy: ArchivedSnapshot, found: str) -> StoreRefused:
+    return StoreRefused(
+        f"the copy of snapshot {copy.snapshot_id} of {copy.table} is not whole: {found}",
+        object=str(copy.table),
+        expected="a copy that `meltline cold verify` finds whole",
+        found=found,
+        next="look at it: nothing of it goes to the permanent store like this",
+    )
+
+
+def _said(odd: Exception) -> str:
+    return odd.message if isinstance(odd, MeltlineError) else f"{odd} is not there"

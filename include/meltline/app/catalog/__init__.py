@@ -1,0 +1,1 @@
+"""Tables as catalogs hold them: names, registrations, metadata, commits."""

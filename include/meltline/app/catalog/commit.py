@@ -1,0 +1,151 @@
+"""What commands that change a table share: one table all along, free names, an audit."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from meltline.app.catalog.registrations import is_still
+from meltline.app.catalog.resolve import load_table, require_changeable
+from meltline.app.services import ReadContext
+from meltline.domain.errors import NameConflict, RefNotFound, TableNotFound
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.table_metadata import MAIN, SnapshotRef, TableMetadata
+from meltline.domain.iceberg.timeline import require_snapshot
+from meltline.domain.retention.policy import OWN_TAGS
+from meltline.ports import AuditEntry
+
+_LONGEST_NAME = 255
+
+
+def open_table(ledgers: ReadContext, name: TableName) -> TableMetadata:
+    """A table that may be changed, as it is now.
+
+    Raises:
+        CatalogReadOnly: Its catalog is only observed, or it is the ledger's own.
+        ObjectDropped: It has been dropped.
+        TableNotFound: There is none of that name.
+        MetadataUnreadable: It cannot be read.
+    """
+    require_changeable(ledgers, ObjectName(name.catalog, name.namespace, name.name))
+    return load_table(ledgers, name)
+
+
+def commit(
+    ledgers: ReadContext, seen: TableMetadata, edit: Callable[[MetadataEditor, TableMetadata], None]
+) -> None:
+    """Edits the table that was looked at, and no other that has taken its name since.
+
+    Args:
+        ledgers: Where the table is.
+        seen: The table as the command has looked at it.
+        edit: Checks the newest state and changes the document; called anew after a conflict.
+    """
+
+    def guarded(document: MetadataEditor) -> None:
+        if not is_still(document.state, seen):
+            raise TableNotFound(
+                f"{seen.name} has been replaced by another table",
+                object=str(seen.name),
+                expected=f"the table of {seen.metadata_location}, or commits after that",
+                found=f"another one, of {document.state.metadata_location}",
+                next="look at it, and run the command again if it is still wanted",
+            )
+        edit(document, document.state)
+
+    ledgers.catalogs[seen.name.catalog].edit_table(seen.name, guarded)
+
+
+def follow(ledgers: ReadContext, states: Sequence[TableMetadata]) -> None:
+    """Notes where tables stood when their names were changed.
+
+    The next observation must see that the new name leads on from the old one, and metadata logs
+    are cut one day: after enough commits nothing else could tell.
+    """
+    at = {(state.uuid, state.name): state.metadata_location for state in states}
+    rows = [row for row in ledgers.control.tables() if (row.uuid, row.name) in at]
+    moved = [replace(row, metadata_location=at[row.uuid, row.name]) for row in rows]
+    ledgers.control.save_tables(moved)
+
+
+def audit(
+    ledgers: ReadContext, action: str, object: str, reason: str = "", detail: str = ""
+) -> None:
+    """Records who did what, when and why (PX-13)."""
+    now = ledgers.clock.now()
+    ledgers.control.add_audit(AuditEntry(now, ledgers.who, action, object, reason, detail))
+
+
+def pin(document: MetadataEditor, tag: SnapshotRef, words: Mapping[str, str]) -> None:
+    """Tags a snapshot, and says beside the tag whose word that is, in one commit.
+
+    Raises:
+        SnapshotNotFound: The table does not have it, or has it no more.
+    """
+    require_snapshot(document.state, tag.snapshot_id)
+    document.set_ref(tag)
+    document.set_properties(words)
+
+
+def unpin(document: MetadataEditor, tag: str, key: str) -> None:
+    """Takes a tag away, and the word beside it."""
+    document.remove_ref(tag)
+    document.set_properties({}, [key])
+
+
+def require_free_name(state: TableMetadata, name: str) -> None:
+    """Refuses the name of a new branch or tag that cannot be used.
+
+    Raises:
+        NameConflict: It is taken, reserved, or engines could not read by it.
+    """
+    if name in state.refs or name == MAIN:
+        kind = "branch" if name == MAIN or state.refs[name].is_branch else "tag"
+        raise _conflict(state, name, f"a {kind} of that name", "choose another name")
+    if name.startswith(OWN_TAGS):
+        raise _conflict(state, name, "a name that Meltline gives itself", "choose another name")
+    require_readable_name(state, name)
+    if name.lstrip("-").isdecimal():
+        # `VERSION AS OF '12'` would mean the snapshot 12.
+        raise _conflict(state, name, "a number", "choose a name with letters")
+
+
+def require_readable_name(state: TableMetadata, name: str, prefix: str = "") -> None:
+    """Refuses a name that engines could not read a branch or tag by; `prefix` goes before it.
+
+    Raises:
+        NameConflict: It is empty, too long or unprintable.
+    """
+    if not name.strip() or not name.isprintable() or len(prefix + name) > _LONGEST_NAME:
+        found = "an empty, too long or unprintable name"
+        raise _conflict(state, name, found, "choose a name with letters")
+
+
+def require_ref(state: TableMetadata, name: str, *, is_branch: bool) -> SnapshotRef:
+    """A branch or tag of the table.
+
+    Raises:
+        RefNotFound: It has none of that name.
+    """
+    ref = state.refs.get(name)
+    if ref is not None and ref.is_branch is is_branch:
+        return ref
+    kind = "branch" if is_branch else "tag"
+    there = sorted(n for n, other in state.refs.items() if other.is_branch is is_branch)
+    raise RefNotFound(
+        f"{state.name} has no {kind} {name}",
+        object=str(state.name),
+        expected=", ".join(there[:8]) or f"a {kind}; the table has none",
+        found=name if ref is None else f"a {'branch' if ref.is_branch else 'tag'} {name}",
+        next=f"`meltline explain {state.name}` says what names its snapshots",
+    )
+
+
+def _conflict(state: TableMetadata, name: str, found: str, fix: str) -> NameConflict:
+    return NameConflict(
+        f"{state.name}: {name!r} cannot be the name of a new branch or tag",
+        object=str(state.name),
+        expected="a free name",
+        found=found,
+        next=fix,
+    )

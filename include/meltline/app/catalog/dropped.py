@@ -1,0 +1,103 @@
+"""What has been dropped: tables and namespaces that stand in `meltline_dropped`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.catalog.registrations import load_tables
+from meltline.app.services import ReadContext
+from meltline.domain.drop.drops import LET_GO, Drop, is_dropped_name, read_drop, without_drop
+from meltline.domain.errors import ContainerDropped
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import DROPPED_NAMESPACE, ObjectName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import CatalogListing, KnownTable
+
+
+@dataclass(frozen=True)
+class DroppedTable:
+    """A dropped table, and the facts of its drop."""
+
+    state: TableMetadata
+    drop: Drop
+
+
+@dataclass(frozen=True)
+class DroppedNamespace:
+    """A dropped schema or database.
+
+    Attributes:
+        stands: The namespace that remembers it.
+        properties: Its own, as they were.
+    """
+
+    stands: tuple[str, ...]
+    drop: Drop
+    properties: Mapping[str, str]
+
+
+def dropped_tables(ledgers: ReadContext, listing: CatalogListing) -> list[DroppedTable]:
+    """The dropped tables of a catalog that can be read and say what they were."""
+    entries = [entry for entry in listing.entries if is_dropped_name(entry.name.namespace)]
+    tables: list[DroppedTable] = []
+    for entry, state in load_tables(ledgers, entries).items():
+        if isinstance(state, TableMetadata):
+            drop = read_drop(entry.name.catalog, state.properties)
+            if drop is not None and drop.object.table:
+                tables.append(DroppedTable(state, drop))
+    return tables
+
+
+def dropped_namespaces(catalog: str, listing: CatalogListing) -> list[DroppedNamespace]:
+    """The dropped schemas and databases of a catalog."""
+    found = []
+    for stands, said in listing.namespaces.items():
+        drop = read_drop(catalog, said) if is_dropped_name(stands) else None
+        if drop is not None and not drop.object.table:
+            found.append(DroppedNamespace(stands, drop, without_drop(said)))
+    return found
+
+
+def is_let_go(state: TableMetadata, now: datetime) -> bool:
+    """Whether a metadata file is the last of a dropped table that has been let go.
+
+    Its retention has ended, and it has no snapshot and no ref any more.
+    """
+    drop = read_drop(state.name.catalog, state.properties)
+    if drop is None or not is_dropped_name(state.name.namespace):
+        return False
+    return drop.is_over(now) and not state.snapshots and not state.refs
+
+
+def let_go_tables(rows: Sequence[KnownTable]) -> dict[str, KnownTable]:
+    """Tables that were let go and stand under no name, by UUID."""
+    here = {row.uuid for row in rows if row.status not in ("gone", LET_GO)}
+    return {row.uuid: row for row in rows if row.status == LET_GO and row.uuid not in here}
+
+
+def dropped_place(uuid: str, catalog: str) -> TableName:
+    """Where a dropped table stands: under its UUID, in the namespace of the dropped ones."""
+    return TableName(catalog, (DROPPED_NAMESPACE,), uuid.replace("/", "_"))
+
+
+def require_container(
+    name: ObjectName, listing: CatalogListing, namespaces: Sequence[DroppedNamespace], now: datetime
+) -> None:
+    """Refuses to bring back what stood in a schema or database that is dropped itself.
+
+    Raises:
+        ContainerDropped: Undrop that one first (TT-53).
+    """
+    outer = name.namespace if name.table else name.namespace[:-1]
+    for depth in range(1, len(outer) + 1):
+        level = ObjectName(name.catalog, outer[:depth])
+        if level.namespace in listing.namespaces:
+            continue
+        if any(n.drop.object == level and n.drop.is_restorable(now) for n in namespaces):
+            raise ContainerDropped(
+                f"{level}, in which {name} stood, has been dropped",
+                object=str(name),
+                expected=f"a {level.kind} {level}",
+                found="a dropped one",
+                next=f"`meltline undrop {level} --kind {level.kind}`",
+            )

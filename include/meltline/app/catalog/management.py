@@ -1,0 +1,211 @@
+"""Which tables Meltline takes care of: attach and detach.
+
+Of a table that was never read, detaching it is also a person's word that it refers to no other
+table's files: purging, which such a table holds back everywhere, may go on. The word is for one
+metadata file, by its place and its bytes, and for nothing that stands there later.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from meltline.app.catalog.commit import audit
+from meltline.app.catalog.metadata import load_state
+from meltline.app.ground.epochs import raise_epoch
+from meltline.app.services import ReadContext
+from meltline.domain.drop.drops import LET_GO
+from meltline.domain.errors import CatalogReadOnly, MeltlineError, TableNotFound, UsageInvalid
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.policy import ENABLED
+from meltline.ports import CatalogEntry, KnownTable, ObjectStore, VouchedFile
+
+
+@dataclass(frozen=True)
+class DetachedTable:
+    """What became of a table.
+
+    Attributes:
+        vouched: What a person's word covers from now on; None where the table was read before.
+    """
+
+    table: TableName
+    vouched: VouchedFile | None
+
+
+def attach(ledgers: ReadContext, name: TableName) -> None:
+    """Takes a table back into care; a word for it holds no longer, even if it stays unreadable.
+
+    Raises:
+        TableNotFound: The catalog has no such table.
+        MetadataUnreadable: It cannot be read, so it cannot be cared for; nor was there a word.
+    """
+    was_vouched = ledgers.control.forget_vouched(name)
+    if was_vouched:
+        raise_epoch(ledgers, "attach")
+        audit(ledgers, "attach", str(name), detail="the word for it is taken back")
+    (entry,) = _entries(ledgers, [name])
+    try:
+        state = load_state(ledgers.store, name, entry.metadata_location)
+    except MeltlineError:
+        if was_vouched:
+            return
+        raise
+    if ENABLED in state.properties:
+        ledgers.catalogs[name.catalog].set_table_properties(name, {}, [ENABLED])
+    if not was_vouched:
+        audit(ledgers, "attach", str(name))
+
+
+def detach(
+    ledgers: ReadContext, names: Sequence[TableName], reason: str, *, dry_run: bool = False
+) -> list[DetachedTable]:
+    """Leaves tables alone from now on; their references count as long as they can be read.
+
+    Args:
+        ledgers: Where they are.
+        names: The tables; all are looked at before the first is touched.
+        reason: Why; a table that was never read completely demands one.
+        dry_run: Says what would be vouched for, and changes nothing.
+
+    Raises:
+        TableNotFound: The catalog has no such table.
+        CatalogReadOnly: A table that can be read stands where nothing may be changed.
+        UsageInvalid: A table was never read completely, and there is no reason.
+    """
+    rows = ledgers.control.tables()
+    entries = _entries(ledgers, list(dict.fromkeys(names)))
+    never_read = {entry for entry in entries if _was_never_read(ledgers, rows, entry)}
+    if never_read and not reason.strip():
+        raise _reason_missing(sorted(entry.name for entry in never_read))
+    return [_detach(ledgers, one, reason, one in never_read, dry_run=dry_run) for one in entries]
+
+
+def _detach(
+    ledgers: ReadContext, entry: CatalogEntry, reason: str, never_read: bool, *, dry_run: bool
+) -> DetachedTable:
+    at = entry.metadata_location
+    try:
+        at = at if dry_run else _opted_out(ledgers, entry)
+    except CatalogReadOnly:
+        if not never_read:  # else the word is what was asked for
+            raise
+    vouched = _word(ledgers, entry.name, at, reason) if never_read else None
+    if not dry_run:
+        if vouched:
+            raise_epoch(ledgers, "detach")
+            ledgers.control.save_vouched([vouched])
+        audit(ledgers, "detach", str(entry.name), reason, described(vouched) if vouched else "")
+    return DetachedTable(entry.name, vouched)
+
+
+def _opted_out(ledgers: ReadContext, entry: CatalogEntry) -> str:
+    """Has the table say that it is left alone, where it can; returns where it stands then."""
+    state = _state(ledgers, entry)
+    if state is None or state.properties.get(ENABLED) == "false":
+        return entry.metadata_location
+
+    def edit(document: MetadataEditor) -> None:
+        document.set_properties({ENABLED: "false"})
+
+    return ledgers.catalogs[entry.name.catalog].edit_table(entry.name, edit)
+
+
+def _state(ledgers: ReadContext, entry: CatalogEntry) -> TableMetadata | None:
+    try:
+        return load_state(ledgers.store, entry.name, entry.metadata_location)
+    except MeltlineError:
+        return None
+
+
+def _word(ledgers: ReadContext, name: TableName, location: str, reason: str) -> VouchedFile:
+    size, sha256 = _fingerprint(ledgers.store, location)
+    return VouchedFile(name, location, size, sha256, ledgers.who, reason, ledgers.clock.now())
+
+
+def _fingerprint(store: ObjectStore, location: str) -> tuple[int | None, str]:
+    """A file's length and SHA-256; None and nothing where its bytes cannot be had."""
+    try:
+        content = store.read(location)
+    except (MeltlineError, OSError):
+        return None, ""
+    return len(content), hashlib.sha256(content).hexdigest()
+
+
+def described(vouched: VouchedFile) -> str:
+    """What a word covers, for people."""
+    size = "bytes unreadable" if vouched.size is None else f"{vouched.size} bytes"
+    return f"{vouched.location}, {size}"
+
+
+# --- what holds purging back ----------------------------------------------------------------------
+
+
+def never_read(rows: Iterable[KnownTable], unread: Iterable[CatalogEntry]) -> list[CatalogEntry]:
+    """Of tables that cannot be read completely, those that never were.
+
+    What cannot be read under a name may be another table than the one that was read there, or may
+    have come to refer to anything since. So it was read at the metadata file that was last seen
+    only, and only if every snapshot in it could be read.
+
+    Args:
+        rows: What the ledger knows.
+        unread: What catalogs have of such tables.
+    """
+    known: dict[TableName, list[KnownTable]] = {}
+    for row in rows:
+        if row.status not in ("gone", LET_GO):
+            known.setdefault(row.name, []).append(row)
+    return [entry for entry in unread if not _was_read(entry, known.get(entry.name, ()))]
+
+
+def _was_read(entry: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
+    place = location_key(entry.metadata_location)
+    is_known = any(location_key(row.metadata_location) == place for row in rows)
+    return is_known and not any(row.incomplete for row in rows)
+
+
+def vouched_for(ledgers: ReadContext, entries: Iterable[CatalogEntry]) -> set[CatalogEntry]:
+    """Those of the tables for which a person's word holds: file and bytes are what they were."""
+    words = {(one.table, one.location): one for one in ledgers.control.vouched()}
+    return {
+        entry
+        for entry in entries
+        if (word := words.get((entry.name, entry.metadata_location)))
+        and (word.size, word.sha256) == _fingerprint(ledgers.store, entry.metadata_location)
+    }
+
+
+def _was_never_read(ledgers: ReadContext, rows: Sequence[KnownTable], entry: CatalogEntry) -> bool:
+    broken = any(row.name == entry.name and row.status == "unreadable" for row in rows)
+    unread = broken or _state(ledgers, entry) is None
+    return unread and entry in never_read(rows, [entry])
+
+
+def _reason_missing(names: Sequence[TableName]) -> UsageInvalid:
+    shown = ", ".join(map(str, names))
+    return UsageInvalid(
+        f"{shown}: never read completely, so detaching is a word that nothing else is needed there",
+        object=shown,
+        expected="--reason TEXT: why no file of another table is referred to",
+        found="no reason",
+        next="give the reason; it is kept with the word, and `meltline attach` takes both back",
+    )
+
+
+def _entries(ledgers: ReadContext, names: Sequence[TableName]) -> list[CatalogEntry]:
+    asked = {name.catalog for name in names} & ledgers.catalogs.keys()
+    listed = [entry for one in asked for entry in ledgers.catalogs[one].listing().entries]
+    there = {entry.name: entry for entry in listed}
+    for name in names:
+        if name not in there:
+            raise TableNotFound(
+                f"no table {name}",
+                object=str(name),
+                expected="a table of " + ", ".join(ledgers.catalogs),
+                found=str(name),
+                next="`meltline storage` lists the tables",
+            )
+    return [there[name] for name in names]

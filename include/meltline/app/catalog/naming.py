@@ -1,0 +1,81 @@
+"""Names as statements have them: completed by where the session stands, as Spark completes them."""
+
+from meltline.app.services import ReadContext
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.names import TableName, quote_part, split_name
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+
+Parts = tuple[str, ...]
+
+
+def standing_at(ledgers: ReadContext, text: str | None) -> ObjectName:
+    """Where names are looked for: a catalog or a namespace; None is the hot catalog.
+
+    Raises:
+        UsageInvalid: It is no name.
+    """
+    hot = ObjectName(ledgers.config.hot)
+    if text is None:
+        return hot
+    try:
+        parts = split_name(text)
+    except ValueError as odd:
+        raise _incomplete((text,), "a catalog, database or schema", str(odd)) from odd
+    return container_name(ledgers, hot, parts)
+
+
+def full_table_name(ledgers: ReadContext, standing: ObjectName, parts: Parts) -> TableName:
+    """The table of a name. Raises UsageInvalid where it is not complete."""
+    return full_name(ledgers, standing, ObjectKind.TABLE, parts).table_name
+
+
+def full_name(
+    ledgers: ReadContext, standing: ObjectName, kind: ObjectKind, parts: Parts
+) -> ObjectName:
+    """What a name of a statement stands for.
+
+    A first part that is a catalog's name is the catalog, as in Spark. A table alone is one of the
+    current namespace, a schema alone one of the current database; without a current one it is
+    the namespace of that name, for in Spark schema and database are the same.
+
+    Raises:
+        UsageInvalid: The name is not complete.
+    """
+    if kind is ObjectKind.ACCOUNT:
+        return ObjectName(ledgers.config.hot)
+    found = container_name(ledgers, standing, parts)
+    levels = found.namespace
+    inside = found.catalog == standing.catalog and len(levels) == len(parts) == 1
+    if inside and kind is ObjectKind.TABLE:
+        levels = (*standing.namespace, *levels)
+    elif inside and kind is ObjectKind.SCHEMA:
+        levels = (*standing.namespace[:1], *levels)
+    if kind is ObjectKind.TABLE:
+        if len(levels) < 2:
+            raise _incomplete(parts, "namespace.table, or a current namespace", str(standing))
+        return ObjectName(found.catalog, levels[:-1], levels[-1])
+    if not levels or (kind is ObjectKind.DATABASE and len(levels) != 1):
+        expected = "a database's name, of one part" if levels else f"a {kind}'s name"
+        raise _incomplete(parts, expected, f"{len(levels)} parts below the catalog")
+    return ObjectName(found.catalog, levels)
+
+
+def container_name(ledgers: ReadContext, standing: ObjectName, parts: Parts) -> ObjectName:
+    """A catalog, or a namespace of the one that the name begins with, else of the current one."""
+    spoken = {name: name for name in ledgers.catalogs}
+    for name, catalog in ledgers.config.catalogs.items():
+        spoken.setdefault(catalog.catalog_name, name)  # as Spark knows it
+    if parts[0] in spoken:
+        return ObjectName(spoken[parts[0]], parts[1:])
+    return ObjectName(standing.catalog, parts)
+
+
+def _incomplete(parts: Parts, expected: str, found: str) -> UsageInvalid:
+    name = ".".join(map(quote_part, parts))
+    return UsageInvalid(
+        f"{name} is not a complete name",
+        object=name,
+        expected=expected,
+        found=found,
+        next="write catalog.namespace.table in full, or say where: --in, or USE in Spark",
+    )

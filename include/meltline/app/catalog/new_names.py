@@ -1,0 +1,84 @@
+"""New names of objects: where they may lead, and that they are free."""
+
+from meltline.domain.errors import NameConflict, NamespaceNotFound, UsageInvalid
+from meltline.domain.iceberg.names import split_name
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.ports import CatalogListing
+
+
+def target_name(name: ObjectName, text: str, done: str) -> ObjectName:
+    """The new name of an object, in its catalog.
+
+    Args:
+        name: The object.
+        text: The new name, in full.
+        done: What is done to it, for the message: `renamed`, say.
+
+    Raises:
+        UsageInvalid: It is no such name.
+    """
+
+    def bad(found: str) -> UsageInvalid:
+        return UsageInvalid(
+            f"{name} cannot be {done} to {text}",
+            object=text,
+            expected=f"a full name in catalog {name.catalog}",
+            found=found,
+            next="write the new name in full, odd parts in backticks",
+        )
+
+    try:
+        parts = split_name(text)
+    except ValueError as odd:
+        raise bad(str(odd)) from odd
+    if parts[0] != name.catalog or len(parts) < (3 if name.table else 2):
+        raise bad("another catalog, or too few parts")
+    if not name.table and is_in(parts[1:], name.namespace) and parts[1:] != name.namespace:
+        raise bad("a name inside itself")
+    if name.table:
+        return ObjectName(name.catalog, parts[1:-1], parts[-1])
+    return ObjectName(name.catalog, parts[1:])
+
+
+def require_outer(target: ObjectName, listing: CatalogListing) -> None:
+    """Refuses a new name that leads into a namespace that is not there.
+
+    Raises:
+        NamespaceNotFound: It is not.
+    """
+    outer = target.namespace if target.table else target.namespace[:-1]
+    if outer and outer not in listing.namespaces:
+        where = ObjectName(target.catalog, outer)
+        raise NamespaceNotFound(
+            f"there is no {where.kind} {where}",
+            object=str(where),
+            expected="a namespace that is there",
+            found="none of that name",
+            next="create it with an engine, or correct the new name",
+        )
+
+
+def require_free(name: ObjectName, listing: CatalogListing) -> None:
+    """Refuses a name that something has.
+
+    Raises:
+        NameConflict: It is taken; says how to free it.
+    """
+    if name.table:
+        taken = any(entry.name == name.table_name for entry in listing.entries)
+    else:
+        taken = name.namespace in listing.namespaces
+    if taken:
+        kind = name.kind
+        raise NameConflict(
+            f"a {kind} {name} is there already",
+            object=str(name),
+            expected="a free name",
+            found=f"a {kind} of that name",
+            next=f"give that one another name first: `meltline rename {name} NEW`",
+        )
+
+
+def is_in(levels: tuple[str, ...], outer: tuple[str, ...]) -> bool:
+    """Whether a namespace is another one, or lies in it."""
+    return levels[: len(outer)] == outer

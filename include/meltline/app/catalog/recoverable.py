@@ -1,0 +1,252 @@
+"""What still describes a snapshot that has expired, or the last state of a dropped table.
+
+A dropped table whose retention has ended stands among the dropped ones until the chain lets it go:
+its own metadata describes it. What an expiration took is described by the metadata file which that
+commit replaced, for as long as it waits in failsafe.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from meltline.app.catalog.dropped import DroppedTable, dropped_tables
+from meltline.app.catalog.metadata import load_concurrently, load_state
+from meltline.app.catalog.registrations import ENDED, load_standing
+from meltline.app.ground.purge_vetoes import as_wanted, files_of
+from meltline.app.services import ReadContext
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.drop.drops import LET_GO, is_dropped_name
+from meltline.domain.errors import MeltlineError, RecoveryImpossible, UsageInvalid
+from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
+from meltline.ports import CatalogListing
+
+
+@dataclass(frozen=True)
+class Description:
+    """A metadata file that still describes a snapshot."""
+
+    state: TableMetadata
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a snapshot may be described.
+
+    Attributes:
+        since: What orders several: when the table was as it is described.
+        uuid: The registration that it describes.
+        ids: The snapshots that may be had from there.
+        what: The table as it stands among the dropped ones, or the plan that took them.
+    """
+
+    since: datetime
+    uuid: str
+    ids: Collection[int]
+    what: TableMetadata | Plan
+
+
+def describe(ledgers: ReadContext, name: TableName, snapshot_id: int | None) -> Description:
+    """The newest description of a snapshot, of any table that has or had the name.
+
+    Args:
+        ledgers: Where it was.
+        name: Its name.
+        snapshot_id: Which snapshot; None for a dropped table's last, or the newest that expired.
+
+    Raises:
+        UsageInvalid: A table still has the snapshot, or can be undropped.
+        RecoveryImpossible: Nothing describes it any more, or nobody has looked since it went.
+    """
+    listing = ledgers.catalogs[name.catalog].listing()
+    dropped = [t for t in dropped_tables(ledgers, listing) if t.drop.object.table_name == name]
+    uuids = {table.uuid for table in ledgers.control.tables() if table.name == name}
+    uuids |= {table.state.uuid for table in dropped}
+    if snapshot_id is None:
+        _require_noticed(ledgers, name, uuids, listing)
+    else:
+        _require_expired(ledgers, uuids, dropped, snapshot_id)
+    over = [table for table in dropped if not table.drop.is_restorable(ledgers.clock.now())]
+    taken = list(_expirations(ledgers, uuids))
+    sources = [*taken, *_standing(over, taken)]
+    found = _newest_of(ledgers, name, sources, snapshot_id)
+    if found is not None:
+        return found
+    _require_noticed(ledgers, name, uuids, listing)
+    subject = str(name) if snapshot_id is None else f"{name}@{snapshot_id}"
+    raise RecoveryImpossible(
+        f"nothing describes {subject} any more",
+        object=subject,
+        expected="a snapshot that Meltline has expired and that waits in failsafe",
+        found="no metadata file that has it" if sources else "no expiration by Meltline",
+        next="`meltline storage` and `meltline explain` show what is there",
+    )
+
+
+def last_state(ledgers: ReadContext, table: DroppedTable) -> Description | None:
+    """What describes the last state of a dropped table; None where nothing does any more."""
+    name = table.drop.object.table_name
+    plans = _expirations(ledgers, {table.state.uuid})
+    taken = [source for source in plans if source.since >= table.drop.at]
+    return _newest_of(ledgers, name, [*taken, *_standing([table], taken)], None)
+
+
+def _newest_of(
+    ledgers: ReadContext, name: TableName, sources: Sequence[_Source], snapshot_id: int | None
+) -> Description | None:
+    # Of one moment, the table as it stands comes first: it is listed last.
+    for source in reversed(sorted(sources, key=lambda source: source.since)):
+        if snapshot_id is not None and snapshot_id not in source.ids:
+            continue
+        what = source.what
+        state = _before(ledgers, name, what) if isinstance(what, Plan) else what
+        ids = set(source.ids) & state.snapshots.keys() if state else set()
+        if state is None or not ids:
+            continue
+        if snapshot_id is not None:
+            if snapshot_id in ids:
+                return Description(state, state.snapshots[snapshot_id])
+            continue
+        head = state.refs.get(MAIN)
+        newest = max(ids, key=lambda one: (state.snapshots[one].committed_at, one))
+        chosen = head.snapshot_id if head and head.snapshot_id in ids else newest
+        return Description(state, state.snapshots[chosen])
+    return None
+
+
+def _standing(tables: Sequence[DroppedTable], taken: Sequence[_Source]) -> Iterator[_Source]:
+    """Dropped tables as they stand: later than what was taken, unless that was their main."""
+    for table in tables:
+        state, since = table.state, [table.drop.at]
+        if MAIN in state.refs:
+            since += [source.since for source in taken if source.uuid == state.uuid]
+        yield _Source(max(since), state.uuid, state.snapshots.keys(), state)
+
+
+def _expirations(ledgers: ReadContext, uuids: Collection[str]) -> Iterator[_Source]:
+    states = [PlanState.APPLIED, PlanState.APPLYING]
+    for uuid in sorted(uuids):
+        for plan in ledgers.control.plans(table_uuid=uuid, states=states):
+            if plan.kind is PlanKind.EXPIRE and plan.snapshots:
+                yield _Source(plan.created_at, uuid, plan.snapshots, plan)
+
+
+def _before(ledgers: ReadContext, name: TableName, plan: Plan) -> TableMetadata | None:
+    """The table as it was before an expiration, if that metadata file is still there."""
+    rows = [table for table in ledgers.control.tables() if table.uuid == plan.table_uuid]
+    lineage = {row.table_uuid for row in rows}  # a path used again may hold another table's
+    for at in dict.fromkeys((plan.committed_base, plan.base_location)):
+        try:
+            state = load_state(ledgers.store, name, at) if at else None
+        except MeltlineError:
+            continue
+        if state is not None and state.table_uuid in lineage:
+            return replace(state, uuid=plan.table_uuid)
+    return None
+
+
+def _require_noticed(
+    ledgers: ReadContext, name: TableName, uuids: Collection[str], listing: CatalogListing
+) -> None:
+    """Refuses while the last state of a table that had the name is not known.
+
+    An older one would come back in its place, and nobody would be told.
+    """
+    here = {entry.name for entry in listing.entries}
+    rows = ledgers.control.tables()
+    stands = {r.uuid for r in rows if r.name in here or r.name.catalog != name.catalog}
+    stands |= {t.state.uuid for t in dropped_tables(ledgers, listing)}
+    stands |= {r.uuid for r in rows if r.status == LET_GO}
+    lost = [r for r in rows if r.name == name and r.uuid in uuids and r.uuid not in stands]
+    if not lost:
+        return
+    unseen = any(row.status not in ENDED for row in lost)
+    raise RecoveryImpossible(
+        f"nobody knows the last state of {name}",
+        object=str(name),
+        expected="a table that stands among the dropped ones, in its last state",
+        found="it left its catalog after the last observation"
+        if unseen
+        else "it left its catalog, and more than one file, or none, may be its last",
+        next="`meltline observe` notices that, then ask again"
+        if unseen
+        else "`meltline doctor` says why (table_gone) and what to do; or name a snapshot",
+    )
+
+
+def _require_expired(
+    ledgers: ReadContext, uuids: Collection[str], dropped: Sequence[DroppedTable], snapshot_id: int
+) -> None:
+    """Refuses a snapshot that there are better ways to."""
+    now = ledgers.clock.now()
+    for table in dropped:
+        if table.drop.is_restorable(now) and snapshot_id in table.state.snapshots:
+            raise _has_not_expired(
+                table.state, snapshot_id, f"`meltline undrop {table.drop.object}` brings it back"
+            )
+    for row in ledgers.control.tables():
+        catalog = ledgers.catalogs.get(row.name.catalog)
+        if row.uuid not in uuids or catalog is None or is_dropped_name(row.name.namespace):
+            continue
+        try:
+            state = load_standing(ledgers, row.name, catalog.location(row.name))
+        except MeltlineError:
+            continue
+        if state.uuid == row.uuid and snapshot_id in state.snapshots:
+            ways = "`meltline branch`, `meltline tag` and `meltline rollback` reach it"
+            raise _has_not_expired(state, snapshot_id, ways)
+
+
+def _has_not_expired(state: TableMetadata, snapshot_id: int, ways: str) -> UsageInvalid:
+    return UsageInvalid(
+        f"snapshot {snapshot_id} has not expired",
+        object=str(state.name),
+        expected="a snapshot that is in failsafe",
+        found=f"one that {state.name} still has",
+        next=ways,
+    )
+
+
+# --- its files ------------------------------------------------------------------------------------
+
+
+def look_for_files(ledgers: ReadContext, found: Description) -> tuple[int, tuple[str, ...]]:
+    """How many of a snapshot's files are there, and which are not.
+
+    Raises:
+        RecoveryImpossible: A manifest list or a manifest is gone: nobody knows what it named.
+    """
+    wanted = as_wanted(ledgers, found.state.uuid, found.snapshot, "recover")
+    try:
+        paths = sorted(files_of(ledgers, wanted))
+    except (MeltlineError, FileNotFoundError) as odd:
+        raise RecoveryImpossible(
+            f"snapshot {found.snapshot.snapshot_id} of {found.state.name} cannot be read",
+            object=f"{found.state.name}@{found.snapshot.snapshot_id}",
+            expected="its manifest list and every manifest",
+            found=str(odd),
+            next="recover another snapshot; without its lists nobody knows what this one held",
+        ) from odd
+    sizes = load_concurrently(ledgers.store.size, paths)
+    missing = tuple(path for path, size in zip(paths, sizes, strict=True) if size is None)
+    return len(paths) - len(missing), missing
+
+
+def safe_until(ledgers: ReadContext, table: DroppedTable, found: Description) -> datetime | None:
+    """Until when no purge takes a file of a dropped table's last state.
+
+    While it stands, none of them waits yet. Afterwards they wait together with their list.
+
+    Returns:
+        None where nobody can tell any more, or that time is over.
+    """
+    now = ledgers.clock.now()
+    if found.state is table.state:
+        return now + table.drop.retention(ledgers.config.account.reader_grace).failsafe
+    snapshot = found.snapshot
+    paths = [snapshot.manifest_list] if snapshot.manifest_list else snapshot.inline_manifests
+    rows = [row for path in paths for row in ledgers.reader.departures(frozenset(), path)]
+    due = [row.due_at for row in rows if row.state is DepartureState.FAILSAFE]
+    return min(due) if due and min(due) > now else None

@@ -1,0 +1,334 @@
+"""Which registration of a table a metadata file is: an id of ours, and never Iceberg's UUID alone.
+
+`rewrite_table_path` and `register_table` copy and move tables with their UUID, snapshot ids and
+names, to other files. So all state about a table hangs on the id of one registration, its entry.
+A name goes on with the entry it had, or takes over that of another name, only where the UUID is
+equal and the metadata file that was last seen is the current one or stands in its log. A table
+that is written to all day outgrows its log between two looks: under the same name, in the same
+folder, main's head of the last look proves the lineage as well, by its id and the location of its
+manifest list. A clone's head lies with its source: so do those of all copies of the clone.
+Anything else is a new registration (decision 028).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from meltline.app.catalog.metadata import (
+    load_concurrently,
+    load_document,
+    load_state,
+    standing_states,
+)
+from meltline.app.services import ReadContext
+from meltline.domain.drop.drops import LET_GO
+from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.iceberg.locations import claim_prefix, location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.ports import CatalogEntry, CatalogListing, KnownTable
+
+ENDED = ("gone", LET_GO)
+"""The status of a registration that stands under its name no more."""
+
+UNOBSERVED = "unobserved"
+"""The status of a registration that a command has met before any observation."""
+
+
+def newest_of(state: TableMetadata) -> str:
+    """Main's head, as `KnownTable.newest` remembers it."""
+    if MAIN not in state.refs:
+        return ""
+    head = state.snapshots[state.refs[MAIN].snapshot_id]
+    return f"{head.snapshot_id} {head.files_key}"
+
+
+def goes_on(state: TableMetadata, row: KnownTable) -> bool:
+    """Whether a table is the registration that a row tells of, as it is now."""
+    if comes_of(state, row):
+        return True
+    same = state.table_uuid == row.table_uuid and state.name == row.name
+    same = same and claim_prefix(state.location) == claim_prefix(row.location)
+    return same and row.status not in ENDED and _has_newest(state, row) is True
+
+
+def comes_of(state: TableMetadata, row: KnownTable) -> bool:
+    """Whether a table's log leads back to what a row tells of, and no snapshot says otherwise.
+
+    Some tools rewrite a table's paths and leave its log: its snapshots lie elsewhere then, and it
+    is another registration.
+    """
+    leads = state.leads_on(row.table_uuid, row.metadata_location)
+    return leads and _has_newest(state, row) is not False
+
+
+def _has_newest(state: TableMetadata, row: KnownTable) -> bool | None:
+    """Whether a row's `newest` lies where it lay; None where the table does not have it."""
+    snapshot_id, _, place = row.newest.partition(" ")
+    snapshot = state.snapshots.get(int(snapshot_id)) if snapshot_id else None
+    return None if snapshot is None else snapshot.files_key == place
+
+
+def _place_in_log(state: TableMetadata, row: KnownTable) -> int:
+    """How late in a table's log a row's metadata file stands; -1 where it does not."""
+    log = [location_key(path) for path in (*state.metadata_log, state.metadata_location)]
+    at = location_key(row.metadata_location)
+    return max((place for place, path in enumerate(log) if path == at), default=-1)
+
+
+def is_still(state: TableMetadata, seen: TableMetadata) -> bool:
+    """Whether what stands under a name is the table that was seen there, or comes of it."""
+    return goes_on(state, known_table(seen, "live", seen.last_updated))
+
+
+def with_entries(
+    ledgers: ReadContext,
+    states: Iterable[TableMetadata],
+    *,
+    open_new: bool = False,
+    filed: Collection[str] | None = None,
+) -> list[TableMetadata]:
+    """Gives each table, as its catalog has it now, the id of its registration.
+
+    Args:
+        ledgers: Where registrations are remembered.
+        states: Tables as they were loaded; a name twice is the same registration.
+        open_new: Whether ids of registrations that nobody has seen before are stored. Else such
+            an id holds for this call alone.
+        filed: Ids that the file ledger knows snapshots of; None where the caller does not know.
+            A new registration gets none of them, whatever the control ledger has forgotten.
+    """
+    asked = list(states)
+    for _ in range(3):  # others may open the same registrations at this moment
+        entries = _Entries.of(ledgers, asked, filed)
+        new = entries.assign(asked)
+        if new and open_new and filed is None:
+            filed = ledgers.reader.registrations()
+            continue
+        if not (open_new and new):
+            break
+        opened = ledgers.control.open_entries(
+            [known_table(state, UNOBSERVED, ledgers.clock.now()) for state in entries.named(new)]
+        )
+        if len(opened) == len(new):
+            break
+    return list(entries.named(asked))
+
+
+def load_standing(
+    ledgers: ReadContext, name: TableName, location: str, *, open_new: bool = False
+) -> TableMetadata:
+    """One table as its catalog has it now. Raises as `load_state` does."""
+    (state,) = standing_states(ledgers, [CatalogEntry(name, location)]).values()
+    if isinstance(state, MeltlineError):
+        raise state
+    return with_entries(ledgers, [state], open_new=open_new)[0]
+
+
+def load_opened(
+    ledgers: ReadContext, entries: Sequence[CatalogEntry], *, open_new: bool = False
+) -> list[tuple[TableMetadata, Mapping[str, Any]]]:
+    """Tables as their catalog has them now, and their documents. Raises as `load_state` does."""
+    loaded = load_concurrently(
+        lambda e: load_document(ledgers.store, e.name, e.metadata_location), entries
+    )
+    states = with_entries(ledgers, [state for state, _ in loaded], open_new=open_new)
+    return [(state, document) for state, (_, document) in zip(states, loaded, strict=True)]
+
+
+def load_tables(
+    ledgers: ReadContext, entries: Iterable[CatalogEntry], *, open_new: bool = False
+) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
+    """Every table's state as its catalog has it now, or why it could not be had."""
+    return identified(ledgers, standing_states(ledgers, entries), open_new=open_new)
+
+
+def identified(
+    ledgers: ReadContext,
+    loaded: Mapping[CatalogEntry, TableMetadata | MeltlineError],
+    *,
+    open_new: bool = False,
+    filed: Collection[str] | None = None,
+) -> dict[CatalogEntry, TableMetadata | MeltlineError]:
+    """The same, each table with the id of its registration (see `with_entries`)."""
+    states = [state for state in loaded.values() if isinstance(state, TableMetadata)]
+    named = iter(with_entries(ledgers, states, open_new=open_new, filed=filed))
+    return {e: next(named) if isinstance(s, TableMetadata) else s for e, s in loaded.items()}
+
+
+def as_registered(
+    loaded: TableMetadata | MeltlineError, row: KnownTable
+) -> TableMetadata | MeltlineError:
+    """What a registration was at the metadata file that the ledger remembers of it."""
+    return replace(loaded, uuid=row.uuid) if isinstance(loaded, TableMetadata) else loaded
+
+
+def known_table(state: TableMetadata, status: str, now: datetime) -> KnownTable:
+    """What the control ledger is to remember of a table; nothing of it has been read yet."""
+    return KnownTable(
+        uuid=state.uuid,
+        name=state.name,
+        metadata_location=state.metadata_location,
+        location=state.location,
+        status=status,
+        observed_at=now,
+        incomplete=True,
+        table_uuid=state.table_uuid,
+        newest=newest_of(state),
+    )
+
+
+def forerunners(
+    rows: Iterable[KnownTable], states: Iterable[TableMetadata]
+) -> Mapping[str, Sequence[str]]:
+    """Registrations whose last metadata file others name in their logs, and the ids of those.
+
+    Such a file is not theirs alone: once they are gone, nobody else would delete it.
+    """
+    lineages: dict[str, list[TableMetadata]] = {}
+    for state in states:
+        lineages.setdefault(state.table_uuid, []).append(state)
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for state in lineages.get(row.table_uuid, ()):
+            if state.uuid != row.uuid and state.leads_on(row.table_uuid, row.metadata_location):
+                found.setdefault(row.uuid, []).append(state.uuid)
+    return found
+
+
+def heirs(rows: Iterable[KnownTable], standing: Sequence[TableMetadata]) -> dict[str, str]:
+    """Registrations that stand under no name, and the one that goes on from each, by their ids.
+
+    A table that was registered a second time before its first name went: it is no dropped one, and
+    what it let go of is the heir's to delete.
+    """
+    here = {state.uuid for state in standing}
+    gone: dict[str, list[KnownTable]] = {}
+    for row in rows:
+        if row.uuid not in here:
+            gone.setdefault(row.uuid, []).append(row)
+    return {
+        uuid: state.uuid
+        for uuid, names in gone.items()
+        for state in standing
+        if all(row.status in ENDED and comes_of(state, row) for row in names)
+    }
+
+
+@dataclass
+class _Entries:
+    """Who is which registration.
+
+    Attributes:
+        rows: What the ledger knows, by Iceberg's UUID.
+        used: Every id that was ever given, by either ledger.
+        ids: The id of each name, as far as it was found.
+    """
+
+    ledgers: ReadContext
+    rows: Mapping[str, Sequence[KnownTable]]
+    used: set[str]
+    ids: dict[tuple[str, TableName], str] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _listings: dict[str, CatalogListing | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, ledgers: ReadContext, states: Sequence[TableMetadata], filed: Collection[str] | None
+    ) -> "_Entries":
+        known = ledgers.control.tables()
+        asked = {state.table_uuid for state in states}
+        rows: dict[str, list[KnownTable]] = {}
+        for row in known:
+            if row.table_uuid in asked:
+                rows.setdefault(row.table_uuid, []).append(row)
+        return cls(ledgers, rows, {row.uuid for row in known}.union(filed or ()))
+
+    def named(self, states: Iterable[TableMetadata]) -> Iterator[TableMetadata]:
+        """The states with their ids."""
+        return (replace(s, uuid=self.ids[s.table_uuid, s.name]) for s in states)
+
+    def assign(self, states: Sequence[TableMetadata]) -> list[TableMetadata]:
+        """Finds the id of each state. Returns those that nobody has seen before."""
+        asked = sorted({(s.table_uuid, s.name): s for s in states}.values(), key=lambda s: s.name)
+        present = {state.name for state in asked}
+        moved = [state for state in asked if not self._take(state, self._own(state))]
+        new = [state for state in moved if not self._take(state, self._others(state, present))]
+        for state in new:
+            self.ids[state.table_uuid, state.name] = self._new_id(state)
+        return new
+
+    def _own(self, state: TableMetadata) -> list[KnownTable]:
+        """What stood under the name before, where the table goes on from it."""
+        rows = (row for row in self._rows(state) if row.status not in ENDED)
+        return [row for row in rows if row.name == state.name and goes_on(state, row)]
+
+    def _others(self, state: TableMetadata, present: Collection[TableName]) -> list[KnownTable]:
+        """Registrations that have left their names and that the table goes on from.
+
+        First that which left last by the table's log: a table that was set back is another
+        registration, and the log of the one that it was before names its metadata file as well.
+        """
+
+        def nearness(row: KnownTable) -> tuple[int, bool, datetime]:
+            return _place_in_log(state, row), row.name == state.name, row.observed_at
+
+        rows = [row for row in self._rows(state) if goes_on(state, row)]
+        free = [row for row in rows if row.uuid not in self._taken and self._left(row, present)]
+        return sorted(free, key=nearness, reverse=True)
+
+    def _take(self, state: TableMetadata, rows: Iterable[KnownTable]) -> bool:
+        entry = next((row.uuid for row in rows if row.uuid not in self._taken), None)
+        if entry is not None:
+            self._taken.add(entry)
+            self.ids[state.table_uuid, state.name] = entry
+        return entry is not None
+
+    def _rows(self, state: TableMetadata) -> Sequence[KnownTable]:
+        return self.rows.get(state.table_uuid, ())
+
+    def _left(self, row: KnownTable, present: Collection[TableName]) -> bool:
+        """Whether a registration stands nowhere any more: only then another name may be it.
+
+        Under a name that is present it does not stand: it would have been taken by now. What
+        cannot be listed or read may stand there still.
+        """
+        rows = (one for one in self.rows[row.table_uuid] if one.uuid == row.uuid)
+        names = (one for one in rows if one.status not in ENDED and one.name not in present)
+        return not any(self._stands(one) for one in names)
+
+    def _stands(self, row: KnownTable) -> bool:
+        listing = self._listing(row.name.catalog)
+        if listing is None:
+            return True
+        entry = listing.of(row.name)
+        if entry is None:
+            return False
+        try:
+            state = load_state(self.ledgers.store, row.name, entry.metadata_location)
+        except MeltlineError:
+            return True
+        return goes_on(state, row)
+
+    def _listing(self, name: str) -> CatalogListing | None:
+        if name not in self._listings:
+            catalog = self.ledgers.catalogs.get(name)
+            try:
+                self._listings[name] = catalog.listing() if catalog else None
+            except CatalogUnlistable:
+                self._listings[name] = None
+        return self._listings[name]
+
+    def _new_id(self, state: TableMetadata) -> str:
+        """Iceberg's UUID for the first registration that is seen with it, else one of its own.
+
+        That one is worked out, not drawn: two runs that see a registration first give it one id.
+        """
+        entry, number = state.table_uuid, 0
+        while entry in self.used:
+            facts = (state.table_uuid, str(state.name), state.metadata_location, str(number))
+            entry, number = str(uuid5(NAMESPACE_URL, "\n".join(facts))), number + 1
+        self.used.add(entry)
+        return entry

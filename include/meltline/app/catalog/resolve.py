@@ -1,0 +1,180 @@
+"""From the names that people write to the objects that the catalogs hold."""
+
+from meltline.app.catalog.registrations import load_standing
+from meltline.app.catalog.ways_back import refuse_dropped
+from meltline.app.services import ReadContext
+from meltline.domain.errors import (
+    CatalogReadOnly,
+    NamespaceNotFound,
+    ObjectDropped,
+    TableNotFound,
+    UsageInvalid,
+)
+from meltline.domain.iceberg.names import TableName, quote_part, split_name
+from meltline.domain.iceberg.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import Catalog
+
+
+def parse_table_name(text: str) -> TableName:
+    """A table's name as a person wrote it.
+
+    Raises:
+        UsageInvalid: It is none.
+    """
+    try:
+        return TableName.parse(text)
+    except ValueError as odd:
+        raise _no_name(text, "catalog.namespace.table", odd) from odd
+
+
+def find_object(ledgers: ReadContext, text: str, kind: ObjectKind | None = None) -> ObjectName:
+    """The table, schema or database of a name.
+
+    Args:
+        ledgers: Where to look.
+        text: The name; odd parts in backticks.
+        kind: Which it must be; None where the name can mean one thing alone.
+
+    Raises:
+        UsageInvalid: It is no name, or could be two things and `kind` does not say which.
+        TableNotFound: There is no such table, or nothing of that name at all.
+        ObjectDropped: There was one.
+        NamespaceNotFound: There is no such schema or database.
+    """
+    try:
+        parts = split_name(text)
+    except ValueError as odd:
+        raise _no_name(text, "catalog.namespace or catalog.namespace.table", odd) from odd
+    if len(parts) < 2:
+        raise _no_name(text, "catalog.namespace or catalog.namespace.table", ValueError("one part"))
+    listing = catalog_of(ledgers, parts[0], text).listing()
+    found: list[ObjectName] = []
+    if len(parts) > 2 and TableName(parts[0], parts[1:-1], parts[-1]) in {
+        entry.name for entry in listing.entries
+    }:
+        found.append(ObjectName(parts[0], parts[1:-1], parts[-1]))
+    if parts[1:] in listing.namespaces:
+        found.append(ObjectName(parts[0], parts[1:]))
+    matching = [name for name in found if kind in (None, name.kind)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise UsageInvalid(
+            f"{text} is a table and a namespace",
+            object=text,
+            expected="one thing of that name, or --kind",
+            found=", ".join(str(name.kind) for name in matching),
+            next="say --kind table, --kind schema or --kind database",
+        )
+    if not found:
+        names = [ObjectName(parts[0], parts[1:])]
+        names += [ObjectName(parts[0], parts[1:-1], parts[-1])] if len(parts) > 2 else []
+        refuse_dropped(ledgers, listing, *names, kind=kind)
+    raise _not_found(text, kind, found)
+
+
+def catalog_of(ledgers: ReadContext, name: str, text: str = "") -> Catalog:
+    """A configured catalog.
+
+    Raises:
+        TableNotFound: There is none of that name.
+        CatalogReadOnly: It is the cold one: users do not work in it (AR-34).
+    """
+    if name in ledgers.catalogs:
+        return ledgers.catalogs[name]
+    if name == ledgers.config.cold:
+        raise CatalogReadOnly(
+            f"{text or name} is in the archive, which only ever grows by what hot lets go",
+            object=text or name,
+            expected="an object of another catalog",
+            found=f"cold: {name}",
+            next="`meltline cold list` shows what is in it",
+        )
+    raise TableNotFound(
+        f"{text or name} is in no configured catalog",
+        object=text or name,
+        expected="a name that begins with " + " or ".join(map(quote_part, ledgers.catalogs)),
+        found=name,
+        next="names are catalog.namespace.table, as in Spark SQL",
+    )
+
+
+def load_table(ledgers: ReadContext, name: TableName) -> TableMetadata:
+    """A table as its catalog has it now.
+
+    Raises:
+        TableNotFound: There is none of that name.
+        ObjectDropped: There was one.
+        MetadataUnreadable: It cannot be read.
+    """
+    catalog = catalog_of(ledgers, name.catalog)
+    try:
+        at = catalog.location(name)
+    except TableNotFound:
+        table = ObjectName(name.catalog, name.namespace, name.name)
+        refuse_dropped(ledgers, catalog.listing(), table)
+        raise
+    return load_standing(ledgers, name, at, open_new=True)
+
+
+def require_changeable(
+    ledgers: ReadContext, name: ObjectName, *, dropped_too: bool = False
+) -> Catalog:
+    """The catalog through which an object may be changed.
+
+    Raises:
+        CatalogReadOnly: It is only observed, or is the ledger's own.
+        ObjectDropped: It has been dropped.
+    """
+    catalog = catalog_of(ledgers, name.catalog)
+    if catalog.observe_only:
+        raise _read_only(
+            name, f"catalog {catalog.name} is only observed", "a catalog that is not observe-only"
+        )
+    if name.namespace[:1] == (DROPPED_NAMESPACE,) and not dropped_too:
+        raise ObjectDropped(
+            f"{name} has been dropped",
+            object=str(name),
+            expected="an object that is not dropped",
+            found=f"it is in {DROPPED_NAMESPACE}",
+            next="undrop it first, by the name that it had: `meltline history` lists it",
+        )
+    ledger = (ledgers.config.ledger_namespace,)
+    if name.catalog == ledgers.config.hot and name.namespace == ledger:
+        raise _read_only(name, f"{name} belongs to Meltline's own ledger", "an object of yours")
+    return catalog
+
+
+def _read_only(name: ObjectName, message: str, expected: str) -> CatalogReadOnly:
+    return CatalogReadOnly(
+        message,
+        object=str(name),
+        expected=expected,
+        found=str(name),
+        next="make the change where that object is looked after; account policies: --account",
+    )
+
+
+def _no_name(text: str, expected: str, odd: ValueError) -> UsageInvalid:
+    return UsageInvalid(
+        f"{text!r} is not a name",
+        object=text,
+        expected=expected,
+        found=text,
+        next=f"write it in full, odd parts in backticks ({odd})",
+    )
+
+
+def _not_found(
+    text: str, kind: ObjectKind | None, other: list[ObjectName]
+) -> TableNotFound | NamespaceNotFound:
+    found = f"a {other[0].kind} of that name" if other else "nothing of that name"
+    error = TableNotFound if kind in (None, ObjectKind.TABLE) else NamespaceNotFound
+    return error(
+        f"there is no {kind or 'table, schema or database'} {text}",
+        object=text,
+        expected=f"a {kind}" if kind else "a table, schema or database",
+        found=found,
+        next="`meltline storage` lists the tables",
+    )

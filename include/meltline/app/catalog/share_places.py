@@ -1,0 +1,73 @@
+"""The namespaces of shares: found by what they say, and left to the commands about shares."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from meltline.domain.clone.shares import Share, read_share
+from meltline.domain.errors import MeltlineError, UsageInvalid
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.ports import Catalog, CatalogListing
+
+
+def shares_in(catalog: str, listing: CatalogListing) -> Iterator[Share]:
+    """A catalog's shares. What remembers a dropped one is none."""
+    for levels in listing.namespaces:
+        share = share_at(ObjectName(catalog, levels), listing)
+        if share is not None:
+            yield share
+
+
+def share_at(name: ObjectName, listing: CatalogListing) -> Share | None:
+    """The share that a namespace is; None of all else."""
+    share = read_share(name.catalog, listing.namespaces.get(name.namespace, {}))
+    return share if share is not None and share.place == name else None
+
+
+def refuse_share(name: ObjectName, listing: CatalogListing, verb: str) -> None:
+    """Refuses what would part a share from its name: others read it by that, and so do its tags.
+
+    Raises:
+        UsageInvalid: It is a share.
+    """
+    share = share_at(name, listing)
+    if share is None:
+        return
+    end = f"`meltline share drop {share.name}`"
+    anew = f"`meltline share create NEW --from {share.source}`, then {end}"
+    raise UsageInvalid(
+        f"{name} is a share: there is no {verb} for it",
+        object=str(name),
+        expected="a database, schema or table of its own",
+        found=f"the share {share.name} of {share.source}",
+        next=end if verb == "drop" else anew,
+    )
+
+
+def follow_source(
+    catalog: Catalog, before: ObjectName, after: ObjectName, listing: CatalogListing
+) -> None:
+    """Has the shares of what was given another name, or of a part of it, say the new one.
+
+    A share that changes at this moment stays as it is: its next update says that its source is
+    gone.
+    """
+    for share in shares_in(catalog.name, listing):
+        source = _renamed(share.source, before, after)
+        if source is None:
+            continue
+        said, new = share.written(), replace(share, source=source).written()
+        changed = {key: value for key, value in new.items() if value != said[key]}
+        expected = {key: said[key] for key in changed}
+        with suppress(MeltlineError):
+            catalog.set_namespace_properties(share.place.namespace, changed, expected=expected)
+
+
+def _renamed(source: ObjectName, before: ObjectName, after: ObjectName) -> ObjectName | None:
+    """What a share is of, once `before` is called `after`; None where that does not concern it."""
+    if before.kind is ObjectKind.TABLE:
+        return after if source == before else None
+    depth = len(before.namespace)
+    if source.namespace[:depth] != before.namespace:
+        return None
+    return replace(source, namespace=after.namespace + source.namespace[depth:])

@@ -1,0 +1,253 @@
+"""Tables as steps and commands look at them: state, the properties around it, the keep set."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from meltline.app.catalog.registrations import load_tables
+from meltline.app.services import ReadContext
+from meltline.domain.archive.archive import Validity
+from meltline.domain.archive.cold import ColdPolicy, chosen, cold_policy
+from meltline.domain.drop.drops import Drop, is_dropped_name, levels_of, read_drop
+from meltline.domain.errors import CatalogUnlistable, TableNotFound
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.holds import is_held
+from meltline.domain.retention.policy import (
+    ACCOUNT,
+    TRANSIENT,
+    Levels,
+    Remembered,
+    Retention,
+    effective_retention,
+    is_enabled,
+)
+from meltline.domain.retention.retained_snapshots import KeepRequest, KeepSet, keep_set
+from meltline.ports import CatalogListing
+
+# No requirement of the REST protocol can say "no new ref", so a tag that arrives during an
+# expiration commit would be lost with its snapshot: such catalogs are read, never changed.
+READ_ONLY_TYPES = frozenset({"rest"})
+
+
+@dataclass(frozen=True)
+class ObservedTable:
+    """A readable, complete table and the properties around it, nearest first.
+
+    `held` says whether a hold on it, or on a namespace of it, is in force by the wall clock: one
+    that has ended ends by itself at the next look. `drop` says, of a dropped one, since when.
+    `opted_out` says of one that is not managed that it would be, had nobody opted it out.
+    """
+
+    state: TableMetadata
+    levels: tuple[tuple[str, Mapping[str, str]], ...]
+    managed: bool
+    held: bool
+    drop: Drop | None = None
+    opted_out: bool = False
+
+
+@dataclass(frozen=True)
+class TableRetention:
+    """A table, its policy and its keep set."""
+
+    table: ObservedTable
+    retention: Retention
+    keeps: KeepSet
+
+
+def is_ledger(ledgers: ReadContext, name: TableName) -> bool:
+    """Whether it is one of the file ledger's own tables."""
+    config = ledgers.config
+    return name.catalog == config.hot and name.namespace == (config.ledger_namespace,)
+
+
+@dataclass(frozen=True)
+class Everywhere:
+    """Every table that can be read, in every catalog.
+
+    Attributes:
+        listings: What each catalog has that can be listed.
+        states: The tables, but for the file ledger's own.
+        unreadable: Names of catalogs and tables that could not be looked into.
+    """
+
+    listings: Mapping[str, CatalogListing]
+    states: Sequence[TableMetadata]
+    unreadable: Sequence[str]
+
+
+def look_everywhere(ledgers: ReadContext) -> Everywhere:
+    """Reads each table's metadata; what fails is named."""
+    listings: dict[str, CatalogListing] = {}
+    states: list[TableMetadata] = []
+    unreadable: list[str] = []
+    for catalog in ledgers.catalogs.values():
+        try:
+            listings[catalog.name] = catalog.listing()
+        except CatalogUnlistable:
+            unreadable.append(catalog.name)
+            continue
+        found = listings[catalog.name].entries
+        entries = [entry for entry in found if not is_ledger(ledgers, entry.name)]
+        for entry, state in load_tables(ledgers, entries).items():
+            if isinstance(state, TableMetadata):
+                states.append(state)
+            else:
+                unreadable.append(str(entry.name))
+    return Everywhere(listings, states, sorted(unreadable))
+
+
+def observed_table(
+    ledgers: ReadContext, state: TableMetadata, listing: CatalogListing
+) -> ObservedTable:
+    """Puts a table together with the properties of its namespaces and the account."""
+    namespace = state.name.namespace
+    around = levels_around(ledgers, ObjectName(state.name.catalog, namespace), listing)
+    before = levels_of(state.name, state.properties, listing.namespaces)
+    levels = [(str(state.name), state.properties), *before, *around]
+    dropped = is_dropped_name(namespace)
+    drop = read_drop(state.name.catalog, state.properties) if dropped else None
+    ours = (
+        state.name.catalog == ledgers.config.hot
+        and not ledgers.catalogs[state.name.catalog].observe_only
+        and ledgers.config.catalogs[state.name.catalog].type not in READ_ONLY_TYPES
+        and (drop is not None or not dropped)
+    )
+    enabled = is_enabled(levels)
+    now = ledgers.clock.now()
+    held = any(is_held(properties, now) for _, properties in levels)
+    return ObservedTable(
+        state, tuple(levels), ours and enabled, held, drop, opted_out=ours and not enabled
+    )
+
+
+def levels_around(ledgers: ReadContext, name: ObjectName, listing: CatalogListing) -> Levels:
+    """The properties of a namespace, of those around it, and of the account, nearest first."""
+    levels: list[tuple[str, Mapping[str, str]]] = []
+    for depth in range(len(name.namespace), 0, -1):
+        level = ObjectName(name.catalog, name.namespace[:depth])
+        levels.append((str(level), listing.namespaces.get(level.namespace, {})))
+    account = listing.namespaces.get((ledgers.config.ledger_namespace,), {})
+    return [*levels, (ACCOUNT, account)]
+
+
+def remembered(policies: Mapping[str, Mapping[str, str]], levels: Levels, uuid: str) -> Remembered:
+    """What the ledger knows from earlier about the policies around a table."""
+    own = policies.get(uuid, {})
+    values = {name: policies[name] for name, _ in levels[1:] if name in policies}
+    born = own.get(TRANSIENT)
+    return Remembered({**values, levels[0][0]: own}, None if born is None else born == "true")
+
+
+def retention_of(
+    ledgers: ReadContext, table: ObservedTable, policies: Mapping[str, Mapping[str, str]]
+) -> Retention:
+    """A table's policy, with what the ledger's `policies` remember; of a dropped one, frozen."""
+    if table.drop is not None:
+        return table.drop.retention(ledgers.config.account.reader_grace)
+    known = remembered(policies, table.levels, table.state.uuid)
+    return effective_retention(ledgers.config.account, table.levels, known)
+
+
+def read_tables(ledgers: ReadContext) -> list[ObservedTable]:
+    """Every readable table of every catalog that can be listed, without ingesting anything."""
+    listings = {name: catalog.listing() for name, catalog in ledgers.catalogs.items()}
+    entries = [entry for listing in listings.values() for entry in listing.entries]
+    ours = load_tables(ledgers, [e for e in entries if not is_ledger(ledgers, e.name)])
+    states = sorted(
+        (state for state in ours.values() if isinstance(state, TableMetadata)),
+        key=lambda state: state.name,
+    )
+    return [observed_table(ledgers, state, listings[state.name.catalog]) for state in states]
+
+
+def find_table(tables: Sequence[ObservedTable], name: TableName) -> ObservedTable:
+    """The table of that name.
+
+    Raises:
+        TableNotFound: There is none that can be read.
+    """
+    for table in tables:
+        if table.state.name == name:
+            return table
+    raise TableNotFound(
+        f"no readable table {name}",
+        object=str(name),
+        expected=", ".join(str(table.state.name) for table in tables[:8]) or "a table",
+        found=str(name),
+        next="check the name; `meltline doctor` names tables that cannot be read",
+    )
+
+
+def keep_sets(
+    ledgers: ReadContext, tables: Sequence[ObservedTable], as_of: datetime
+) -> list[TableRetention]:
+    """The keep set of each table."""
+    kept = []
+    for request, retention, table in keep_requests(ledgers, tables, as_of):
+        kept.append(TableRetention(table, retention, keep_set(request)))
+    return kept
+
+
+def keep_requests(
+    ledgers: ReadContext, tables: Sequence[ObservedTable], as_of: datetime
+) -> Iterator[tuple[KeepRequest, Retention, ObservedTable]]:
+    """What each table's keep set depends on, by today's policies, leases and holds."""
+    sightings = ledgers.control.sightings({table.state.uuid for table in tables})
+    policies = ledgers.control.policies()
+    leased: dict[str, set[int]] = {}
+    for lease in ledgers.control.leases(ledgers.clock.now()):
+        leased.setdefault(lease.table_uuid, set()).add(lease.snapshot_id)
+    # A dropped table is let go as a whole, so not while somebody reads it or wants it back.
+    busy = leased.keys() | {wanted.table_uuid for wanted in ledgers.control.wanted_back()}
+    archived = archived_ids(ledgers, tables)
+    for table in tables:
+        uuid = table.state.uuid
+        retention = retention_of(ledgers, table, policies)
+        request = KeepRequest(
+            state=table.state,
+            as_of=as_of,
+            window=retention.window,
+            sightings=sightings.get(uuid, {}),
+            leased=frozenset(leased.get(uuid, ())),
+            held=table.held,
+            managed=table.managed,
+            dropped=table.drop is not None,
+            let_go=table.drop is not None and table.drop.is_over(as_of) and uuid not in busy,
+            writer_keep=retention.writer_keep,
+        )
+        pending = to_hand_over(ledgers, table, request).keys() - archived.get(uuid, frozenset())
+        yield replace(request, handoff_pending=frozenset(pending)), retention, table
+
+
+def cold_policy_of(ledgers: ReadContext, table: ObservedTable) -> ColdPolicy:
+    """What of a table's history goes to cold; a dropped one's policy is that of its old place."""
+    return cold_policy(ledgers.config.account, table.levels)
+
+
+def to_hand_over(
+    ledgers: ReadContext, table: ObservedTable, request: KeepRequest
+) -> Mapping[int, Validity]:
+    """The snapshots that nothing keeps any more and that the policy wants in cold.
+
+    Whether they are there already does not come into it.
+    """
+    policy = cold_policy_of(ledgers, table)
+    if not (policy.is_on and table.managed):
+        return {}
+    keeps = keep_set(replace(request, handoff_pending=frozenset()))
+    dropped_at = None if table.drop is None else table.drop.at
+    return chosen(policy.cadence, request.state, keeps, dropped_at)
+
+
+def archived_ids(
+    ledgers: ReadContext, tables: Sequence[ObservedTable]
+) -> Mapping[str, frozenset[int]]:
+    """Snapshots of which the ledger knows a verified copy in cold, by table UUID."""
+    uuids = {t.state.uuid for t in tables if cold_policy_of(ledgers, t).is_on}
+    found: dict[str, set[int]] = {}
+    for copy in ledgers.control.archived(sorted(uuids)) if uuids else ():
+        found.setdefault(copy.table_uuid, set()).add(copy.snapshot_id)
+    return {uuid: frozenset(ids) for uuid, ids in found.items()}

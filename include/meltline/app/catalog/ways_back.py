@@ -1,0 +1,135 @@
+"""What brings something dropped back: a refusal promises only what will be granted."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from meltline.app.catalog.dropped import DroppedTable, dropped_namespaces, dropped_tables
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.catalog.recoverable import last_state, safe_until
+from meltline.app.services import ReadContext
+from meltline.domain.drop.drops import Drop
+from meltline.domain.errors import MeltlineError, NotDropped, ObjectDropped, OutsideRetention
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.iceberg.table_metadata import Snapshot
+from meltline.domain.units import format_instant
+from meltline.ports import CatalogListing
+
+_UNDONE = "`meltline history` lists what can be brought back"
+
+
+def newest(
+    ledgers: ReadContext,
+    listing: CatalogListing,
+    name: ObjectName,
+    drops: Iterable[tuple[Drop, datetime]],
+) -> Drop:
+    """The version that an undrop brings back: the one that was dropped last (TT-43).
+
+    Args:
+        ledgers: Where it was.
+        listing: Its catalog's.
+        name: The object.
+        drops: Drops of the catalog, each with a time that orders drops of the same moment.
+
+    Raises:
+        NotDropped: No object of that name and kind has been dropped.
+        OutsideRetention: Each has been, for longer than its retention (TT-45, TT-46).
+    """
+    versions = sorted(
+        ((drop.at, order, drop.batch, drop) for drop, order in drops if drop.object == name),
+        key=lambda version: version[:3],
+        reverse=True,
+    )
+    if not versions:
+        raise NotDropped(
+            f"no {name.kind} {name} has been dropped",
+            object=str(name),
+            expected=f"a dropped {name.kind} of that name",
+            found="none among the dropped ones",
+            next=f"{_UNDONE}; what an engine has dropped "
+            "is noticed by the next observation: `meltline observe`",
+        )
+    now = ledgers.clock.now()
+    for *_, drop in versions:
+        if drop.is_restorable(now):
+            return drop
+    last = versions[0][3]
+    raise OutsideRetention(
+        f"{name} cannot be brought back any more",
+        object=str(name),
+        expected=f"an undrop within {last.retention_days} days of the drop",
+        found=f"dropped at {format_instant(last.at)}",
+        next=_beyond_retention(ledgers, listing, last),
+    )
+
+
+def refuse_dropped(
+    ledgers: ReadContext,
+    listing: CatalogListing,
+    *names: ObjectName,
+    kind: ObjectKind | None = None,
+) -> None:
+    """Says of a name that nothing has, whether something that had it has been dropped.
+
+    Raises:
+        ObjectDropped: It has been; says how it comes back.
+    """
+    drops = [table.drop for table in dropped_tables(ledgers, listing)]
+    drops += [namespace.drop for namespace in dropped_namespaces(names[0].catalog, listing)]
+    fitting = [d for d in drops if d.object in names and kind in (None, d.object.kind)]
+    if not fitting:
+        return
+    now = ledgers.clock.now()
+    last = max(fitting, key=lambda drop: (drop.is_restorable(now), drop.at))
+    name = last.object
+    until = f", until {format_instant(last.ends_at)}" if last.ends_at else ""
+    raise ObjectDropped(
+        f"{name} has been dropped",
+        object=str(name),
+        expected=f"a {name.kind} that is there",
+        found=f"dropped at {format_instant(last.at)}",
+        next=f"undrop it first: `meltline undrop {name} --kind {name.kind}`{until}"
+        if last.is_restorable(now)
+        else f"its retention has ended; {_beyond_retention(ledgers, listing, last)}",
+    )
+
+
+def recovery_of(subject: object) -> str:
+    """The command that brings back what no undrop does."""
+    return f"`meltline recover {subject} --as NEW --reason WHY`"
+
+
+def _beyond_retention(ledgers: ReadContext, listing: CatalogListing, drop: Drop) -> str:
+    name = drop.object
+    if not name.table:
+        return f"{recovery_of('TABLE')} may find each of its tables; with --dry-run it says what"
+    found = [
+        _last_of(ledgers, table) for table in dropped_tables(ledgers, listing) if table.drop == drop
+    ]
+    return next(filter(None, found), f"nothing of it is left to recover; {_UNDONE}")
+
+
+def _last_of(ledgers: ReadContext, table: DroppedTable) -> str:
+    """What `recover` makes of a dropped table's last state; empty where it would refuse."""
+    found = last_state(ledgers, table)
+    if found is None or not _lists_are_there(ledgers, found.snapshot):
+        return ""
+    until = safe_until(ledgers, table, found)
+    command = recovery_of(f"{table.drop.object}@{found.snapshot.snapshot_id}")
+    if until is None:
+        return f"{command} may still find its files: from now on any run may purge them"
+    return f"{command} makes a new table of its last state, until {format_instant(until)} at least"
+
+
+def _lists_are_there(ledgers: ReadContext, snapshot: Snapshot) -> bool:
+    """Whether the files that `recover` cannot do without are there."""
+    paths = list(snapshot.inline_manifests)
+    if snapshot.manifest_list:
+        try:
+            content = ledgers.store.read(snapshot.manifest_list)
+            paths += [
+                ref.path for ref in ledgers.manifests.read_list(snapshot.manifest_list, content)
+            ]
+        except (MeltlineError, FileNotFoundError):
+            return False
+    return None not in load_concurrently(ledgers.store.size, paths)

@@ -1,0 +1,1 @@
+"""Clones and shares."""

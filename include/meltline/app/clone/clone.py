@@ -1,0 +1,356 @@
+"""Clone: a table, schema or database as it is or was, under new names, with no file copied.
+
+Requirements TT-33 to TT-39, ML-22, DS-1 to DS-3, DS-13, DS-15.
+
+The order is safety: first a word for each snapshot, so that no purge takes its files
+(`app/wanted`), and a look at what purges have claimed; then the sharing in the control ledger;
+then the guard of each source, a commit that sees the snapshot still there; then all clones are
+registered at once; then a last look. From the word on the files cannot go, and from the
+registration on the clone itself keeps them, whoever holds which lock and wherever the command
+dies.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from secrets import token_hex
+from uuid import uuid4
+
+from meltline.app.catalog.commit import audit
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.catalog.new_names import require_free, require_outer, target_name
+from meltline.app.catalog.registrations import load_standing
+from meltline.app.catalog.resolve import find_object, require_changeable
+from meltline.app.clone.clone_points import Children, SkippedTable, sources_at
+from meltline.app.clone.gc_guard import CLONED, set_guard, snapshot_lost, take_back_guard
+from meltline.app.drop.drop import (
+    busy,
+    levels_within,
+    require_not_ledger,
+)
+from meltline.app.ground.purge_vetoes import files_of, group_locks, refuse_claimed
+from meltline.app.services import ReadContext
+from meltline.domain.clone.clones import (
+    Identity,
+    Source,
+    copied_properties,
+    first_metadata,
+    new_location,
+    spelled,
+)
+from meltline.domain.errors import (
+    CloneNotSupported,
+    MeltlineError,
+)
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.metadata_editor import NextMetadata
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.domain.time_travel.timetravel import TravelPoint
+from meltline.ports import NOT_REGISTERED, Catalog, CatalogListing, NewTable, PurgeVeto
+
+Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class ClonedTable:
+    """A clone.
+
+    Attributes:
+        uuid: Its own; empty in a dry run.
+        snapshot_id: The source's snapshot that it begins with; None of a table without any.
+    """
+
+    source: TableName
+    table: TableName
+    uuid: str
+    snapshot_id: int | None
+    committed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Cloned:
+    """What a clone came to."""
+
+    source: ObjectName
+    target: ObjectName
+    created: tuple[ClonedTable, ...]
+    skipped: tuple[SkippedTable, ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One table of a clone: what it is made of, and the word that keeps its files meanwhile."""
+
+    source: Source
+    own: Identity
+    word: PurgeVeto | None
+
+    @property
+    def state(self) -> TableMetadata:
+        return self.source.state
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        id = self.source.snapshot_id
+        return None if id is None else self.state.snapshots[id]
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        return min(self.state.uuid, self.own.uuid), max(self.state.uuid, self.own.uuid)
+
+    def first(self, now: datetime) -> NextMetadata:
+        return first_metadata(self.source, self.own, now, str(uuid4()))
+
+
+def clone(
+    ledgers: ReadContext,
+    source: str,
+    target: str,
+    kind: ObjectKind | None = None,
+    *,
+    point: TravelPoint | None = None,
+    ignore_insufficient: bool = False,
+    dry_run: bool = False,
+) -> Cloned:
+    """Makes a table, schema or database anew under another name, as it is or was at one point.
+
+    A schema or database has all its tables at one instant, and comes whole or not at all.
+
+    Args:
+        ledgers: Where it is.
+        source: Its name.
+        target: The new name, in full, in the same catalog.
+        kind: What the name stands for, where it could be two things.
+        point: As of when; None is now.
+        ignore_insufficient: Leave out tables that cannot be read so far back (TT-37).
+        dry_run: Check everything and change nothing.
+
+    Raises:
+        TableNotFound: There is no such object; ObjectDropped, NamespaceNotFound likewise.
+        NameConflict: The new name is taken.
+        UsageInvalid: The new name is none, or in another catalog.
+        CatalogReadOnly: The catalog, or the object, cannot be changed from here.
+        CloneNotSupported: The profile has no clones.
+        BeforeCreation: The point lies at or before the table's creation.
+        OutsideRetention: It cannot be read at that point; ChildInsufficientRetention, of several.
+        MetadataUnreadable: One of its tables cannot be read.
+        FilesClaimed: A purge has begun to delete files of it.
+        LockHeld: A run works on it.
+        CommitConflict: A snapshot went meanwhile, or nobody knows whether it was done.
+    """
+    _require_clones(ledgers)
+    name = find_object(ledgers, source, kind)
+    catalog = require_changeable(ledgers, name)
+    require_not_ledger(ledgers, name)
+    new = target_name(name, target, "cloned")
+    require_changeable(ledgers, new)
+    listing = catalog.listing()
+    require_free(new, listing)
+    require_outer(new, listing)
+    found = sources_at(ledgers, name, listing, point, ignore_insufficient=ignore_insufficient)
+    move = moved(name, new)
+    parts = [_part(ledgers, one, move(one.state.name), listing) for one in found.sources]
+    done = _outcome(name, new, parts, found, dry_run=dry_run)
+    if not dry_run:
+        states = [part.state for part in parts]
+        locked = busy(ledgers, name, states) | {p.own.uuid for p in parts if name.table}
+        namespaces = {
+            move(TableName(name.catalog, levels, "")).namespace: _kept(listing.namespaces[levels])
+            for levels in levels_within(name, listing)
+        }
+        with group_locks(ledgers, locked, f"clone {name}"):
+            _register(ledgers, catalog, parts, namespaces)
+        _audit(ledgers, done)
+    return done
+
+
+def _require_clones(ledgers: ReadContext) -> None:
+    profile = ledgers.config.account.profile
+    if not profile.has_clones:
+        raise CloneNotSupported(
+            f"profile {profile.name} has no zero-copy clones",
+            object=f"profile {profile.name}",
+            expected="a profile with clones",
+            found=profile.name,
+            next="copy the rows with an engine, or choose another profile in meltline.yaml",
+        )
+
+
+def moved(name: ObjectName, new: ObjectName) -> Callable[[TableName], TableName]:
+    """From the names of a source to those of its clone."""
+
+    def move(table: TableName) -> TableName:
+        levels = new.namespace + table.namespace[len(name.namespace) :]
+        return TableName(new.catalog, levels, new.table or table.name)
+
+    return move
+
+
+def _kept(said: Mapping[str, str]) -> dict[str, str]:
+    """A namespace's properties for its clone: of a share it is none, and it lies elsewhere."""
+    return {key: value for key, value in copied_properties(said).items() if key != "location"}
+
+
+def _part(ledgers: ReadContext, source: Source, name: TableName, listing: CatalogListing) -> _Part:
+    state = source.state
+    snapshot = state.snapshots[source.snapshot_id] if source.snapshot_id is not None else None
+    word = _word(ledgers, state, snapshot, name) if snapshot else None
+    return _Part(source, new_identity(ledgers, name, state, listing), word)
+
+
+def new_identity(
+    ledgers: ReadContext, name: TableName, beside: TableMetadata, listing: CatalogListing
+) -> Identity:
+    """A UUID and a location of its own for a new table.
+
+    The location is where engines put new tables of that name: where the namespace says, else in
+    the warehouse; where neither is known, beside another table.
+    """
+    uuid = str(uuid4())
+    said = listing.namespaces.get(name.namespace, {}).get("location", "")
+    warehouse = ledgers.config.catalogs[name.catalog].warehouse
+    folder = said or beside.location.rstrip("/").rpartition("/")[0]
+    if not said and "/" in warehouse:  # a REST server may know its warehouse by a name
+        folder = "/".join((warehouse.rstrip("/"), *map(spelled, name.namespace)))
+    return Identity(name, uuid, new_location(folder, name.name, uuid))
+
+
+def _word(
+    ledgers: ReadContext, state: TableMetadata, snapshot: Snapshot, new: TableName
+) -> PurgeVeto:
+    return PurgeVeto(
+        id=token_hex(8),
+        table_uuid=state.uuid,
+        snapshot_id=snapshot.snapshot_id,
+        manifest_list=snapshot.manifest_list,
+        inline_manifests=snapshot.inline_manifests,
+        who=ledgers.who,
+        reason=f"clone {state.name} as {new}",
+        at=ledgers.clock.now(),
+    )
+
+
+def _outcome(
+    name: ObjectName, new: ObjectName, parts: Sequence[_Part], found: Children, *, dry_run: bool
+) -> Cloned:
+    created = tuple(
+        ClonedTable(
+            source=part.state.name,
+            table=part.own.name,
+            uuid="" if dry_run else part.own.uuid,
+            snapshot_id=part.source.snapshot_id,
+            committed_at=part.snapshot.committed_at if part.snapshot else None,
+        )
+        for part in parts
+    )
+    return Cloned(name, new, created, found.skipped)
+
+
+def _audit(ledgers: ReadContext, done: Cloned) -> None:
+    left_out = f", {len(done.skipped)} left out" if done.skipped else ""
+    detail = f"as {done.target}: {len(done.created)} tables{left_out}"
+    audit(ledgers, CLONED, str(done.source), detail=detail)
+    for one in done.created:
+        audit(ledgers, CLONED, str(one.table), detail=f"from {one.source}@{one.snapshot_id}")
+
+
+# --- step by step ---------------------------------------------------------------------------------
+
+
+def _register(
+    ledgers: ReadContext, catalog: Catalog, parts: Sequence[_Part], namespaces: Namespaces
+) -> None:
+    """Makes the clones, or leaves everything as it was."""
+    sharing = [part for part in parts if part.word]
+    words = [part.word for part in sharing if part.word]
+    with ExitStack() as back:
+        back.callback(ledgers.control.settle_wanted_back, [word.id for word in words])
+        for word in words:
+            ledgers.control.add_wanted_back(word)
+        _refuse_claimed(ledgers, words)
+        ledgers.control.add_sharing(sorted(part.pair for part in sharing))
+        for part in sharing:
+            if set_guard(ledgers, part.state, part.source.snapshot_id):
+                back.callback(take_back_guard, ledgers, part.state, part.own.uuid)
+        try:
+            at = catalog.create([NewTable(p.own.name, p.first) for p in parts], namespaces)
+        except NOT_REGISTERED:
+            raise
+        except BaseException:
+            back.pop_all()  # nobody knows whether they are there: what they need stays
+            raise
+        back.callback(_take_out, catalog, at, namespaces)
+        settled = _look_again(ledgers, sharing)
+        back.pop_all()
+    ledgers.control.settle_wanted_back(settled)
+
+
+def _refuse_claimed(ledgers: ReadContext, words: Sequence[PurgeVeto]) -> None:
+    """A purge claims first and looks at the words then; so one of the two sees the other."""
+    claimed = ledgers.control.claimed_paths()
+    for word in words if claimed else ():
+        needed = {location_key(path) for path in files_of(ledgers, word)}
+        refuse_claimed([p for p in claimed if location_key(p) in needed], word.reason)
+
+
+def _look_again(ledgers: ReadContext, parts: Sequence[_Part]) -> list[str]:
+    """Makes sure that nothing of the clones has gone before they were registered.
+
+    That is so where the word still stands, or the source still has the snapshot: then nobody has
+    needed the word. Else the files themselves have to be there: from now on the clone keeps them.
+    A guard that somebody has lifted meanwhile is set again.
+
+    Returns:
+        The words that have done their service; of the others the next plan of a purge makes
+        cancelled departures.
+
+    Raises:
+        CommitConflict: A file is gone.
+        FilesClaimed: A purge is about to delete one.
+    """
+    states = load_concurrently(lambda part: _now(ledgers, part.state), parts)
+    standing = {row.id for row in ledgers.control.wanted_back()}
+    settled: list[str] = []
+    for part, state in zip(parts, states, strict=True):
+        assert part.word is not None and part.snapshot is not None  # only such parts share files
+        if state is not None:
+            set_guard(ledgers, part.state)
+        if state is not None and part.snapshot.snapshot_id in state.snapshots:
+            settled.append(part.word.id)
+        elif part.word.id not in standing:
+            _require_files(ledgers, part.state, part.word)
+    return settled
+
+
+def _require_files(ledgers: ReadContext, seen: TableMetadata, word: PurgeVeto) -> None:
+    try:
+        _refuse_claimed(ledgers, [word])
+        sizes = load_concurrently(ledgers.store.size, sorted(files_of(ledgers, word)))
+    except FileNotFoundError as missing:
+        raise snapshot_lost(seen, word.snapshot_id) from missing
+    if None in sizes:
+        raise snapshot_lost(seen, word.snapshot_id)
+
+
+def _now(ledgers: ReadContext, seen: TableMetadata) -> TableMetadata | None:
+    """A table as it is now; None where it is not under its name any more, or cannot be read."""
+    try:
+        at = ledgers.catalogs[seen.name.catalog].location(seen.name)
+        state = load_standing(ledgers, seen.name, at)
+    except MeltlineError:
+        return None
+    return state if state.uuid == seen.uuid else None
+
+
+def _take_out(catalog: Catalog, at: Mapping[TableName, str], namespaces: Namespaces) -> None:
+    """Takes the clones away again; one that somebody has written to since stays.
+
+    Their metadata files stay too, some kilobytes: they could be seen, so they may be referred to.
+    """
+    for name, place in at.items():
+        catalog.unregister(name, place)
+    if namespaces:
+        catalog.move([], remove=list(namespaces))

@@ -1,0 +1,213 @@
+"""What the tables of a clone held at its one point (TT-33 to TT-38, DS-13)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from meltline.app.catalog.metadata import load_document
+from meltline.app.catalog.registrations import load_opened
+from meltline.app.services import ReadContext
+from meltline.app.time_travel.query import past_of, with_end
+from meltline.domain.clone.clones import Source, columns_then
+from meltline.domain.drop.history import known_creation
+from meltline.domain.errors import (
+    BeforeCreation,
+    ChildInsufficientRetention,
+    MetadataUnreadable,
+    OutsideRetention,
+    UsageInvalid,
+)
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.domain.time_travel.timetravel import (
+    STATEMENT_ID,
+    Moment,
+    Past,
+    Side,
+    StatementPoint,
+    TagPoint,
+    TravelPoint,
+    resolve,
+)
+from meltline.domain.units import format_instant
+from meltline.ports import CatalogListing
+
+_SHOWN = 5
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SkippedTable:
+    """A table of a schema or database that is not in its clone."""
+
+    table: TableName
+    reason: str
+
+
+@dataclass(frozen=True)
+class Children:
+    """The tables of a clone as they were at its point, and those that are left out."""
+
+    sources: tuple[Source, ...]
+    skipped: tuple[SkippedTable, ...] = ()
+
+
+def sources_at(
+    ledgers: ReadContext,
+    name: ObjectName,
+    listing: CatalogListing,
+    point: TravelPoint | None,
+    *,
+    ignore_insufficient: bool = False,
+) -> Children:
+    """Finds what a table, or every table of a schema or database, held at one point.
+
+    Without a point it is what the listing shows: a SQL catalog lists at one instant. A table that
+    was not there yet is left out. Those dropped since are no part of it, as in Snowflake.
+
+    Raises:
+        BeforeCreation: The table was made at the point or after it.
+        OutsideRetention: The point is to come, or the table cannot be read so far back.
+        ChildInsufficientRetention: One of several cannot; nobody said to leave it out.
+        StatementNotFound: Nobody knows of such a statement.
+        StatementNotCompleted: It is still running, or has failed.
+        RefNotFound: The table has no such tag.
+        UsageInvalid: A tag was given for several tables.
+        MetadataUnreadable: One of the tables cannot be read.
+    """
+    opened = _open(ledgers, name, listing)
+    if point is None:
+        return Children(tuple(Source(s, document, _head(s)) for s, document in opened))
+    _require_sensible(ledgers, name, point)
+    point = with_end(ledgers, point, [state for state, _ in opened])
+    policies = ledgers.control.policies()
+    sources: list[Source] = []
+    absent: list[SkippedTable] = []
+    short: list[SkippedTable] = []
+    for state, document in opened:
+        try:
+            past = past_of(ledgers, state, listing, policies)
+            sources.append(_source_at(ledgers, past, document, point))
+        except BeforeCreation as early:
+            if name.table:
+                raise
+            absent.append(SkippedTable(state.name, early.found))
+        except OutsideRetention as outside:
+            if name.table:
+                raise
+            reason = f"{outside.found}; it can be read {outside.expected.removeprefix('a time ')}"
+            short.append(SkippedTable(state.name, reason))
+    if short and not ignore_insufficient:
+        raise _insufficient(name, short)
+    return Children(tuple(sources), tuple(sorted((*absent, *short), key=lambda one: one.table)))
+
+
+def _open(
+    ledgers: ReadContext, name: ObjectName, listing: CatalogListing
+) -> list[tuple[TableMetadata, Document]]:
+    entries = [entry for entry in listing.entries if name.covers(entry.name)]
+    return load_opened(ledgers, entries, open_new=True)
+
+
+def _head(state: TableMetadata) -> int | None:
+    return state.refs[MAIN].snapshot_id if MAIN in state.refs else None
+
+
+def _require_sensible(ledgers: ReadContext, name: ObjectName, point: TravelPoint) -> None:
+    now = ledgers.clock.now()
+    if isinstance(point.to, Moment) and point.to.at > now:
+        raise OutsideRetention(
+            f"{name} cannot be cloned as of {format_instant(point.to.at)}: a time to come",
+            object=str(name),
+            expected=f"a time until {format_instant(now)}",
+            found=f"{format_instant(point.to.at)}: a time to come",
+            next="choose a time that has come",
+        )
+    if isinstance(point.to, TagPoint) and not name.table:
+        raise UsageInvalid(
+            f"a {name.kind} cannot be cloned at a tag",
+            object=str(name),
+            expected="one instant for all its tables",
+            found=f"the tag {point.to.name}, which each table has, or has not, for itself",
+            next="give a time, or clone one table",
+        )
+
+
+def _source_at(ledgers: ReadContext, past: Past, document: Document, point: TravelPoint) -> Source:
+    state = past.state
+    _require_created(state, point)
+    snapshot_id = resolve(past, point).snapshot_id
+    earlier = None
+    if isinstance(point.to, Moment):
+        earlier = _document_at(ledgers, state, document, point.to.at, point.side)
+    if earlier is not None and (earlier.get("current-snapshot-id") or -1) != (snapshot_id or -1):
+        earlier = None  # its clock and the log's differ: the snapshot tells
+    return Source(state, document, snapshot_id, columns_then(document, snapshot_id, earlier))
+
+
+def _require_created(state: TableMetadata, point: TravelPoint) -> None:
+    """Refuses a point at or before a table's creation, where its metadata tells that."""
+    at, made = _instant(state, point), known_creation(state)
+    if at is None or made is None or at > made:
+        return
+    if isinstance(point.to, StatementPoint) and point.side is Side.AT and at == made:
+        return  # the statement that made it
+    raise BeforeCreation(
+        f"{state.name} was not there yet at {format_instant(at)}",
+        object=str(state.name),
+        expected=f"a time after {format_instant(made)}",
+        found=f"it was made at {format_instant(made)}",
+        next="choose a later time, or leave the time out for the present",
+    )
+
+
+def _instant(state: TableMetadata, point: TravelPoint) -> datetime | None:
+    """When a point is; None of a tag."""
+    if isinstance(point.to, Moment):
+        return point.to.at
+    if isinstance(point.to, TagPoint):
+        return None
+    seen = list(_commits_of(state, point.to.id))
+    if not seen:
+        return point.to.completed_at
+    return seen[-1] if point.side is Side.AT else seen[0]
+
+
+def _commits_of(state: TableMetadata, statement_id: str) -> Iterator[datetime]:
+    """When main came to each snapshot of a statement."""
+    for entry in state.snapshot_log:
+        snapshot = state.snapshots.get(entry.snapshot_id)
+        if snapshot is not None and snapshot.summary.get(STATEMENT_ID) == statement_id:
+            yield entry.at
+
+
+def _document_at(
+    ledgers: ReadContext, state: TableMetadata, document: Document, at: datetime, side: Side
+) -> Document | None:
+    """The metadata that was current at an instant; None where nobody has it any more."""
+    files = [(file, state.metadata_times[file]) for file in state.metadata_log]
+    files.append((state.metadata_location, state.last_updated))
+    come = [file for file, since in files if (since <= at if side is Side.AT else since < at)]
+    if not come:
+        return None
+    if come[-1] == state.metadata_location:
+        return document
+    try:
+        earlier, found = load_document(ledgers.store, state.name, come[-1])
+    except MetadataUnreadable:
+        return None
+    return found if earlier.table_uuid == state.table_uuid else None
+
+
+def _insufficient(name: ObjectName, short: Sequence[SkippedTable]) -> ChildInsufficientRetention:
+    more = f" and {len(short) - _SHOWN} more" if len(short) > _SHOWN else ""
+    return ChildInsufficientRetention(
+        f"{name} has tables that cannot be read so far back",
+        object=", ".join(str(one.table) for one in short[:_SHOWN]) + more,
+        expected="a point that every table of it can be read at",
+        found="\n".join(f"{one.table}: {one.reason}" for one in short[:_SHOWN]),
+        next="choose a later point, or leave those out: --ignore-insufficient, in SQL "
+        "IGNORE TABLES WITH INSUFFICIENT DATA RETENTION",
+    )

@@ -1,0 +1,171 @@
+"""The guard of tables that share files: engines may neither expire nor purge them.
+
+A clone's source gets `gc.enabled=false` before the clone is registered, and keeps what it had in
+`meltline.gc-enabled-before`. The daily report, which knows every file and who refers to it, gives
+that back once nothing is shared any more.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from meltline.app.catalog.commit import audit
+from meltline.app.catalog.dropped import let_go_tables
+from meltline.app.catalog.registrations import load_tables
+from meltline.app.catalog.tables import is_ledger
+from meltline.app.drop.drop import same_table
+from meltline.app.ground.purge_vetoes import group_locks
+from meltline.app.services import ReadContext
+from meltline.app.storage.report import StorageHistory, Totals
+from meltline.domain.clone.clones import GC_BEFORE, guarded, is_guarded, unguarded
+from meltline.domain.deletion.sharing_groups import Groups
+from meltline.domain.drop.drops import is_dropped_name
+from meltline.domain.errors import CommitConflict, MeltlineError
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import CatalogEntry, SnapshotKey
+
+CLONED = "clone"
+LIFTED = "lift guard"
+"""What the audit calls making a clone, and lifting a guard; only written there."""
+
+
+def set_guard(ledgers: ReadContext, seen: TableMetadata, snapshot_id: int | None = None) -> bool:
+    """Has engines leave a table alone, if it still has a snapshot.
+
+    Returns:
+        Whether that took a commit: False where they left it alone already.
+
+    Raises:
+        CommitConflict: The snapshot has expired since the table was looked at, or others
+            committed first each time.
+        TableNotFound: The table has been replaced, renamed or dropped.
+        CatalogReadOnly: It cannot be changed from here.
+    """
+    changed = False
+    ledgers.control.forget_lifted_guard(seen.uuid)
+
+    def edit(document: MetadataEditor) -> None:
+        nonlocal changed
+        if snapshot_id is not None and snapshot_id not in document.state.snapshots:
+            raise snapshot_lost(seen, snapshot_id)
+        document.set_properties(guarded(document.properties))
+        changed = document.is_changed
+
+    ledgers.catalogs[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
+    return changed
+
+
+def snapshot_lost(seen: TableMetadata, snapshot_id: int) -> CommitConflict:
+    """A snapshot went while a command was at work on it."""
+    return CommitConflict(
+        f"snapshot {snapshot_id} of {seen.name} has expired meanwhile",
+        object=f"{seen.name}@{snapshot_id}",
+        expected="a snapshot that stays until the command has ended",
+        found="it is gone from the table",
+        next="run the command again; nothing was made",
+    )
+
+
+def lift_guard(ledgers: ReadContext, seen: TableMetadata) -> None:
+    """Gives a table the `gc.enabled` that it had. Raises as `Catalog.edit_table` does."""
+
+    def edit(document: MetadataEditor) -> None:
+        if is_guarded(document.properties):
+            document.set_properties(*unguarded(document.properties))
+
+    ledgers.catalogs[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
+
+
+def take_back_guard(ledgers: ReadContext, seen: TableMetadata, failed: str) -> None:
+    """Lifts a guard that was set for a table that did not come, as far as it can be.
+
+    Where another table shares files, too, it stays: the daily report lifts it when that has ended.
+
+    Args:
+        ledgers: Where the table is.
+        seen: The table.
+        failed: The UUID that the new table would have had.
+    """
+    pairs = [pair for pair in ledgers.control.sharing() if seen.uuid in pair]
+    if all({seen.uuid, failed}.issuperset(pair) for pair in pairs):
+        with suppress(MeltlineError):
+            lift_guard(ledgers, seen)
+
+
+def lift_ended_guards(ledgers: ReadContext, history: StorageHistory, totals: Totals) -> None:
+    """Lifts the guard of tables that share no file any more.
+
+    Tables that are dropped keep theirs: an undrop brings them back as they were. What cannot be
+    told for sure today is told tomorrow.
+
+    Args:
+        ledgers: Where the tables are.
+        history: The look at all catalogs and the file ledger that `totals` is made of.
+        totals: What is stored now, and who shares it.
+    """
+    guarded_ones = [state for state in history.states if _may_lift(ledgers, state)]
+    if not guarded_ones:
+        return
+    shares = _sharing(ledgers, history, totals)
+    for state in guarded_ones:
+        if state.uuid in shares:
+            continue
+        try:
+            with group_locks(ledgers, [state.uuid], f"lift the guard of {state.name}"):
+                if _is_all_known(ledgers, history, state):
+                    lift_guard(ledgers, state)
+                    ledgers.control.save_lifted_guard(state.uuid)
+                    audit(ledgers, LIFTED, str(state.name), "it shares no file any more")
+        except MeltlineError as stop:
+            ledgers.progress(f"report: {state.name} stays guarded today: {stop.message}")
+
+
+def _may_lift(ledgers: ReadContext, state: TableMetadata) -> bool:
+    ours = GC_BEFORE in state.properties and is_guarded(state.properties)
+    catalog = ledgers.catalogs[state.name.catalog]
+    return ours and not is_dropped_name(state.name.namespace) and not catalog.observe_only
+
+
+def _sharing(ledgers: ReadContext, history: StorageHistory, totals: Totals) -> set[str]:
+    """Tables of which some file is referred to, or owned, by another one that is there.
+
+    A snapshot that a readable table has let go of refers to nothing any more.
+    """
+    rows = ledgers.control.tables()
+    known = {state.uuid for state in history.states} | {row.uuid for row in rows}
+    here = known - let_go_tables(rows).keys()
+    holdings = totals.holdings
+    lent = {pair for pair in holdings.lent if pair[0] in here}
+    return {uuid for pair in holdings.together | lent for uuid in pair}
+
+
+def _is_all_known(ledgers: ReadContext, history: StorageHistory, state: TableMetadata) -> bool:
+    """Whether all that the table's group refers to was in the look that found nothing shared.
+
+    A clone is in the control ledger's group before it is registered. So one that has come since
+    that look is seen here, and one that is being made has the group's lock, or looks at the guard
+    again once it is registered.
+    """
+    group = Groups(ledgers.control.sharing()).members(state.uuid)
+    rows = ledgers.control.tables()
+    if any(row.uuid in group and row.status == "unreadable" for row in rows):
+        return False
+    members = [other for other in history.states if other.uuid in group]
+    if any(SnapshotKey(o.uuid, sid) not in history.indexed for o in members for sid in o.snapshots):
+        return False
+    seen = {CatalogEntry(other.name, other.metadata_location) for other in history.states}
+    listings = [catalog.listing() for catalog in ledgers.catalogs.values()]
+    new = [e for found in listings for e in found.entries if e not in seen]
+    later = load_tables(ledgers, [e for e in new if not is_ledger(ledgers, e.name)])
+    return not any(isinstance(o, MeltlineError) or o.uuid in group for o in later.values())
+
+
+def may_share(ledgers: ReadContext, states: Sequence[TableMetadata]) -> set[str]:
+    """Tables, by UUID, that the ledger knows to have shared files, with one that is there.
+
+    Those are left out whose guard was lifted because nothing was shared any more.
+    """
+    here = {state.uuid for state in states}
+    pairs = [pair for pair in ledgers.control.sharing() if here.issuperset(pair)]
+    shared = {uuid for pair in pairs for uuid in pair}
+    return (here & shared) - ledgers.control.lifted_guards()

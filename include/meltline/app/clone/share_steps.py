@@ -1,0 +1,142 @@
+"""What making, updating and dropping a share does to tables (ML-19, ML-20)."""
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from datetime import datetime
+from functools import partial
+from uuid import uuid4
+
+from meltline.app.catalog.tables import READ_ONLY_TYPES
+from meltline.app.clone.gc_guard import snapshot_lost, take_back_guard
+from meltline.app.clone.share_tables import SharePart, StandingTable, whereabouts
+from meltline.app.drop.drop import busy, drop_for_good, same_table
+from meltline.app.ground.purge_vetoes import group_locks
+from meltline.app.services import ReadContext
+from meltline.domain.clone.clones import Source, first_moment, guarded
+from meltline.domain.clone.shares import Share, emptied, pin, shared_document, tag_of
+from meltline.domain.iceberg.metadata_editor import MetadataEditor, NextMetadata, first_file
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import CatalogListing, NewTable, TableMove
+
+
+def locked(
+    ledgers: ReadContext, share: Share, parts: Sequence[SharePart]
+) -> AbstractContextManager[None]:
+    """The locks of the sources of these parts. Raises LockHeld."""
+    states = [part.source.state for part in parts]
+    return group_locks(ledgers, busy(ledgers, share.source, states), f"share {share.name}")
+
+
+def pin_all(
+    ledgers: ReadContext, share: Share, parts: Sequence[SharePart], back: ExitStack | None = None
+) -> None:
+    """Tags and guards what the share is to show; `back` gets what takes that away again.
+
+    Raises:
+        CommitConflict: A snapshot has expired meanwhile, or others committed first each time.
+        CatalogReadOnly: A source cannot be changed from here.
+    """
+    pinned = [part for part in parts if part.source.snapshot_id is not None]
+    pairs = [sorted((part.source.state.uuid, part.own.uuid)) for part in pinned]
+    ledgers.control.add_sharing(sorted((one, other) for one, other in pairs))
+    for part in pinned:
+        state = part.source.state
+        _pin(ledgers, share, part.source)
+        if back is not None:
+            back.callback(take_back_guard, ledgers, state, part.own.uuid)
+            back.callback(_unpin, ledgers, share, state)
+
+
+def _pin(ledgers: ReadContext, share: Share, source: Source) -> None:
+    """One commit on the source that sees the snapshot, keeps it, and stops engines purging."""
+    snapshot_id = source.snapshot_id
+    assert snapshot_id is not None  # only what has a snapshot is pinned
+
+    def edit(document: MetadataEditor) -> None:
+        if snapshot_id not in document.state.snapshots:
+            raise snapshot_lost(source.state, snapshot_id)
+        document.set_ref(pin(share.name, snapshot_id))
+        document.set_properties(guarded(document.properties))
+
+    name = source.state.name
+    ledgers.catalogs[name.catalog].edit_table(name, same_table(source.state, edit))
+
+
+def _unpin(ledgers: ReadContext, share: Share, source: TableMetadata | None) -> None:
+    """Takes the tag away; of a source that is gone there is nothing to take away."""
+    if source is None:
+        return
+
+    def edit(document: MetadataEditor) -> None:
+        document.remove_ref(tag_of(share.name))
+
+    catalog = ledgers.catalogs[source.name.catalog]
+    catalog.edit_table(source.name, same_table(source, edit))
+
+
+def new_tables(share: Share, parts: Sequence[SharePart]) -> list[NewTable]:
+    """The share's tables that are to come."""
+    return [NewTable(part.own.name, partial(_first, share, part)) for part in parts]
+
+
+def _first(share: Share, part: SharePart, now: datetime) -> NextMetadata:
+    made = shared_document(part.source, part.own, share.name, first_moment(part.source, now))
+    return first_file(part.own.name, made, str(uuid4()))
+
+
+def rewritten(share: Share, part: SharePart) -> TableMove:
+    """A table of the share in its place, with what it is to show."""
+    assert part.now is not None  # else it is made
+
+    def edit(document: MetadataEditor) -> None:
+        at = first_moment(part.source, document.at)
+        document.replace(shared_document(part.source, part.own, share.name, at))
+
+    return TableMove(part.own.name, part.own.name, same_table(part.now.state, edit))
+
+
+def unpin_all(
+    ledgers: ReadContext, share: Share, before: Iterable[StandingTable], shown: Collection[str] = ()
+) -> None:
+    """Takes the tag away from the sources that tables had, unless they are shown still.
+
+    Args:
+        ledgers: Where the sources are.
+        share: The share.
+        before: Its tables as they stood: what the ledger knows tells where their sources are.
+        shown: UUIDs of sources that it shows from now on, be it under another name.
+
+    Raises:
+        CommitConflict: Others committed first each time.
+    """
+    find = whereabouts(ledgers)
+    for one in before:
+        if one.origin is not None and one.origin.uuid not in shown:
+            _unpin(ledgers, share, find(one.origin))
+
+
+def take_away(
+    ledgers: ReadContext,
+    share: Share,
+    gone: Sequence[StandingTable],
+    listing: CatalogListing,
+    remove: Sequence[tuple[str, ...]] = (),
+) -> None:
+    """Drops tables of a share for good, and the namespaces that are to go with them.
+
+    Raises:
+        NamespaceNotEmpty: Something else stands in a namespace that is to go.
+        LockHeld: A run works on one of them.
+        CommitConflict: Others committed first each time.
+    """
+    states = [one.state for one in gone]
+    if ledgers.config.catalogs[share.place.catalog].type in READ_ONLY_TYPES:
+        _empty(ledgers, share, states)
+    if states or remove:
+        drop_for_good(ledgers, share.place, states, listing, remove)
+
+
+def _empty(ledgers: ReadContext, share: Share, states: Sequence[TableMetadata]) -> None:
+    """Has tables refer to no file any more: in such a catalog nobody lets dropped ones go."""
+    moves = [TableMove(s.name, s.name, same_table(s, emptied)) for s in states]
+    ledgers.catalogs[share.place.catalog].move(moves)

@@ -1,0 +1,207 @@
+"""The tables of shares: as they stand, and as they are to be (ML-19, ML-20, DS-14)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from meltline.app.catalog.dropped import dropped_place
+from meltline.app.catalog.registrations import load_opened, load_standing, load_tables
+from meltline.app.catalog.resolve import catalog_of
+from meltline.app.clone.clone import moved, new_identity
+from meltline.app.clone.clone_points import sources_at
+from meltline.app.services import ReadContext
+from meltline.domain.clone.clones import Identity, Source
+from meltline.domain.clone.shares import (
+    Origin,
+    Share,
+    is_of_share,
+    is_untouched,
+    read_origin,
+    tag_of,
+)
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.ports import CatalogEntry, CatalogListing
+
+
+@dataclass(frozen=True)
+class SharedTable:
+    """A table of a share.
+
+    Attributes:
+        source: Whose state it shows, by the name that had when it was pinned; None where somebody
+            has taken that away.
+        snapshot_id: The pinned snapshot; None of a table that nobody had written to.
+        behind: Whether the source has moved on since, or is gone.
+        written: Whether somebody has written to it: an update undoes that.
+    """
+
+    source: TableName | None
+    table: TableName
+    snapshot_id: int | None
+    behind: bool = False
+    written: bool = False
+
+    @property
+    def condition(self) -> str:
+        """`current`, `behind` or `written to`, as people see it."""
+        if self.written:
+            return "written to"
+        return "behind" if self.behind else "current"
+
+
+@dataclass(frozen=True)
+class StandingTable:
+    """A table of a share as it stands."""
+
+    state: TableMetadata
+    document: Mapping[str, Any]
+
+    @property
+    def origin(self) -> Origin | None:
+        """Whose state it shows; None where somebody has taken that away."""
+        return read_origin(self.state.properties)
+
+    @property
+    def is_the_shares(self) -> bool:
+        """Whether it was made for a share; all else is somebody's own."""
+        return is_of_share(self.state.properties)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether somebody has written to it since it was made or updated."""
+        return not is_untouched(self.document)
+
+
+@dataclass(frozen=True)
+class SharePart:
+    """A table of a share as it is to be.
+
+    Attributes:
+        source: What it is to show.
+        own: Its own name, UUID and location.
+        now: As it stands; None where it is to come.
+    """
+
+    source: Source
+    own: Identity
+    now: StandingTable | None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it shows another snapshot now, or another table's: copies have equal ids."""
+        if self.now is None:
+            return False
+        shows = self.now.origin.uuid if self.now.origin else None
+        return shows != self.source.state.uuid or _head(self.now.state) != self.source.snapshot_id
+
+    @property
+    def shown(self) -> SharedTable:
+        """What is said of it: what it will show, and what is wrong with it now."""
+        return SharedTable(
+            source=self.source.state.name,
+            table=self.own.name,
+            snapshot_id=self.source.snapshot_id,
+            behind=self.is_behind,
+            written=self.now is not None and self.now.is_written,
+        )
+
+    def is_to_change(self, share: Share) -> bool:
+        """Whether the table is new, behind or written to, or somebody has taken the tag away."""
+        tag = self.source.state.refs.get(tag_of(share.name))
+        pinned = None if tag is None else tag.snapshot_id
+        now, wanted = self.now, self.source.snapshot_id
+        return now is None or self.is_behind or now.is_written or pinned != wanted
+
+
+def share_parts(
+    ledgers: ReadContext, share: Share, listing: CatalogListing, standing: Sequence[StandingTable]
+) -> list[SharePart]:
+    """The share's tables as they are to be.
+
+    Args:
+        ledgers: Where its sources are.
+        share: The share.
+        listing: Its catalog's.
+        standing: Its tables as they stand.
+
+    Raises:
+        MetadataUnreadable: One of the sources cannot be read.
+    """
+    sources = sources_at(ledgers, share.source, listing, None).sources
+    there = {one.state.name: one for one in standing}
+    move = moved(share.source, replace(share.place, table=share.source.table))
+    parts = []
+    for source in sources:
+        name = move(source.state.name)
+        own = new_identity(ledgers, name, source.state, listing)
+        if name in there:
+            own = Identity(name, there[name].state.uuid, there[name].state.location)
+        parts.append(SharePart(source, own, there.get(name)))
+    return parts
+
+
+def standing_tables(
+    ledgers: ReadContext, share: Share, listing: CatalogListing
+) -> list[StandingTable]:
+    """The tables in a share's namespace as they stand, its own and others.
+
+    Raises:
+        MetadataUnreadable: One of them cannot be read.
+    """
+    entries = [entry for entry in listing.entries if share.place.covers(entry.name)]
+    opened = load_opened(ledgers, entries, open_new=True)
+    return [StandingTable(state, document) for state, document in opened]
+
+
+def looked_at(ledgers: ReadContext, there: Sequence[StandingTable]) -> Iterator[SharedTable]:
+    """What is said of a share's tables as they stand."""
+    find = whereabouts(ledgers)
+    for one in there:
+        source, head = find(one.origin), _head(one.state)
+        yield SharedTable(
+            source=one.origin.name if one.origin else None,
+            table=one.state.name,
+            snapshot_id=head,
+            behind=source is None or _head(source) != head,
+            written=one.is_written,
+        )
+
+
+def whereabouts(ledgers: ReadContext) -> Callable[[Origin | None], TableMetadata | None]:
+    """Finds a source by its UUID: where it was, under another name since, or among the dropped."""
+    rows = ledgers.control.tables()
+    names: dict[str, list[TableName]] = {}
+    for row in rows:
+        names.setdefault(row.uuid, []).append(row.name)
+
+    @cache
+    def unseen(catalog: str) -> Mapping[str, TableMetadata]:
+        """Tables where no observation has seen them yet: what was renamed since is among them."""
+        seen = {CatalogEntry(row.name, row.metadata_location) for row in rows}
+        entries = set(catalog_of(ledgers, catalog).listing().entries) - seen
+        found = load_tables(ledgers, sorted(entries, key=lambda entry: entry.name)).values()
+        return {state.uuid: state for state in found if isinstance(state, TableMetadata)}
+
+    def find(origin: Origin | None) -> TableMetadata | None:
+        if origin is None:
+            return None
+        dropped = dropped_place(origin.uuid, origin.name.catalog)
+        for name in dict.fromkeys((origin.name, *names.get(origin.uuid, ()), dropped)):
+            with suppress(MeltlineError):
+                at = catalog_of(ledgers, name.catalog).location(name)
+                state = load_standing(ledgers, name, at)
+                if state.uuid == origin.uuid:
+                    return state
+        with suppress(MeltlineError):
+            return unseen(origin.name.catalog).get(origin.uuid)
+        return None
+
+    return find
+
+
+def _head(state: TableMetadata) -> int | None:
+    return state.refs[MAIN].snapshot_id if MAIN in state.refs else None

@@ -1,0 +1,320 @@
+"""Shares: make, update, drop and list them (ML-19 to ML-21, DS-14).
+
+The tag comes first: a commit on the source that sees the snapshot and keeps it from then on. Then
+the share's tables come, all at once. A share's table is a table like any other, so writing to it
+cannot be forbidden in every engine: the next update undoes what was written, and says so.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from meltline.app.catalog.commit import audit
+from meltline.app.catalog.new_names import require_free
+from meltline.app.catalog.resolve import catalog_of, find_object, require_changeable
+from meltline.app.catalog.share_places import share_at, shares_in
+from meltline.app.clone.share_steps import (
+    locked,
+    new_tables,
+    pin_all,
+    rewritten,
+    take_away,
+    unpin_all,
+)
+from meltline.app.clone.share_tables import (
+    SharedTable,
+    StandingTable,
+    looked_at,
+    share_parts,
+    standing_tables,
+    whereabouts,
+)
+from meltline.app.drop.drop import levels_within, require_not_ledger
+from meltline.app.services import ReadContext
+from meltline.domain.clone.shares import Share
+from meltline.domain.drop.drops import is_dropped_name
+from meltline.domain.errors import (
+    MeltlineError,
+    NameConflict,
+    NamespaceNotEmpty,
+    ShareNotFound,
+    TableNotFound,
+    UsageInvalid,
+)
+from meltline.domain.iceberg.names import TableName, split_name
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.ports import NOT_REGISTERED, Catalog, CatalogListing
+
+_LONGEST_NAME = 200
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A share and its tables.
+
+    Attributes:
+        removed: Those that an update takes out of it.
+        others: Tables that somebody else has put into its namespace: they are left alone.
+    """
+
+    share: Share
+    tables: tuple[SharedTable, ...]
+    removed: tuple[TableName, ...] = ()
+    others: tuple[TableName, ...] = ()
+
+
+def create_share(
+    ledgers: ReadContext, name: str, source: str, *, auto: bool = False, dry_run: bool = False
+) -> Shared:
+    """Shares a table, schema or database as it is now, under the share's name as its namespace.
+
+    Args:
+        ledgers: Where the source is.
+        name: The share's name, one part.
+        source: What is shared.
+        auto: Whether every daily run is to update it.
+        dry_run: Check everything and change nothing.
+
+    Raises:
+        TableNotFound: There is no such source; ObjectDropped where there was one.
+        NameConflict: The name is taken.
+        UsageInvalid: It cannot be a share's name, or the source is a share itself.
+        CatalogReadOnly: The source cannot be changed from here.
+        MetadataUnreadable: One of its tables cannot be read.
+        LockHeld: A run works on it.
+        CommitConflict: Others committed first each time, or nobody knows whether it was done.
+    """
+    _require_name(name)
+    origin = find_object(ledgers, source)
+    catalog = require_changeable(ledgers, origin)
+    require_not_ledger(ledgers, origin)
+    share = Share(name, origin, auto, ledgers.clock.now(), ledgers.who)
+    require_changeable(ledgers, share.place)
+    listing = catalog.listing()
+    _require_no_share(origin, listing)
+    require_free(share.place, listing)
+    parts = share_parts(ledgers, share, listing, ())
+    done = Shared(share, tuple(part.shown for part in parts))
+    if not dry_run:
+        with locked(ledgers, share, parts), ExitStack() as back:
+            pin_all(ledgers, share, parts, back)
+            try:
+                catalog.create(new_tables(share, parts), {share.place.namespace: share.written()})
+            except NOT_REGISTERED:
+                raise
+            except BaseException:
+                back.pop_all()  # nobody knows whether they are there: what they need stays
+                raise
+            back.pop_all()
+        detail = f"{'auto' if auto else 'manual'}, from {origin}: {len(parts)} tables"
+        audit(ledgers, "share", str(share.place), detail=detail)
+        audit(ledgers, "share", str(origin), detail=f"as {share.place}")
+    return done
+
+
+def update_share(ledgers: ReadContext, name: str, *, dry_run: bool = False) -> Shared:
+    """Has a share show the present, and lets go of what only its old state kept (ML-20).
+
+    Tables that have come to the source come, those that have left it go. What somebody has written
+    to the share's tables is undone; the answer says to which.
+
+    Raises:
+        ShareNotFound: There is no such share.
+        NameConflict: Somebody else's table has the name of one that is to come.
+        TableNotFound: Its source is gone; NamespaceNotFound and ObjectDropped likewise.
+        MetadataUnreadable: One of the tables cannot be read.
+        LockHeld: A run works on one of them.
+        CommitConflict: Others committed first each time.
+    """
+    catalog, found, listing = _find(ledgers, name)
+    source = _origin(ledgers, found, listing)
+    share = replace(found, source=source, at=ledgers.clock.now(), who=ledgers.who)
+    there, others = _standing(ledgers, share, listing)
+    parts = share_parts(ledgers, share, listing, there)
+    kept = {part.own.name for part in parts}
+    _require_not_taken(share, kept.intersection(others))
+    gone = [one for one in there if one.state.name not in kept]
+    removed = tuple(one.state.name for one in gone)
+    done = Shared(share, tuple(part.shown for part in parts), removed, others)
+    changed = [part for part in parts if part.is_to_change(share)]
+    if not dry_run and (changed or gone):
+        with locked(ledgers, share, changed):
+            pin_all(ledgers, share, changed)
+            catalog.move([rewritten(share, part) for part in changed if part.now])
+            catalog.create(new_tables(share, [part for part in changed if not part.now]))
+        shown = {part.source.state.uuid for part in parts}
+        unpin_all(ledgers, share, there, shown)
+        take_away(ledgers, share, gone, listing)
+        catalog.set_namespace_properties(share.place.namespace, share.written())
+        _audit_update(ledgers, done)
+    return done
+
+
+def drop_share(ledgers: ReadContext, name: str, *, dry_run: bool = False) -> Shared:
+    """Ends a share: its tags go, and its tables, which cannot be brought back (ML-20).
+
+    Raises:
+        ShareNotFound: There is no such share.
+        NamespaceNotEmpty: Somebody else has put a table into its namespace.
+        LockHeld: A run works on one of its tables.
+        CommitConflict: Others committed first each time.
+    """
+    _, share, listing = _find(ledgers, name)
+    there, others = _standing(ledgers, share, listing)
+    _require_no_others(share, others)
+    done = Shared(share, tuple(looked_at(ledgers, there)))
+    if not dry_run:
+        # The tags first: the tables keep what they show until they go themselves.
+        unpin_all(ledgers, share, there)
+        take_away(ledgers, share, there, listing, levels_within(share.place, listing))
+        audit(ledgers, "share drop", str(share.place), detail=f"from {share.source}")
+        audit(ledgers, "share drop", str(share.source), detail=str(share.place))
+    return done
+
+
+def list_shares(ledgers: ReadContext, of: str = "") -> list[Shared]:
+    """Every share, by name, with its tables.
+
+    Args:
+        ledgers: Where to look.
+        of: Only those that show something of this table, schema or database (ML-21).
+
+    Raises:
+        UsageInvalid: It is no name, or could be two things.
+        TableNotFound: There is nothing of that name.
+    """
+    scope = find_object(ledgers, of) if of else None
+    found: list[Shared] = []
+    for catalog in ledgers.catalogs.values():
+        listing = catalog.listing()
+        for share in shares_in(catalog.name, listing):
+            if scope is None or _is_about(share.source, scope):
+                there, others = _standing(ledgers, share, listing)
+                found.append(Shared(share, tuple(looked_at(ledgers, there)), others=others))
+    return sorted(found, key=lambda one: (one.share.name, one.share.source.catalog))
+
+
+def update_auto_shares(ledgers: ReadContext) -> None:
+    """Updates the shares that are to show the present; one that cannot be is left for tomorrow."""
+    for catalog in ledgers.catalogs.values():
+        if catalog.observe_only:
+            continue
+        for share in shares_in(catalog.name, catalog.listing()):
+            try:
+                if share.auto:
+                    update_share(ledgers, str(share.place))
+            except MeltlineError as stop:
+                ledgers.progress(f"report: share {share.name} is not updated: {stop.message}")
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+def _standing(
+    ledgers: ReadContext, share: Share, listing: CatalogListing
+) -> tuple[list[StandingTable], tuple[TableName, ...]]:
+    """The share's tables as they stand, and the names of others in its namespace."""
+    every = standing_tables(ledgers, share, listing)
+    others = tuple(one.state.name for one in every if not one.is_the_shares)
+    return [one for one in every if one.is_the_shares], others
+
+
+def _require_name(name: str) -> None:
+    odd = not name.strip() or not name.isprintable() or "." in name or len(name) > _LONGEST_NAME
+    if odd:
+        raise UsageInvalid(
+            f"{name!r} cannot be the name of a share",
+            object=name,
+            expected=f"a name of one part, without a dot, of at most {_LONGEST_NAME} letters",
+            found="an empty, too long or unprintable name, or one with a dot",
+            next="choose another; the share's tables will stand in a namespace of that name",
+        )
+
+
+def _require_not_taken(share: Share, taken: Iterable[TableName]) -> None:
+    for table in sorted(taken):
+        raise NameConflict(
+            f"{table} is not the share's: somebody else has put it there",
+            object=str(table),
+            expected=f"a free name, for a table of the share {share.name}",
+            found="another table of that name",
+            next=f"give that one another name: `meltline rename {table} NEW`",
+        )
+
+
+def _require_no_others(share: Share, others: Sequence[TableName]) -> None:
+    if not others:
+        return
+    names = ", ".join(map(str, others[:_SHOWN]))
+    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    raise NamespaceNotEmpty(
+        f"{share.place} holds tables that are not the share's",
+        object=str(share.place),
+        expected="tables of the share alone",
+        found=names + more,
+        next=f"`meltline rename` or `meltline drop` those first: {others[0]}, for one",
+    )
+
+
+def _require_no_share(origin: ObjectName, listing: CatalogListing) -> None:
+    for depth in range(1, len(origin.namespace) + 1):
+        if share_at(ObjectName(origin.catalog, origin.namespace[:depth]), listing):
+            raise UsageInvalid(
+                f"{origin} belongs to a share itself",
+                object=str(origin),
+                expected="a table, schema or database of its own",
+                found="part of a share",
+                next="share its source once more; `meltline share list` names it",
+            )
+
+
+def _find(ledgers: ReadContext, name: str) -> tuple[Catalog, Share, CatalogListing]:
+    """A share by its name, or by catalog and name."""
+    try:
+        parts = split_name(name)
+    except ValueError:
+        parts = (name,)
+    where, level = (parts[0], parts[1]) if len(parts) == 2 else (ledgers.config.hot, name)
+    catalog = catalog_of(ledgers, where, name)
+    listing = catalog.listing()
+    share = share_at(ObjectName(where, (level.strip("`"),)), listing)
+    if share is None:
+        raise ShareNotFound(
+            f"there is no share {name}",
+            object=name,
+            expected="the name of a share",
+            found="no share of that name",
+            next="`meltline share list` shows them",
+        )
+    return catalog, share, listing
+
+
+def _origin(ledgers: ReadContext, share: Share, listing: CatalogListing) -> ObjectName:
+    """What a share is of, today: a table that was given another name is followed."""
+    try:
+        return find_object(ledgers, str(share.source), share.source.kind)
+    except TableNotFound:
+        find = whereabouts(ledgers)
+        for one in _standing(ledgers, share, listing)[0]:
+            state = find(one.origin)
+            if state is not None and not is_dropped_name(state.name.namespace):
+                return ObjectName(state.name.catalog, state.name.namespace, state.name.name)
+        raise
+
+
+def _is_about(source: ObjectName, scope: ObjectName) -> bool:
+    """Whether one of the two lies in the other."""
+    if source.catalog != scope.catalog:
+        return False
+    one = (*source.namespace, *([source.table] if source.table else []))
+    other = (*scope.namespace, *([scope.table] if scope.table else []))
+    depth = min(len(one), len(other))
+    return one[:depth] == other[:depth]
+
+
+def _audit_update(ledgers: ReadContext, done: Shared) -> None:
+    undone = [str(one.table) for one in done.tables if one.written]
+    words = [f"{len(done.tables)} tables, {len(done.removed)} removed"]
+    words += ["writes undone:", *undone] if undone else []
+    audit(ledgers, "share update", str(done.share.place), detail="\n".join(words))

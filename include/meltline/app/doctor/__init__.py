@@ -1,0 +1,1 @@
+"""Setting up, and finding what is wrong."""

@@ -1,0 +1,118 @@
+"""What `doctor` says about the cold tier: what keeps history from going there."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from meltline.app.archive.archive_snapshots import pending_handoffs
+from meltline.app.archive.cold_tables import ColdTables, plain_name
+from meltline.app.archive.foreign_metadata import foreign_commits, last_of_ours
+from meltline.app.catalog.tables import ObservedTable, cold_policy_of
+from meltline.app.services import ReadContext
+from meltline.domain.archive.archive import COLD_OF
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import ObjectStore
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class ColdFinding:
+    """One thing to know about cold. Level is `error`, `warning` or `info`."""
+
+    level: str
+    code: str
+    object: str
+    message: str
+    fix: str
+
+
+def cold_findings(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> Iterable[ColdFinding]:
+    """Policies that cannot be followed, a tier that cannot be read, and what waits for its copy."""
+    wanting = [table for table in tables if table.managed and cold_policy_of(ledgers, table).is_on]
+    yield from _odd_values(ledgers, tables)
+    if ledgers.cold is None:
+        for table in wanting:
+            yield ColdFinding(
+                "error",
+                "cold_not_configured",
+                str(table.state.name),
+                "a policy wants its history in cold, and no cold tier is configured: none expires",
+                "name a catalog with `cold:` in meltline.yaml, or set meltline.cold=none on it",
+            )
+        return
+    cold = ColdTables(ledgers.cold)
+    try:
+        states = cold.all()
+    except MeltlineError as odd:
+        yield ColdFinding("error", "cold_unreachable", odd.object, _said(odd), odd.next)
+        return
+    for state in states:
+        if isinstance(state, MeltlineError):
+            yield ColdFinding("error", "cold_unreadable", state.object, _said(state), state.next)
+        else:
+            yield from _foreign(cold.tier.store, state)
+    yield from _names_taken(wanting, [s for s in states if isinstance(s, TableMetadata)])
+    yield from _waiting(ledgers, wanting)
+
+
+def _foreign(store: ObjectStore, state: TableMetadata) -> Iterator[ColdFinding]:
+    """Commits to the archive that are not Meltline's: nobody else may write there (AR-34)."""
+    found = foreign_commits(store, state)
+    if not found:
+        return
+    ours = last_of_ours(store, state)
+    back = f"point {state.name} at {ours} again" if ours else "bring the table back from a backup"
+    yield ColdFinding(
+        "error",
+        "cold_foreign_commit",
+        str(state.name),
+        "; ".join(found[:_SHOWN]),
+        f"find out who may write to the archive; to undo it, {back} in its catalog",
+    )
+
+
+def _said(odd: MeltlineError) -> str:
+    return f"{odd.message}: {odd.found}" if odd.found else odd.message
+
+
+def _odd_values(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> Iterator[ColdFinding]:
+    for table in tables:
+        for warning in cold_policy_of(ledgers, table).warnings:
+            yield ColdFinding(
+                "warning",
+                "policy_out_of_range",
+                str(table.state.name),
+                warning,
+                "set one of the values of docs/keep-history-cold.md",
+            )
+
+
+def _names_taken(
+    wanting: Sequence[ObservedTable], states: Sequence[TableMetadata]
+) -> Iterator[ColdFinding]:
+    """Cold tables that bear the name of a hot one, and hold what another table was."""
+    holders = {(s.name.namespace, s.name.name): s.properties.get(COLD_OF, "") for s in states}
+    for table in wanting:
+        name = plain_name(table)
+        holder = holders.get((name.namespace, name.name))
+        if holder is not None and holder != table.state.uuid:
+            yield ColdFinding(
+                "info",
+                "cold_name_taken",
+                str(name),
+                f"cold holds the history of another table under that name ({holder or 'unknown'})",
+                "its own history is kept beside it, with its UUID in the name",
+            )
+
+
+def _waiting(ledgers: ReadContext, wanting: Sequence[ObservedTable]) -> Iterator[ColdFinding]:
+    for pending in pending_handoffs(ledgers, wanting, ledgers.clock.now()):
+        if pending.waiting:
+            yield ColdFinding(
+                "info",
+                "handoff_pending",
+                str(pending.table.state.name),
+                f"{pending.waiting} snapshots have no verified copy in cold yet; none expires",
+                "the next run copies them; `meltline cold status` says how far it is",
+            )

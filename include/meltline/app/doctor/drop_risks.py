@@ -1,0 +1,117 @@
+"""Where a plain DROP deletes: catalogs and tables at which `meltline drop` should be used."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.services import ReadContext
+from meltline.domain.drop.drops import is_dropped_name, read_drop
+from meltline.domain.iceberg.locations import claim_prefix
+from meltline.domain.iceberg.table_metadata import TableMetadata
+
+_SHOWN = 3
+_GC = "gc.enabled"
+_HIVE_PURGE = "external.table.purge"
+
+
+@dataclass(frozen=True)
+class DropRisk:
+    """Something that an engine's DROP would do to files that could still be wanted."""
+
+    code: str
+    object: str
+    message: str
+    fix: str
+
+
+def drop_risks(ledgers: ReadContext, states: Sequence[TableMetadata]) -> list[DropRisk]:
+    """What `doctor` says about drops, from the tables that could be read."""
+    found: list[DropRisk] = []
+    for name, catalog in ledgers.config.catalogs.items():
+        own = [s for s in states if s.name.catalog == name]
+        if catalog.type == "rest" and own:
+            found.append(
+                DropRisk(
+                    "drop_may_delete",
+                    name,
+                    "its server decides whether a plain DROP TABLE deletes files",
+                    "use `meltline drop`, or set the server to keep them",
+                )
+            )
+        found += _purgeable(name, own)
+    now = ledgers.clock.now()
+    return [*found, *_sharing_folders(states), *_nobodys(states), *_kept_by_refs(states, now)]
+
+
+def _purgeable(catalog: str, states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
+    live = [s for s in states if not is_dropped_name(s.name.namespace)]
+    plain = [s for s in live if s.properties.get(_HIVE_PURGE, "").strip().lower() == "true"]
+    if plain:
+        yield DropRisk(
+            "drop_deletes",
+            catalog,
+            f"{_HIVE_PURGE}=true: a plain DROP TABLE deletes the files of {_names(plain)}",
+            f"use `meltline drop`; or set {_HIVE_PURGE}=false on them",
+        )
+    open_ones = [s for s in live if s.properties.get(_GC, "true").strip().lower() != "false"]
+    if open_ones:
+        yield DropRisk(
+            "drop_purge_deletes",
+            catalog,
+            "DROP TABLE … PURGE, and in some engines a plain DROP TABLE, deletes the files of "
+            f"{_names(open_ones)}",
+            f"use `meltline drop`; {_GC}=false on a table stops the PURGE of Spark",
+        )
+
+
+def _sharing_folders(states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
+    """A table that was made anew under a dropped one's name, in the same folder (TT-41)."""
+    dropped = {
+        claim_prefix(state.location): state
+        for state in states
+        if is_dropped_name(state.name.namespace)
+    }
+    for state in states:
+        other = dropped.get(claim_prefix(state.location))
+        if other is not None and other.uuid != state.uuid:
+            yield DropRisk(
+                "folder_of_a_dropped_table",
+                str(state.name),
+                f"it lies in the folder of a dropped table, {other.name}",
+                "nothing is mixed up; set unique-table-location=true on the engines' catalog, so "
+                "that each new table gets a folder of its own",
+            )
+
+
+def _nobodys(states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
+    for state in states:
+        if not is_dropped_name(state.name.namespace):
+            continue
+        if read_drop(state.name.catalog, state.properties) is None:
+            yield DropRisk(
+                "dropped_without_facts",
+                str(state.name),
+                "it stands among the dropped tables and does not say what it was: it is kept",
+                "move it back with an engine's ALTER TABLE … RENAME TO, then `meltline drop` it",
+            )
+
+
+def _kept_by_refs(states: Sequence[TableMetadata], now: datetime) -> Iterable[DropRisk]:
+    """Dropped tables that nobody can bring back and that a tag keeps from being let go."""
+    for state in states:
+        drop = read_drop(state.name.catalog, state.properties)
+        tags = sorted(ref.name for ref in state.refs.values() if not ref.is_branch)
+        if is_dropped_name(state.name.namespace) and drop and drop.is_over(now) and tags:
+            yield DropRisk(
+                "dropped_but_tagged",
+                str(state.name),
+                f"it was {drop.object}, its retention has ended, and tags keep parts of it: "
+                f"{', '.join(tags[:_SHOWN])}",
+                f"`ALTER TABLE {state.name} DROP TAG …` with an engine, if nobody needs them",
+            )
+
+
+def _names(states: Sequence[TableMetadata]) -> str:
+    names = sorted(str(state.name) for state in states)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

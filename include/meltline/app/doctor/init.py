@@ -1,0 +1,157 @@
+"""Init: prepares the ledgers, marks sandboxes, takes in tables, adopts a ledger without a past."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import uuid4
+
+from meltline.app.archive.cold_status import remember_copies
+from meltline.app.catalog.commit import audit
+from meltline.app.ground.epochs import STOPPED, adopt_epoch
+from meltline.app.ground.preconditions import EPOCH, GENERATION, require_generation
+from meltline.app.observe.known_registrations import take_up_all
+from meltline.app.safety.roots import proposed_roots
+from meltline.app.services import RunContext
+from meltline.domain.errors import LedgerOutOfStep, NotASandbox
+from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import StopSwitch
+
+SANDBOX_MARK = ".meltline-sandbox"
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What a ledger that lost its past may have forgotten, and what was done about it.
+
+    Attributes:
+        unknown_since: When anything was last written to this ledger: what was decided later it
+            does not know. None where it knows nothing.
+        last_known: The newest decision or run, as the catalog has it.
+        stop: The stop that is in force now, since the catalog knows of it; empty for none.
+        approvals: How many approvals count no more: they must be given anew.
+        words: Tables for which somebody vouched: that must be done anew, too.
+    """
+
+    unknown_since: datetime | None
+    last_known: str
+    stop: str
+    approvals: int
+    words: tuple[TableName, ...]
+
+
+@dataclass(frozen=True)
+class Initialised:
+    """What `meltline init` did.
+
+    Attributes:
+        storage_roots: Places of tables outside every root: a person may want to make them some.
+        lost: What an adopted ledger may have forgotten.
+    """
+
+    generation: int
+    adopted: bool
+    sandbox: bool
+    failsafe_restarted: int = 0
+    storage_roots: tuple[str, ...] = ()
+    lost: Adopted | None = None
+
+
+def init(services: RunContext, *, adopt: bool = False, sandbox: bool = False) -> Initialised:
+    """Prepares both ledgers. Running it again changes nothing.
+
+    Args:
+        services: The ledgers and the catalogs.
+        adopt: Accept a ledger that is not the catalog's: every file in failsafe waits its whole
+            period anew, and approvals and words for unreadable tables count no more.
+        sandbox: Mark an empty warehouse as a sandbox.
+
+    Raises:
+        NotASandbox: The warehouse is not empty, or the configuration does not say sandbox.
+        LedgerOutOfStep: The ledger is not the catalog's and `adopt` was not given.
+    """
+    if sandbox:
+        mark_sandbox(services)
+    services.control.prepare()
+    unknown_since = services.control.newest_time()
+    services.files.prepare()
+    if services.prepare_cold is not None:
+        services.prepare_cold()
+        remember_copies(services)
+    config = services.config
+    hot = services.catalogs[config.hot]
+    properties = hot.listing().namespaces.get((config.ledger_namespace,), {})
+    stated, ours = properties.get(GENERATION), services.control.generation()
+    if stated is not None or ours > 0:
+        try:
+            require_generation(services)
+        except LedgerOutOfStep:
+            if not adopt:
+                raise
+        else:
+            roots = proposed_roots(services)
+            return Initialised(ours, adopted=False, sandbox=sandbox, storage_roots=roots)
+    number = max(int(stated or 0), ours) + 1
+    restarted = _restart_failsafe(services) if adopt else 0
+    lost = _forget_permissions(services, properties, unknown_since) if adopt else None
+    adopt_epoch(services, properties, number)
+    if adopt:
+        take_up_all(services)
+    detail = f"{restarted} files wait anew; {lost}" if lost else ""
+    audit(services, "init", f"generation {number}", detail=detail)
+    roots = proposed_roots(services)
+    return Initialised(number, adopt, sandbox, restarted, storage_roots=roots, lost=lost)
+
+
+def _forget_permissions(
+    services: RunContext, properties: Mapping[str, str], unknown_since: datetime | None
+) -> Adopted:
+    """What held back and stands in the catalog holds again; what allows has to be asked anew."""
+    control = services.control
+    if said := properties.get(STOPPED, ""):
+        known = control.stopped()
+        control.set_stop(
+            known
+            or StopSwitch(services.who, f"as the catalog has it: {said}", services.clock.now())
+        )
+    words = tuple(word.table for word in control.vouched())
+    for table in words:
+        control.forget_vouched(table)
+    return Adopted(
+        unknown_since, properties.get(EPOCH, ""), said, control.forget_approvals(), words
+    )
+
+
+def mark_sandbox(services: RunContext) -> None:
+    """Marks an empty warehouse; a filled one only a person marks, by hand.
+
+    Raises:
+        NotASandbox: It is not empty, or `sandbox: true` is missing.
+    """
+    config = services.config
+    warehouse = config.catalogs[config.hot].warehouse.rstrip("/")
+    mark = f"{warehouse}/{SANDBOX_MARK}"
+    if services.store.size(mark) is not None:
+        return
+    first = next(iter(services.store.list(warehouse)), None)
+    if not config.sandbox or first is not None:
+        raise NotASandbox(
+            "this warehouse cannot be marked as a sandbox",
+            object=warehouse,
+            expected="sandbox: true in the configuration, and an empty warehouse",
+            found="sandbox: false" if not config.sandbox else f"it holds {first and first.path}",
+            next=f"use an empty warehouse; or, if you are sure, write {SANDBOX_MARK} by hand",
+        )
+    services.store.write(mark, b"Simulated time is allowed here.\n")
+
+
+def _restart_failsafe(services: RunContext) -> int:
+    """Every waiting file waits its whole period anew: nobody knows what the gap has hidden."""
+    now = services.clock.now()
+    waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}))
+    anew = [
+        replace(d, due_at=now + (d.due_at - d.departed_at), departed_at=now, recorded_at=now)
+        for d in waiting
+    ]
+    services.files.record_departures({f"adopted-{uuid4()}": anew})
+    return len(anew)

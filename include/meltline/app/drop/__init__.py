@@ -1,0 +1,1 @@
+"""Dropping, undropping, recovering, and finalizing drops."""

@@ -1,0 +1,367 @@
+"""Drop and rename: a registration moves, nothing of a table is copied or deleted (TT-40 to TT-53).
+
+A dropped table stays registered under its UUID in `meltline_dropped`, so that its files stay
+referenced for every tool that reads the catalog. When its frozen retention has ended, the chain
+lets it go (`app/drop/finalize.py`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from secrets import token_hex
+
+from meltline.app.catalog.commit import audit, follow
+from meltline.app.catalog.dropped import dropped_place
+from meltline.app.catalog.new_names import is_in, require_free, require_outer, target_name
+from meltline.app.catalog.registrations import is_still, load_tables
+from meltline.app.catalog.resolve import find_object, load_table, require_changeable
+from meltline.app.catalog.share_places import follow_source, refuse_share
+from meltline.app.catalog.tables import levels_around, observed_table, remembered, retention_of
+from meltline.app.catalog.ways_back import recovery_of
+from meltline.app.ground.preconditions import require_not_behind
+from meltline.app.ground.purge_vetoes import group_locks
+from meltline.app.services import ReadContext
+from meltline.domain.deletion.plan import PlanState
+from meltline.domain.drop.drops import KEYS, Drop
+from meltline.domain.errors import TableNotFound
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.policy import Retention, effective_retention
+from meltline.domain.units import format_instant
+from meltline.ports import Catalog, CatalogListing, TableEdit, TableMove
+
+Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class DropDone:
+    """What a drop does.
+
+    Attributes:
+        drop: The facts that the object carries from now on.
+        tables: The tables that go with it, by the names they had.
+        recoverable: Those of them that `recover` makes anew where an undrop does not: any with a
+            commit. No purge takes a file of theirs before `recoverable_until`.
+    """
+
+    drop: Drop
+    tables: tuple[TableName, ...]
+    recoverable: tuple[TableName, ...]
+    recoverable_until: datetime
+
+    def ways_back(self, undrop: str) -> str:
+        """What brings it back, and until when, in a sentence; `undrop` as people say it there."""
+        name, end = self.drop.object, self.drop.ends_at
+        if self.drop.is_restorable(self.drop.at):
+            until = f", until {format_instant(end)}" if end else ", for ever"
+            return f"`{undrop} {name}` brings it back{until}."
+        refused = "Its retention is 0 days: no undrop brings it back"
+        if not self.recoverable:
+            return f"{refused}, and it has no commit to recover."
+        until = format_instant(self.recoverable_until)
+        which = self.recoverable[0] if name.table else "TABLE"
+        return f"{refused}. {recovery_of(which)} makes a new table, until {until} at least."
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """An object under its new name, and how many tables that moved."""
+
+    before: ObjectName
+    after: ObjectName
+    tables: int
+
+
+def drop(
+    ledgers: ReadContext, text: str, kind: ObjectKind | None = None, *, dry_run: bool = False
+) -> DropDone:
+    """Drops a table, a schema or a database with all that is in it; `undrop` brings it back.
+
+    The tables of a container take the container's retention, shorter or longer than their own
+    (TT-24); what was dropped before keeps its own (TT-25).
+
+    Args:
+        ledgers: Where it is.
+        text: Its name.
+        kind: What the name stands for, where it could be two things.
+        dry_run: Check everything and change nothing.
+
+    Raises:
+        ClockRefused: The clock is behind: the retention would end too early.
+        TableNotFound: There is no such object, or, NamespaceNotFound, no such namespace.
+        CatalogReadOnly: It cannot be changed from here.
+        ObjectDropped: It has been dropped already.
+        UsageInvalid: It is a share.
+        MetadataUnreadable: One of its tables cannot be read.
+        NamespaceNotEmpty: The container holds a view, or something was made in it meanwhile.
+        LockHeld: A run works on one of its tables.
+        CommitConflict: Others committed first each time.
+    """
+    require_not_behind(ledgers)
+    name = find_object(ledgers, text, kind)
+    catalog = require_changeable(ledgers, name)
+    listing = catalog.listing()
+    refuse_share(name, listing, "drop")
+    states = _tables_of(ledgers, name, listing)
+    require_not_ledger(ledgers, name)
+    done = _done(ledgers, name, states, listing)
+    if not dry_run:
+        within = levels_within(name, listing)
+        _carry_out(ledgers, done, states, listing, within, _stones(done.drop, within, listing))
+    return done
+
+
+def drop_for_good(
+    ledgers: ReadContext,
+    name: ObjectName,
+    states: Sequence[TableMetadata],
+    listing: CatalogListing,
+    remove: Sequence[tuple[str, ...]] = (),
+) -> None:
+    """Drops these tables so that nothing brings them back: the next run begins to let them go.
+
+    Args:
+        ledgers: Where they are.
+        name: What they belong to.
+        states: The tables, as they have been looked at.
+        listing: Their catalog's.
+        remove: Namespaces to remove with them.
+
+    Raises:
+        NamespaceNotEmpty: Something else stands in one of the namespaces; nothing was changed.
+        LockHeld: A run works on one of them.
+        CommitConflict: Others committed first each time.
+    """
+    done = _done(ledgers, name, states, listing)
+    for_good = replace(done, drop=replace(done.drop, retention_days=0))
+    _carry_out(ledgers, for_good, states, listing, remove, {})
+
+
+def _done(
+    ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata], listing: CatalogListing
+) -> DropDone:
+    retention = _retention(ledgers, name, states, listing)
+    fact = Drop(
+        object=name,
+        at=ledgers.clock.now(),
+        retention_days=retention.days,
+        failsafe_days=retention.failsafe // timedelta(hours=24),
+        batch=token_hex(6),
+        who=ledgers.who,
+    )
+    return DropDone(
+        fact,
+        tuple(state.name for state in states),
+        tuple(state.name for state in states if state.snapshots),
+        fact.at + fact.retention(ledgers.config.account.reader_grace).failsafe,
+    )
+
+
+def _carry_out(
+    ledgers: ReadContext,
+    done: DropDone,
+    states: Sequence[TableMetadata],
+    listing: CatalogListing,
+    remove: Sequence[tuple[str, ...]],
+    stones: Namespaces,
+) -> None:
+    name = done.drop.object
+    with group_locks(ledgers, busy(ledgers, name, states), f"drop {name}"):
+        places = _places(states, listing, done.drop)
+        moves = [TableMove(s.name, places[s.name], _mark(s, done.drop)) for s in states]
+        ledgers.catalogs[name.catalog].move(moves, create=stones, remove=remove)
+        follow(ledgers, states)
+    _audit_drop(ledgers, done)
+
+
+def _stones(
+    fact: Drop, within: Sequence[tuple[str, ...]], listing: CatalogListing
+) -> dict[tuple[str, ...], dict[str, str]]:
+    """The namespaces that remember dropped ones, and what they say."""
+    return {
+        (DROPPED_NAMESPACE, f"{fact.batch}-{number}"): {
+            **listing.namespaces[levels],
+            **replace(fact, object=ObjectName(fact.object.catalog, levels)).written(),
+        }
+        for number, levels in enumerate(sorted(within))
+    }
+
+
+def _audit_drop(ledgers: ReadContext, done: DropDone) -> None:
+    fact = done.drop
+    until = format_instant(fact.ends_at) if fact.ends_at else "for ever"
+    detail = f"batch {fact.batch}: {len(done.tables)} tables, restorable until {until}"
+    audit(ledgers, "drop", str(fact.object), detail=detail)
+    if not fact.object.table:
+        for table in done.tables:
+            audit(ledgers, "drop", str(table), detail=f"batch {fact.batch}: with {fact.object}")
+
+
+def _tables_of(
+    ledgers: ReadContext, name: ObjectName, listing: CatalogListing
+) -> list[TableMetadata]:
+    if name.table:
+        return [load_table(ledgers, name.table_name)]
+    entries = [entry for entry in listing.entries if name.covers(entry.name)]
+    states: list[TableMetadata] = []
+    for state in load_tables(ledgers, entries, open_new=True).values():
+        if not isinstance(state, TableMetadata):
+            raise state
+        states.append(state)
+    return states
+
+
+def require_not_ledger(ledgers: ReadContext, name: ObjectName) -> None:
+    """Refuses a namespace that holds the ledger's own tables. Raises CatalogReadOnly."""
+    ledger = ObjectName(ledgers.config.hot, (ledgers.config.ledger_namespace,))
+    if not name.table and name.covers(TableName(ledger.catalog, ledger.namespace, "-")):
+        require_changeable(ledgers, ledger)
+
+
+def levels_within(name: ObjectName, listing: CatalogListing) -> list[tuple[str, ...]]:
+    """A namespace and those in it; none for a table."""
+    return [] if name.table else [n for n in listing.namespaces if is_in(n, name.namespace)]
+
+
+def _retention(
+    ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata], listing: CatalogListing
+) -> Retention:
+    policies = ledgers.control.policies()
+    if name.table:
+        return retention_of(ledgers, observed_table(ledgers, states[0], listing), policies)
+    around = levels_around(ledgers, name, listing)
+    known = remembered(policies, around, str(name))
+    return effective_retention(ledgers.config.account, around, known)
+
+
+def busy(ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata]) -> set[str]:
+    """Tables to lock. Of a container, those that a run is about to change: not thousands."""
+    uuids = {state.uuid for state in states}
+    if name.table:
+        return uuids
+    begun = ledgers.control.plans(states=[PlanState.PASSED, PlanState.APPLYING])
+    return uuids & {plan.table_uuid for plan in begun}
+
+
+def _places(
+    states: Sequence[TableMetadata], listing: CatalogListing, fact: Drop
+) -> dict[TableName, TableName]:
+    """Where each table will stand. Of one that is registered twice, both may be dropped."""
+    taken = {entry.name for entry in listing.entries}
+    places: dict[TableName, TableName] = {}
+    for number, state in enumerate(states):
+        place = dropped_place(state.uuid, state.name.catalog)
+        if place in taken:
+            place = replace(place, name=f"{place.name}-{fact.batch}-{number}")
+        taken.add(place)
+        places[state.name] = place
+    return places
+
+
+def _mark(seen: TableMetadata, fact: Drop) -> TableEdit:
+    own = ObjectName(seen.name.catalog, seen.name.namespace, seen.name.name)
+    written = replace(fact, object=own).written()
+    return same_table(seen, lambda document: document.set_properties(written))
+
+
+def same_table(seen: TableMetadata, edit: Callable[[MetadataEditor], None]) -> TableEdit:
+    """An edit of the table that was looked at, and of no other that took its name since."""
+
+    def guarded(document: MetadataEditor) -> None:
+        if not is_still(document.state, seen):
+            raise TableNotFound(
+                f"{seen.name} has been replaced by another table",
+                object=str(seen.name),
+                expected=f"the table of {seen.metadata_location}, or commits after that",
+                found=f"another one, of {document.state.metadata_location}",
+                next="look at it, and run the command again if it is still wanted",
+            )
+        edit(document)
+
+    return guarded
+
+
+def unmarked(seen: TableMetadata) -> TableEdit:
+    """Takes the facts of a drop off the table again."""
+    return same_table(seen, lambda document: document.set_properties({}, KEYS))
+
+
+# --- rename ---------------------------------------------------------------------------------------
+
+
+def rename(
+    ledgers: ReadContext,
+    old: str,
+    new: str,
+    kind: ObjectKind | None = None,
+    *,
+    dry_run: bool = False,
+) -> Renamed:
+    """Gives a table, schema or database another name in its catalog; it stays what it is (TT-44).
+
+    Args:
+        ledgers: Where it is.
+        old: Its name.
+        new: Its new name, in full; it may lead into another namespace that is there.
+        kind: What the old name stands for, where it could be two things.
+        dry_run: Check everything and change nothing.
+
+    Raises:
+        TableNotFound: There is no such object.
+        NamespaceNotFound: The new name leads into a namespace that is not there.
+        NameConflict: The new name is taken.
+        UsageInvalid: It is no name, or in another catalog, or the old name is a share's.
+        CatalogReadOnly: It cannot be changed from here.
+        LockHeld: A run works on one of its tables.
+    """
+    name = find_object(ledgers, old, kind)
+    catalog = require_changeable(ledgers, name)
+    require_not_ledger(ledgers, name)
+    target = target_name(name, new, "renamed")
+    require_changeable(ledgers, target)
+    listing = catalog.listing()
+    refuse_share(name, listing, "rename")
+    require_free(target, listing)
+    require_outer(target, listing)
+    states = _tables_of(ledgers, name, listing)
+    done = Renamed(name, target, len(states))
+    if not dry_run:
+        with group_locks(ledgers, busy(ledgers, name, states), f"rename {name}"):
+            _move(catalog, name, target, states, listing)
+            follow(ledgers, states)
+            follow_source(catalog, name, target, listing)
+        audit(ledgers, "rename", str(name), detail=f"to {target}")
+        audit(ledgers, "rename", str(target), detail=f"from {name}")
+    return done
+
+
+def _move(
+    catalog: Catalog,
+    name: ObjectName,
+    target: ObjectName,
+    states: Sequence[TableMetadata],
+    listing: CatalogListing,
+) -> None:
+    """Moves a table, or a namespace with all that is in it."""
+
+    def moved(levels: tuple[str, ...]) -> tuple[str, ...]:
+        return target.namespace + levels[len(name.namespace) :]
+
+    moves = [
+        TableMove(
+            state.name,
+            TableName(target.catalog, moved(state.name.namespace), target.table or state.name.name),
+            same_table(state, lambda document: None),
+        )
+        for state in states
+    ]
+    within = levels_within(name, listing)
+    create = {moved(levels): listing.namespaces[levels] for levels in within}
+    catalog.move(moves, create=create, remove=within)
+
+
+def at_moment(state: TableMetadata) -> datetime:
+    """What orders two drops of the same moment: the commit that recorded each."""
+    return state.last_updated

@@ -1,0 +1,245 @@
+"""Tables that left their catalog without `meltline drop`: noticed, and kept as dropped ones.
+
+A registration that is gone under every name has been dropped; one that was renamed has not, nor
+one that another registration goes on from. It is registered among the dropped ones in its last
+state, so that its files stay referenced and an undrop works. Its last state is the newest metadata
+file with its UUID whose log leads back to the one that was last observed, and that no other
+registration has. Where two files claim that, or none does, both are kept and a person is asked.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from uuid import uuid4
+
+from meltline.app.catalog.commit import audit, follow
+from meltline.app.catalog.dropped import dropped_place
+from meltline.app.catalog.metadata import load_concurrently, load_state, load_states
+from meltline.app.catalog.registrations import comes_of
+from meltline.app.catalog.tables import READ_ONLY_TYPES, observed_table, retention_of
+from meltline.app.retention.policies import APPLIED
+from meltline.app.services import ReadContext
+from meltline.domain.drop.drops import Drop, is_dropped_name, read_drop
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.policy import INFINITE, parse_days
+from meltline.ports import CatalogEntry, CatalogListing, KnownTable
+
+_SUFFIX = ".metadata.json"
+
+
+@dataclass(frozen=True)
+class GoneTable:
+    """A table that is gone under every name.
+
+    Attributes:
+        row: What the ledger last knew of it.
+        state: Its last state; None where nobody can tell.
+        question: Why nobody can tell, or why it cannot be kept as a dropped one.
+    """
+
+    row: KnownTable
+    state: TableMetadata | None
+    question: str = ""
+
+
+def gone_tables(ledgers: ReadContext) -> list[GoneTable]:
+    """Every table that has left its catalog and stands nowhere, also not among the dropped ones."""
+    rows = ledgers.control.tables()
+    here = {row.uuid for row in rows if row.status != "gone"}
+    gone: dict[str, list[KnownTable]] = {}
+    for row in rows:
+        if row.uuid not in here:
+            gone.setdefault(row.uuid, []).append(row)
+    standing = [row for row in rows if row.uuid in here and row.status != "gone"]
+    asked = []
+    for _, left in sorted(gone.items()):
+        others = _others(ledgers, left, standing)
+        if not any(_went_on(state, row) for state in others for row in left):
+            asked.append((left, others))
+    return load_concurrently(lambda one: _look(ledgers, *one), asked)
+
+
+def _went_on(state: TableMetadata, row: KnownTable) -> bool:
+    """Whether a registration is what a row tells of, later on.
+
+    What was dropped already when the row's table was still seen has not: that was set back to an
+    older state of it, and its own retention counts from its own drop.
+    """
+    is_aside = is_dropped_name(state.name.namespace)
+    drop = read_drop(state.name.catalog, state.properties) if is_aside else None
+    was_over = drop is not None and drop.at < row.observed_at
+    return comes_of(state, row) and not was_over
+
+
+def _others(
+    ledgers: ReadContext, left: Sequence[KnownTable], standing: Sequence[KnownTable]
+) -> list[TableMetadata]:
+    """Other registrations with the same UUID of Iceberg's: copies, and second names."""
+    rows = [row for row in standing if row.table_uuid == left[0].table_uuid]
+    entries = [CatalogEntry(row.name, row.metadata_location) for row in rows]
+    loaded = load_states(ledgers.store, entries).values()
+    return [state for state in loaded if isinstance(state, TableMetadata)]
+
+
+def _look(
+    ledgers: ReadContext, rows: Sequence[KnownTable], others: Sequence[TableMetadata]
+) -> GoneTable:
+    # The name that it left last; where it left two at once, the one that says it was dropped.
+    row = max(rows, key=lambda row: (row.observed_at, is_dropped_name(row.name.namespace)))
+    if question := _out_of_reach(ledgers, row):
+        return GoneTable(row, None, question)
+    try:
+        found = last_states(ledgers, rows, others)
+    except MeltlineError as odd:
+        return GoneTable(row, None, f"its metadata folder cannot be listed: {odd.message}")
+    if len(found) != 1:
+        named = ", ".join(sorted(state.metadata_location for state in found))
+        why = (
+            f"more than one metadata file may be its last: {named}"
+            if found
+            else (f"no metadata file leads back to the last one seen, {row.metadata_location}")
+        )
+        return GoneTable(row, None, why)
+    state = replace(found[0], name=row.name, uuid=row.uuid)
+    lists = [s.manifest_list for s in state.snapshots.values() if s.manifest_list]
+    sizes = load_concurrently(ledgers.store.size, lists)
+    lost = [path for path, size in zip(lists, sizes, strict=True) if size is None]
+    if lost:
+        return GoneTable(row, None, f"an engine has deleted files of it, {lost[0]} for one")
+    return GoneTable(row, state)
+
+
+def _out_of_reach(ledgers: ReadContext, row: KnownTable) -> str:
+    config = ledgers.config
+    if row.name.catalog != config.hot or ledgers.catalogs[config.hot].observe_only:
+        return "its catalog is only observed"
+    if config.catalogs[config.hot].type in READ_ONLY_TYPES:
+        return "tables of its catalog are read, never changed"
+    return "it was never read completely" if row.incomplete else ""
+
+
+# --- the last state -------------------------------------------------------------------------------
+
+
+def last_states(
+    ledgers: ReadContext, rows: Sequence[KnownTable], others: Sequence[TableMetadata] = ()
+) -> list[TableMetadata]:
+    """The metadata files that may be a table's last: one, where all is well.
+
+    Args:
+        ledgers: Where the table was.
+        rows: What is known of it, by each of its names.
+        others: Other registrations that have its UUID: what only they name is not its own.
+
+    Raises:
+        StoreRefused: A folder cannot be listed.
+    """
+    known = {location_key(row.metadata_location) for row in rows}
+    theirs = {at for s in others for at in (*_log(s), location_key(s.metadata_location))} - known
+    files: dict[str, TableMetadata] = {}
+    for row in rows:
+        later = _later_files(ledgers, row)
+        files.update((at, state) for at, state in later if at not in theirs)
+    named = {at for state in files.values() for at in _log(state)}
+    tips = [state for at, state in files.items() if at not in named]
+    leading = [state for state in tips if known <= _past(state, files)]
+    # A newer file of this table that does not lead back is a chain that broke: nobody can tell.
+    return leading if len(leading) == len(tips) else (tips if leading else [])
+
+
+def _later_files(ledgers: ReadContext, row: KnownTable) -> Iterator[tuple[str, TableMetadata]]:
+    """Metadata files of the table beside the last one seen, none of them older by its number."""
+    folder, _, last = row.metadata_location.rpartition("/")
+    paths = [
+        stored.path
+        for stored in ledgers.store.list(f"{folder}/")
+        if stored.path.endswith(_SUFFIX) and _number(stored.path) >= _number(last)
+    ]
+
+    def load(path: str) -> TableMetadata | None:
+        try:
+            return load_state(ledgers.store, row.name, path)
+        except MeltlineError:
+            return None  # cut short by a kill, or of a format that we leave alone: not its last
+
+    for path, state in zip(paths, load_concurrently(load, paths), strict=True):
+        if state is not None and state.table_uuid == row.table_uuid:
+            yield location_key(path), state
+
+
+def _number(path: str) -> int:
+    version = path.rpartition("/")[2].partition("-")[0]
+    return int(version) if version.isdecimal() else 0
+
+
+def _log(state: TableMetadata) -> set[str]:
+    return {location_key(path) for path in state.metadata_log}
+
+
+def _past(state: TableMetadata, files: Mapping[str, TableMetadata]) -> set[str]:
+    """Every metadata file that this one comes from, itself included; logs are cut, so by steps."""
+    past: set[str] = set()
+    waiting = {location_key(state.metadata_location)}
+    while waiting:
+        at = waiting.pop()
+        past.add(at)
+        if at in files:
+            waiting |= _log(files[at]) - past
+    return past
+
+
+# --- keeping it -----------------------------------------------------------------------------------
+
+
+def keep_gone_table(
+    ledgers: ReadContext, gone: GoneTable, listing: CatalogListing
+) -> TableName | None:
+    """Registers a table that is gone among the dropped ones. Returns where, None where it cannot.
+
+    One that was among them already, and that somebody took out, keeps the facts of its drop.
+    """
+    state, row = gone.state, gone.row
+    place = dropped_place(row.uuid, row.name.catalog)
+    if state is None or any(entry.name == place for entry in listing.entries):
+        return None
+    was_dropped = is_dropped_name(row.name.namespace)
+    fact = read_drop(row.name.catalog, state.properties) if was_dropped else None
+    fact = fact or _noticed(ledgers, row, state, listing)
+    written = fact.written()
+    ledgers.catalogs[row.name.catalog].register(
+        place, state.metadata_location, lambda document: document.set_properties(written)
+    )
+    known = [known for known in ledgers.control.tables() if known.uuid == row.uuid]
+    follow(ledgers, [replace(state, name=known.name) for known in known])
+    restored = f"{place}, metadata {state.metadata_location}"
+    audit(ledgers, "drop noticed", str(fact.object), detail=f"kept as {restored}")
+    return place
+
+
+def _noticed(
+    ledgers: ReadContext, row: KnownTable, state: TableMetadata, listing: CatalogListing
+) -> Drop:
+    """What is known of a drop that nobody announced; the observation that missed it is its time."""
+    name = ObjectName(row.name.catalog, row.name.namespace, row.name.name)
+    policies = ledgers.control.policies()
+    named = replace(state, name=row.name)
+    retention = retention_of(ledgers, observed_table(ledgers, named, listing), policies)
+    # Its namespace may be gone too: what it worked with when it was last seen counts as well.
+    applied = parse_days(policies.get(row.uuid, {}).get(APPLIED, "0"))
+    days = retention.days
+    if INFINITE in (applied, days):
+        days = INFINITE
+    elif isinstance(applied, int) and isinstance(days, int):
+        days = max(days, applied)
+    return Drop(
+        object=name,
+        at=row.observed_at,
+        retention_days=days,
+        failsafe_days=retention.failsafe // timedelta(hours=24),
+        batch=uuid4().hex[:12],
+        noticed=True,
+    )

@@ -1,0 +1,233 @@
+"""What the chain does with dropped tables: notices them, and lets them go when their time is up.
+
+A dropped table whose frozen retention has ended is planned, gated and expired like any other; all
+of its snapshots leave. Once nothing of it waits in failsafe any more, its registration goes, and
+its metadata files depart as the last of it (TT-45). Deleting those takes
+a purge plan and its gate, as ever.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from meltline.app.catalog.commit import audit
+from meltline.app.catalog.dropped import dropped_namespaces, is_let_go
+from meltline.app.catalog.registrations import heirs, known_table
+from meltline.app.catalog.tables import ObservedTable, observed_table, retention_of
+from meltline.app.drop.external_drops import GoneTable, gone_tables, keep_gone_table
+from meltline.app.expire.plan_expiration import untouchable
+from meltline.app.ground.purge_vetoes import group_locks
+from meltline.app.observe.observe import Observation, side_files_of
+from meltline.app.services import RunContext
+from meltline.domain.deletion.plan import PlanState
+from meltline.domain.drop.drops import LET_GO, read_drop
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, SideFile
+from meltline.domain.iceberg.locations import is_odd, location_key
+from meltline.domain.iceberg.names import selected
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.holds import is_held
+
+
+def process_drops(
+    services: RunContext, observation: Observation, as_of: datetime, tables: tuple[str, ...] = ()
+) -> bool:
+    """Keeps tables that have left their catalog, and lets go those whose time is up.
+
+    Nothing happens while a catalog cannot be listed or a table was never read: a UUID that seems
+    gone may stand there under another name. While `meltline stop` is in force nothing is let go.
+
+    Args:
+        services: The ports.
+        observation: Every catalog as it was just seen.
+        as_of: The logical date, which decides retention.
+        tables: Globs; only tables that one of them fits are let go. None is all.
+
+    Returns:
+        Whether anything changed, so that what was observed is out of date.
+    """
+    if observation.purge_blocked:
+        return False
+    gone = [table for table in gone_tables(services) if table.state is not None]
+    begun = [table for table in gone if table.state and is_let_go(table.state, as_of)]
+    changed = [_keep(services, observation, table) for table in gone if table not in begun]
+    if services.control.stopped() is None:
+        empty = [t for t in observation.tables if t.managed and is_let_go(t.state, as_of)]
+        done = [t for t in empty if selected(t.state.name, tables)]
+        for table in _settled(services, observation, done):
+            if _let_go(services, observation, table):
+                changed.append(True)
+                observation = _without(observation, table.state)
+        for gone_table in begun:
+            if gone_table.state and _finish(services, observation, gone_table):
+                changed.append(True)
+                observation = _without(observation, gone_table.state)
+        changed += _forget_namespaces(services, observation, as_of)
+    return any(changed)
+
+
+def _without(observation: Observation, state: TableMetadata) -> Observation:
+    """What is there once a table was let go: it names no file any more that another one has too."""
+    left = tuple(table for table in observation.tables if table.state.name != state.name)
+    row = replace(known_table(state, LET_GO, observation.at), incomplete=False)
+    return replace(observation, tables=left, let_go={**observation.let_go, state.uuid: row})
+
+
+def _keep(services: RunContext, observation: Observation, gone: GoneTable) -> bool:
+    name = gone.row.name
+    try:
+        place = keep_gone_table(services, gone, observation.listings[name.catalog])
+    except MeltlineError as odd:  # its files stay where they are, as those of a gone table do
+        services.progress(f"observe: {name} was dropped and cannot be kept: {odd.message}")
+        return False
+    if place is not None:
+        services.progress(f"observe: {name} was dropped; it is kept as {place}")
+    return place is not None
+
+
+def _settled(
+    services: RunContext, observation: Observation, tables: list[ObservedTable]
+) -> list[ObservedTable]:
+    """Those of which nothing waits in failsafe: until then `recover` needs their metadata.
+
+    What an expiration took that was killed before it could record so, does not even wait yet, nor
+    does what others took and what lies outside every root: nobody would plan it without the name.
+    """
+    if not tables:
+        return []
+    waiting = services.files.waiting_plans()
+    to_depart = _to_depart(services, observation, {table.state.uuid for table in tables})
+    return [
+        table
+        for table in tables
+        if table.state.uuid not in to_depart
+        and not any(
+            plan.id in waiting or plan.state is PlanState.APPLYING
+            for plan in services.control.plans(table_uuid=table.state.uuid)
+        )
+    ]
+
+
+def _to_depart(services: RunContext, observation: Observation, uuids: set[str]) -> set[str]:
+    """Those of some empty tables that own files which no table refers to, and that are not left."""
+    if not any(key.table_uuid in uuids for key in observation.dead):
+        return set()
+    beside = set[str]().union(*(observation.groups.members(uuid) for uuid in uuids))
+    left = services.files.departing([k for k in observation.dead if k.table_uuid in beside])
+    owners = (observation.owners.owners(file.path) for file in left if not is_odd(file.path))
+    return uuids & set[str]().union(*owners)
+
+
+def _let_go(services: RunContext, observation: Observation, table: ObservedTable) -> bool:
+    """Takes the registration away, then has the metadata files depart, then says so.
+
+    A kill in between leaves a table that is gone from its catalog, empty and past its time: the
+    next run goes on from there.
+    """
+    state = table.state
+    owners = {o for file in side_files_of(state) for o in observation.owners.owners(file.path)}
+    if owners & untouchable(observation):
+        return False  # it lies with a table to leave alone; without its name nobody would delete it
+    try:
+        with group_locks(services, [state.uuid], f"let go {state.name}"):
+            catalog = services.catalogs[state.name.catalog]
+            if not catalog.unregister(state.name, state.metadata_location):
+                return False
+            _depart_metadata(services, observation, table)
+    except MeltlineError as stop:
+        services.progress(f"observe: {state.name} is not let go today: {stop.message}")
+        return False
+    return True
+
+
+def _finish(services: RunContext, observation: Observation, gone: GoneTable) -> bool:
+    """Goes on with a table that an earlier run has begun to let go."""
+    if gone.state is None:
+        return False
+    listing = observation.listings[gone.row.name.catalog]
+    _depart_metadata(services, observation, observed_table(services, gone.state, listing))
+    return True
+
+
+def _depart_metadata(services: RunContext, observation: Observation, table: ObservedTable) -> None:
+    state, now = table.state, services.clock.now()
+    failsafe = retention_of(services, table, services.control.policies()).failsafe
+    drop = read_drop(state.name.catalog, state.properties)
+    assert drop is not None  # only such tables are let go
+    marker = f"let-go-{drop.batch}-{state.uuid}"
+    rows = [
+        Departure(
+            path=file.path,
+            kind=file.kind,
+            bytes=file.bytes or services.store.size(file.path) or 0,
+            owner=state.uuid,
+            plan_id=marker,
+            departed_at=now,
+            due_at=now + failsafe,
+            state=DepartureState.FAILSAFE,
+            recorded_at=now,
+        )
+        for file in _last_files(services, observation, state)
+    ]
+    services.files.record_departures({marker: rows})
+    services.control.save_tables([replace(known_table(state, LET_GO, now), incomplete=False)])
+    detail = f"{state.name}: {len(rows)} metadata files depart"
+    audit(services, LET_GO, str(drop.object), "its retention has ended", detail)
+
+
+def _last_files(
+    services: RunContext, observation: Observation, state: TableMetadata
+) -> Iterable[SideFile]:
+    """Files that the table alone has named, under its own prefix, and that are there."""
+    others = {
+        location_key(file.path)
+        for table in (*observation.tables, *observation.left_behind)
+        if table.state.name != state.name
+        for file in side_files_of(table.state)
+    }
+    known = services.files.side_files()
+    over = _read_or_over(services, observation, state)
+    others |= {location_key(file.path) for file in known if file.table_uuid not in over}
+    hands_off = untouchable(observation)
+    own = [file for file in known if file.table_uuid == state.uuid]
+    files = {location_key(file.path): file for file in (*side_files_of(state), *own)}
+    gone = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
+    left = services.files.departures(gone, paths=[file.path for file in files.values()])
+    others |= {location_key(departure.path) for departure in left}
+    for file in files.values():
+        owners = observation.owners.owners(file.path)
+        if location_key(file.path) in others or is_odd(file.path) or state.uuid not in owners:
+            continue
+        if hands_off.intersection(owners) or services.store.size(file.path) is None:
+            continue
+        if file.kind in (FileKind.METADATA, FileKind.STATISTICS):
+            yield file
+
+
+def _read_or_over(
+    services: RunContext, observation: Observation, state: TableMetadata
+) -> Collection[str]:
+    """Registrations that name no more than what was read of tables, by their ids.
+
+    What one names that cannot be read now, or has gone, stays named. One that a table goes on from,
+    as where that was set back for a while, has nothing of its own.
+    """
+    standing = [*(table.state for table in observation.tables), state]
+    before = heirs(services.control.tables(), standing).keys()
+    return before | observation.let_go.keys() | {one.uuid for one in standing}
+
+
+def _forget_namespaces(
+    services: RunContext, observation: Observation, as_of: datetime
+) -> Iterable[bool]:
+    """Removes what remembers a dropped schema or database, after the last of its tables."""
+    hot = services.config.hot
+    dropped = [t.drop.object for t in observation.tables if t.drop and t.state.name.catalog == hot]
+    for stone in dropped_namespaces(hot, observation.listings[hot]):
+        empty = not any(stone.drop.object.covers(name.table_name) for name in dropped)
+        held = is_held(stone.properties, services.clock.now())
+        if not stone.drop.is_over(as_of) or not empty or held:
+            continue
+        services.catalogs[hot].move([], remove=[stone.stands])
+        audit(services, LET_GO, str(stone.drop.object), "its retention has ended")
+        yield True

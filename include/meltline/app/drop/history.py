@@ -1,0 +1,214 @@
+"""History: live and dropped tables, schemas and databases in one listing (TT-47 to TT-50)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from meltline.app.catalog.dropped import dropped_namespaces
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.catalog.resolve import catalog_of
+from meltline.app.catalog.tables import (
+    is_ledger,
+    levels_around,
+    observed_table,
+    remembered,
+    retention_of,
+)
+from meltline.app.services import ReadContext
+from meltline.domain.drop.drops import is_dropped_name, read_drop
+from meltline.domain.drop.history import (
+    HistoryRow,
+    cluster_by,
+    created_on,
+    is_like,
+    ordered,
+    total,
+)
+from meltline.domain.errors import MeltlineError, NamespaceNotFound, UsageInvalid
+from meltline.domain.iceberg.metadata_editor import parse_json, unreadable
+from meltline.domain.iceberg.names import split_name
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.iceberg.table_metadata import TableMetadata, parse_table
+from meltline.domain.retention.policy import Levels, effective_retention
+from meltline.ports import CatalogEntry, CatalogListing
+
+_OWNER, _COMMENT = "owner", "comment"
+
+
+class Listed(StrEnum):
+    """What a history is about."""
+
+    TABLES = "tables"
+    SCHEMAS = "schemas"
+    DATABASES = "databases"
+
+
+def history(
+    ledgers: ReadContext, what: Listed, *, like: str | None = None, within: str | None = None
+) -> tuple[list[HistoryRow], list[str]]:
+    """Every version that is there or can be brought back, one row each.
+
+    Args:
+        ledgers: Where they are.
+        what: Tables, schemas or databases.
+        like: A pattern of SQL's LIKE that the object's own name follows, whatever the case.
+        within: A catalog, database or schema; None is the account.
+
+    Returns:
+        The rows, and the names of tables that could not be read.
+
+    Raises:
+        NamespaceNotFound: There is no such schema or database, and none was dropped.
+        UsageInvalid: `within` is no name.
+        CatalogUnlistable: The catalog cannot be listed.
+    """
+    scope = _scope(ledgers, within)
+    listing = catalog_of(ledgers, scope.catalog, within or "").listing()
+    unread: list[str] = []
+    if what is Listed.TABLES:
+        rows = _tables(ledgers, scope, listing, unread)
+    else:
+        kind = ObjectKind.SCHEMA if what is Listed.SCHEMAS else ObjectKind.DATABASE
+        rows = _namespaces(ledgers, scope, listing, kind)
+    found = list(rows)
+    if not found and not unread:
+        _require_scope(scope, listing)
+    return ordered(row for row in found if like is None or is_like(row.name, like)), sorted(unread)
+
+
+def _scope(ledgers: ReadContext, within: str | None) -> ObjectName:
+    if within is None:
+        return ObjectName(ledgers.config.hot)
+    try:
+        parts = split_name(within)
+    except ValueError as odd:
+        raise UsageInvalid(
+            f"{within!r} is not a name",
+            object="--in",
+            expected="a catalog, database or schema",
+            found=str(odd),
+            next="put odd parts in backticks",
+        ) from odd
+    return ObjectName(parts[0], parts[1:])
+
+
+def _require_scope(scope: ObjectName, listing: CatalogListing) -> None:
+    depth = len(scope.namespace)
+    dropped = (n.drop.object.namespace for n in dropped_namespaces(scope.catalog, listing))
+    known = [*listing.namespaces, *dropped]
+    if depth and not any(levels[:depth] == scope.namespace for levels in known):
+        raise NamespaceNotFound(
+            f"there is no {scope.kind} {scope}",
+            object=str(scope),
+            expected="a database or schema, also a dropped one",
+            found="nothing of that name",
+            next="`meltline history databases` lists them",
+        )
+
+
+def _tables(
+    ledgers: ReadContext, scope: ObjectName, listing: CatalogListing, unread: list[str]
+) -> Iterator[HistoryRow]:
+    policies = ledgers.control.policies()
+    ids = {(row.table_uuid, row.name): row.uuid for row in ledgers.control.tables()}
+    entries = [
+        entry
+        for entry in listing.entries
+        if not is_ledger(ledgers, entry.name)
+        and (is_dropped_name(entry.name.namespace) or scope.covers(entry.name))
+    ]
+
+    def read(entry: CatalogEntry) -> HistoryRow | None:
+        document, state = _load(ledgers, entry)
+        state = replace(state, uuid=ids.get((state.table_uuid, state.name), state.uuid))
+        found = read_drop(scope.catalog, state.properties)
+        drop = found if is_dropped_name(state.name.namespace) else None
+        name = drop.object.table_name if drop else state.name
+        if not scope.covers(name) or (drop and not drop.is_restorable(ledgers.clock.now())):
+            return None
+        retention = retention_of(ledgers, observed_table(ledgers, state, listing), policies)
+        return HistoryRow(
+            created_on=created_on(state),
+            name=name.name,
+            database_name=name.namespace[0],
+            schema_name=".".join(name.namespace[1:]),
+            kind="TRANSIENT" if retention.transient else "TABLE",
+            comment=state.properties.get(_COMMENT, ""),
+            cluster_by=cluster_by(document),
+            rows=total(state, "total-records"),
+            bytes=total(state, "total-files-size"),
+            owner=state.properties.get(_OWNER, ""),
+            retention_time=drop.retention_days if drop else retention.days,
+            dropped_on=drop.at if drop else None,
+        )
+
+    def attempt(entry: CatalogEntry) -> HistoryRow | MeltlineError | None:
+        try:
+            return read(entry)
+        except MeltlineError as odd:
+            return odd
+
+    for entry, row in zip(entries, load_concurrently(attempt, entries), strict=True):
+        if isinstance(row, MeltlineError):
+            unread.append(str(entry.name))
+        elif row is not None:
+            yield row
+
+
+def _load(ledgers: ReadContext, entry: CatalogEntry) -> tuple[Mapping[str, Any], TableMetadata]:
+    at = entry.metadata_location
+    try:
+        content = ledgers.store.read(at)
+    except FileNotFoundError as missing:
+        raise unreadable(entry.name, at, "no such file") from missing
+    document = parse_json(entry.name, at, content)
+    state = parse_table(entry.name, at, len(content), document)
+    assert isinstance(document, dict)  # parse_table refuses all else
+    return document, state
+
+
+def _namespaces(
+    ledgers: ReadContext, scope: ObjectName, listing: CatalogListing, kind: ObjectKind
+) -> Iterator[HistoryRow]:
+    policies = ledgers.control.policies()
+    own = (ledgers.config.ledger_namespace,)
+    for levels, said in listing.namespaces.items():
+        name = ObjectName(scope.catalog, levels)
+        mine = name.catalog == ledgers.config.hot and levels == own
+        if name.kind is not kind or is_dropped_name(levels) or mine or not _within(scope, name):
+            continue
+        around: Levels = levels_around(ledgers, name, listing)
+        known = remembered(policies, around, str(name))
+        days = effective_retention(ledgers.config.account, around, known).days
+        yield _namespace_row(name, said, days, None)
+    for found in dropped_namespaces(scope.catalog, listing):
+        name, drop = found.drop.object, found.drop
+        if name.kind is kind and _within(scope, name) and drop.is_restorable(ledgers.clock.now()):
+            yield _namespace_row(name, found.properties, drop.retention_days, drop.at)
+
+
+def _namespace_row(
+    name: ObjectName, said: Mapping[str, str], days: int | str, dropped_on: datetime | None
+) -> HistoryRow:
+    below = name.namespace[1:]
+    return HistoryRow(
+        created_on=None,  # no catalog says it
+        name=".".join(below) or name.namespace[0],
+        database_name=name.namespace[0],
+        schema_name=".".join(below),
+        kind=name.kind.upper(),
+        comment=said.get(_COMMENT, ""),
+        cluster_by="",
+        rows=None,
+        bytes=None,
+        owner=said.get(_OWNER, ""),
+        retention_time=days,
+        dropped_on=dropped_on,
+    )
+
+
+def _within(scope: ObjectName, name: ObjectName) -> bool:
+    depth = len(scope.namespace)
+    return name.namespace[:depth] == scope.namespace and len(name.namespace) >= depth

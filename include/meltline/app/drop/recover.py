@@ -1,0 +1,160 @@
+"""Recover: what waits in failsafe, as a new table, best effort (ML-5, ML-25).
+
+Failsafe is no backup. A snapshot's files lie there until they are purged, and the metadata file
+that its expiration replaced still describes it. Recovering writes new metadata for that one
+snapshot, under a new name and a new UUID; nothing is copied, and what is gone stays gone.
+"""
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from uuid import uuid4
+
+from meltline.app.catalog.commit import audit
+from meltline.app.catalog.new_names import require_free
+from meltline.app.catalog.recoverable import Description, describe, look_for_files
+from meltline.app.catalog.resolve import catalog_of, parse_table_name, require_changeable
+from meltline.app.ground.purge_vetoes import snapshot_kept
+from meltline.app.services import ReadContext
+from meltline.domain.clone.clones import copied_properties, guarded, only_snapshot
+from meltline.domain.errors import NamespaceNotFound, UsageInvalid
+from meltline.domain.iceberg.metadata_editor import first_file, parse_json
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.table_metadata import Snapshot
+from meltline.domain.units import to_millis
+from meltline.ports import NOT_REGISTERED, Catalog
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What could be recovered.
+
+    Attributes:
+        source: The table that the snapshot was of, and its UUID.
+        table: The new one.
+        found: How many files of the snapshot are there.
+        missing: Those that are gone; reads that need one of them fail.
+    """
+
+    source: TableName
+    source_uuid: str
+    snapshot: Snapshot
+    table: TableName
+    found: int
+    missing: tuple[str, ...]
+
+
+def recover(
+    ledgers: ReadContext,
+    text: str,
+    target: str,
+    *,
+    reason: str,
+    snapshot_id: int | None = None,
+    dry_run: bool = False,
+) -> Recovered:
+    """Makes a new table of a snapshot that has expired, and cancels its files' departures.
+
+    Args:
+        ledgers: Where it was.
+        text: The table, by a name that it has or had.
+        target: The new table's name.
+        reason: Why, for the audit.
+        snapshot_id: Which snapshot; None for the newest that has expired.
+        dry_run: Look, and change nothing.
+
+    Raises:
+        UsageInvalid: No reason, or a snapshot that has not expired.
+        RecoveryImpossible: Nothing describes such a snapshot any more, or one of its lists is gone.
+        NameConflict: The new name is taken.
+        FilesClaimed: A purge has begun to delete files of it.
+        LockHeld: A run works on the table.
+    """
+    source, new = parse_table_name(text), parse_table_name(target)
+    if not reason.strip():
+        raise _usage("a recovery needs a reason", "--reason", "why", "nothing", "say why")
+    catalog = _place_for(ledgers, new)
+    catalog_of(ledgers, source.catalog, text)
+    found = describe(ledgers, source, snapshot_id)
+    uuid, snapshot = found.state.uuid, found.snapshot
+    kept = snapshot_kept(ledgers, uuid, snapshot, f"recover {source}")
+    with nullcontext() if dry_run else kept:
+        done = Recovered(source, uuid, snapshot, new, *look_for_files(ledgers, found))
+        if not dry_run:
+            _register(ledgers, catalog, found, done)
+            _audit_recovery(ledgers, done, reason.strip())
+    return done
+
+
+def _place_for(ledgers: ReadContext, new: TableName) -> Catalog:
+    """The catalog of the new table, if that name is free there and has a namespace.
+
+    Raises:
+        NameConflict: It is taken.
+        NamespaceNotFound: There is none.
+        CatalogReadOnly: That catalog cannot be changed.
+    """
+    name = ObjectName(new.catalog, new.namespace, new.name)
+    catalog = require_changeable(ledgers, name)
+    listing = catalog.listing()
+    require_free(name, listing)
+    if new.namespace not in listing.namespaces:
+        raise NamespaceNotFound(
+            f"there is no namespace for {new}",
+            object=str(new),
+            expected="a namespace that is there",
+            found="none of that name",
+            next="create it with an engine, or choose another name",
+        )
+    return catalog
+
+
+def _register(ledgers: ReadContext, catalog: Catalog, found: Description, done: Recovered) -> None:
+    at = _write(ledgers, found, done)
+    try:
+        catalog.register(done.table, at)
+    except NOT_REGISTERED:  # where nobody knows, the table may stand there
+        ledgers.store.delete([at])
+        raise
+
+
+def _audit_recovery(ledgers: ReadContext, done: Recovered, reason: str) -> None:
+    snapshot_id = done.snapshot.snapshot_id
+    gone = "\n".join(done.missing[:100])
+    missing = f"{len(done.missing)} missing:\n{gone}" if done.missing else "none missing"
+    detail = f"snapshot {snapshot_id} as {done.table}: {done.found} files found, {missing}"
+    audit(ledgers, "recover", str(done.source), reason, detail)
+    audit(ledgers, "recover", str(done.table), reason, f"from {done.source}@{snapshot_id}")
+
+
+def _usage(message: str, object: str, expected: str, found: str, next: str) -> UsageInvalid:
+    return UsageInvalid(message, object=object, expected=expected, found=found, next=next)
+
+
+# --- the new table --------------------------------------------------------------------------------
+
+
+def _write(ledgers: ReadContext, found: Description, done: Recovered) -> str:
+    """Writes the new table's first metadata file. Returns where."""
+    state = found.state
+    content = ledgers.store.read(state.metadata_location)
+    document = parse_json(state.name, state.metadata_location, content)
+    assert isinstance(document, dict)  # it was read before
+    uuid = str(uuid4())
+    location = f"{state.location.rstrip('/')}-recovered-{uuid}"
+    made = only_snapshot(document, found.snapshot.snapshot_id)
+    copied = copied_properties(state.properties)
+    # Dated as the commit was: engines refuse metadata of a time to come, a sandbox's for one.
+    committed = to_millis(found.snapshot.committed_at)
+    made |= {
+        "table-uuid": uuid,
+        "location": location,
+        "last-updated-ms": committed,
+        # Its files lie in another table's folder: they are shared as a clone's are.
+        "properties": copied | guarded(copied),
+        "metadata-log": [],
+        "snapshot-log": [{"timestamp-ms": committed, "snapshot-id": found.snapshot.snapshot_id}],
+    }
+    file = first_file(done.table, made, str(uuid4()))
+    ledgers.store.write(file.location, file.content)
+    return file.location

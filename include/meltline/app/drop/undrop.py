@@ -1,0 +1,209 @@
+"""Undrop: a registration back under its name. Identity, refs and properties are as before."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.catalog.commit import audit, follow
+from meltline.app.catalog.dropped import (
+    DroppedNamespace,
+    DroppedTable,
+    dropped_namespaces,
+    dropped_tables,
+    require_container,
+)
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.catalog.new_names import require_free
+from meltline.app.catalog.resolve import catalog_of, require_changeable
+from meltline.app.catalog.ways_back import newest
+from meltline.app.drop.drop import at_moment, busy, unmarked
+from meltline.app.ground.purge_vetoes import as_wanted, files_of, group_locks, snapshot_kept
+from meltline.app.services import ReadContext
+from meltline.domain.drop.drops import Drop
+from meltline.domain.errors import MeltlineError, UsageInvalid
+from meltline.domain.iceberg.names import TableName, split_name
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
+from meltline.domain.units import from_millis
+from meltline.ports import TableMove
+
+_LONG_AGO = from_millis(0)
+
+
+@dataclass(frozen=True)
+class RestoredTable:
+    """A table that is back.
+
+    Attributes:
+        snapshot_id: The commit that it stands at; None where it has none.
+        missing: Files of that commit that an engine had already deleted. Looked for only where
+            the table left its catalog without `meltline drop`: nobody else deletes them.
+    """
+
+    table: TableName
+    uuid: str
+    snapshot_id: int | None
+    committed_at: datetime | None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Undropped:
+    """What an undrop brings back."""
+
+    object: ObjectName
+    drop: Drop
+    tables: tuple[RestoredTable, ...]
+
+
+def undrop(
+    ledgers: ReadContext, text: str, kind: ObjectKind | None = None, *, dry_run: bool = False
+) -> Undropped:
+    """Brings back what was dropped last under a name (TT-42 to TT-46, TT-53).
+
+    A container returns with the tables that were dropped with it, and with its own properties;
+    what was dropped one by one before stays dropped.
+
+    Raises:
+        UsageInvalid: It is no name, or could be two things and `kind` does not say which.
+        NotDropped: Nothing of that name has been dropped.
+        OutsideRetention: Its retention has ended.
+        NameConflict: The name is taken; nothing was changed.
+        ContainerDropped: Its schema or database has been dropped.
+        FilesClaimed: A purge has begun to delete files of it.
+        LockHeld: A run works on it.
+        CommitConflict: Somebody else brought it back, or changed it, at the same moment.
+    """
+    parts = _parts(text)
+    catalog = catalog_of(ledgers, parts[0], text)
+    listing = catalog.listing()
+    tables = dropped_tables(ledgers, listing)
+    namespaces = dropped_namespaces(catalog.name, listing)
+    now = ledgers.clock.now()
+    name = _which(parts, kind, tables, namespaces)
+    require_changeable(ledgers, name)
+    drops = [(table.drop, at_moment(table.state)) for table in tables]
+    drops += [(namespace.drop, _LONG_AGO) for namespace in namespaces]
+    fact = newest(ledgers, listing, name, drops)
+    require_container(name, listing, namespaces, now)
+    require_free(name, listing)
+    back = [t for t in tables if t.drop.batch == fact.batch and name.covers(_old_name(t))]
+    done = Undropped(name, fact, tuple(_restored(ledgers, table) for table in back))
+    if dry_run:
+        return done
+    stones = [n for n in namespaces if n.drop.batch == fact.batch and not name.table]
+    moves = [TableMove(t.state.name, _old_name(t), unmarked(t.state)) for t in back]
+    with _kept(ledgers, name, [table.state for table in back]):
+        catalog.move(
+            moves,
+            create={stone.drop.object.namespace: stone.properties for stone in stones},
+            remove=[stone.stands for stone in stones],
+        )
+        follow(ledgers, [table.state for table in back])
+    _audit_undrop(ledgers, done)
+    return done
+
+
+def _audit_undrop(ledgers: ReadContext, done: Undropped) -> None:
+    detail = f"batch {done.drop.batch}: {len(done.tables)} tables"
+    audit(ledgers, "undrop", str(done.object), detail=detail)
+    for table in done.tables:
+        words = [] if done.object.table else [f"batch {done.drop.batch}: with {done.object}"]
+        words += ["already deleted:", *table.missing[:100]] if table.missing else []
+        if words:
+            audit(ledgers, "undrop", str(table.table), detail="\n".join(words))
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    try:
+        parts = split_name(text)
+    except ValueError as odd:
+        raise _no_name(text, str(odd)) from odd
+    if len(parts) < 2:
+        raise _no_name(text, "one part")
+    return parts
+
+
+def _no_name(text: str, found: str) -> UsageInvalid:
+    return UsageInvalid(
+        f"{text!r} is not the name of a table, schema or database",
+        object=text,
+        expected="catalog.namespace or catalog.namespace.table",
+        found=found,
+        next="write the name in full, odd parts in backticks",
+    )
+
+
+def _which(
+    parts: tuple[str, ...],
+    kind: ObjectKind | None,
+    tables: Sequence[DroppedTable],
+    namespaces: Sequence[DroppedNamespace],
+) -> ObjectName:
+    """The object that a name means among the dropped ones."""
+    could = [ObjectName(parts[0], parts[1:])]
+    if len(parts) > 2:
+        could.insert(0, ObjectName(parts[0], parts[1:-1], parts[-1]))
+    could = [name for name in could if kind in (None, name.kind)]
+    if not could:
+        raise _no_name(".".join(parts), f"no {kind} has a name of {len(parts)} parts")
+    known = {t.drop.object for t in tables} | {n.drop.object for n in namespaces}
+    there = [name for name in could if name in known]
+    if len(there) > 1:
+        raise UsageInvalid(
+            f"a table and a {there[1].kind} {there[0]} have been dropped",
+            object=str(there[0]),
+            expected="one thing of that name, or --kind",
+            found=" and ".join(str(name.kind) for name in there),
+            next="say --kind table or --kind schema",
+        )
+    return there[0] if there else could[0]
+
+
+def _old_name(table: DroppedTable) -> TableName:
+    return table.drop.object.table_name
+
+
+def _head(state: TableMetadata) -> Snapshot | None:
+    return state.snapshots[state.refs[MAIN].snapshot_id] if MAIN in state.refs else None
+
+
+def _restored(ledgers: ReadContext, table: DroppedTable) -> RestoredTable:
+    head = _head(table.state)
+    return RestoredTable(
+        table=_old_name(table),
+        uuid=table.state.uuid,
+        snapshot_id=head.snapshot_id if head else None,
+        committed_at=head.committed_at if head else None,
+        missing=_missing(ledgers, table.state, head) if head and table.drop.noticed else (),
+    )
+
+
+def _missing(ledgers: ReadContext, state: TableMetadata, head: Snapshot) -> tuple[str, ...]:
+    """Files of a commit that are not there, as far as its own lists can be read."""
+    wanted = as_wanted(ledgers, state.uuid, head, "undrop")
+    try:
+        paths = sorted(files_of(ledgers, wanted))
+    except (MeltlineError, FileNotFoundError):
+        paths = [head.manifest_list] if head.manifest_list else list(head.inline_manifests)
+    sizes = load_concurrently(ledgers.store.size, paths)
+    return tuple(path for path, size in zip(paths, sizes, strict=True) if size is None)
+
+
+@contextmanager
+def _kept(
+    ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata]
+) -> Iterator[None]:
+    """Holds the groups' locks; of one table its head is kept from purges as well.
+
+    The files of a dropped table are referenced all along, so the word is a second guard only, and
+    a container of thousands of tables does without.
+    """
+    purpose = f"undrop {name}"
+    with ExitStack() as stack:
+        if name.table and (head := _head(states[0])):
+            stack.enter_context(snapshot_kept(ledgers, states[0].uuid, head, purpose))
+        else:
+            stack.enter_context(group_locks(ledgers, busy(ledgers, name, states), purpose))
+        yield

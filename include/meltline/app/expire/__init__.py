@@ -1,0 +1,1 @@
+"""Planning and committing expirations."""

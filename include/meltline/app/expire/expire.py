@@ -1,0 +1,211 @@
+"""Expire: one metadata-only commit per table, exactly the planned ids and refs.
+
+What was committed has its departures recorded before its plan is applied (docs/safety.md, "Crash
+protocol").
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from meltline.app.catalog.listings import Listings
+from meltline.app.expire.expire_commits import Commits, Committed
+from meltline.app.expire.plan_expiration import owner_retentions
+from meltline.app.ground.epochs import RunEpoch
+from meltline.app.ground.preconditions import present
+from meltline.app.observe.observe import Observation, observe, registrations
+from meltline.app.observe.ref_check import changed_heads
+from meltline.app.services import RunContext
+from meltline.domain.deletion.plan import Plan, PlanState, plan_digest
+from meltline.domain.deletion.sharing_groups import Groups
+from meltline.domain.errors import MeltlineError, PlanAltered
+from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
+from meltline.ports import Lock, PlanTransition
+
+_LEASE = timedelta(minutes=2)
+
+
+@dataclass(frozen=True)
+class ExpireResult:
+    """What applying an expiration plan came to; `error` when it was not, or not to the end."""
+
+    plan: Plan
+    snapshots_expired: int = 0
+    files_departed: int = 0
+    error: MeltlineError | None = None
+
+
+def stored_files(services: RunContext, plans: Sequence[Plan]) -> dict[str, Sequence[PlannedFile]]:
+    """Plans' items, by plan id."""
+    return dict(services.files.items([plan.id for plan in plans]))
+
+
+def altered(plan: Plan, files: Sequence[PlannedFile]) -> PlanAltered | None:
+    """Holds a plan's stored items against its digest: what is wrong where they do not give it."""
+    digest = plan_digest(plan.table_uuid, plan.snapshots, plan.refs, files)
+    if digest == plan.digest:
+        return None
+    return PlanAltered(
+        f"the stored items of plan {plan.id} are not what was planned",
+        object=plan.id,
+        expected=plan.digest,
+        found=digest,
+        next="find out who changed the ledger; plan again",
+    )
+
+
+def group_locks(
+    services: RunContext, groups: Groups, plans: Sequence[Plan]
+) -> AbstractContextManager[Mapping[str, Lock | MeltlineError]]:
+    """The locks of plans' groups, by the groups' keys: one lifecycle change at a time (PX-9)."""
+    holders = {
+        groups.key(plan.table_uuid): f"{services.who} run {plan.run_id} plan {plan.id}"
+        for plan in reversed(plans)
+    }
+    wait = services.config.limits.lock_wait
+    return services.control.locks(holders, wait=wait, lease=_LEASE)
+
+
+def apply_expirations(
+    services: RunContext, plans: Sequence[Plan], pause: Callable[[float], None] = time.sleep
+) -> list[ExpireResult]:
+    """Carries out expiration plans; a second time it does nothing.
+
+    Each plan stands alone: what stops one is in its `error` and the others go on. The locks are
+    held until the departures are recorded, all in one append.
+    """
+    if not plans:
+        return []
+    files = stored_files(services, plans)
+    groups = Groups(services.control.sharing())
+    with group_locks(services, groups, plans) as held:
+        stored = services.control.plans_now([plan.id for plan in plans])
+        done: dict[str, ExpireResult] = {}
+        locks: dict[str, Lock] = {}
+        work = []
+        for plan in (stored[plan.id] for plan in plans):
+            lock = held[groups.key(plan.table_uuid)]
+            if isinstance(lock, MeltlineError):
+                done[plan.id] = ExpireResult(plan, error=lock)
+            elif plan.state is PlanState.APPLIED:
+                done[plan.id] = ExpireResult(plan)
+            elif odd := altered(plan, files[plan.id]):
+                done[plan.id] = ExpireResult(plan, error=odd)
+            else:
+                work.append(plan)
+                locks[plan.id] = lock
+        commits = Commits(services, locks, Listings(services), pause, RunEpoch(services))
+        done |= _commit(services, commits, work, files)
+    return [done[plan.id] for plan in plans]
+
+
+def _commit(
+    services: RunContext,
+    commits: Commits,
+    plans: Sequence[Plan],
+    files: Mapping[str, Sequence[PlannedFile]],
+) -> dict[str, ExpireResult]:
+    """Commits plans, records what departed, and only then calls them applied."""
+    outcomes = commits.make(plans)
+    stopped = {id: found for id, found in outcomes.items() if isinstance(found, MeltlineError)}
+    committed = [found for found in outcomes.values() if isinstance(found, Committed)]
+    # Nothing departs of a table of which a ref shows something else than before.
+    stopped |= changed_heads(services, [found.plan for found in committed])
+    committed = [found for found in committed if found.plan.id not in stopped]
+    departed = _record_departures(services, [found.plan for found in committed], files)
+    moves = [
+        PlanTransition(
+            found.plan,
+            PlanState.APPLIED,
+            lock=commits.locks[found.plan.id],
+            committed_base=found.plan.committed_base,
+        )
+        for found in committed
+    ]
+    done: dict[str, ExpireResult] = {}
+    for found, moved in zip(committed, services.control.move_plans(moves), strict=True):
+        if isinstance(moved, MeltlineError):
+            stopped[found.plan.id] = moved
+        else:
+            done[moved.id] = ExpireResult(moved, found.snapshots, departed[moved.id])
+    now = services.control.plans_now(list(stopped))
+    return done | {id: ExpireResult(now[id], error=stop) for id, stop in stopped.items()}
+
+
+def _record_departures(
+    services: RunContext, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
+) -> dict[str, int]:
+    """Records what departed, once per plan: a second recording finds the marker and is not made.
+
+    `due_at` counts from now, the first recording after the commit.
+    """
+    if not plans:
+        return {}
+    observation = observe(services)
+    retentions = owner_retentions(services, observation)
+    now = present(services)
+    held = _held_by_neighbours(services, observation, plans, files)
+    taken = _recorded_by_others(services, plans, files)
+    rows: dict[str, list[Departure]] = {}
+    for plan in plans:
+        rows[plan.id] = []
+        for file in files[plan.id]:
+            retention = retentions.get(file.owner, retentions.get(plan.table_uuid))
+            if file.path in held or file.path in taken[plan.id] or retention is None:
+                continue  # needed, on its way already, or its owner's failsafe is unknown
+            rows[plan.id].append(
+                Departure(
+                    path=file.path,
+                    kind=file.kind,
+                    bytes=file.bytes,
+                    owner=file.owner,
+                    plan_id=plan.id,
+                    departed_at=now,
+                    due_at=now + retention.failsafe,
+                    state=DepartureState.FAILSAFE,
+                    recorded_at=now,
+                )
+            )
+    services.files.record_departures({f"{plan_id}-departed": r for plan_id, r in rows.items()})
+    return {plan_id: len(found) for plan_id, found in rows.items()}
+
+
+def _held_by_neighbours(
+    services: RunContext,
+    observation: Observation,
+    plans: Sequence[Plan],
+    files: Mapping[str, Sequence[PlannedFile]],
+) -> set[str]:
+    """Files of groups that something still refers to.
+
+    A group's plans are made together. If a neighbour's was refused, its snapshots remain, and the
+    files they share have not departed after all.
+    """
+    twice = {uuid for uuid, tables in registrations(observation).items() if len(tables) > 1}
+    shared = [
+        file.path
+        for plan in plans
+        if plan.table_uuid in twice or len(observation.groups.members(plan.table_uuid)) > 1
+        for file in files[plan.id]
+    ]
+    return services.files.referenced_now(shared, observation.dead) if shared else set()
+
+
+def _recorded_by_others(
+    services: RunContext, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
+) -> dict[str, set[str]]:
+    """Files that another run has recorded since the plan was made: a stage never moves back."""
+    paths = sorted({file.path for plan in plans for file in files[plan.id]})
+    found = services.files.departures(
+        frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
+    )
+    return {
+        plan.id: {
+            departure.path
+            for departure in found
+            if departure.plan_id != plan.id and departure.recorded_at >= plan.created_at
+        }
+        for plan in plans
+    }

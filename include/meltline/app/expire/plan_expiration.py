@@ -1,0 +1,334 @@
+"""Plan expiration: keep set → expired snapshots and refs → files that depart → a stored plan."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from meltline.app.catalog.registrations import ENDED
+from meltline.app.catalog.tables import ObservedTable, TableRetention, keep_sets, retention_of
+from meltline.app.observe.held_back import note_withheld, outside_roots, withheld
+from meltline.app.observe.observe import Observation, registrations, side_files_of
+from meltline.app.safety.stored_plans import PlannedFiles, end_refused, store_plans
+from meltline.app.services import RunContext
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
+from meltline.domain.iceberg.files import DepartureState, FileKind, PlannedFile
+from meltline.domain.iceberg.locations import claim_prefix, is_odd, location_key
+from meltline.domain.iceberg.names import TableName, selected
+from meltline.domain.retention.policy import Retention
+from meltline.ports import DepartingFile, Neighbourhood, SnapshotKey
+
+
+def plan_expiration(
+    services: RunContext,
+    observation: Observation,
+    *,
+    run_id: str,
+    as_of: datetime,
+    tables: tuple[str, ...] = (),
+    only: Collection[TableName] | None = None,
+    everywhere: bool = False,
+    dry_run: bool = False,
+) -> list[PlannedFiles]:
+    """Plans every managed table that was selected and can be read; empty plans are left out.
+
+    `only` narrows them further. `everywhere` looks for what else refers to a file in every table
+    and all of its history, not just where it may be found (`Neighbourhood`).
+    """
+    services.progress("plan expire: deciding which snapshots are kept")
+    kept = keep_sets(services, observation.tables, as_of)
+    wanted = [
+        found
+        for found in kept
+        if found.table.managed
+        and not found.table.held  # nothing of it departs, not even what others have expired
+        and found.table.state.uuid not in observation.blocked
+        and selected(found.table.state.name, tables)
+        and (only is None or found.table.state.name in only)
+    ]
+    candidates = _candidates(observation, kept, wanted)
+    services.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
+    within = None if everywhere else _neighbourhood(observation, wanted, candidates)
+    departing = _not_deleted(services, services.files.departing(candidates, within), wanted)
+    departing += _departing_side_files(services, observation, wanted)
+    archive = [claim_prefix(place) for place in services.config.archives]
+    departing = [file for file in departing if not _lies_in(file.path, archive)]
+    assigned = _assign(observation, wanted, departing)
+    whole = not (tables or dry_run) and only is None
+    assigned = _inside_roots(services, observation, assigned, note=whole)
+    plans = []
+    for found in wanted:
+        planned = _plan(
+            services,
+            observation,
+            found,
+            assigned.get(found.table.state.name, []),
+            candidates,
+            run_id,
+            as_of,
+        )
+        if not planned.plan.is_empty:
+            plans.append(planned)
+    if dry_run:
+        return plans
+    stored = store_plans(services, plans)
+    if only is None:
+        looked_at = {found.table.state.uuid for found in wanted}
+        end_refused(services, PlanKind.EXPIRE, stored, _settled(services, looked_at))
+    return stored
+
+
+def _settled(services: RunContext, looked_at: Collection[str]) -> Callable[[Plan], bool]:
+    """Whether a plan's table is among these, or stands nowhere any more."""
+    rows = services.control.tables()
+    there = {row.uuid for row in rows if row.status not in ENDED}
+    return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in there
+
+
+def _lies_in(path: str, places: Sequence[str]) -> bool:
+    """Whether a file is of the archive, however it came to be a table's of hot (I-8)."""
+    return bool(places) and claim_prefix(path).startswith(tuple(places))
+
+
+def _candidates(
+    observation: Observation, kept: Sequence[TableRetention], wanted: Sequence[TableRetention]
+) -> list[SnapshotKey]:
+    """Snapshots that leave, or left behind our back, and that nobody else keeps.
+
+    Where one metadata file is registered under two names, a snapshot leaves only when every
+    registration lets go of it.
+    """
+    stays = {
+        SnapshotKey(found.table.state.uuid, snapshot_id)
+        for found in kept
+        for snapshot_id in found.keeps.reasons
+    }
+    names = {found.table.state.name for found in wanted}
+    for uuid, tables in registrations(observation).items():
+        for table in tables:
+            if table.state.name not in names:
+                stays.update(SnapshotKey(uuid, sid) for sid in table.state.snapshots)
+    for table in observation.left_behind:
+        stays.update(SnapshotKey(table.state.uuid, sid) for sid in table.state.snapshots)
+    expired = {
+        SnapshotKey(found.table.state.uuid, snapshot_id)
+        for found in wanted
+        for snapshot_id in found.keeps.expired
+    }
+    dying = _losing_files(observation, {found.table.state.uuid for found in wanted})
+    gone = {key for key in observation.dead if key.table_uuid in dying}
+    leaving = (expired | gone) - stays
+    return sorted(leaving, key=lambda key: (key.table_uuid, key.snapshot_id))
+
+
+def _losing_files(observation: Observation, planned: Collection[str]) -> set[str]:
+    """Tables whose dead snapshots keep nothing any more, by UUID.
+
+    Beside the planned ones those that share files with them and that nobody plans: what such a
+    clone let go of is its owner's to delete. A hold keeps also what others have expired.
+    """
+    ours = {table.state.uuid for table in observation.tables if table.managed}
+    clones = {
+        uuid
+        for uuid in observation.read - ours - observation.held - observation.blocked.keys()
+        if not observation.groups.members(uuid).isdisjoint(planned)
+    }
+    return clones | set(planned) | observation.let_go.keys()
+
+
+def _neighbourhood(
+    observation: Observation, wanted: Sequence[TableRetention], candidates: Sequence[SnapshotKey]
+) -> Neighbourhood:
+    """Where a file of the candidates may be found again: their groups, and how far back."""
+    leaving: dict[str, set[int]] = {}
+    for key in candidates:
+        leaving.setdefault(key.table_uuid, set()).add(key.snapshot_id)
+    registered = registrations(observation)
+    elsewhere = {table.state.uuid for table in observation.left_behind}
+    linear = {
+        found.table.state.uuid
+        for found in wanted
+        if (ids := leaving.get(found.table.state.uuid))
+        and found.table.state.uuid not in elsewhere
+        and ids <= found.table.state.snapshots.keys()
+        and len(registered[found.table.state.uuid]) == 1
+        and len(observation.groups.members(found.table.state.uuid)) == 1
+        and found.table.state.is_linear
+    }
+    members = (observation.groups.members(uuid) for uuid in leaving)
+    return Neighbourhood(frozenset(leaving).union(*members), frozenset(linear))
+
+
+def _not_deleted(
+    services: RunContext, departing: Sequence[DepartingFile], wanted: Sequence[TableRetention]
+) -> list[DepartingFile]:
+    """Leaves out what was deleted long ago.
+
+    A clone that Meltline does not manage keeps its own manifest lists, so the ledger knows its
+    dead snapshots, and what they referred to, for ever.
+    """
+    planned = {found.table.state.uuid for found in wanted}
+    clones = [file.path for file in departing if planned.isdisjoint(file.table_uuids)]
+    if not clones:
+        return list(departing)
+    deleted = services.files.departures(frozenset({DepartureState.DELETED}), paths=clones)
+    gone = {location_key(departure.path) for departure in deleted}
+    gone |= {location_key(path) for path in services.files.settled(clones)}
+    return [file for file in departing if location_key(file.path) not in gone]
+
+
+def _departing_side_files(
+    services: RunContext, observation: Observation, wanted: Sequence[TableRetention]
+) -> list[DepartingFile]:
+    """Statistics and metadata files that no table's metadata names any more."""
+    named = _named_by(observation.tables)
+    # By name, not UUID: where a table is registered twice, one registration may keep a snapshot.
+    leaving = {
+        (found.table.state.name, snapshot_id)
+        for found in wanted
+        for snapshot_id in found.keeps.expired
+    }
+    expiring, staying = set[str](), set[str]()
+    for table in observation.tables:
+        for statistics in table.state.statistics:
+            goes = (table.state.name, statistics.snapshot_id) in leaving
+            (expiring if goes else staying).add(location_key(statistics.path))
+    waiting = _described_by_waiting_departures(services)
+    uuids = {found.table.state.uuid for found in wanted}
+    departing = []
+    files = services.files.side_files()
+    # What a table names that was dropped stays named, and all of one that cannot be read now.
+    staying |= _named_by(observation.left_behind)
+    staying |= {location_key(f.path) for f in files if f.table_uuid not in observation.read}
+    for file in files:
+        key = location_key(file.path)
+        if file.table_uuid not in uuids or key in staying or key in waiting:
+            continue
+        if key not in named or key in expiring:
+            departing.append(DepartingFile(file.path, file.kind, file.bytes, (file.table_uuid,)))
+    return departing
+
+
+def _named_by(tables: Iterable[ObservedTable]) -> set[str]:
+    return {location_key(file.path) for table in tables for file in side_files_of(table.state)}
+
+
+def _described_by_waiting_departures(services: RunContext) -> set[str]:
+    """Metadata files that are the last to describe a snapshot whose files still wait.
+
+    That is the file each expiration commit replaced: `recover` registers it.
+    """
+    waiting = services.files.waiting_plans()
+    return {
+        location_key(plan.committed_base or plan.base_location)
+        for plan in services.control.plans(states=[PlanState.APPLIED, PlanState.APPLYING])
+        if plan.kind is PlanKind.EXPIRE and plan.id in waiting
+    }
+
+
+def _assign(
+    observation: Observation, wanted: Sequence[TableRetention], departing: Sequence[DepartingFile]
+) -> dict[TableName, list[PlannedFile]]:
+    """Gives each departing file to one plan: its owner's if it is among them, else the first.
+
+    Foreign files (owned by nobody, or by a table Meltline cannot manage), odd paths and what the
+    engine deletes itself are nobody's to delete. What lies with a table under a hold, or with one
+    that opted out, departs: nobody would find it again later. No purge takes it until that ends.
+    """
+    by_uuid = {found.table.state.uuid: found.table for found in reversed(wanted)}
+    out = {t.state.uuid for t in observation.tables if t.opted_out}
+    managed = {t.state.uuid for t in observation.tables if t.managed} | observation.let_go.keys()
+    passing = (observation.held | out) - observation.blocked.keys() - observation.ledger_uuids
+    hands_off = untouchable(observation) - passing
+    assigned: dict[TableName, list[PlannedFile]] = {}
+    for file in departing:
+        owners = observation.owners.owners(file.path)
+        owner = next((o for o in owners if o in managed), None)
+        owner = owner or next((o for o in owners if o in out), None)
+        if owner is None or is_odd(file.path) or hands_off.intersection(owners):
+            continue
+        takers = [uuid for uuid in (*file.table_uuids, owner, *owners) if uuid in by_uuid]
+        if not takers:
+            continue  # its owner is not planned today, or was let go
+        table = by_uuid[owner if owner in file.table_uuids and owner in takers else takers[0]]
+        if file.kind == FileKind.METADATA and table.state.engine_deletes_metadata:
+            continue
+        planned = PlannedFile(file.path, FileKind(file.kind), file.bytes, owner)
+        assigned.setdefault(table.state.name, []).append(planned)
+    return assigned
+
+
+def _inside_roots(
+    services: RunContext,
+    observation: Observation,
+    assigned: Mapping[TableName, list[PlannedFile]],
+    *,
+    note: bool,
+) -> dict[TableName, list[PlannedFile]]:
+    """Leaves out all files of a plan of which some lie outside the roots.
+
+    All: what tells of the others, the manifest lists, must not go before they can.
+    """
+    files = [file for found in assigned.values() for file in found]
+    outside = outside_roots(services, [file.path for file in files])
+    if note:
+        note_withheld(services, "expire", withheld("expire", observation, files, outside))
+    return {
+        name: found
+        for name, found in assigned.items()
+        if not any(file.path in outside for file in found)
+    }
+
+
+def untouchable(observation: Observation) -> set[str]:
+    """Tables of whose files none may depart or be purged now, under whatever name they stand."""
+    found = {t.state.uuid for t in observation.tables if not t.managed} | observation.held
+    return found | observation.blocked.keys() | observation.ledger_uuids
+
+
+def _plan(
+    services: RunContext,
+    observation: Observation,
+    found: TableRetention,
+    files: Sequence[PlannedFile],
+    candidates: Sequence[SnapshotKey],
+    run_id: str,
+    as_of: datetime,
+) -> PlannedFiles:
+    state, keeps = found.table.state, found.keeps
+    ordered = tuple(sorted(files, key=lambda file: file.path))
+    digest = plan_digest(state.uuid, keeps.expired, keeps.expired_refs, ordered)
+    window = found.retention.window
+    plan = Plan(
+        id=plan_id(run_id, PlanKind.EXPIRE, state.name, digest),
+        run_id=run_id,
+        kind=PlanKind.EXPIRE,
+        table=state.name,
+        table_uuid=state.uuid,
+        digest=digest,
+        as_of=as_of,
+        created_at=services.clock.now(),
+        base_location=state.metadata_location,
+        snapshots=keeps.expired,
+        refs=keeps.expired_refs,
+        gone_snapshots=tuple(
+            key.snapshot_id
+            for key in candidates
+            if key.table_uuid == state.uuid and key.snapshot_id not in state.snapshots
+        ),
+        heads=state.heads,
+        window_start=None if window is None else as_of - window,
+        files=len(ordered),
+        bytes=sum(file.bytes for file in ordered),
+    )
+    return PlannedFiles(plan, ordered)
+
+
+def owner_retentions(services: RunContext, observation: Observation) -> Mapping[str, Retention]:
+    """Each readable table's retention, by UUID; where two share a UUID, the longer failsafe."""
+    policies = services.control.policies()
+    found: dict[str, Retention] = {}
+    for table in observation.tables:
+        retention = retention_of(services, table, policies)
+        before = found.get(table.state.uuid)
+        if before is None or retention.failsafe > before.failsafe:
+            found[table.state.uuid] = retention
+    return found

@@ -1,0 +1,1 @@
+"""The facts that gates judge, each found apart from the planner."""

@@ -1,0 +1,198 @@
+"""The gate's word on cold before an expiration: what is to leave hot is there, file for file.
+
+It takes nothing from the handoff, from the keep set or from the ledger's facts about copies. It
+starts from the other end: the policy and the log as they are now, the cold catalog listed and its
+metadata read again, its manifest lists and manifests opened beside the originals (AR-30, AR-35,
+PX-4).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+
+from meltline.app.archive.cold_facts import ColdFacts, Side, noted
+from meltline.app.catalog.live_catalogs import LiveCatalogs
+from meltline.app.services import RunContext
+from meltline.domain.archive.cold import Cadence, cold_policy
+from meltline.domain.archive.cold_paths import mirrored
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.drop.drops import read_drop
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.files import PlannedFile
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.ports import ListedCopy, ManifestPair, RowSample
+
+_SAMPLES = 2
+_STAMPS = {Cadence.DAILY: "%Y-%m-%d", Cadence.WEEKLY: "%G-%V", Cadence.MONTHLY: "%Y-%m"}
+
+
+@dataclass
+class _Case:
+    """An expiration plan of a table with a cold policy, and what is found about it."""
+
+    plan: Plan
+    state: TableMetadata
+    wanted: set[int]
+    facts: ColdFacts
+    cold: TableMetadata | None = None
+    checked: list[int] = field(default_factory=list)
+    manifests: list[ListedCopy] = field(default_factory=list)
+
+
+def expire_facts(
+    services: RunContext,
+    world: LiveCatalogs,
+    plans: Sequence[Plan],
+    items: Mapping[str, Sequence[PlannedFile]],
+) -> Mapping[str, ColdFacts]:
+    """What is wrong with the copies of what expiration plans let go of, by plan id."""
+    found = {plan.id: ColdFacts() for plan in plans}
+    cases = [case for plan in plans if (case := _case(services, world, plan, found[plan.id]))]
+    if not cases:
+        return found
+    try:
+        side = Side.of(services)
+    except MeltlineError as odd:
+        for case in cases:
+            case.facts.missing += [str(sid) for sid in sorted(case.wanted)]
+            case.facts.note(odd)
+        return found
+    for case in cases:
+        with noted(case.facts):
+            _check(services, side, case)
+    manifests = {m.path: m for case in cases for m in case.manifests}
+    for plan in plans if manifests else ():
+        with noted(found[plan.id]):
+            lacking = side.without_mirror(items[plan.id])
+            if lacking:  # needed by any archived snapshot, whichever plan names them
+                alive = side.copies.alive(list(manifests.values()), lacking, of_copies=False)
+                found[plan.id].files_missing += sorted(alive)
+    return found
+
+
+def _case(services: RunContext, world: LiveCatalogs, plan: Plan, facts: ColdFacts) -> _Case | None:
+    """A plan's case; None where the policy wants nothing of the table in cold."""
+    state = world.of(plan.table_uuid, plan.table)
+    if state is None or plan.kind is not PlanKind.EXPIRE:
+        return None  # a table that is not there is refused for that
+    levels = world.levels(state, services.config.ledger_namespace)
+    policy = cold_policy(services.config.account, levels)
+    if not policy.is_on:
+        return None
+    return _Case(plan, state, _wanted(policy.cadence, state, plan), facts)
+
+
+def _wanted(cadence: Cadence, state: TableMetadata, plan: Plan) -> set[int]:
+    """Planned snapshots that were the last of some day, week or month, by log and ancestry."""
+    planned = set(plan.snapshots)
+    if cadence is Cadence.ALL:
+        return planned
+    last = {state.refs[name].snapshot_id for name in plan.refs if name in state.heads}
+    logged = {entry.snapshot_id for entry in state.snapshot_log}
+    for entry, following in pairwise(state.snapshot_log):
+        if _differ(cadence, entry.at, following.at):
+            last.add(entry.snapshot_id)
+    for head in state.heads.values():
+        for child, parent in pairwise(state.ancestry(head)):
+            if parent.snapshot_id in logged:
+                continue  # the log tells when it ended, better than any child
+            if _differ(cadence, parent.committed_at, child.committed_at):
+                last.add(parent.snapshot_id)
+    return planned & last
+
+
+def _differ(cadence: Cadence, one: datetime, other: datetime) -> bool:
+    return one.strftime(_STAMPS[cadence]) != other.strftime(_STAMPS[cadence])
+
+
+def _check(services: RunContext, side: Side, case: _Case) -> None:
+    """Holds each planned snapshot that is in cold, and each that should be, against hot."""
+    facts, state = case.facts, case.state
+    try:
+        case.cold = side.tables.of(state.uuid, [_old_name(state)])
+    except MeltlineError as odd:
+        facts.note(odd)
+    there = case.cold.snapshots if case.cold else {}
+    facts.missing += [str(sid) for sid in sorted(case.wanted - there.keys())]
+    case.checked = [sid for sid in case.plan.snapshots if sid in there]
+    if case.cold is None or not case.checked:
+        return
+    facts.outside += side.leads_out(case.cold, [there[sid] for sid in case.checked])
+    for sid in case.checked:
+        if _identity(there[sid]) != _identity(state.snapshots[sid]):
+            facts.differing.append(f"snapshot {sid} is another one in {case.cold.name}")
+    _compare_manifests(services, side, case)
+    ends = sorted(case.checked, key=lambda sid: (there[sid].committed_at, sid))
+    sampled = dict.fromkeys([ends[0], ends[-1]][:_SAMPLES])
+    samples = [RowSample(state.name, case.cold.name, sid) for sid in sampled]
+    facts.rows_differ += side.rows.differing(samples)
+
+
+def _old_name(state: TableMetadata) -> TableName:
+    """Under which name the history was handed over; of a dropped table, the one that it had."""
+    drop = read_drop(state.name.catalog, state.properties)
+    return state.name if drop is None or not drop.object.table else drop.object.table_name
+
+
+def _identity(snapshot: Snapshot) -> tuple[object, ...]:
+    """What a copy keeps of its snapshot."""
+    return (snapshot.committed_at, snapshot.sequence_number, dict(snapshot.summary))
+
+
+def _compare_manifests(services: RunContext, side: Side, case: _Case) -> None:
+    """Pairs the manifests of both sides by their paths, and opens what no gate has compared yet."""
+    assert case.cold is not None
+    facts, warehouse = case.facts, side.tier.warehouse
+    hot = _lists(side, case, case.state, of_copies=False)
+    cold = _lists(side, case, case.cold, of_copies=True)
+    known = _compared_before(services, side, case)
+    pairs: dict[str, ManifestPair] = {}
+    for sid in hot.keys() & cold.keys():
+        copies = {manifest.path: manifest for manifest in cold[sid]}
+        for manifest in hot[sid]:
+            copy = copies.pop(mirrored(manifest.path, warehouse), None)
+            if copy is None:
+                facts.differing.append(f"snapshot {sid}: {manifest.path} has no copy")
+            elif (copy.path, copy.bytes) not in known:
+                pairs[copy.path] = ManifestPair(manifest, copy)
+        facts.differing += [f"snapshot {sid}: {path} has no original" for path in copies]
+    case.manifests = list({m.path: m for listed in hot.values() for m in listed}.values())
+    facts.differing += side.copies.differences(list(pairs.values()), warehouse)
+
+
+def _lists(
+    side: Side, case: _Case, state: TableMetadata, *, of_copies: bool
+) -> dict[int, tuple[ListedCopy, ...]]:
+    """The manifests of each checked snapshot on one side; what cannot be read is noted."""
+    paths = {sid: state.snapshots[sid].manifest_list for sid in case.checked}
+    read = side.copies.lists(sorted(set(paths.values())), of_copies=of_copies)
+    found = {}
+    for sid, path in paths.items():
+        listed = read[path]
+        if isinstance(listed, str):
+            case.facts.unreadable.append(listed)
+        else:
+            found[sid] = listed
+    return found
+
+
+def _compared_before(services: RunContext, side: Side, case: _Case) -> set[tuple[str, int]]:
+    """Manifests of cold that the gate of the table's last expiration has held against hot's.
+
+    A manifest never changes. A plan above the size for full proofs has all of them opened.
+    """
+    assert case.cold is not None
+    if case.plan.bytes > services.config.limits.full_proof_above:
+        return set()
+    applied = services.control.plans(table_uuid=case.plan.table_uuid, states=[PlanState.APPLIED])
+    for plan in applied:
+        copies = [sid for sid in plan.snapshots if sid in case.cold.snapshots]
+        if plan.kind is not PlanKind.EXPIRE or not copies:
+            continue
+        newest = max(copies, key=lambda sid: (case.cold.snapshots[sid].committed_at, sid))  # type: ignore[union-attr]
+        path = case.cold.snapshots[newest].manifest_list
+        listed = side.copies.lists([path], of_copies=True)[path]
+        return set() if isinstance(listed, str) else {(m.path, m.bytes) for m in listed}
+    return set()

@@ -1,0 +1,223 @@
+"""The gate's word on cold before a purge: hot's metadata has forgotten, cold alone can tell.
+
+What should be there: every snapshot that an expiration behind these departures let go of, and that
+the ledger or the cold table says was archived. Nothing is asked of a snapshot of which neither
+says so: its own gate has passed it while hot could still tell what the policy wanted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from meltline.app.archive.cold_facts import ColdFacts, Side, noted
+from meltline.app.archive.copy_proofs import unproved_copies
+from meltline.app.catalog.live_catalogs import LiveCatalogs
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.safety.departed_objects import DepartedObjects
+from meltline.app.services import RunContext
+from meltline.domain.archive.archive import COLD_OF, ArchivedSnapshot, read_archived
+from meltline.domain.archive.cold import cold_policy
+from meltline.domain.archive.cold_paths import mirrored, original_of
+from meltline.domain.deletion.plan import Plan, PlanKind
+from meltline.domain.errors import MeltlineError, PlanNotFound
+from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, PlannedFile
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import ListedCopy
+
+_BYTES_SAMPLED = 3
+_LOOKED_AT = 100  # files at a time, of which so many are sampled
+_LARGEST_SAMPLE = 64 * 1024 * 1024  # bytes; a larger file is compared by its size alone
+
+
+@dataclass
+class _Gone:
+    """A table of which a purge plan holds files, and its snapshots that these were part of.
+
+    Attributes:
+        known: What the ledger says of their copies.
+        manifests: Those of the copies, by path.
+    """
+
+    uuid: str
+    snapshots: set[int]
+    known: dict[int, ArchivedSnapshot] = field(default_factory=dict)
+    cold: TableMetadata | None = None
+    manifests: dict[str, ListedCopy] = field(default_factory=dict)
+
+    @property
+    def archived(self) -> list[int]:
+        """Its snapshots that should be in cold."""
+        there = self.cold.snapshots.keys() if self.cold else set[int]()
+        return sorted(self.snapshots & (self.known.keys() | there))
+
+
+def purge_facts(
+    services: RunContext,
+    world: LiveCatalogs,
+    plan: Plan,
+    files: Sequence[PlannedFile],
+    departed: Mapping[str, Departure],
+) -> ColdFacts:
+    """What is wrong with the copies of what a purge plan's files were part of."""
+    facts = ColdFacts()
+    tables = _gone(services, files, departed)
+    asked = any(table.known for table in tables) or _has_policy(services, world, tables)
+    if not asked and services.cold is None:
+        return facts
+    with noted(facts):
+        side = Side.of(services)
+        if not asked:  # copies may have been made for tables that share the files
+            found = unproved_copies(services.control, side, files, recorded_alone=True)
+            facts.unproved += found.values()
+            return facts
+        stays = _Staying(services, side.tier.warehouse, frozenset(file.path for file in files))
+        for table in tables:
+            _check(side, table, stays, facts)
+        facts.unproved += unproved_copies(services.control, side, files).values()
+        objects = DepartedObjects(services, departed)
+        _check_files(
+            side, tables, [f for f in files if not objects.is_swept(f.path)], objects, facts
+        )
+    return facts
+
+
+def _gone(
+    services: RunContext, files: Sequence[PlannedFile], departed: Mapping[str, Departure]
+) -> list[_Gone]:
+    """Which snapshots of which tables the files were part of, by the plans that let them go."""
+    found: dict[str, _Gone] = {}
+    for name in {departed[file.path].plan_id for file in files if file.path in departed}:
+        try:
+            plan = services.control.plan(name)
+        except PlanNotFound:
+            continue  # files that no snapshot had: orphans, or the metadata of a dropped table
+        if plan.id == name and plan.kind is PlanKind.EXPIRE:
+            gone = found.setdefault(plan.table_uuid, _Gone(plan.table_uuid, set()))
+            gone.snapshots.update(plan.snapshots, plan.gone_snapshots)
+    for copy in services.control.archived(sorted(found)) if found else ():
+        if copy.snapshot_id in found[copy.table_uuid].snapshots:
+            found[copy.table_uuid].known[copy.snapshot_id] = copy
+    return list(found.values())
+
+
+def _has_policy(services: RunContext, world: LiveCatalogs, tables: Sequence[_Gone]) -> bool:
+    """Whether cold is to be asked although the ledger knows no copy: it may have been lost.
+
+    Of a table that is nowhere any more nobody can tell what its policy was.
+    """
+    uuids = {table.uuid for table in tables}
+    states = [state for uuid in uuids for state in world.registrations(uuid)]
+    if {state.uuid for state in states} != uuids:
+        return services.cold is not None
+    config = services.config
+    return any(
+        cold_policy(config.account, world.levels(state, config.ledger_namespace)).is_on
+        for state in states
+    )
+
+
+@dataclass(frozen=True)
+class _Staying:
+    """Originals that wait in hot and that no plan in question lets go.
+
+    Each run mends their copies, or names them: what cold has lost of them holds up no other file.
+    """
+
+    services: RunContext
+    warehouse: str
+    planned: frozenset[str]
+
+    def covers(self, copies: Sequence[str]) -> bool:
+        """Whether some copies that are not as they should be are of such originals, all of them."""
+        originals = {original_of(copy, self.warehouse) for copy in copies}
+        if not originals or "" in originals or originals & self.planned:
+            return False
+        waiting = self.services.files.departures(
+            frozenset({DepartureState.FAILSAFE}), paths=sorted(originals)
+        )
+        return originals <= {departure.path for departure in waiting}
+
+
+def _check(side: Side, table: _Gone, stays: _Staying, facts: ColdFacts) -> None:
+    names = {copy.table for copy in table.known.values()}
+    try:
+        table.cold = side.tables.of(table.uuid, sorted(names))
+    except MeltlineError as odd:
+        facts.note(odd)
+    there = table.cold.snapshots if table.cold else {}
+    facts.missing += [str(sid) for sid in table.archived if sid not in there]
+    if table.cold is None:
+        return
+    copies = [there[sid] for sid in table.archived if sid in there]
+    facts.outside += side.leads_out(table.cold, copies)
+    _check_said(table, facts)
+    lists = side.copies.lists([copy.manifest_list for copy in copies], of_copies=True)
+    for listed in lists.values():
+        if isinstance(listed, str):
+            facts.unreadable.append(listed)
+        else:
+            table.manifests |= {manifest.path: manifest for manifest in listed}
+    _check_manifests(side, table, stays, facts)
+
+
+def _check_said(table: _Gone, facts: ColdFacts) -> None:
+    """The cold table's own word on its copies against the ledger's."""
+    assert table.cold is not None
+    name = next((copy.table for copy in table.known.values()), table.cold.name)
+    said = {copy.snapshot_id: copy for copy in read_archived(table.cold, name)}
+    if table.cold.properties.get(COLD_OF) != table.uuid:
+        facts.differing.append(f"{table.cold.name} holds the history of another table")
+    for sid, known in table.known.items():
+        own = said.get(sid)
+        if own is not None and (own.files, own.rows) != (known.files, known.rows):
+            facts.differing.append(
+                f"snapshot {sid}: {own.rows} rows in {own.files} files by cold, "
+                f"{known.rows} in {known.files} by the ledger"
+            )
+
+
+def _check_manifests(side: Side, table: _Gone, stays: _Staying, facts: ColdFacts) -> None:
+    """Opens the manifests that these snapshots brought; the others must have their length."""
+    archived = set(table.archived)
+    brought = [m for m in table.manifests.values() if m.added_by in archived]
+    for audited in side.copies.audit(brought, side.tier.warehouse):
+        if not stays.covers([copy for copy, _ in audited.absent]):
+            facts.differing += audited.odd
+    others = [m for m in table.manifests.values() if m.added_by not in archived]
+    sizes = load_concurrently(lambda manifest: side.tier.store.size(manifest.path), others)
+    for manifest, size in zip(others, sizes, strict=True):
+        if size != manifest.bytes:
+            facts.unreadable.append(f"{manifest.path} has {size} bytes, not {manifest.bytes}")
+
+
+def _check_files(
+    side: Side,
+    tables: Sequence[_Gone],
+    files: Sequence[PlannedFile],
+    departed: DepartedObjects,
+    facts: ColdFacts,
+) -> None:
+    """Planned files that a copy refers to must have their own copy.
+
+    A few are held against their originals once more, whatever anybody has recorded. Where another
+    object lies under a path by now there is no original any more, and nothing is deleted there.
+    """
+    manifests = [m for table in tables for m in table.manifests.values()]
+    copies = {mirrored(path, side.tier.warehouse): path for path in side.without_mirror(files)}
+    if copies and manifests:
+        alive = side.copies.alive(manifests, list(copies), of_copies=True)
+        facts.files_missing += sorted(copies[path] for path in alive)
+    data = [f for f in files if f.kind is FileKind.DATA and f.bytes <= _LARGEST_SAMPLE]
+    sampled = _sampled([f.path for f in data if f.path not in copies.values()], departed)
+    facts.rows_differ += side.copies.unequal(sampled, side.tier.warehouse)
+
+
+def _sampled(paths: Sequence[str], departed: DepartedObjects) -> list[str]:
+    """A few of some files, as many as there are of which the object that departed is there."""
+    sampled: list[str] = []
+    for start in range(0, len(paths), _LOOKED_AT):
+        portion = paths[start : start + _LOOKED_AT]
+        replaced = departed.replaced(portion)
+        sampled += [path for path in portion if path not in replaced]
+        if len(sampled) >= _BYTES_SAMPLED:
+            break
+    return sampled[:_BYTES_SAMPLED]

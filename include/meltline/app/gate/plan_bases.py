@@ -1,0 +1,96 @@
+"""The metadata files that plans were made on, read again: what a gate demands of the index.
+
+A table may move on between its plan and its gate. What has come since only adds references: the
+gate reads it like all else that remains. The index cannot know it, and need not (decision 026).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from meltline.app.catalog.live_catalogs import LiveCatalogs
+from meltline.app.catalog.metadata import load_concurrently, load_state
+from meltline.app.services import RunContext
+from meltline.domain.deletion.plan import Plan
+from meltline.domain.errors import MeltlineError, MetadataMissing
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import SnapshotKey
+
+Totals = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Base:
+    """The table as its plan saw it; told by the plan alone where that metadata file is gone.
+
+    Attributes:
+        snapshots: All that it had.
+        heads: Of the branches that the plan leaves.
+        error: Why the file could not be read although it may be there.
+    """
+
+    snapshots: frozenset[int]
+    heads: frozenset[int]
+    error: str = ""
+
+    @classmethod
+    def of(cls, plan: Plan, state: TableMetadata) -> "Base":
+        """By the metadata file."""
+        return cls(frozenset(state.snapshots), _staying(plan, state.heads))
+
+    @classmethod
+    def told_by(cls, plan: Plan, error: str = "") -> "Base":
+        """By the plan's header: an engine may delete metadata files once they are replaced."""
+        snapshots = frozenset((*plan.snapshots, *plan.heads.values()))
+        return cls(snapshots, _staying(plan, plan.heads), error)
+
+    def checked_heads(self, plan: Plan, state: TableMetadata) -> frozenset[int]:
+        """Heads to check: those of today, and those of the plan's day that are still there."""
+        heads = _staying(plan, state.heads) | (self.heads & state.snapshots.keys())
+        return heads - frozenset(plan.snapshots)  # a head that is planned refuses the plan anyway
+
+
+def _staying(plan: Plan, heads: Mapping[str, int]) -> frozenset[int]:
+    return frozenset(head for name, head in heads.items() if name not in plan.refs)
+
+
+def read_bases(
+    services: RunContext, world: LiveCatalogs, plans: Sequence[Plan]
+) -> Mapping[str, Base]:
+    """Each expiration plan's base, by plan id; a file is read only where its table has moved."""
+
+    def read(plan: Plan) -> Base:
+        state = world.of(plan.table_uuid, plan.table)
+        try:
+            if state is None or state.metadata_location != plan.base_location:
+                state = load_state(services.store, plan.table, plan.base_location)
+        except MetadataMissing:
+            return Base.told_by(plan)
+        except MeltlineError as odd:
+            return Base.told_by(plan, f"{plan.base_location}: {odd.found or odd.message}")
+        return Base.of(plan, state)
+
+    return dict(zip((plan.id for plan in plans), load_concurrently(read, plans), strict=True))
+
+
+def differing_heads(
+    plan: Plan,
+    base: Base,
+    state: TableMetadata,
+    totals: Mapping[SnapshotKey, Totals],
+    indexed: Mapping[SnapshotKey, Totals],
+) -> Iterable[str]:
+    """Heads whose live files differ between the files, the index and the snapshot's own totals.
+
+    Of a snapshot that the base had, the index must know them; of a newer one, files and totals
+    must agree, and the index where it knows it.
+    """
+    for head in sorted(base.checked_heads(plan, state)):
+        key = SnapshotKey(plan.table_uuid, head)
+        files, size = totals.get(key, (-1, -1))
+        summary = state.snapshots[head].summary
+        said = [summary.get("total-data-files", ""), summary.get("total-delete-files", "")]
+        stated = sum(map(int, said)) if all(total.isdecimal() for total in said) else files
+        by_index = indexed.get(key)
+        is_newer = by_index is None and head not in base.snapshots
+        if stated != files or files < 0 or not (is_newer or by_index == (files, size)):
+            yield f"{head}: files {files}/{size} B, index {by_index}, summary {stated}"

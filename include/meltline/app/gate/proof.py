@@ -1,0 +1,268 @@
+"""The gate's own proof: planned files against whatever remains, manifests read afresh.
+
+It shares no query and no keep-set code with the planner. It starts from the other end: whatever
+remains in any table's metadata, and what that refers to.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from meltline.app.catalog.live_catalogs import LiveCatalogs
+from meltline.app.catalog.management import vouched_for
+from meltline.app.observe.changed_lists import changed_lists
+from meltline.app.services import RunContext
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import CatalogEntry, ProofResult, ProofSnapshot, SnapshotKey
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A world and what reading its files has shown about some planned paths.
+
+    Attributes:
+        referenced: Planned paths that something remaining refers to, and what that is.
+        lost_by_heads: Planned paths that a head refers to.
+        errors: Why something could not be read, by table UUID.
+        totals: Live files and bytes of each remaining snapshot, from the files.
+        remaining: What was proved against.
+    """
+
+    world: LiveCatalogs
+    result: ProofResult
+    referenced: Mapping[str, str]
+    lost_by_heads: frozenset[str]
+    errors: Mapping[str, tuple[str, ...]]
+    totals: Mapping[SnapshotKey, tuple[int, int]]
+    remaining: tuple[ProofSnapshot, ...]
+
+    def most_live_bytes(self, table_uuid: str) -> int:
+        """The bytes of the table's largest remaining snapshot: at least these remain."""
+        of_table = self._by_table.get(table_uuid, ())
+        return max(
+            (self.totals[one.key][1] for one in of_table if one.key in self.totals), default=0
+        )
+
+    def metadata_bytes(self, table_uuid: str) -> int:
+        """The bytes of manifests and manifest lists that remain of a table."""
+        of_table = self._by_table.get(table_uuid, ())
+        paths = {one.manifest_list for one in of_table}
+        paths.update(m for one in of_table for m in self.result.manifests.get(one.key, ()))
+        return sum(self.result.sizes.get(path, 0) for path in paths)
+
+    @cached_property
+    def _by_table(self) -> Mapping[str, Sequence[ProofSnapshot]]:
+        """What remains of each table: a gate asks that for each of its plans."""
+        found: dict[str, list[ProofSnapshot]] = {}
+        for one in self.remaining:
+            found.setdefault(one.table_uuid, []).append(one)
+        return found
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """What some plans let go of.
+
+    Attributes:
+        snapshots: Snapshots that no name of their table has afterwards.
+        released: By name: a name's statistics of a snapshot go with its own entry for it, also
+            where another name of the table keeps the snapshot.
+    """
+
+    snapshots: Collection[SnapshotKey]
+    released: Collection[tuple[TableName, int]]
+
+
+def prove(
+    services: RunContext,
+    world: LiveCatalogs,
+    leaving: Leaving,
+    planned: Sequence[str],
+    ledger_uuids: Collection[str],
+    since: datetime | None = None,
+) -> Proof:
+    """Looks for the planned paths in everything that remains once `leaving` has left.
+
+    `since` says from when on files that were read for an earlier proof need not be read again;
+    None reads everything from the files: a full proof.
+    """
+    remaining = _remaining(services, world, leaving.snapshots, ledger_uuids)
+    services.progress(f"gate: proving against {len(remaining)} remaining snapshots")
+    result = services.proofs.prove(list(remaining.values()), planned, since)
+    totals = _live_totals(result, remaining)
+    errors = _errors(world, result, totals)
+    if unknown := _unknown(services, world, result, remaining):
+        errors[""] = (*errors.get("", ()), *unknown)
+    names = {state.uuid: str(state.name) for state in world.states}
+    for key, changed in changed_lists(services, result.lists, remaining, names).items():
+        errors[key.table_uuid] = (*errors.get(key.table_uuid, ()), changed.message)
+    referenced = dict(_referenced(world, remaining.values(), result, planned, leaving.released))
+    referenced |= _by_index(services, {*errors, *world.vanished}, world.lost, planned)
+    return Proof(
+        world=world,
+        result=result,
+        referenced=referenced,
+        lost_by_heads=_lost_by_heads(world, result),
+        errors=errors,
+        totals=totals,
+        remaining=tuple(remaining.values()),
+    )
+
+
+def _remaining(
+    services: RunContext,
+    world: LiveCatalogs,
+    leaving: Collection[SnapshotKey],
+    ledger_uuids: Collection[str],
+) -> dict[SnapshotKey, ProofSnapshot]:
+    """Every snapshot that is left once `leaving` has left, and those that somebody wants back."""
+    remaining: dict[SnapshotKey, ProofSnapshot] = {}
+    for state in world.states:
+        for snapshot in () if state.uuid in ledger_uuids else state.snapshots.values():
+            key = SnapshotKey(state.uuid, snapshot.snapshot_id)
+            if key not in leaving:
+                remaining[key] = ProofSnapshot(
+                    state.uuid,
+                    snapshot.snapshot_id,
+                    snapshot.manifest_list,
+                    snapshot.inline_manifests,
+                )
+    for wanted in services.control.wanted_back():
+        # Somebody wants it although no table may have it now.
+        key = SnapshotKey(wanted.table_uuid, wanted.snapshot_id)
+        remaining[key] = ProofSnapshot(
+            wanted.table_uuid, wanted.snapshot_id, wanted.manifest_list, wanted.inline_manifests
+        )
+    return remaining
+
+
+def _live_totals(
+    result: ProofResult, remaining: Collection[SnapshotKey]
+) -> dict[SnapshotKey, tuple[int, int]]:
+    """Live files and bytes of each snapshot whose manifests were read."""
+    return {
+        key: (
+            sum(result.live_files.get(m, 0) for m in manifests),
+            sum(result.live_bytes.get(m, 0) for m in manifests),
+        )
+        for key, manifests in result.manifests.items()
+        if key in remaining
+    }
+
+
+def _errors(
+    world: LiveCatalogs, result: ProofResult, totals: Mapping[SnapshotKey, tuple[int, int]]
+) -> dict[str, tuple[str, ...]]:
+    """Why something could not be read, or does not add up, by table UUID."""
+    errors = {uuid: list(found) for uuid, found in world.unreadable.items()}
+    for uuid, found in result.errors.items():
+        errors.setdefault(uuid, []).extend(found)
+    # Where something could not be read, that is why it does not add up.
+    for uuid, odd in _cut_short(world, totals):
+        if uuid not in result.errors:
+            errors.setdefault(uuid, []).append(odd)
+    return {uuid: tuple(found) for uuid, found in errors.items()}
+
+
+def _unknown(
+    services: RunContext,
+    world: LiveCatalogs,
+    result: ProofResult,
+    remaining: Collection[SnapshotKey],
+) -> tuple[str, ...]:
+    """What could not be read of standing tables and was never read before: nobody knows whose.
+
+    What the index has of a snapshot tells what that refers to; of another one nothing does.
+    """
+    if not result.errors:
+        return ()
+    standing = {entry for listing in world.listings.values() for entry in listing.entries}
+    known = services.files.known_snapshots()
+    new = {key.table_uuid for key in remaining if key not in known}
+    broken = {
+        CatalogEntry(state.name, state.metadata_location): state.uuid
+        for state in world.states
+        if state.uuid in result.errors and state.uuid in new
+    }
+    there = broken.keys() & standing
+    unread = {broken[entry] for entry in there - vouched_for(services, there)}
+    return tuple(error for uuid in sorted(unread) for error in result.errors[uuid])
+
+
+def _lost_by_heads(world: LiveCatalogs, result: ProofResult) -> frozenset[str]:
+    heads = {SnapshotKey(s.uuid, head) for s in world.states for head in s.heads.values()}
+    return frozenset(
+        path
+        for key in heads & result.manifests.keys()
+        for manifest in result.manifests[key]
+        for path in result.hits.get(manifest, ())
+    )
+
+
+def _cut_short(
+    world: LiveCatalogs, totals: Mapping[SnapshotKey, tuple[int, int]]
+) -> Iterable[tuple[str, str]]:
+    """Snapshots whose lists name fewer live files, or more, than their own summaries say.
+
+    A manifest list that ends early at the end of a block reads without an error.
+    """
+    for state in world.states:
+        for snapshot in state.snapshots.values():
+            files, _ = totals.get(SnapshotKey(state.uuid, snapshot.snapshot_id), (None, None))
+            if files is None:
+                continue
+            stated = [
+                snapshot.summary.get(f"total-{kind}-files", "") for kind in ("data", "delete")
+            ]
+            if not all(total.isdecimal() for total in stated):
+                continue
+            if files != sum(map(int, stated)):
+                found = f"{files} live files, where its summary says {sum(map(int, stated))}"
+                yield state.uuid, f"{state.name}@{snapshot.snapshot_id}: {found}"
+
+
+def _referenced(
+    world: LiveCatalogs,
+    remaining: Iterable[ProofSnapshot],
+    result: ProofResult,
+    planned: Sequence[str],
+    released: Collection[tuple[TableName, int]],
+) -> Iterable[tuple[str, str]]:
+    wanted = {location_key(path): path for path in planned}
+
+    def named(path: str, by: str) -> Iterable[tuple[str, str]]:
+        if hit := wanted.get(location_key(path)):
+            yield hit, by
+
+    for manifest, hits in result.hits.items():
+        yield from ((path, manifest) for path in hits)
+    for manifest in result.live_files:
+        yield from named(manifest, "a manifest list")
+    for snapshot in remaining:
+        yield from named(snapshot.manifest_list, f"snapshot {snapshot.snapshot_id}")
+    for state in world.states:
+        for path in (state.metadata_location, *state.metadata_log):
+            yield from named(path, f"metadata of {state.name}")
+        for file in state.statistics:
+            if (state.name, file.snapshot_id) not in released:
+                yield from named(file.path, f"statistics of {state.name}")
+
+
+def _by_index(
+    services: RunContext,
+    uuids: Collection[str],
+    snapshots: Collection[SnapshotKey],
+    planned: Sequence[str],
+) -> dict[str, str]:
+    """For what cannot be read now, what the index last knew of it stays referenced."""
+    blind = {uuid for uuid in uuids if uuid}
+    if not (blind or snapshots) or not planned:
+        return {}
+    known = services.files.known_snapshots()
+    dead = [key for key in known if key.table_uuid not in blind and key not in snapshots]
+    if len(dead) == len(known):
+        return {}
+    hits = services.files.referenced_now(planned, dead)
+    return {path: "a table that cannot be read now" for path in hits}

@@ -1,0 +1,150 @@
+"""Raises the epoch: the catalog learns that something was decided, or is about to be destroyed.
+
+The ledger notes the new epoch, the catalog is set to it, the ledger confirms it. What holds back,
+such as a stop, is stored before that, and what allows, such as an approval, after it. So whatever
+backup of the ledger comes back: either it has what holds back, or it does not know the epoch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from meltline.app.ground.preconditions import EPOCH, GENERATION, standing_epoch
+from meltline.app.services import ReadContext
+from meltline.domain.epochs import Epoch, newest_confirmed, number_in
+from meltline.domain.errors import CatalogUnlistable, CommitConflict, MeltlineError
+
+STOPPED = "meltline.stopped"
+"""The namespace property that says who has stopped everything, for a ledger that is adopted."""
+
+_ATTEMPTS = 20
+
+
+def raise_epoch(
+    ledgers: ReadContext,
+    why: str,
+    updates: Mapping[str, str] | None = None,
+    removals: Sequence[str] = (),
+) -> None:
+    """Begins an epoch: one compare-and-set of the hot catalog.
+
+    Args:
+        ledgers: Where the ledger and the catalog are.
+        why: What is decided, or about to be destroyed.
+        updates: Properties of the ledger's namespace that are set in the same step.
+        removals: Such as are removed.
+
+    Raises:
+        LedgerOutOfStep: The ledger is not the one that the catalog belongs to.
+        CatalogUnlistable: The catalog does not answer.
+        CatalogReadOnly: It cannot be changed.
+        CommitConflict: Others raised it first each time.
+    """
+    confirmed = [epoch for epoch in ledgers.control.epochs() if epoch.confirmed]
+    base = max(confirmed, key=lambda epoch: epoch.number, default=None)
+    for _ in range(_ATTEMPTS):
+        epoch = _noted(ledgers, why)
+        expected = {
+            EPOCH: None if base is None else base.written,
+            GENERATION: str(ledgers.control.generation()),
+        }
+        try:
+            _set(ledgers, {EPOCH: epoch.written, **(updates or {})}, removals, expected)
+        except CommitConflict:
+            base = _caught_up(ledgers)
+            continue
+        if newest_confirmed(ledgers.control.epochs()) > epoch.number:
+            base = epoch  # a catalog that cannot compare and set may have lost a newer one to it
+            continue
+        ledgers.control.confirm_epoch(epoch.nonce)
+        return
+    raise _restless(ledgers)
+
+
+def _restless(ledgers: ReadContext) -> CommitConflict:
+    return CommitConflict(
+        f"others raised the epoch first each of {_ATTEMPTS} times",
+        object=f"namespace {ledgers.config.ledger_namespace}",
+        expected="a quiet moment",
+        found="a newer epoch each time",
+        next="run the command again",
+    )
+
+
+def _caught_up(ledgers: ReadContext) -> Epoch | None:
+    """Where the catalog stands now. Where that was never confirmed, it is: a process has died."""
+    base = standing_epoch(ledgers)
+    if base is not None and not base.confirmed:
+        ledgers.control.confirm_epoch(base.nonce)
+    return base
+
+
+def _noted(ledgers: ReadContext, why: str, above: int = 0) -> Epoch:
+    """An epoch that the ledger has noted, above all that it knows of and this number."""
+    numbers = [epoch.number for epoch in ledgers.control.epochs()]
+    number, now = max([above, *numbers]) + 1, ledgers.clock.now()
+    epoch = Epoch(number, uuid4().hex, why, ledgers.who, now)
+    ledgers.control.add_epoch(epoch)
+    return epoch
+
+
+def _set(
+    ledgers: ReadContext,
+    updates: Mapping[str, str],
+    removals: Sequence[str],
+    expected: Mapping[str, str | None],
+) -> None:
+    """Sets properties of the ledger's namespace. What a driver says of it is put in our words."""
+    config = ledgers.config
+    hot = ledgers.catalogs[config.hot]
+    try:
+        hot.set_namespace_properties(
+            (config.ledger_namespace,), updates, removals, expected=expected
+        )
+    except MeltlineError:
+        raise
+    except Exception as failure:
+        raise CatalogUnlistable(
+            f"catalog {config.hot} does not answer",
+            object=config.hot,
+            expected=f"a catalog in which namespace {config.ledger_namespace} can be changed",
+            found=type(failure).__name__,
+            next="look at the catalog, and run the command again",
+        ) from failure
+
+
+def adopt_epoch(ledgers: ReadContext, properties: Mapping[str, str], generation: int) -> None:
+    """Has the catalog belong to this ledger, whatever epochs the two knew.
+
+    Args:
+        ledgers: Where they are.
+        properties: The properties of the ledger's namespace as a person has seen them.
+        generation: The new generation, higher than either had.
+
+    Raises:
+        CommitConflict: Something else stands there by now; nothing was adopted.
+    """
+    above = number_in(properties.get(EPOCH, ""))
+    epoch = _noted(ledgers, f"adopted as generation {generation}", above)
+    expected = {key: properties.get(key) for key in (EPOCH, GENERATION)}
+    _set(ledgers, {EPOCH: epoch.written, GENERATION: str(generation)}, (), expected)
+    ledgers.control.set_generation(generation)
+    ledgers.control.confirm_epoch(epoch.nonce)
+
+
+@dataclass
+class RunEpoch:
+    """The epoch that a run begins before it destroys anything; one for all of its steps."""
+
+    ledgers: ReadContext
+    _is_raised: bool = False
+
+    def require(self) -> None:
+        """Raises it, unless this run has. Raises as `raise_epoch` does: nothing may go then."""
+        if self._is_raised:
+            return
+        run = self.ledgers.run_id
+        why = f"run {run}" if run else "a step by itself"
+        if not (run and self.ledgers.control.has_epoch(why)):
+            raise_epoch(self.ledgers, why)
+        self._is_raised = True

@@ -1,0 +1,196 @@
+"""What must hold before anything is destroyed: no stop, a trusted clock, the right ledger."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from meltline.app.services import ReadContext
+from meltline.domain.clock import CLOCK_TOLERANCE
+from meltline.domain.epochs import Epoch, newest_confirmed, standing
+from meltline.domain.errors import ClockRefused, LedgerOutOfStep, SetupMissing, Stopped
+from meltline.domain.units import format_instant
+from meltline.ports import CatalogListing
+
+GENERATION = "meltline.ledger-generation"
+EPOCH = "meltline.epoch"
+_PROBE = ".meltline-clock"
+
+
+def require_prepared(ledgers: ReadContext) -> None:
+    """Refuses before `meltline init` has been run.
+
+    Raises:
+        SetupMissing: There is no control ledger, or one of another version.
+    """
+    if not ledgers.control.is_prepared():
+        raise SetupMissing(
+            "the ledgers are not prepared",
+            object=str(ledgers.config.path),
+            expected="a control ledger that `meltline init` has prepared",
+            found="none, or one of another version",
+            next="run `meltline init`",
+        )
+
+
+def require_go(services: ReadContext) -> None:
+    """Refuses while `meltline stop` is in force. Checked before each commit and delete batch.
+
+    Raises:
+        Stopped: Somebody holds everything back.
+    """
+    switch = services.control.stopped()
+    if switch is not None:
+        raise Stopped(
+            f"stopped by {switch.who} at {format_instant(switch.at)}: {switch.reason}",
+            object="meltline stop",
+            expected="no stop in force",
+            found=switch.reason or "a stop without reason",
+            next="`meltline go` when it is safe to go on",
+        )
+
+
+def require_generation(services: ReadContext, listing: CatalogListing | None = None) -> None:
+    """Refuses when the ledger and the catalog do not belong together (docs/safety.md).
+
+    Raises:
+        LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
+    """
+    standing_epoch(services, listing)
+
+
+def require_datable(services: ReadContext) -> None:
+    """Refuses to look at anything where what is seen would be dated wrongly, or in a wrong ledger.
+
+    Raises:
+        LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
+        ClockRefused: The clock is behind the ledger.
+    """
+    require_generation(services)
+    require_not_behind(services)
+
+
+def standing_epoch(services: ReadContext, listing: CatalogListing | None = None) -> Epoch | None:
+    """The epoch at which the catalog stands, which the ledger knows; None before the first one.
+
+    A catalog that was set and not confirmed is taken for set: the process died in between.
+
+    Args:
+        services: Where both are.
+        listing: What the hot catalog had a while ago, for those who have asked it anyway. Where it
+            does not fit, the catalog is asked again.
+
+    Raises:
+        LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
+    """
+    config = services.config
+    since = newest_confirmed(services.control.epochs())
+    anew = listing or services.catalogs[config.hot].listing()
+    epochs = services.control.epochs(since)
+    properties = anew.namespaces.get((config.ledger_namespace,), {})
+    _require_same_generation(services, properties)
+    stated = properties.get(EPOCH, "")
+    found = standing(stated, since, epochs)
+    if found is None and (stated or since):
+        if listing is not None:
+            return standing_epoch(services)  # an epoch may have begun since that listing
+        raise LedgerOutOfStep(
+            "the control ledger is older than the catalog, or another one: it does not know of "
+            "decisions or runs that the catalog knows of",
+            object=f"namespace {config.ledger_namespace}",
+            expected=f"epoch {stated or 'none'} as the catalog has it",
+            found=f"epoch {since} in the control ledger",
+            next="find the right ledger, or run `meltline init --adopt`: it restarts all failsafe, "
+            "and approvals must be given anew",
+        )
+    return found
+
+
+def _require_same_generation(services: ReadContext, properties: Mapping[str, str]) -> None:
+    stated = properties.get(GENERATION)
+    if stated != str(services.control.generation()):
+        raise LedgerOutOfStep(
+            "the control ledger and the catalog are of different generations",
+            object=f"namespace {services.config.ledger_namespace}",
+            expected=f"generation {stated or 'none'} as the catalog has it",
+            found=f"generation {services.control.generation()} in the control ledger",
+            next="find the right ledger, or run `meltline init --adopt`: it restarts all failsafe",
+        )
+
+
+def require_clock(services: ReadContext, behind: timedelta = timedelta(0)) -> None:
+    """Refuses a clock that lies: behind the ledger, or off the store's or the database's.
+
+    Args:
+        services: Where the clocks are.
+        behind: By how much it may be behind the ledger.
+
+    Raises:
+        ClockRefused: Which clock disagrees, and by how much.
+    """
+    require_not_behind(services, behind)
+    require_other_clocks(services)
+
+
+def require_not_behind(ledgers: ReadContext, behind: timedelta = CLOCK_TOLERANCE) -> None:
+    """Refuses a clock that is behind the ledger: what it would record were over too early.
+
+    Raises:
+        ClockRefused: It is, by more than that.
+    """
+    now, newest = ledgers.clock.now(), ledgers.control.newest_time()
+    if newest is None or now >= newest - behind:
+        return
+    recorded = format_instant(newest)
+    simulated = f"in a sandbox set MELTLINE_NOW to {recorded}, or later; else "
+    raise ClockRefused(
+        "this machine's clock disagrees with the ledger's newest entry",
+        object="wall clock",
+        expected=f"{recorded}, or later",
+        found=format_instant(now),
+        next=f"{simulated if ledgers.config.sandbox else ''}"
+        "set the clock right; if it is, and one was ahead before, say so: "
+        f"`meltline clock disown {recorded} --reason TEXT`; nothing expires or is purged till then",
+    )
+
+
+def present(ledgers: ReadContext) -> datetime:
+    """Now, and never before what the ledger has seen: from it on what departs has to wait."""
+    now, newest = ledgers.clock.now(), ledgers.control.newest_time()
+    return now if newest is None else max(now, newest)
+
+
+def require_other_clocks(services: ReadContext) -> None:
+    """Refuses a clock that is off the store's or the database's. Raises ClockRefused."""
+    if services.clock.simulated:
+        return
+    others = {"the database": services.control.database_now()}
+    if (there := _store_now(services)) is not None:
+        others["the object store"] = there
+    for whose, moment in others.items():
+        if abs(moment - services.clock.now()) > CLOCK_TOLERANCE:
+            raise _refused(whose, format_instant(moment), format_instant(services.clock.now()))
+
+
+def keeps_our_time(services: ReadContext) -> bool:
+    """Whether the store's clock is ours: not that of a sandbox whose time is of another day."""
+    there = _store_now(services)
+    return there is not None and abs(there - services.clock.now()) <= CLOCK_TOLERANCE
+
+
+def _store_now(services: ReadContext) -> datetime | None:
+    """The store's own time, by an object that is written; None where there is no place for one."""
+    folder = services.config.catalogs[services.config.hot].warehouse.rstrip("/")
+    if not folder:
+        return None
+    written_at = services.store.write(f"{folder}/{_PROBE}", b"")
+    services.store.delete([f"{folder}/{_PROBE}"])
+    return written_at
+
+
+def _refused(whose: str, expected: str, found: str) -> ClockRefused:
+    return ClockRefused(
+        f"this machine's clock disagrees with {whose}",
+        object="wall clock",
+        expected=f"{expected}, within {CLOCK_TOLERANCE.total_seconds():.0f} s",
+        found=found,
+        next="set the clock right; nothing expires and nothing is purged until then",
+    )

@@ -1,0 +1,211 @@
+"""Files that are wanted back: taken from purging before the file ledger can say so.
+
+Hold, rollback, branch, undrop and recover start no JVM, and only Spark writes the file ledger. So
+they take the lock of the table's group, leave a word in the control ledger for the snapshot whose
+files they want, and refuse where a purge has claimed one. Planning a purge, its gate and its last
+proof obey that word; the next step that plans a purge turns it into cancelled departures.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from secrets import token_hex
+
+from meltline.app.ground.tombstones import take_back
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.deletion.sharing_groups import Groups
+from meltline.domain.errors import FilesClaimed, MeltlineError
+from meltline.domain.iceberg.files import DepartureState, ManifestFile
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.table_metadata import Snapshot
+from meltline.ports import AuditEntry, PurgeVeto
+
+_LEASE = timedelta(minutes=2)
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class WantedFiles:
+    """What may not be purged because somebody wants it.
+
+    Attributes:
+        keys: Locations, in the form in which they are compared.
+        blind: Why the files of some snapshot are not known, by its table's UUID: nothing of that
+            table's group may be purged.
+    """
+
+    keys: frozenset[str]
+    blind: Mapping[str, str]
+
+
+def files_of(ledgers: ReadContext, wanted: PurgeVeto) -> set[str]:
+    """Everything that a snapshot names, as written; read from its own files.
+
+    Raises:
+        MetadataUnreadable: Its manifest list or a manifest cannot be read.
+        FileNotFoundError: One of them is not there.
+        StoreRefused: The store does not answer.
+    """
+    store, manifests = ledgers.store, ledgers.manifests
+    refs: Sequence[ManifestFile] = [ManifestFile(path, 0) for path in wanted.inline_manifests]
+    found = {ref.path for ref in refs}
+    if wanted.manifest_list:
+        refs = manifests.read_list(wanted.manifest_list, store.read(wanted.manifest_list))
+        found = {wanted.manifest_list, *(ref.path for ref in refs)}
+    for ref in refs:
+        found.update(manifests.live_paths(ref, store.read(ref.path)))
+    return found
+
+
+def wanted_files(ledgers: ReadContext, rows: Sequence[PurgeVeto]) -> WantedFiles:
+    """What these words protect."""
+    keys: set[str] = set()
+    blind: dict[str, str] = {}
+    for row in rows:
+        try:
+            keys |= {location_key(path) for path in files_of(ledgers, row)}
+        except (MeltlineError, FileNotFoundError) as odd:
+            blind[row.table_uuid] = f"{row.reason} wants files that cannot be read: {odd}"
+    return WantedFiles(frozenset(keys), blind)
+
+
+def settle_wanted_back(services: RunContext) -> WantedFiles:
+    """Cancels the departures of what is wanted back, and forgets the words that are done.
+
+    Returns:
+        What could not be settled: it stays protected as it is.
+    """
+    left: list[PurgeVeto] = []
+    for row in services.control.wanted_back():
+        try:
+            paths = sorted(files_of(services, row))
+        except FileNotFoundError:
+            if row.manifest_list and services.store.size(row.manifest_list) is None:
+                # Without its list nobody can tell, or ever use, what the snapshot named.
+                _forget(services, row, "its manifest list is gone")
+            else:
+                left.append(row)
+            continue
+        except MeltlineError:
+            left.append(row)
+            continue
+        waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}), paths=paths)
+        take_back(services, [departure.path for departure in waiting], row.reason)
+        services.control.settle_wanted_back([row.id])
+    return wanted_files(services, left)
+
+
+def _forget(ledgers: ReadContext, row: PurgeVeto, why: str) -> None:
+    ledgers.control.settle_wanted_back([row.id])
+    subject = f"{row.table_uuid}@{row.snapshot_id}"
+    now = ledgers.clock.now()
+    entry = AuditEntry(now, ledgers.who, "give up wanted files", subject, why, row.reason)
+    ledgers.control.add_audit(entry)
+
+
+@contextmanager
+def group_locks(ledgers: ReadContext, uuids: Collection[str], purpose: str) -> Iterator[None]:
+    """Holds the locks of the groups of some tables: no lifecycle change meanwhile (PX-9).
+
+    Raises:
+        LockHeld: A run works on one of them and did not end within `limits.lock-wait`.
+    """
+    groups = Groups(ledgers.control.sharing())
+    wait = ledgers.config.limits.lock_wait
+    holder = f"{ledgers.who} {purpose}"
+    with ExitStack() as locks:
+        for key in sorted({groups.key(uuid) for uuid in uuids}):
+            locks.enter_context(ledgers.control.lock(key, holder, wait=wait, lease=_LEASE))
+        yield
+
+
+def as_wanted(ledgers: ReadContext, uuid: str, snapshot: Snapshot, reason: str) -> PurgeVeto:
+    """A snapshot in the form in which its files are named; recorded nowhere."""
+    return PurgeVeto(
+        id="",
+        table_uuid=uuid,
+        snapshot_id=snapshot.snapshot_id,
+        manifest_list=snapshot.manifest_list,
+        inline_manifests=snapshot.inline_manifests,
+        who=ledgers.who,
+        reason=reason,
+        at=ledgers.clock.now(),
+    )
+
+
+@contextmanager
+def snapshot_kept(
+    ledgers: ReadContext, uuid: str, snapshot: Snapshot, purpose: str
+) -> Iterator[None]:
+    """Keeps a snapshot's files from being purged, from now on until a step has settled it.
+
+    The word comes first and the look at the claims after it: a purge claims first and looks at
+    the words after that. So one of the two always sees the other, whoever holds the lock.
+
+    Raises:
+        LockHeld: A run works on the table.
+        FilesClaimed: A purge has begun to delete one of the files; nothing was changed.
+    """
+    with group_locks(ledgers, [uuid], purpose):
+        row = _word(ledgers, uuid, snapshot, purpose)
+        ledgers.control.add_wanted_back(row)
+        try:
+            _refuse_claimed_of(ledgers, row)
+            yield
+        except BaseException:
+            ledgers.control.settle_wanted_back([row.id])
+            raise
+
+
+@contextmanager
+def snapshot_unclaimed(
+    ledgers: ReadContext, uuid: str, snapshot: Snapshot, purpose: str
+) -> Iterator[None]:
+    """No run works on a table meanwhile, and no purge has begun to delete files of a snapshot.
+
+    For a snapshot that the table has and keeps: a purge that claims its files after this look
+    finds it there, so it needs no word. One that stayed behind would make gates refuse when the
+    snapshot leaves before a run has settled it.
+
+    Raises:
+        LockHeld: A run works on the table.
+        FilesClaimed: A purge has begun to delete one of the files; nothing was changed.
+    """
+    with group_locks(ledgers, [uuid], purpose):
+        _refuse_claimed_of(ledgers, _word(ledgers, uuid, snapshot, purpose))
+        yield
+
+
+def _word(ledgers: ReadContext, uuid: str, snapshot: Snapshot, purpose: str) -> PurgeVeto:
+    return replace(as_wanted(ledgers, uuid, snapshot, purpose), id=token_hex(8))
+
+
+def _refuse_claimed_of(ledgers: ReadContext, row: PurgeVeto) -> None:
+    if claimed := ledgers.control.claimed_paths():
+        needed = {location_key(path) for path in files_of(ledgers, row)}
+        refuse_claimed([p for p in claimed if location_key(p) in needed], row.reason)
+
+
+def claimed_of(ledgers: ReadContext, uuids: Collection[str]) -> list[str]:
+    """Files of some tables, or of those that share files with them, that a purge has claimed."""
+    groups = Groups(ledgers.control.sharing())
+    members = {member for uuid in uuids for member in groups.members(uuid)}
+    claimed = ledgers.control.claimed_paths()
+    plans = {plan: ledgers.control.plan(plan).table_uuid for plan in set(claimed.values())}
+    return sorted(path for path, plan in claimed.items() if plans[plan] in members)
+
+
+def refuse_claimed(paths: Sequence[str], purpose: str) -> None:
+    """Raises FilesClaimed, naming the files, where there are any."""
+    if not paths:
+        return
+    names = ", ".join(sorted(paths)[:_SHOWN])
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    raise FilesClaimed(
+        f"{purpose}: a purge has begun to delete files that are needed",
+        object=names + more,
+        expected="files that no purge has claimed",
+        found=f"{len(paths)} claimed files",
+        next="`meltline stop` holds the purge back; `meltline run` ends it; then look again",
+    )

@@ -1,0 +1,72 @@
+"""Departures that move on: deleted, or cancelled because something needs the file again."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import uuid4
+
+from meltline.app.services import RunContext
+from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
+from meltline.ports import AuditEntry
+
+_SHOWN = 3
+
+
+def moved(
+    files: Iterable[PlannedFile],
+    to: DepartureState,
+    before: Mapping[str, Departure],
+    now: datetime,
+) -> Iterable[Departure]:
+    """The departures of some files in their next state; a file that had none gets none."""
+    for file in files:
+        if departure := before.get(file.path):
+            yield replace(departure, state=to, recorded_at=now)
+
+
+def take_back(services: RunContext, paths: Sequence[str], why: str) -> set[str]:
+    """Cancels the departures of files that are needed again, and says so; returns their paths.
+
+    When such a file leaves once more, its failsafe counts from then.
+    """
+    departed = services.files.departures(
+        frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
+    )
+    if departed:
+        now = services.clock.now()
+        back = [replace(d, state=DepartureState.CANCELLED, recorded_at=now) for d in departed]
+        services.files.record_departures({f"taken-back-{uuid4()}": back})
+        audit_cancelled(services, [departure.path for departure in departed], why)
+    return {departure.path for departure in departed}
+
+
+def audit_cancelled(services: RunContext, paths: Sequence[str], why: str) -> None:
+    """Records which files were taken back, and why (PX-13)."""
+    services.control.add_audit(
+        AuditEntry(
+            at=services.clock.now(),
+            who=services.who,
+            action="cancel departure",
+            object=paths[0] if len(paths) == 1 else f"{len(paths)} files",
+            reason=why,
+            detail="\n".join(sorted(paths)[:100]),
+        )
+    )
+
+
+def audit_replaced(services: RunContext, reasons: Mapping[str, str]) -> None:
+    """Records under which paths something else was found than what departed, and why it stays."""
+    if not reasons:
+        return
+    lines = [f"{path}: {why}" for path, why in sorted(reasons.items())]
+    services.progress(f"purge: kept, as it is not what departed: {'; '.join(lines[:_SHOWN])}")
+    services.control.add_audit(
+        AuditEntry(
+            at=services.clock.now(),
+            who=services.who,
+            action="keep replaced file",
+            object=next(iter(reasons)) if len(reasons) == 1 else f"{len(reasons)} files",
+            reason="it is not the file that departed",
+            detail="\n".join(lines[:100]),
+        )
+    )

@@ -1,0 +1,1 @@
+"""Observing tables into the ledgers."""

@@ -1,0 +1,110 @@
+"""What nothing refers to and stays all the same: outside the roots, or perhaps needed elsewhere."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from meltline.app.observe.observe import Observation, side_files_of
+from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.other_names import OtherNames, needed_by_other_names
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.deletion.withheld import Why, Withheld, order
+from meltline.domain.iceberg.files import Departure, PlannedFile
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.places import place_of
+
+
+def outside_roots(services: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
+    """Those of some files that lie outside every root, by their names alone."""
+    roots = _confinement(services)
+    return {path: Why.OUTSIDE for path in paths if not roots.covers(path)}
+
+
+def leading_out(services: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
+    """Those of some files that lie outside every root, or lead out of them at this moment."""
+    return _confinement(services).refused(paths)
+
+
+def _confinement(services: ReadContext) -> Confinement:
+    return Confinement(services.config.roots, services.store)
+
+
+def note_withheld(services: ReadContext, step: str, found: Sequence[Withheld]) -> None:
+    """Remembers what a step's plans leave out, for `doctor` and for the run's summary."""
+    before = [one for one in services.control.withheld() if one.step == step]
+    if sorted(found, key=order) != before:
+        services.control.save_withheld(step, found)
+
+
+def needed_elsewhere(
+    services: RunContext,
+    observation: Observation,
+    paths: Sequence[str],
+    wanted: Collection[str] = (),
+) -> Mapping[str, str]:
+    """Those of some files that are, or may be, needed by another name: by path, that name.
+
+    `wanted` are keys of files that somebody has asked back.
+    """
+    if not paths:
+        return {}
+    named: set[str] = set()
+
+    def needed(others: Sequence[str]) -> Collection[str]:
+        named.update(named or _named(services, observation) | set(wanted))
+        hits = services.files.referenced_now(others, observation.dead)
+        return hits | {path for path in others if location_key(path) in named}
+
+    return needed_by_other_names(OtherNames.now(services), paths, needed)
+
+
+def _named(services: RunContext, observation: Observation) -> set[str]:
+    """Metadata and statistics files that some table names, or may name, as keys."""
+    tables = (*observation.tables, *observation.left_behind)
+    named = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
+    unread = (f for f in services.files.side_files() if f.table_uuid not in observation.read)
+    return named | {location_key(file.path) for file in unread}
+
+
+def withheld(
+    step: str,
+    observation: Observation,
+    files: Sequence[PlannedFile | Departure],
+    refused: Mapping[str, Why],
+    needed: Mapping[str, str] | None = None,
+) -> list[Withheld]:
+    """Files that stay, by table, reason and place.
+
+    Args:
+        step: Which plans leave them out.
+        observation: What the tables are called, and own.
+        files: Some files that nothing refers to by their own names.
+        refused: Why some of them may not go.
+        needed: By what other name something refers to some of them.
+    """
+    count, size = Counter[tuple[Why, str, str, str]](), Counter[tuple[Why, str, str, str]]()
+    for file in files:
+        table = str(observation.names.get(file.owner, file.owner))
+        if why := refused.get(file.path):
+            owned = observation.owners.prefix_of(file.path) if why is Why.OUTSIDE else ""
+            row = (why, table, owned or place_of(file.path), "")
+        elif needed and (other := needed.get(file.path)):
+            row = (Why.MAYBE_THE_SAME, table, place_of(file.path), place_of(other))
+        else:
+            continue
+        count[row] += 1
+        size[row] += file.bytes
+    return [Withheld(step, *row, files=count[row], bytes=size[row]) for row in count]
+
+
+def kept_back(services: ReadContext) -> list[str]:
+    """What the last plans left out, for the summary of a run: a line for each way out."""
+    found: dict[str, list[Withheld]] = {}
+    for one in services.control.withheld():
+        found.setdefault(one.fix, []).append(one)
+    return [_notice(rows) for _, rows in sorted(found.items())]
+
+
+def _notice(rows: Sequence[Withheld]) -> str:
+    first, others = rows[0], len(rows) - 1
+    more = f" ({others} more like it)" if others else ""
+    return f"{first.notice}{more}; {first.fix}"

@@ -1,0 +1,213 @@
+"""Tables as the registrations that both ledgers know, the control ledger and the file ledger.
+
+The file ledger knows of each registration where its snapshots' manifest lists lay when they were
+read. That tells apart what Iceberg's UUID and the log of metadata files do not: a table whose paths
+were rewritten in place under a log that goes on has become another one. And it tells who is who
+where the control ledger begins anew: copies may not swap their ids (decision 028).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from meltline.app.catalog.dropped import dropped_place
+from meltline.app.catalog.metadata import load_states
+from meltline.app.catalog.registrations import UNOBSERVED, goes_on, identified, known_table
+from meltline.app.catalog.tables import is_ledger
+from meltline.app.services import RunContext
+from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata, place_key
+from meltline.ports import CatalogEntry, Incident, KnownTable, SnapshotKey
+
+FORGOTTEN = "RegistrationForgotten"
+_PASSES = 5  # a table may be told apart from one registration, and be taken for another then
+
+Loaded = Mapping[CatalogEntry, TableMetadata | MeltlineError]
+
+
+def recognised(
+    services: RunContext, loaded: Loaded, known: Collection[SnapshotKey]
+) -> dict[CatalogEntry, TableMetadata | MeltlineError]:
+    """Every table with the id of its registration; those of new ones are stored.
+
+    Args:
+        services: The ports.
+        loaded: What each catalog has, as it was loaded; none of the ledger's own.
+        known: Snapshots that the file ledger knows.
+    """
+    _note_forgotten(services, take_up(services, _states(loaded), known))
+    filed = {key.table_uuid for key in known}
+    for _ in range(_PASSES):
+        tables = identified(services, loaded, open_new=True, filed=filed)
+        if not _told_apart(services, _states(tables)):
+            break
+    return tables
+
+
+def _note_forgotten(services: RunContext, left: Iterable[SnapshotKey]) -> None:
+    """Names registrations that the file ledger knows and that no table was recognised as.
+
+    What was read of them stays referred to: nobody can tell whether they stand somewhere.
+    """
+    counts = Counter(key.table_uuid for key in left)
+    standing = {one.id for one in services.control.incidents() if one.kind == FORGOTTEN}
+    new = [_incident(services, entry, counts[entry]) for entry in sorted(counts)]
+    if new:
+        services.control.raise_incidents(new)
+    if over := sorted(standing - {one.id for one in new}):
+        services.control.end_incidents(over)
+
+
+def forgotten(services: RunContext) -> set[str]:
+    """Registrations that the file ledger knows and the control ledger does not."""
+    filed = {key.table_uuid for key in services.files.known_snapshots()}
+    return filed - {row.uuid for row in services.control.tables()}
+
+
+def _incident(services: RunContext, entry: str, snapshots: int) -> Incident:
+    return Incident(
+        id=f"{FORGOTTEN} {entry}",
+        kind=FORGOTTEN,
+        object=entry,
+        table="",
+        table_uuid=entry,
+        at=services.clock.now(),
+        message=f"the file ledger knows {snapshots} snapshots of registration {entry}, which the "
+        "control ledger does not know and no table is: their files are kept",
+        next="once every table can be read, `meltline observe --rebuild` forgets it, and a sweep "
+        "finds its files",
+    )
+
+
+def take_up_all(services: RunContext) -> None:
+    """Does so for all tables that can be read now, for a control ledger that begins anew."""
+    entries: list[CatalogEntry] = []
+    for catalog in services.catalogs.values():
+        try:
+            entries += catalog.listing().entries
+        except CatalogUnlistable:
+            continue  # the observation that can list it takes its tables up
+    tables = [entry for entry in entries if not is_ledger(services, entry.name)]
+    known = services.files.known_snapshots()
+    take_up(services, _states(load_states(services.store, tables)), known)
+
+
+def take_up(
+    services: RunContext, states: Sequence[TableMetadata], known: Collection[SnapshotKey]
+) -> list[SnapshotKey]:
+    """Gives registrations that only the file ledger knows back to the tables that they are.
+
+    Of each such table every list lies where it was read, and its metadata is of that lineage: it
+    has the UUID that is the id, or names a metadata file that was seen of the registration. Where
+    two fit, that with most of the snapshots; whom nothing fits is a new registration.
+
+    Returns:
+        Snapshots of registrations that no table is.
+    """
+    rows = services.control.tables()
+    ids = {row.uuid for row in rows}
+    left = [key for key in known if key.table_uuid not in ids]
+    if not left:
+        return []
+    lineages: dict[str, list[KnownTable]] = {}
+    for row in rows:
+        lineages.setdefault(row.table_uuid, []).append(row)
+    strangers = [
+        state
+        for state in states
+        if not any(goes_on(state, row) for row in lineages.get(state.table_uuid, ()))
+    ]
+    new, now = _claims(services, strangers, left), services.clock.now()
+    services.control.open_entries(
+        [known_table(replace(state, uuid=entry), UNOBSERVED, now) for state, entry in new]
+    )
+    given = {entry for _, entry in new}
+    return [key for key in left if key.table_uuid not in given]
+
+
+def _claims(
+    services: RunContext, strangers: Sequence[TableMetadata], left: Iterable[SnapshotKey]
+) -> list[tuple[TableMetadata, str]]:
+    """Which stranger is which registration: each is one at most."""
+    named = {state.name: state for state in strangers}
+    agreeing = _agreeing(services, strangers, left)
+    seen = _seen_metadata(services) if agreeing else {}
+    fitting = [
+        (_is_aside(named[name], entry), -count, entry != named[name].table_uuid, name, entry)
+        for (name, entry), count in agreeing.items()
+        if _is_of(named[name], entry, seen)
+    ]
+    given: dict[str, TableName] = {}
+    taken: set[TableName] = set()
+    for *_, name, entry in sorted(fitting):
+        if entry not in given and name not in taken:
+            given[entry] = name
+            taken.add(name)
+    return [(named[name], entry) for entry, name in given.items()]
+
+
+def _agreeing(
+    services: RunContext, strangers: Sequence[TableMetadata], left: Iterable[SnapshotKey]
+) -> Mapping[tuple[TableName, str], int]:
+    """How many snapshots a table has of a registration, where each lies where it was read."""
+    having: dict[int, list[TableMetadata]] = {}
+    for state in strangers:
+        for snapshot_id in state.snapshots:
+            having.setdefault(snapshot_id, []).append(state)
+    asked = {key.table_uuid for key in left if key.snapshot_id in having}
+    agreeing: Counter[tuple[TableName, str]] = Counter()
+    against: set[tuple[TableName, str]] = set()
+    for key, place in services.files.places_of_lists(asked):
+        for state in having.get(key.snapshot_id, ()):
+            pair = (state.name, key.table_uuid)
+            if state.snapshots[key.snapshot_id].lies_at(place):
+                agreeing[pair] += 1
+            else:
+                against.add(pair)
+    return {pair: count for pair, count in agreeing.items() if pair not in against}
+
+
+def _seen_metadata(services: RunContext) -> Mapping[str, set[str]]:
+    """The metadata files that were seen of each registration."""
+    seen: dict[str, set[str]] = {}
+    for file in services.files.side_files():
+        seen.setdefault(file.table_uuid, set()).add(location_key(file.path))
+    return seen
+
+
+def _is_of(state: TableMetadata, entry: str, seen: Mapping[str, set[str]]) -> bool:
+    """Whether metadata is of a registration's lineage: a clone has the lists of its source, too."""
+    if entry == state.table_uuid:
+        return True
+    log = {location_key(path) for path in (*state.metadata_log, state.metadata_location)}
+    return not log.isdisjoint(seen.get(entry, ()))
+
+
+def _is_aside(state: TableMetadata, entry: str) -> bool:
+    """False for the place of the dropped registration itself, which sorts before all else."""
+    return state.name != dropped_place(entry, state.name.catalog)
+
+
+def _told_apart(services: RunContext, states: Iterable[TableMetadata]) -> bool:
+    """Has the control ledger remember of registrations what shows that a table is none of them.
+
+    Returns:
+        Whether there was such a table: who is who is to be asked again.
+    """
+    tables = {state.uuid: state.snapshots for state in states}
+    elsewhere = {
+        uuid: f"{number} {place_key(place)}"
+        for (uuid, number), place in services.files.places_of_lists(tables)
+        if (snapshot := tables[uuid].get(number)) and not snapshot.lies_at(place)
+    }
+    if not elsewhere:
+        return False
+    rows = [row for row in services.control.tables() if row.uuid in elsewhere]
+    services.control.save_tables([replace(row, newest=elsewhere[row.uuid]) for row in rows])
+    return True
+
+
+def _states(loaded: Loaded) -> list[TableMetadata]:
+    return [state for state in loaded.values() if isinstance(state, TableMetadata)]

@@ -1,0 +1,107 @@
+"""Which new snapshots of a look are known by their changes, and what is alive in each of them."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from meltline.domain.iceberg.files import ManifestFile, ManifestOutcome
+from meltline.domain.iceberg.linear_history import IndexedHead, SnapshotDelta, main_line, steps_of
+from meltline.domain.iceberg.locations import OwnerIndex
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.ports import SnapshotKey
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """A table that has moved, as far as its line may go on.
+
+    Attributes:
+        tip: The newest snapshot that is known by its changes; None where the line may begin.
+        ahead: Main's history from the tip on, or all of it, oldest first.
+    """
+
+    state: TableMetadata
+    tip: IndexedHead | None
+    ahead: Sequence[Snapshot]
+
+    def seen_before(self, known: Collection[SnapshotKey]) -> list[Snapshot]:
+        """Snapshots whose lists have to be read again for it: the tip, and what was read wholly.
+
+        The latter happens where a list on the way could not be read for a while.
+        """
+        uuid = self.state.uuid
+        return [one for one in self.ahead if SnapshotKey(uuid, one.snapshot_id) in known]
+
+    def steps(
+        self, listed: Mapping[int, Sequence[ManifestFile]], owners: OwnerIndex
+    ) -> Sequence[SnapshotDelta]:
+        """The snapshots that go on from the tip, as far as the table wrote their manifests itself.
+
+        What a clone took over is read wholly, once for all tables that have it.
+        """
+        tip = None if self.tip is None else self.tip.snapshot_id
+        own = self.state.uuid
+        return list(
+            takewhile(
+                lambda step: all(owners.owners(m.path) == (own,) for m in step.manifests),
+                steps_of(self.ahead, listed, tip),
+            )
+        )
+
+    def totals(
+        self, steps: Sequence[SnapshotDelta], outcomes: Mapping[str, ManifestOutcome]
+    ) -> Mapping[int, tuple[int, int]]:
+        """Live files of each step's snapshot and their bytes, by what was read of its changes."""
+        files, size = (self.tip.live_files, self.tip.live_bytes) if self.tip else (0, 0)
+        found: dict[int, tuple[int, int]] = {}
+        for step in steps:
+            for manifest in step.manifests:
+                outcome = outcomes[manifest.path]
+                files += outcome.added
+                files += outcome.existing if step.is_first else -outcome.deleted
+                size += outcome.bytes_added - outcome.bytes_removed
+            found[step.snapshot.snapshot_id] = (files, size)
+        return found
+
+
+def lines_that_moved(
+    states: Sequence[TableMetadata],
+    moved: Collection[str],
+    tips: Mapping[str, IndexedHead],
+    known: Collection[SnapshotKey],
+) -> dict[str, TableLine]:
+    """Lines that may begin or go on, by UUID.
+
+    A table that stands under two names has two histories; one that was read wholly so far has
+    nothing to go on from.
+    """
+    names = Counter(state.uuid for state in states)
+    known_tables = {key.table_uuid for key in known}
+    found = {}
+    for state in states:
+        tip = tips.get(state.uuid)
+        if state.uuid not in moved or names[state.uuid] > 1:
+            continue
+        if tip is None and state.uuid in known_tables:
+            continue
+        ahead = _from(main_line(state), tip)
+        if ahead:
+            found[state.uuid] = TableLine(state, tip, ahead)
+    return found
+
+
+def _from(line: Sequence[Snapshot], tip: IndexedHead | None) -> Sequence[Snapshot]:
+    if tip is None:
+        return line
+    ids = [snapshot.snapshot_id for snapshot in line]
+    return line[ids.index(tip.snapshot_id) :] if tip.snapshot_id in ids else ()
+
+
+def as_far_as_told(
+    steps: Sequence[SnapshotDelta], outcomes: Mapping[str, ManifestOutcome]
+) -> Sequence[SnapshotDelta]:
+    """The steps up to the first whose manifests do not tell its changes in a usable way."""
+    return list(
+        takewhile(lambda step: not any(outcomes[m.path].odd for m in step.manifests), steps)
+    )

@@ -1,0 +1,1 @@
+"""Orphan files: candidates, the roots they are looked for in, the sweep."""

@@ -1,0 +1,206 @@
+"""Strays: which of the files that the ledger does not keep may be orphans, and which never are."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from meltline.app.catalog.metadata import load_concurrently, load_state
+from meltline.app.observe.held_back import leading_out, needed_elsewhere
+from meltline.app.observe.observe import Observation
+from meltline.app.orphans.scan_roots import Claim, Claims
+from meltline.app.services import RunContext
+from meltline.config.load import Config
+from meltline.domain.deletion.orphans import (
+    OrphanCandidate,
+    SweptPlaces,
+    is_below,
+    is_metadata,
+    same_file_perhaps,
+    same_place,
+    unknown_tables,
+)
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import Sweeper
+
+_FLINK_JOB = "flink.job-id"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A stray that may be an orphan of its owner."""
+
+    stray: OrphanCandidate
+    owner: TableMetadata
+    claim: Claim
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return self.stray.path
+
+
+@dataclass
+class Candidates:
+    """The strays of a sweep, sifted.
+
+    Attributes:
+        found: Those that may be orphans.
+        odd: Why a file stays although no table refers to it, by path.
+        refused: Why nothing of a table departs, by name.
+        notes: What else lies about and was not judged.
+    """
+
+    found: list[Candidate]
+    odd: dict[str, str] = field(default_factory=dict)
+    refused: dict[TableName, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def keep(self, reasons: Mapping[str, str]) -> None:
+        """Takes files out, each with its reason."""
+        self.odd.update(reasons)
+        self.found = [found for found in self.found if found.path not in reasons]
+
+    def refuse(self, owner: TableName, why: str) -> None:
+        """Takes everything of a table out: something about all of it cannot be trusted."""
+        self.refused.setdefault(owner, why)
+        self.found = [found for found in self.found if found.owner.name != owner]
+
+
+def sift(
+    services: RunContext,
+    observation: Observation,
+    claims: Claims,
+    strays: Sequence[OrphanCandidate],
+) -> Candidates:
+    """Keeps what is a table's after all, or Meltline's own, or nobody knows whose."""
+    own = own_places(services.config)
+    keys = Counter(location_key(stray.path) for stray in strays)
+    needed = _needed_again(services, observation, strays)
+    refused: Counter[str] = Counter()
+    sifted = Candidates([])
+    for stray in strays:
+        claim = claims.on(stray.path)
+        if claim.refused:
+            refused[claim.refused] += 1
+        elif claim.owner is None or stray.path in needed:
+            continue
+        elif location_key(stray.path).startswith(own):
+            sifted.odd[stray.path] = "it is Meltline's own, or a catalog's database"
+        elif keys[location_key(stray.path)] > 1:
+            sifted.odd[stray.path] = "another file's name may mean the same file"
+        else:
+            sifted.found.append(Candidate(stray, claim.owner, claim))
+    sifted.notes += [f"{count} files not judged: {why}" for why, count in sorted(refused.items())]
+    _leave_unknown_tables(observation, sifted)
+    _leave_dropped_tables(services, sifted)
+    sifted.keep(dict(_of_engines(sifted.found)))
+    return sifted
+
+
+def own_places(config: Config) -> tuple[str, ...]:
+    """Locations, as keys, of what Meltline and SQL catalogs write: no sweep takes any of it.
+
+    What begins like one of them goes with it: journals of SQLite's lie beside their database.
+    """
+    folder = config.path.parent
+    urls = [config.control, *(c.uri for c in config.catalogs.values() if c.type == "sql")]
+    databases = [url.partition(":///")[2].partition("?")[0] for url in urls if "sqlite" in url]
+    places = [str(config.path), str(folder / "meltline-docs"), *map(unquote, databases)]
+    places += config.archives
+    return tuple(location_key(place) for place in places if place.strip("/"))
+
+
+def _needed_again(
+    services: RunContext, observation: Observation, strays: Sequence[OrphanCandidate]
+) -> set[str]:
+    """Files that departed before, are there again, and that a snapshot refers to now."""
+    again = [stray.path for stray in strays if stray.left_at is not None]
+    return services.files.referenced_now(again, observation.dead) if again else set()
+
+
+def _leave_unknown_tables(observation: Observation, sifted: Candidates) -> None:
+    """A table that no catalog has, inside of one that is swept: all its files look like strays."""
+    folders: set[str] = set()
+    for table in observation.tables:
+        state = table.state
+        files = (state.metadata_location, *state.metadata_log)
+        folders |= {path.rpartition("/")[0] for path in files}
+        folders |= {f"{place.rstrip('/')}/metadata" for place in state.owned_locations}
+        folders.add(state.properties.get("write.metadata.path", state.location))
+    unknown = unknown_tables([found.path for found in sifted.found], folders)
+    if unknown:
+        why = "a table that no catalog has lies there"
+        below = [found.path for found in sifted.found if is_below(found.path, unknown)]
+        sifted.keep(dict.fromkeys(below, why))
+        sifted.notes += [f"not swept, as it holds a table no catalog has: {p}" for p in unknown]
+
+
+def _leave_dropped_tables(services: RunContext, sifted: Candidates) -> None:
+    """Where a dropped table lay too, it may have committed after it was last looked at.
+
+    Then its last metadata file was never read, and nobody knows what it refers to.
+    """
+    asked = [f for f in sifted.found if f.claim.gone and is_metadata(f.path)]
+    answers = load_concurrently(lambda found: _uuid_in(services, found), asked)
+    for found, uuid in zip(asked, answers, strict=True):
+        if uuid != found.owner.table_uuid:
+            why = f"not swept: a metadata file of another table lies there unread: {found.path}"
+            sifted.refuse(found.owner.name, why)
+
+
+def _uuid_in(services: RunContext, found: Candidate) -> str:
+    """Iceberg's UUID in a metadata file; none where it cannot be read."""
+    try:
+        return load_state(services.store, found.owner.name, found.path).table_uuid
+    except MeltlineError:
+        return ""
+
+
+def _of_engines(found: Iterable[Candidate]) -> Iterable[tuple[str, str]]:
+    """Files that engines still want, or delete themselves."""
+    jobs: dict[str, tuple[str, ...]] = {}
+    for one in found:
+        state, name = one.owner, one.path.rpartition("/")[2]
+        if state.uuid not in jobs:
+            summaries = (snapshot.summary for snapshot in state.snapshots.values())
+            jobs[state.uuid] = tuple({s[_FLINK_JOB] for s in summaries if s.get(_FLINK_JOB)})
+        if is_metadata(name) and state.engine_deletes_metadata:
+            yield one.path, "the engine deletes its metadata files itself"
+        elif name.startswith(jobs[state.uuid]) and name.endswith(".avro"):
+            yield one.path, "a Flink job may yet commit it, from a checkpoint"
+
+
+def leave_other_names(
+    sweeper: Sweeper, places: SweptPlaces, orphans: Sequence[Candidate], sifted: Candidates
+) -> None:
+    """Keeps orphans that the ledger may know by another name (AR-10, Iceberg #4194).
+
+    The same path under another scheme or authority: nothing of the table departs, for all its
+    files may be so named. A path that ends alike may be one by way of a link: that file stays.
+    """
+    owners = {one.path: one.owner.name for one in orphans}
+    for path, known in sweeper.namesakes(list(owners)).items():
+        prefix = places.prefix_of(path.rpartition("/")[0])
+        for other in known:
+            if same_place(path, other):
+                why = f"not swept: {path} is {other} in a table's metadata; which is it?"
+                sifted.refuse(owners[path], why)
+            elif same_file_perhaps(path, prefix, other):
+                sifted.keep({path: f"it may be {other}, which a table refers to"})
+
+
+def leave_held_back(
+    services: RunContext,
+    observation: Observation,
+    orphans: Sequence[Candidate],
+    sifted: Candidates,
+) -> None:
+    """Keeps orphans outside the roots, and those that a table may refer to by another name."""
+    paths = [found.path for found in orphans]
+    sifted.keep({path: f"it is {why}" for path, why in leading_out(services, paths).items()})
+    elsewhere = needed_elsewhere(services, observation, paths)
+    sifted.keep({p: f"it may be {other}, which is needed" for p, other in elsewhere.items()})

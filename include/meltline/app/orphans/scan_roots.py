@@ -1,0 +1,136 @@
+"""Where a sweep may look, and what it may take there: by the owners of a place, all of them.
+
+A location that several tables use, or used, is swept only against all of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from meltline.app.catalog.tables import is_ledger
+from meltline.app.expire.plan_expiration import owner_retentions
+from meltline.app.observe.observe import Observation, registrations
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.deletion.orphans import SweptPlaces
+from meltline.domain.drop.drops import LET_GO
+from meltline.domain.iceberg.locations import claim_prefix
+from meltline.domain.iceberg.names import TableName, selected
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import KnownTable
+
+
+def places_to_sweep(
+    ledgers: ReadContext, tables: tuple[str, ...]
+) -> tuple[SweptPlaces, Mapping[TableName, str]]:
+    """The prefixes of the selected tables, as the ledger knows them before anything is looked at.
+
+    Returns:
+        The places, and why some tables' prefixes are none: under a location that holds a whole
+        warehouse lies what no table has.
+    """
+    wanted: dict[str, TableName] = {
+        table.uuid: table.name
+        for table in ledgers.control.tables()
+        if table.status not in ("gone", LET_GO)
+        and table.name.catalog == ledgers.config.hot
+        and not is_ledger(ledgers, table.name)
+        and selected(table.name, tables)
+    }
+    warehouses = [
+        claim_prefix(catalog.warehouse)
+        for catalog in ledgers.config.catalogs.values()
+        if catalog.warehouse
+    ]
+    swept: set[str] = set()
+    others: set[str] = set()
+    refused: dict[TableName, str] = {}
+    for ownership in ledgers.control.ownerships():
+        name, prefix = wanted.get(ownership.table_uuid), ownership.prefix
+        if name is not None and any(place.startswith(prefix) for place in warehouses):
+            refused[name] = f"not swept: its location {prefix} holds a whole warehouse"
+            name = None
+        (others if name is None else swept).add(prefix)
+    return SweptPlaces(swept, others), refused
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What may be taken under the prefixes of some owners.
+
+    Attributes:
+        owner: The table that departures are recorded for; None where nothing may depart.
+        failsafe: How long what departs waits: the longest of all owners.
+        gone: UUIDs of owners that left their catalog.
+        refused: Why nothing may depart although the place is to be swept; empty else.
+    """
+
+    owner: TableMetadata | None = None
+    failsafe: timedelta = timedelta(0)
+    gone: frozenset[str] = frozenset()
+    refused: str = ""
+
+
+class Claims:
+    """Finds the claim on a file, by what the tables are now."""
+
+    def __init__(
+        self, services: RunContext, observation: Observation, tables: tuple[str, ...]
+    ) -> None:
+        self._observation = observation
+        self._tables = tables
+        self._live = registrations(observation)
+        self._known: dict[str, list[KnownTable]] = {}
+        for table in services.control.tables():
+            self._known.setdefault(table.uuid, []).append(table)
+        self._failsafe = {
+            uuid: retention.failsafe
+            for uuid, retention in owner_retentions(services, observation).items()
+        }
+        self._held = {table.state.uuid for table in observation.tables if table.held}
+        self._of: dict[tuple[str, ...], Claim] = {}
+        self._folders: dict[str, Claim] = {}
+
+    def on(self, path: str) -> Claim:
+        """The claim on a file."""
+        folder = path.rpartition("/")[0]
+        if folder not in self._folders:
+            owners = self._observation.owners.owners(path)
+            if owners not in self._of:
+                self._of[owners] = self._claim(owners)
+            self._folders[folder] = self._of[owners]
+        return self._folders[folder]
+
+    def _claim(self, owners: tuple[str, ...]) -> Claim:
+        if not owners or self._observation.ledger_uuids.intersection(owners):
+            return Claim()
+        for uuid in owners:
+            if reason := self._refusal(uuid):
+                return Claim(refused=reason)
+        live = [uuid for uuid in owners if uuid in self._live]
+        tables = [table for uuid in live for table in self._live[uuid]]
+        groups = self._observation.groups
+        held = any(self._held & groups.members(uuid) for uuid in live)
+        if held or not all(table.managed for table in tables):
+            return Claim()
+        chosen = [t.state for t in tables if selected(t.state.name, self._tables)]
+        if not chosen:
+            return Claim()
+        return Claim(
+            owner=chosen[0],
+            failsafe=max(self._failsafe[uuid] for uuid in live),
+            gone=frozenset(owners) - frozenset(live),
+        )
+
+    def _refusal(self, uuid: str) -> str:
+        """Why an owner's files cannot be told from orphans; empty when they can."""
+        if reason := self._observation.blocked.get(uuid):
+            return reason
+        if uuid in self._live:
+            return ""
+        known = self._known.get(uuid, [])
+        name = known[0].name if known else uuid
+        if not known or any(table.status not in ("gone", LET_GO) for table in known):
+            return f"{name} lies there too and was not read today"
+        if any(table.incomplete for table in known):
+            return f"{name}, which is gone, lies there too and was never read completely"
+        return ""

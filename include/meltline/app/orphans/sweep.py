@@ -1,0 +1,296 @@
+"""Sweep: files that nothing refers to become departures, and wait in failsafe like all others.
+
+The order is what makes it safe (AR-16): the store is listed first, then all metadata is read, then
+it is decided. A file that was committed meanwhile is known by then. Nothing is deleted here.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.ground.preconditions import require_clock, require_generation
+from meltline.app.observe.observe import Observation, observe
+from meltline.app.orphans.orphan_candidates import (
+    Candidate,
+    Candidates,
+    leave_held_back,
+    leave_other_names,
+    sift,
+)
+from meltline.app.orphans.scan_roots import Claims, places_to_sweep
+from meltline.app.run.lifecycle import RunRequest
+from meltline.app.run.summary import Summary
+from meltline.app.services import RunContext
+from meltline.domain.deletion.orphans import (
+    OrphanObservation,
+    StrayVerdict,
+    SweepSettings,
+    SweptPlaces,
+    kind_of,
+    verdict_on,
+)
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.files import SWEPT, Departure, DepartureState
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import format_duration, format_instant
+from meltline.ports import AuditEntry, Inventory, Listing, Sweeper
+
+_LOCK = "sweep"
+_LEASE = timedelta(minutes=2)
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class SweepServices(RunContext):
+    """The chain's ports, and the one that lists the store."""
+
+    sweeper: Sweeper
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """What a sweep was asked for.
+
+    Attributes:
+        minimum_age: Instead of the configured one; None to take that.
+        inventory: What stands in for a listing of the store; None to list it.
+    """
+
+    run: RunRequest
+    minimum_age: timedelta | None = None
+    inventory: Inventory | None = None
+
+
+@dataclass(frozen=True)
+class SweptTable:
+    """What a sweep found under a table's prefixes: files by what became of them."""
+
+    table: TableName
+    departed: int = 0
+    departed_bytes: int = 0
+    first_seen: int = 0
+    seen_recently: int = 0
+    young: int = 0
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep came to.
+
+    Attributes:
+        listed_at: When the listing began, or the inventory was written.
+        files: How many files were listed.
+        tables: Those with strays.
+        odd: Why a file stays although nothing refers to it, by path.
+    """
+
+    listed_at: datetime
+    files: int
+    tables: tuple[SweptTable, ...]
+    odd: Mapping[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        """What stands under `sweep` in the summary; of odd files a few."""
+        return {
+            "listed_at": format_instant(self.listed_at),
+            "files": self.files,
+            "tables": [{**vars(table), "table": str(table.table)} for table in self.tables],
+            "odd_files": len(self.odd),
+            "odd": dict(list(self.odd.items())[:_SHOWN]),
+        }
+
+
+def sweep(services: SweepServices, request: SweepRequest, summary: Summary) -> Swept:
+    """Lists, observes, decides, records. A second sweep right away records nothing.
+
+    Raises:
+        UsageInvalid: The minimum age is too short, or the inventory too old or no inventory.
+        LedgerOutOfStep: The ledger is not this catalog's.
+        ClockRefused: The wall clock, by which ages count, disagrees with the store's.
+        LockHeld: Another sweep is under way.
+    """
+    run, settings = request.run, services.config.sweep
+    if request.minimum_age is not None:
+        settings = replace(settings, minimum_age=request.minimum_age)
+    require_generation(services)
+    if not run.dry_run:
+        require_clock(services)
+    wait = services.config.limits.lock_wait
+    holder = f"{services.who} run {run.run_id}"
+    with services.control.lock(_LOCK, holder, wait=wait, lease=_LEASE):
+        return _sweep(services, request, settings, summary)
+
+
+def _sweep(
+    services: SweepServices, request: SweepRequest, settings: SweepSettings, summary: Summary
+) -> Swept:
+    run = request.run
+    services.sweeper.prepare()
+    places, unswept = places_to_sweep(services, run.tables)
+    listing = _listing(services, request.inventory, places, settings)
+    observation = observe(services)
+    summary.observed(observation, run.tables)
+    claims = Claims(services, observation, run.tables)
+    services.progress("sweep: holding the listing against the file ledger")
+    sifted = sift(services, observation, claims, listing.strays())
+    sifted.refused.update(unswept)
+    judged = _judge(services, observation, places, listing, sifted, settings, request.inventory)
+    held_back = _held_back(services, observation, listing)
+    orphans = [] if held_back else judged.get(StrayVerdict.ORPHAN, [])
+    if not run.dry_run:
+        services.sweeper.record(_sightings(judged.get(StrayVerdict.FIRST_SEEN, ()), listing))
+        _record_departures(services, orphans, run.run_id)
+    if held_back:
+        judged = {v: found for v, found in judged.items() if v is not StrayVerdict.ORPHAN}
+    swept = _swept(listing, judged, sifted)
+    departed = {table.table: table.departed for table in swept.tables if table.departed}
+    summary.swept(departed, sifted.refused, [*held_back, *sifted.notes], swept.as_json())
+    return swept
+
+
+def _listing(
+    services: SweepServices,
+    inventory: Inventory | None,
+    places: SweptPlaces,
+    settings: SweepSettings,
+) -> Listing:
+    """Lists the store, or takes an inventory of it that is neither old nor of a time to come."""
+    now = services.clock.now()
+    if inventory is None:
+        services.progress(f"sweep: listing {len(places.roots)} places")
+        return services.sweeper.list_files(places, now)
+    services.progress(f"sweep: reading the inventory {inventory.source}")
+    listing = services.sweeper.read_inventory(inventory, places)
+    if not now - settings.inventory_age <= listing.listed_at <= now:
+        raise UsageInvalid(
+            f"the inventory {inventory.source} does not show the store as it is",
+            object=inventory.source,
+            expected=f"one of the last {format_duration(settings.inventory_age)}",
+            found=f"one of {format_instant(listing.listed_at)}",
+            next="take a newer one, or list the store by leaving it out",
+        )
+    return listing
+
+
+def _held_back(services: RunContext, observation: Observation, listing: Listing) -> list[str]:
+    """Why nothing departs at all today; what was seen is remembered all the same."""
+    reasons = [
+        f"nothing departs: {folder} could not be listed: {why}"
+        for folder, why in sorted(listing.unlisted.items())
+    ]
+    if observation.purge_blocked:
+        reasons.append(f"nothing departs: {observation.purge_blocked}")
+    if services.control.stopped() is not None:
+        reasons.append("nothing departs: `meltline stop` is in force")
+    return reasons
+
+
+def _judge(
+    services: SweepServices,
+    observation: Observation,
+    places: SweptPlaces,
+    listing: Listing,
+    sifted: Candidates,
+    settings: SweepSettings,
+    inventory: Inventory | None,
+) -> dict[StrayVerdict, list[Candidate]]:
+    seen = services.sweeper.sightings([found.stray for found in sifted.found])
+
+    def verdict(found: Candidate) -> StrayVerdict:
+        return verdict_on(found.stray, seen.get(found.path), listing.listed_at, settings)
+
+    orphans = [found for found in sifted.found if verdict(found) is StrayVerdict.ORPHAN]
+    leave_other_names(services.sweeper, places, orphans, sifted)
+    leave_held_back(services, observation, orphans, sifted)
+    if inventory is not None:
+        sifted.keep(_not_as_listed(services, orphans))
+    judged: dict[StrayVerdict, list[Candidate]] = {}
+    for found in sifted.found:
+        judged.setdefault(verdict(found), []).append(found)
+    odd = [found.path for found in judged.pop(StrayVerdict.ODD, ())]
+    sifted.keep(dict.fromkeys(odd, "its name, size or time is odd"))
+    return judged
+
+
+def _not_as_listed(services: RunContext, orphans: Sequence[Candidate]) -> dict[str, str]:
+    """Files that the store no longer has as the inventory says."""
+    sizes = load_concurrently(lambda found: services.store.size(found.path), orphans)
+    return {
+        found.path: f"the store has {'none' if size is None else f'{size} B'} of it now"
+        for found, size in zip(orphans, sizes, strict=True)
+        if size != found.stray.bytes
+    }
+
+
+def _sightings(found: Sequence[Candidate], listing: Listing) -> list[OrphanObservation]:
+    return [
+        OrphanObservation(
+            one.path, one.stray.bytes, one.stray.modified_at, one.owner.uuid, listing.listed_at
+        )
+        for one in found
+        if one.stray.bytes is not None and one.stray.modified_at is not None
+    ]
+
+
+def _record_departures(services: RunContext, orphans: Sequence[Candidate], run_id: str) -> None:
+    if not orphans:
+        return
+    now, plan_id = services.clock.now(), f"{SWEPT}{run_id}"
+    departures = [
+        Departure(
+            path=one.path,
+            kind=kind_of(one.path),
+            bytes=one.stray.bytes or 0,
+            owner=one.owner.uuid,
+            plan_id=plan_id,
+            departed_at=now,
+            due_at=now + one.claim.failsafe,
+            state=DepartureState.FAILSAFE,
+            recorded_at=now,
+        )
+        for one in orphans
+    ]
+    # A marker of its own each time: the same run may be run again, weeks later.
+    services.files.record_departures({f"{plan_id}-{uuid4()}": departures})
+    services.control.add_audit(
+        AuditEntry(
+            at=now,
+            who=services.who,
+            action="sweep",
+            object=f"{len(departures)} files",
+            reason="nothing refers to them",
+            detail="\n".join(sorted(departure.path for departure in departures)[:100]),
+        )
+    )
+
+
+def _swept(
+    listing: Listing, judged: Mapping[StrayVerdict, Sequence[Candidate]], sifted: Candidates
+) -> Swept:
+    tables: dict[TableName, Counter[str]] = {}
+    for verdict, found in judged.items():
+        for one in found:
+            counts = tables.setdefault(one.owner.name, Counter())
+            counts[verdict] += 1
+            if verdict is StrayVerdict.ORPHAN:
+                counts["bytes"] += one.stray.bytes or 0
+    return Swept(
+        listed_at=listing.listed_at,
+        files=listing.files,
+        tables=tuple(
+            SweptTable(
+                table=name,
+                departed=counts[StrayVerdict.ORPHAN],
+                departed_bytes=counts["bytes"],
+                first_seen=counts[StrayVerdict.FIRST_SEEN],
+                seen_recently=counts[StrayVerdict.SEEN_RECENTLY],
+                young=counts[StrayVerdict.YOUNG],
+            )
+            for name, counts in sorted(tables.items())
+        ),
+        odd=dict(sorted(sifted.odd.items())),
+    )

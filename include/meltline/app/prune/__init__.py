@@ -1,0 +1,1 @@
+"""Giving archived history up."""

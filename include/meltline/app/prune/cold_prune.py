@@ -1,0 +1,301 @@
+"""Prune: snapshots whose retention in cold is past leave it, by a person's word alone (AR-36).
+
+Plan, gate, one compare-and-set that removes exactly the planned snapshots, a
+proof anew, deletes. What was begun is named by the cold table until it is finished. No scheduled
+work calls this, and the newest archived snapshot of a table never goes.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from meltline.app.archive.cold_files import live_files, manifests_of, own_files
+from meltline.app.archive.cold_tables import ColdTables, plain_name, require_cold
+from meltline.app.catalog.commit import audit
+from meltline.app.catalog.metadata import load_document
+from meltline.app.catalog.tables import ObservedTable
+from meltline.app.ground.epochs import RunEpoch
+from meltline.app.ground.preconditions import require_clock, require_generation, require_go
+from meltline.app.prune.prune_deletes import Pruned, PruneDeletes
+from meltline.app.prune.prune_evidence import (
+    duties,
+    readable_tables,
+    require_past,
+)
+from meltline.app.prune.prune_gate import PruneGate
+from meltline.app.retrieval.tiers import cold_pasts
+from meltline.app.services import ColdTier, ReadContext
+from meltline.domain.archive.archive import COLD_OF
+from meltline.domain.archive.pruning import (
+    PrunePlan,
+    newest,
+    tags_on,
+    without_snapshots,
+)
+from meltline.domain.archive.seals import sealing
+from meltline.domain.errors import (
+    MeltlineError,
+    NameConflict,
+    PlanStale,
+    TableNotFound,
+    UsageInvalid,
+)
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.ports import GateEngine, Lock
+
+PRUNE = "cold prune"
+"""How the audit calls it."""
+
+_LEASE = timedelta(minutes=2)
+
+
+def prune(
+    ledgers: ReadContext,
+    engine: GateEngine,
+    name: TableName,
+    before: datetime,
+    reason: str,
+    *,
+    dry_run: bool,
+) -> list[Pruned]:
+    """Removes a table's archived snapshots that were committed before an instant.
+
+    What an earlier prune has begun is finished first.
+
+    Args:
+        ledgers: Where cold is.
+        engine: Judges each plan; its verdict is stored, and nothing goes without.
+        name: The table, by its name in hot; or the cold table's own.
+        before: The instant.
+        reason: Why; it is recorded.
+        dry_run: Check everything, say what would go, change nothing.
+
+    Raises:
+        UsageInvalid: There is no reason.
+        TableNotFound: Cold has nothing of the table.
+        NameConflict: Cold has several tables that had the name.
+        HoldInForce: A snapshot must stay: its retention is not past, or a hold is in force.
+        GateNotPassed: The gate refused; its verdict is stored.
+        MetadataUnreadable: A table of hot cannot be read: nobody knows what forbids it.
+        PlanStale: The cold table changed meanwhile.
+        PlanAltered: A plan that was begun is not what it was.
+        Stopped: `meltline stop` is in force; ClockRefused, LedgerOutOfStep likewise.
+        LockHeld: A handoff works on one of the tables.
+    """
+    if not reason.strip():
+        raise UsageInvalid(
+            "a prune needs a reason",
+            object="--reason",
+            expected="why history is given up",
+            found="nothing",
+            next="say why: the reason is recorded",
+        )
+    tier = require_cold(ledgers)
+    _require_allowed(ledgers)
+    tables = readable_tables(ledgers)
+    with ExitStack() as locks:
+        held = [] if dry_run else _lock_all(ledgers, tier, tables, locks)
+        cold = _cold_table(ledgers, name)
+        work = _Pruning.of(ledgers, engine, tier, cold, name, tables, reason, held)
+        if dry_run:
+            plan, told = work.planned(before)
+            if plan is not None:
+                work.gate.judge(plan)
+            return [told]
+        return [*work.finished(), work.carry_out(before)]
+
+
+def _require_allowed(ledgers: ReadContext) -> None:
+    require_go(ledgers)
+    require_generation(ledgers)
+    require_clock(ledgers)
+
+
+def _cold_table(ledgers: ReadContext, name: TableName) -> TableName:
+    found = [past.state.name for past in cold_pasts(ledgers, name)]
+    if len(found) == 1:
+        return found[0]
+    error = NameConflict if found else TableNotFound
+    raise error(
+        f"cold has {'several tables' if found else 'nothing'} that had the name {name}",
+        object=str(name),
+        expected="one",
+        found=", ".join(map(str, found)) or "none",
+        next="name the one that is meant by its name in the cold catalog",
+    )
+
+
+def _lock_all(
+    ledgers: ReadContext, tier: ColdTier, tables: Sequence[ObservedTable], locks: ExitStack
+) -> list[Lock]:
+    """No handoff may count on a file of cold meanwhile: tables that share files share copies."""
+    uuids = {table.state.uuid for table in tables}
+    states = [state for state in ColdTables(tier).all() if isinstance(state, TableMetadata)]
+    uuids |= {state.properties.get(COLD_OF, "") for state in states}
+    wait, holder = ledgers.config.limits.lock_wait, f"{ledgers.who} cold prune"
+    return [
+        locks.enter_context(
+            ledgers.control.lock(f"handoff {uuid}", holder, wait=wait, lease=_LEASE)
+        )
+        for uuid in sorted(uuids - {""})
+    ]
+
+
+@dataclass(frozen=True)
+class _Pruning:
+    """A prune of one table on its way.
+
+    Attributes:
+        cold: The cold table's name.
+        uuid: The hot table's UUID.
+        name: The hot table's name.
+        table: The hot table; None where hot has it no more.
+        locks: What it holds.
+    """
+
+    ledgers: ReadContext
+    engine: GateEngine
+    tier: ColdTier
+    cold: TableName
+    uuid: str
+    name: TableName
+    table: ObservedTable | None
+    reason: str
+    locks: Sequence[Lock]
+
+    @classmethod
+    def of(
+        cls,
+        ledgers: ReadContext,
+        engine: GateEngine,
+        tier: ColdTier,
+        cold: TableName,
+        name: TableName,
+        tables: Sequence[ObservedTable],
+        reason: str,
+        locks: Sequence[Lock],
+    ) -> "_Pruning":
+        uuid = load_document(tier.store, cold, tier.catalog.location(cold))[0].properties[COLD_OF]
+        table = next((one for one in tables if one.state.uuid == uuid), None)
+        own = name if table is None else plain_name(table)
+        return cls(ledgers, engine, tier, cold, uuid, own, table, reason, locks)
+
+    def state(self) -> tuple[TableMetadata, Mapping[str, object]]:
+        """The cold table as it is now."""
+        return load_document(self.tier.store, self.cold, self.tier.catalog.location(self.cold))
+
+    @property
+    def deletes(self) -> PruneDeletes:
+        """What deletes files, once nothing refers to them."""
+        return PruneDeletes(self.ledgers, self.tier, self.cold, self.uuid, self.locks, self.gate)
+
+    @property
+    def gate(self) -> PruneGate:
+        """What judges each plan."""
+        return PruneGate(self.ledgers, self.engine, self.tier, self.cold, self.name, self.uuid)
+
+    # --- the plan --------------------------------------------------------------------------------
+
+    def planned(self, before: datetime) -> tuple[PrunePlan | None, Pruned]:
+        """What would go; a hold, or a retention that is not past, is raised."""
+        state, document = self.state()
+        head = newest(document)
+        ids = sorted(
+            id for id, s in state.snapshots.items() if s.committed_at < before and id != head
+        )
+        told = Pruned(self.name, self.cold)
+        if not ids:
+            return None, told
+        duty = duties(self.ledgers, state, self.name, self.uuid, self.table)
+        require_past(self.ledgers, self.name, duty, ids)
+        plan = PrunePlan(self.uuid, state.uuid, tuple(ids), tuple(self._files(state, ids)))
+        sizes = [self.tier.store.size(path) or 0 for path in plan.files]
+        return plan, replace(
+            told,
+            snapshots=plan.snapshots,
+            tags=tuple(tags_on(document, ids)),
+            files=len(plan.files),
+            bytes=sum(sizes),
+            digest=plan.digest,
+        )
+
+    def _files(self, state: TableMetadata, ids: Sequence[int]) -> list[str]:
+        """What these snapshots refer to and no other snapshot of cold does, for all that is read.
+
+        Manifests are compared first: those that stay are not looked into for what goes with them.
+        """
+        ledgers, tier = self.ledgers, self.tier
+        going = {one.path: one for one in manifests_of(ledgers, tier, self._of(state, ids))}
+        others = [s for s in ColdTables(tier).all() if isinstance(s, TableMetadata)]
+        stay, named = [], set[str]()
+        for other in others:
+            kept = [id for id in other.snapshots if other.uuid != state.uuid or id not in ids]
+            stay += manifests_of(ledgers, tier, self._of(other, kept))
+            named |= own_files(other, kept)
+        staying = {one.path: one for one in stay}
+        alone = [one for path, one in going.items() if path not in staying]
+        files = live_files(ledgers, tier, alone) - live_files(ledgers, tier, list(staying.values()))
+        return sorted((files | {one.path for one in alone} | own_files(state, ids)) - named)
+
+    @staticmethod
+    def _of(state: TableMetadata, ids: Sequence[int]) -> list[Snapshot]:
+        return [state.snapshots[id] for id in ids]
+
+    # --- the deed --------------------------------------------------------------------------------
+
+    def finished(self) -> list[Pruned]:
+        """Deletes what earlier prunes have left."""
+        found = []
+        for plan in self.deletes.begun():
+            told = Pruned(self.name, self.cold, plan.snapshots, files=len(plan.files), done=True)
+            state, _ = self.state()
+            self.gate.judge(plan, state.properties[plan.key], removed=True)
+            self.deletes.finish(plan, told := replace(told, digest=plan.digest))
+            found.append(told)
+        return found
+
+    def carry_out(self, before: datetime) -> Pruned:
+        """Plans, removes the snapshots, deletes their files."""
+        plan, told = self.planned(before)
+        if plan is None:
+            return told
+        state, _ = self.state()
+        place = plan.place(state.location)
+        RunEpoch(self.ledgers).require()
+        self.tier.store.write(place, plan.written)
+        try:
+            self.gate.judge(plan, place)
+            self.deletes.require_still_allowed(plan)
+        except MeltlineError:
+            self.tier.store.delete([place])
+            raise
+        remove = sealing(lambda document: _remove(document, plan, place))
+        self.tier.catalog.edit_table(self.cold, remove)
+        self.ledgers.control.forget_archived(self.uuid, plan.snapshots)
+        detail = f"{len(plan.snapshots)} snapshots, {len(plan.files)} files, {plan.digest}"
+        audit(self.ledgers, PRUNE, str(self.name), reason=self.reason, detail=detail)
+        done = replace(told, done=True)
+        self.deletes.delete(plan, done)
+        return done
+
+
+def _remove(document: MetadataEditor, plan: PrunePlan, place: str) -> None:
+    """Takes exactly the planned snapshots out of a cold table.
+
+    Raises:
+        PlanStale: It is another table, has not all of them, or one has become its newest.
+    """
+    state, found = document.state, document.document
+    stale = [id for id in plan.snapshots if id not in state.snapshots or id == newest(found)]
+    if stale or state.uuid != plan.cold_uuid:
+        raise PlanStale(
+            f"{state.name} has changed since the prune was planned",
+            object=str(state.name),
+            expected=f"table {plan.cold_uuid} with all planned snapshots, and a newer one",
+            found=f"table {state.uuid}; {len(stale)} snapshots are gone or the newest",
+            next="run the prune again",
+        )
+    document.replace(without_snapshots(found, plan.snapshots, {plan.key: place}))

@@ -1,0 +1,246 @@
+"""The gate of a prune, from the other end: what stays in cold, read afresh, and what forbids it.
+
+It shares nothing with the planner: every cold table is listed and loaded again, every manifest of
+every snapshot that stays is opened by the gate's own reader, and the planned files are looked for
+in there. What cannot be read forbids.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from meltline.app.archive.cold_files import own_files
+from meltline.app.archive.cold_tables import ColdTables
+from meltline.app.catalog.tables import (
+    ObservedTable,
+    cold_policy_of,
+    is_ledger,
+    levels_around,
+    read_tables,
+)
+from meltline.app.services import ColdTier, ReadContext
+from meltline.domain.archive.archive import ArchivedSnapshot, read_archived
+from meltline.domain.archive.cold import ColdPolicy, cold_policy
+from meltline.domain.archive.cold_paths import lies_under
+from meltline.domain.archive.pruning import PrunePlan
+from meltline.domain.errors import (
+    GateNotPassed,
+    HoldInForce,
+    MeltlineError,
+    MetadataUnreadable,
+)
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.holds import is_held
+from meltline.domain.units import format_instant
+from meltline.ports import CopyReader, ListedCopy
+
+_SHOWN = 5
+PROOF_LASTS = timedelta(minutes=5)
+"""How old a proof may be when deletes are sent (docs/safety.md)."""
+
+
+def _tables(tier: ColdTier, plan: PrunePlan) -> list[TableMetadata]:
+    """Every cold table as it is now.
+
+    Raises:
+        GateNotPassed: One cannot be read: nobody knows what it needs.
+        CatalogUnlistable: The cold catalog cannot be listed.
+    """
+    found = list[TableMetadata]()
+    for state in ColdTables(tier).all():
+        if isinstance(state, MeltlineError):
+            raise refused(plan, f"a cold table cannot be read: {state.message}")
+        found.append(state)
+    return found
+
+
+def readable_tables(ledgers: ReadContext) -> list[ObservedTable]:
+    """Every table of hot, of which holds and policies tell, and what of cold they need.
+
+    Raises:
+        MetadataUnreadable: One cannot be read.
+        CatalogUnlistable: A catalog cannot be listed.
+    """
+    tables = read_tables(ledgers)
+    names = {table.state.name for table in tables}
+    for catalog in ledgers.catalogs.values():
+        for entry in catalog.listing().entries:
+            if entry.name not in names and not is_ledger(ledgers, entry.name):
+                raise MetadataUnreadable(
+                    f"{entry.name} cannot be read: nobody knows whether it forbids to prune",
+                    object=str(entry.name),
+                    expected="every table of hot readable",
+                    found="one that is not",
+                    next="`meltline doctor` says what is wrong with it",
+                )
+    return tables
+
+
+def _guests(ledgers: ReadContext, tier: ColdTier) -> list[TableMetadata]:
+    """Tables of hot with snapshots that lie in cold: somebody has registered a cold table there."""
+    found = []
+    for table in readable_tables(ledgers):
+        snapshots = table.state.snapshots
+        inside = {
+            id: one
+            for id, one in snapshots.items()
+            if lies_under(one.manifest_list, tier.warehouse)
+        }
+        if inside:
+            found.append(replace(table.state, snapshots=inside))
+    return found
+
+
+def _staying(state: TableMetadata, plan: PrunePlan, *, removed: bool) -> list[int]:
+    """The snapshots of a cold table that stay: once the planned ones are gone, whatever is left."""
+    gone = plan.snapshots if state.uuid == plan.cold_uuid and not removed else ()
+    return [id for id in state.snapshots if id not in gone]
+
+
+def needed(ledgers: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bool) -> set[str]:
+    """Those of a plan's files that something in cold still refers to.
+
+    Args:
+        ledgers: What reads.
+        tier: The cold tier.
+        plan: The plan.
+        removed: Whether its snapshots have left their table.
+
+    Raises:
+        GateNotPassed: Something that stays cannot be read; MetadataUnreadable, a table of hot.
+        CatalogUnlistable: A catalog cannot be listed.
+    """
+    reader = reader_of(ledgers)
+    named, manifests = set[str](), dict[str, ListedCopy]()
+    stays = [(one, _staying(one, plan, removed=removed)) for one in _tables(tier, plan)]
+    stays += [(guest, list(guest.snapshots)) for guest in _guests(ledgers, tier)]
+    for state, ids in stays:
+        lists = [p for id in ids if (p := state.snapshots[id].manifest_list)]
+        inline = {m for id in ids for m in state.snapshots[id].inline_manifests}
+        named |= own_files(state, ids) | {state.metadata_location, *state.metadata_log}
+        manifests |= {path: ListedCopy(path, 0, None) for path in inline}
+        for listed in reader.lists(lists, of_copies=True).values():
+            if isinstance(listed, str):
+                raise refused(plan, listed)
+            manifests |= {one.path: one for one in listed}
+    keys = {location_key(path) for path in (*named, *manifests)}
+    alive = reader.alive(list(manifests.values()), plan.files, of_copies=True)
+    return alive | {path for path in plan.files if location_key(path) in keys}
+
+
+def reader_of(ledgers: ReadContext) -> CopyReader:
+    """The gate's reader; wired wherever cold is."""
+    assert ledgers.copies is not None
+    return ledgers.copies
+
+
+@dataclass(frozen=True)
+class Duties:
+    """What has to be past before snapshots of a table may leave cold.
+
+    Attributes:
+        policy: About cold, as it is today.
+        deep_due: Whether the permanent store must have them first.
+        known: What is known of the copies, by the ledger and by cold itself.
+    """
+
+    policy: ColdPolicy
+    deep_due: bool
+    known: Mapping[int, tuple[ArchivedSnapshot, ...]]
+
+    def keep_until(self, snapshot_id: int) -> datetime | None:
+        """Until when it must stay: the latest word; None where nobody says."""
+        return max((one.keep_until for one in self.known.get(snapshot_id, ())), default=None)
+
+
+def duties(
+    ledgers: ReadContext,
+    state: TableMetadata,
+    name: TableName,
+    uuid: str,
+    table: ObservedTable | None,
+) -> Duties:
+    """Reads them, unless a hold forbids all of it. See `known_duties`. Raises HoldInForce."""
+    if held_by_hold(ledgers, name, table):
+        raise HoldInForce(
+            f"a hold forbids to prune {name}",
+            object=str(name),
+            expected="no hold on it, or around it",
+            found="one in force",
+            next="`meltline hold list` tells whose word it is",
+        )
+    return known_duties(ledgers, state, name, uuid, table)
+
+
+def known_duties(
+    ledgers: ReadContext,
+    state: TableMetadata,
+    name: TableName,
+    uuid: str,
+    table: ObservedTable | None,
+) -> Duties:
+    """Reads them.
+
+    Args:
+        ledgers: Where they are.
+        state: The cold table.
+        name: The hot table's name.
+        uuid: Its UUID.
+        table: The hot table; None where hot has it no more. Then what its policy was nobody can
+            tell, and the permanent store must have its snapshots wherever there is such a store.
+    """
+    config = ledgers.config
+    policy = cold_policy(config.account, ()) if table is None else cold_policy_of(ledgers, table)
+    known: dict[int, tuple[ArchivedSnapshot, ...]] = {}
+    for one in (
+        *ledgers.control.archived([uuid]),
+        *read_archived(state, name, policy.keep_for),
+    ):
+        known[one.snapshot_id] = (*known.get(one.snapshot_id, ()), one)
+    return Duties(policy, policy.deep or (table is None and bool(config.deep)), known)
+
+
+def held_by_hold(ledgers: ReadContext, name: TableName, table: ObservedTable | None) -> bool:
+    """Whether a hold lies on the hot table, or on what it stood in where it is gone."""
+    held = table.held if table is not None else False
+    if table is None and name.catalog in ledgers.catalogs:
+        listing = ledgers.catalogs[name.catalog].listing()
+        around = levels_around(ledgers, ObjectName(name.catalog, name.namespace), listing)
+        held = any(is_held(properties, ledgers.clock.now()) for _, properties in around)
+    return held
+
+
+def require_past(ledgers: ReadContext, name: TableName, duty: Duties, ids: Sequence[int]) -> None:
+    """Refuses while one of the snapshots must stay.
+
+    Raises:
+        HoldInForce: Names them, and until when.
+    """
+    now = ledgers.clock.now()
+    early = [
+        f"snapshot {id} until {format_instant(until) if until else 'somebody knows its time'}"
+        for id in ids
+        if (until := duty.keep_until(id)) is None or until > now
+    ]
+    if early:
+        raise HoldInForce(
+            f"{len(early)} of {len(ids)} snapshots of {name} must stay in cold",
+            object=str(name),
+            expected=f"snapshots whose retention in cold is past at {format_instant(now)}",
+            found="; ".join(early[:_SHOWN]),
+            next="choose an earlier --before",
+        )
+
+
+def refused(plan: PrunePlan, found: str) -> GateNotPassed:
+    """Why a plan is not carried out."""
+    return GateNotPassed(
+        f"nothing leaves cold: {found}",
+        object=plan.digest,
+        expected="proof that what is left in cold needs none of the planned files",
+        found=found,
+        next="`meltline cold verify TABLE` and `meltline cold deepen TABLE` tell more",
+    )

@@ -1,0 +1,180 @@
+"""The gate of a prune: one row of evidence, a suite of expectations, a stored verdict (PX-1).
+
+It takes nothing from the plan but what would go. Cold, hot, holds and the ledger are read again;
+what cannot be read forbids. No file of cold is deleted but under a passed, fresh verdict on the
+digest of exactly these snapshots and files.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from meltline.app.archive.replicate import missing_in_deep
+from meltline.app.catalog.metadata import load_document
+from meltline.app.catalog.tables import ObservedTable
+from meltline.app.gate.gate import reasons
+from meltline.app.ground.epochs import RunEpoch
+from meltline.app.prune.prune_evidence import (
+    Duties,
+    held_by_hold,
+    known_duties,
+    needed,
+    readable_tables,
+    refused,
+)
+from meltline.app.services import ColdTier, ReadContext
+from meltline.domain.archive.cold_paths import lies_under
+from meltline.domain.archive.pruning import PrunePlan, newest, read_plan
+from meltline.domain.deletion.gate import GateFacts, GateResult
+from meltline.domain.deletion.plan import PlanKind
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import GateEngine
+
+_Found = TypeVar("_Found")
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class PruneGate:
+    """What judges the prunes of one table.
+
+    Attributes:
+        engine: Judges evidence.
+        cold: The cold table's name.
+        name: The hot table's name; `uuid` its registration.
+    """
+
+    ledgers: ReadContext
+    engine: GateEngine
+    tier: ColdTier
+    cold: TableName
+    name: TableName
+    uuid: str
+
+    def judge(self, plan: PrunePlan, place: str = "", *, removed: bool = False) -> None:
+        """Judges a plan, stores the verdict, and refuses unless it has passed.
+
+        Args:
+            plan: What would go.
+            place: Where the plan is kept; empty in a dry run, which stores nothing.
+            removed: Whether its snapshots have left their table: what is needed since stays.
+
+        Raises:
+            GateNotPassed: With the causes.
+        """
+        now = self.ledgers.clock.now()
+        evidence = _Look(self, plan, place, removed).evidence()
+        try:
+            (result,) = self.engine.judge([evidence], now)
+        except Exception as crash:
+            error = f"the gate could not judge: {crash!r}"
+            result = GateResult(evidence.plan_id, plan.digest, "none", 0, (), now, now, error=error)
+        if place:
+            RunEpoch(self.ledgers).require()
+            self.ledgers.control.save_gate_results([result])
+        if not result.passed:
+            raise refused(plan, reasons(result))
+
+    def require_passed(self, plan: PrunePlan) -> None:
+        """Refuses without a stored, passed, fresh verdict on exactly this digest.
+
+        Raises:
+            GateNotPassed: There is none.
+        """
+        id = verdict_id(plan)
+        result = self.ledgers.control.gate_results([id]).get(id)
+        if result is None or not result.approves(plan.digest, self.ledgers.clock.now()):
+            raise refused(plan, "no passed, fresh verdict on this digest is stored")
+
+
+def verdict_id(plan: PrunePlan) -> str:
+    """Under which id a plan's verdicts are stored."""
+    return f"c{plan.digest.partition(':')[2][:15]}"
+
+
+@dataclass
+class _Look:
+    """One look at everything that may forbid a plan."""
+
+    gate: PruneGate
+    plan: PrunePlan
+    place: str
+    removed: bool
+    unreadable: list[str] = field(default_factory=list)
+
+    def _read(self, what: Callable[[], _Found], otherwise: _Found) -> _Found:
+        try:
+            return what()
+        except (MeltlineError, FileNotFoundError, ValueError) as odd:
+            found = getattr(odd, "found", "")
+            self.unreadable.append(f"{odd}: {found}" if found else str(odd))
+            return otherwise
+
+    def evidence(self) -> GateFacts:
+        """What was found; a fact that cannot be told is as bad as it can be."""
+        plan = self.plan
+        found: dict[str, Collection[str]] = self._read(self._by_tables, {})
+        used = self._read(self._needed, None)
+        going = [path for path in plan.files if not self.removed or path not in (used or ())]
+        found = {
+            **found,
+            "planned_outside": [p for p in going if not self._is_inside(p)],
+            "planned_needed": going if used is None else sorted(used.intersection(going)),
+            "planned_not_deep": self._read(lambda: self._not_deep(going), going),
+        }
+        found["unreadable"] = self.unreadable
+        facts: dict[str, int | float | bool | str] = {k: len(v) for k, v in found.items()}
+        facts["digest_matches"] = self._read(self._is_as_kept, False)
+        examples = {fact: tuple(sorted(some)[:_EXAMPLES]) for fact, some in found.items()}
+        return GateFacts(verdict_id(plan), plan.digest, PlanKind.PRUNE, facts, examples)
+
+    def _is_as_kept(self) -> bool:
+        written = self.gate.tier.store.read(self.place) if self.place else self.plan.written
+        return read_plan(written).digest == self.plan.digest
+
+    def _is_inside(self, path: str) -> bool:
+        return lies_under(path, self.gate.tier.warehouse)
+
+    def _needed(self) -> set[str]:
+        return needed(self.gate.ledgers, self.gate.tier, self.plan, removed=self.removed)
+
+    @cached_property
+    def _sides(self) -> tuple[TableMetadata, Mapping[str, Any], ObservedTable | None, Duties]:
+        """The cold table and its document, the hot one, and what has to be past."""
+        gate, ledgers = self.gate, self.gate.ledgers
+        at = gate.tier.catalog.location(gate.cold)
+        state, document = load_document(gate.tier.store, gate.cold, at)
+        table = next((t for t in readable_tables(ledgers) if t.state.uuid == gate.uuid), None)
+        return state, document, table, known_duties(ledgers, state, gate.name, gate.uuid, table)
+
+    def _by_tables(self) -> dict[str, Collection[str]]:
+        """What the cold table, the hot one and the ledger say of the planned snapshots."""
+        gate, ledgers = self.gate, self.gate.ledgers
+        state, document, table, duty = self._sides
+        now = ledgers.clock.now()
+        ids = () if self.removed else self.plan.snapshots
+        until = {id: duty.keep_until(id) for id in ids}
+        held = held_by_hold(ledgers, gate.name, table)
+        wrong = [] if state.uuid == self.plan.cold_uuid else [state.uuid]
+        return {
+            "planned_newest": [str(id) for id in ids if id == newest(document)],
+            "planned_not_in_table": [*wrong, *(str(id) for id in ids if id not in state.snapshots)],
+            "planned_early": [str(id) for id, end in until.items() if end is None or end > now],
+            "planned_held": [str(gate.name)] if held else [],
+        }
+
+    def _not_deep(self, going: list[str]) -> Collection[str]:
+        """Planned files that the permanent store must have and has not."""
+        gate, ledgers = self.gate, self.gate.ledgers
+        *_, duty = self._sides
+        if not duty.deep_due:
+            return ()
+        if ledgers.deep is None:
+            return [f"{path}: no permanent store is configured" for path in going]
+        ids = () if self.removed else self.plan.snapshots
+        never = [id for id in ids if not any(copy.deep_at for copy in duty.known.get(id, ()))]
+        lost = missing_in_deep(ledgers.deep, gate.tier, going)
+        return [*(f"snapshot {id}: never copied whole" for id in never), *lost]

@@ -1,0 +1,1 @@
+"""Planning purges, checking them once more, and deleting."""

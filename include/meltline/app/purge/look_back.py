@@ -1,0 +1,158 @@
+"""The look after the deletes: has something come to name what was deleted?
+
+Between the last proof of a file and its delete lie seconds, at most minutes. No catalog and no
+store can be asked to hold still meanwhile. So the catalogs are looked at once more afterwards; the
+proof of the next files is such a look, too. What is found is an incident: it cannot be undone here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from meltline.app.observe.observe import Observation, side_files_of
+from meltline.app.purge.purge_progress import PlanInHand
+from meltline.app.purge.recheck import Reproof
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.errors import DeletedWhileNamed, MeltlineError
+from meltline.domain.iceberg.locations import location_key
+from meltline.ports import AuditEntry, Incident
+
+KIND = DeletedWhileNamed.__name__
+_SHOWN = 3
+_NEXT = (
+    "put each file back under its path, from a backup or a copy, or take away what names it; "
+    "`meltline doctor` lists the files until then"
+)
+
+
+@dataclass
+class LookBack:
+    """Keeps what was deleted until it was looked at.
+
+    Attributes:
+        stopped: Groups of which a deleted file was named, with the error; nothing more of them
+            is purged in this run.
+    """
+
+    services: RunContext
+    reproof: Reproof
+    stopped: dict[str, MeltlineError] = field(default_factory=dict)
+    _deleted: dict[str, list[PlanInHand]] = field(default_factory=dict)
+
+    def add(self, path: str, of: PlanInHand) -> None:
+        """Notes a file that was deleted."""
+        self._deleted.setdefault(path, []).append(of)
+
+    def look(self) -> None:
+        """Looks after the last deletes; what stands in the way is their plans' error."""
+        if not self._deleted:
+            return
+        try:
+            self.reproof.look()
+        except MeltlineError as blind:
+            self.judge(blind)
+        else:
+            self.judge()
+
+    def judge(self, blind: MeltlineError | None = None) -> None:
+        """Judges what was deleted by the look that was just taken.
+
+        Args:
+            blind: Why that look could not be taken to its end: the plans whose files it was for
+                are not done then, and the next run looks.
+        """
+        deleted, self._deleted = self._deleted, {}
+        hit: dict[str, str] = {}
+        try:
+            hit = lost_of(self.services, self.reproof.named(list(deleted)))
+        except MeltlineError as stop:
+            blind = blind or stop
+        for one in {id(one): one for some in deleted.values() for one in some}.values():
+            named = {path: by for path, by in hit.items() if any(one is o for o in deleted[path])}
+            if named:
+                one.error = self.stopped[one.group] = raise_incident(self.services, one.plan, named)
+            elif blind is not None:
+                one.error = one.error or blind
+
+
+def lost_of(services: RunContext, named: Mapping[str, str]) -> dict[str, str]:
+    """Those of some named files that are not there; what nobody can look at counts as lost."""
+    stats = services.store.stats(sorted(named))
+    return {stat.path: named[stat.path] for stat in stats if stat.found is None}
+
+
+def raise_incident(services: RunContext, plan: Plan, named: Mapping[str, str]) -> DeletedWhileNamed:
+    """Records that deleted files of a plan are named, each with what names it.
+
+    Returns:
+        The error that ends the plan.
+    """
+    now = services.clock.now()
+    lines = [f"{path}: {by}" for path, by in sorted(named.items())]
+    services.control.raise_incidents(
+        [
+            Incident(
+                id=f"{KIND} {path}",
+                kind=KIND,
+                object=path,
+                table=str(plan.table),
+                table_uuid=plan.table_uuid,
+                at=now,
+                message=f"plan {plan.id} of {plan.table} deleted it, and it is named by {by}",
+                next=_NEXT,
+            )
+            for path, by in sorted(named.items())
+        ]
+    )
+    reason = "named again between the last proof and the delete"
+    services.control.add_audit(
+        AuditEntry(now, services.who, "incident", plan.id, reason, "\n".join(lines))
+    )
+    return DeletedWhileNamed(
+        f"{len(named)} files of {plan.table} were deleted while something came to name them",
+        object=plan.id,
+        expected="nothing that names a file from its last proof on",
+        found="; ".join(lines[:_SHOWN]) + (" and more" if len(lines) > _SHOWN else ""),
+        next=_NEXT,
+    )
+
+
+def standing_incidents(services: ReadContext) -> list[Incident]:
+    """Those that are not over."""
+    return [one for one in services.control.incidents() if one.kind == KIND]
+
+
+def tend_incidents(services: RunContext, observation: Observation) -> None:
+    """Finds what purges that were cut short have hit, and ends the incidents that are over."""
+    begun = [
+        p for p in services.control.plans(states=[PlanState.APPLYING]) if p.kind is PlanKind.PURGE
+    ]
+    items = services.files.items([plan.id for plan in begun]) if begun else {}
+    for plan in begun:
+        named = _named(services, observation, [file.path for file in items[plan.id]])
+        if lost := lost_of(services, dict.fromkeys(named, "what was observed since")):
+            raise_incident(services, plan, lost)
+    _end(services, observation)
+
+
+def _named(services: RunContext, observation: Observation, paths: Sequence[str]) -> set[str]:
+    """Those of some paths that a table refers to, as last observed."""
+    needed = services.files.referenced_now(paths, observation.dead)
+    files = (file for table in observation.tables for file in side_files_of(table.state))
+    keys = {location_key(file.path) for file in files}
+    return needed | {path for path in paths if location_key(path) in keys}
+
+
+def _end(services: RunContext, observation: Observation) -> None:
+    """Ends those whose file is there again, or is named by nothing any more."""
+    paths = {one.object: one.id for one in standing_incidents(services)}
+    if not paths:
+        return
+    over = {s.path: "it is there again" for s in services.store.stats(sorted(paths)) if s.found}
+    if not observation.skipped:
+        free = paths.keys() - over.keys() - _named(services, observation, sorted(paths))
+        over |= dict.fromkeys(free, "nothing names it any more")
+    services.control.end_incidents([paths[path] for path in over])
+    now = services.clock.now()
+    for path, why in sorted(over.items()):
+        services.control.add_audit(AuditEntry(now, services.who, "end incident", path, why))

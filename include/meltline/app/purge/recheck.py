@@ -1,0 +1,226 @@
+"""The proof before each delete batch, at the cost of what changed since the last look."""
+
+from collections.abc import Iterable, Sequence
+
+from meltline.app.catalog.registrations import load_standing
+from meltline.app.catalog.tables import observed_table
+from meltline.app.ground.purge_vetoes import wanted_files
+from meltline.app.observe.observe import observe, side_files_of
+from meltline.app.safety.other_names import OtherNames, needed_by_other_names
+from meltline.app.services import RunContext
+from meltline.domain.errors import HoldInForce, MeltlineError, PlanStale
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.places import places_in
+from meltline.ports import CatalogEntry, CatalogListing
+
+
+class Reproof:
+    """Keeps, while a purge runs, what every table referred to when it was last looked at.
+
+    The first look observes everything, so the index covers it. Later looks list the catalogs and
+    read only tables whose metadata moved: their unseen manifest lists and manifests.
+
+    Attributes:
+        elsewhere: Of what the last look found needed, what is so by another name alone: nobody
+            would find it again if it were taken back, so it goes on waiting.
+    """
+
+    def __init__(self, services: RunContext, paths: Sequence[str]) -> None:
+        self._services = services
+        observation = observe(services)
+        self._refuse_blind(observation.purge_blocked)
+        self._seen: dict[CatalogEntry, None] = {}
+        # By where each is written down: under a name that moved may stand a copy, with other files.
+        self._known_lists: set[tuple[str, ...]] = {
+            snapshot.as_written
+            for table in observation.tables
+            for snapshot in table.state.snapshots.values()
+        }
+        self._known_manifests: set[str] = set()
+        # What names a file, by its location key: of those asked for, at the first look; of all
+        # that has come since, at every later one.
+        self._named: dict[str, str] = {}
+        self._dead = observation.dead
+        self.elsewhere: set[str] = set()
+        self._asked: set[str] = set()
+        self._places: set[str] = set()  # of what has come since the first look
+        self._ask(paths)
+        for table in observation.tables:
+            self._need(*_side_files(table.state))
+        self._groups = observation.groups
+        self._states: dict[str, dict[TableName, TableMetadata]] = {}  # by UUID, then by name
+        for table in observation.tables:
+            self._keep(table.state)
+        self._listings: dict[str, CatalogListing] = {}
+        self._wanted: set[str] = set()
+        for table in observation.tables:
+            self._seen[CatalogEntry(table.state.name, table.state.metadata_location)] = None
+        # Tables that could not be read block their own group; they are looked at once they move.
+        for entry in self._entries():
+            if entry.name in observation.skipped:
+                self._seen[entry] = None
+
+    def still_needed(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that something refers to now, by whatever name.
+
+        Raises:
+            CatalogUnlistable: A catalog cannot be listed: nothing is deleted.
+            PlanStale: A table that moved cannot be read: what it needs is unknown.
+        """
+        self.look()
+        names = OtherNames.now(self._services, self._places)
+        needed = self._named_by(paths).keys()
+        elsewhere = needed_by_other_names(names, paths, self._named_by).keys()
+        self.elsewhere = elsewhere - needed
+        return needed | elsewhere
+
+    def look(self) -> None:
+        """Lists the catalogs and reads what has moved since the last look; raises the same."""
+        for entry in self._entries():
+            if entry not in self._seen:
+                self._look_at(entry)
+                self._seen[entry] = None
+        self._add_wanted()
+
+    def named(self, paths: Sequence[str]) -> dict[str, str]:
+        """Those of some deleted paths that something referred to at some look, with what did.
+
+        By another name too, unless something is there by that. After a look that failed it tells
+        what had been read until then.
+        """
+        own = self._named_by(paths)
+        names = OtherNames.now(self._services, self._places)
+        others = {path: names.of(path) for path in paths if path not in own}
+        by = self._named_by(sorted({other for found in others.values() for other in found}))
+        gone = {s.path for s in self._services.store.stats(sorted(by)) if s.found is None}
+        found = ((path, other) for path in others for other in others[path] if other in gone)
+        return own | {path: f"{by[other]} as {other}" for path, other in found}
+
+    def _named_by(self, paths: Sequence[str]) -> dict[str, str]:
+        """Those of some paths that something refers to, the index or what came since."""
+        self._ask(paths)
+        keys = ((path, location_key(path)) for path in paths)
+        return {path: self._named[key] for path, key in keys if key in self._named}
+
+    def _ask(self, paths: Sequence[str]) -> None:
+        """Asks the index of each path once: what has come since is read here."""
+        new = [path for path in paths if path not in self._asked]
+        found = self._services.files.referenced_now(new, self._dead) if new else ()
+        self._need(found, "a snapshot that the index knows")
+        self._asked.update(new)
+
+    def require_no_hold(self, owner: str) -> None:
+        """Refuses while a hold lies on a table or on one that shares files with it.
+
+        Tells what the last call of `still_needed` saw.
+
+        Raises:
+            HoldInForce: Which table is held.
+        """
+        members = self._groups.members(owner)
+        for state in (state for uuid in members for state in self._states.get(uuid, {}).values()):
+            name, listing = state.name, self._listings.get(state.name.catalog)
+            if listing is not None and observed_table(self._services, state, listing).held:
+                raise HoldInForce(
+                    f"{name} is under a hold: nothing of it may be purged",
+                    object=str(name),
+                    expected="no hold on the table, its namespaces or tables that share its files",
+                    found="a hold in force",
+                    next="`meltline hold list` says who holds it and why; its files wait",
+                )
+
+    def _add_wanted(self) -> None:
+        """Files that somebody has asked back since the purge was planned."""
+        rows = [w for w in self._services.control.wanted_back() if w.id not in self._wanted]
+        found = wanted_files(self._services, rows)
+        if found.blind:
+            raise PlanStale(
+                "files that somebody wants back cannot be named",
+                object="purge",
+                expected="manifest lists and manifests that can be read",
+                found="; ".join(found.blind.values()),
+                next="run again: the files wait in failsafe",
+            )
+        self._named.update(dict.fromkeys(found.keys, "a snapshot that somebody wants back"))
+        self._wanted |= {row.id for row in rows}
+
+    def _entries(self) -> list[CatalogEntry]:
+        catalogs = self._services.catalogs
+        self._listings = {name: catalog.listing() for name, catalog in catalogs.items()}
+        return [entry for listing in self._listings.values() for entry in listing.entries]
+
+    def _refuse_blind(self, reason: str) -> None:
+        if reason:
+            raise PlanStale(
+                f"nothing may be purged: {reason}",
+                object="purge",
+                expected="every catalog listed, every table read once",
+                found=reason,
+                next="mend what cannot be read; the files wait in failsafe",
+            )
+
+    def _look_at(self, entry: CatalogEntry) -> None:
+        if self._is_ledger(entry):
+            return
+        try:
+            state = load_standing(self._services, entry.name, entry.metadata_location)
+            self._keep(state)
+            self._add(state)
+        except (MeltlineError, FileNotFoundError) as odd:
+            raise PlanStale(
+                f"{entry.name} moved during the purge and cannot be read",
+                object=str(entry.name),
+                expected="metadata, manifest lists and manifests that can be read",
+                found=str(odd),
+                next="run again: the files wait in failsafe",
+            ) from odd
+
+    def _keep(self, state: TableMetadata) -> None:
+        self._states.setdefault(state.uuid, {})[state.name] = state
+
+    def _is_ledger(self, entry: CatalogEntry) -> bool:
+        config = self._services.config
+        return entry.name.catalog == config.hot and entry.name.namespace == (
+            config.ledger_namespace,
+        )
+
+    def _add(self, state: TableMetadata) -> None:
+        """Names before it reads: so what is gone, and cannot be read, is named all the same."""
+        store, manifests = self._services.store, self._services.manifests
+        self._comes(*_side_files(state))
+        for snapshot in state.snapshots.values():
+            key = snapshot.as_written
+            by = f"{state.name}: snapshot {snapshot.snapshot_id}"
+            if key in self._known_lists:
+                continue
+            self._comes([snapshot.manifest_list], by)
+            if not snapshot.manifest_list:
+                raise PlanStale(
+                    f"{state.name}: a snapshot with inline manifests appeared during the purge",
+                    object=str(state.name),
+                    next="run again: it is observed first",
+                )
+            listed = manifests.read_list(snapshot.manifest_list, store.read(snapshot.manifest_list))
+            new = [manifest for manifest in listed if manifest.path not in self._known_manifests]
+            self._comes([manifest.path for manifest in new], by)
+            for manifest in new:
+                self._comes(manifests.live_paths(manifest, store.read(manifest.path)), by)
+                self._known_manifests.add(manifest.path)
+            self._known_lists.add(key)
+
+    def _comes(self, paths: Iterable[str], by: str) -> None:
+        """Notes what was not named at the first look, and where that lies."""
+        paths = list(paths)
+        self._need(paths, by)
+        self._places |= places_in(paths, self._services.store.is_link)
+
+    def _need(self, paths: Iterable[str], by: str) -> None:
+        for path in paths:
+            self._named.setdefault(location_key(path), by)
+
+
+def _side_files(state: TableMetadata) -> tuple[list[str], str]:
+    """The files that a metadata file names directly, and what names them."""
+    return [file.path for file in side_files_of(state)], f"{state.name}: {state.metadata_location}"

@@ -1,0 +1,165 @@
+"""Undo: rollback, branch, diff, publish, resync (DS-16, DS-17). Nothing is copied or deleted."""
+
+from dataclasses import dataclass, replace
+
+from meltline.app.catalog.commit import audit, commit, open_table, require_free_name, require_ref
+from meltline.app.ground.purge_vetoes import snapshot_kept
+from meltline.app.services import ReadContext
+from meltline.domain.errors import UndoRefused
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import MAIN, SnapshotRef, TableMetadata
+from meltline.domain.iceberg.timeline import Point
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A branch that points elsewhere now.
+
+    Attributes:
+        before: Where it stood; None for a new branch.
+        commits: How many commits it went back or forward; 0 when it stood there already.
+    """
+
+    table: TableName
+    branch: str
+    before: int | None
+    after: int
+    commits: int = 0
+
+
+def rollback(ledgers: ReadContext, table: TableName, point: Point, *, dry_run: bool) -> Moved:
+    """Points main back at a snapshot that it has been at.
+
+    What was committed since stays readable by its snapshot for as long as the policy says.
+
+    Raises:
+        SnapshotNotFound: The table has no such snapshot any more.
+        OutsideRetention: Nobody can tell what was current at that instant.
+        UndoRefused: Main was never there, or somebody has committed meanwhile.
+        FilesClaimed: A purge has begun to delete files of it.
+        LockHeld: A run works on the table.
+    """
+    seen = open_table(ledgers, table)
+    target = point.resolve(seen, ledgers.clock.now())
+    main = require_ref(seen, MAIN, is_branch=True)
+    line = [snapshot.snapshot_id for snapshot in seen.ancestry(main.snapshot_id)]
+    if target not in line and target not in {entry.snapshot_id for entry in seen.snapshot_log}:
+        raise _refused(
+            seen,
+            f"main of {table} was never at snapshot {target}",
+            expected="a snapshot that main has been at",
+            found=f"{target}: staged, or of another branch",
+            next=f"`meltline publish {table} BRANCH` brings a branch's commits to main",
+        )
+    steps = line.index(target) if target in line else 0
+    moved = Moved(table, MAIN, main.snapshot_id, target, steps)
+    if dry_run or target == main.snapshot_id:
+        return moved
+
+    def edit(document: MetadataEditor, state: TableMetadata) -> None:
+        now_at = require_ref(state, MAIN, is_branch=True)
+        if now_at.snapshot_id != main.snapshot_id:  # nobody has asked to undo that commit
+            raise _refused(
+                state,
+                f"main of {table} has moved since it was looked at",
+                expected=f"main at {main.snapshot_id}",
+                found=f"main at {now_at.snapshot_id}",
+                next="look at the new commits, and roll back again if they may go, too",
+            )
+        document.set_ref(replace(now_at, snapshot_id=target))
+
+    with snapshot_kept(ledgers, seen.uuid, seen.snapshots[target], f"rollback {table}"):
+        commit(ledgers, seen, edit)
+    audit(ledgers, "rollback", str(table), detail=f"main: {main.snapshot_id} -> {target}")
+    return moved
+
+
+def branch(
+    ledgers: ReadContext, table: TableName, name: str, point: Point, *, dry_run: bool
+) -> Moved:
+    """Makes a branch, to try something or to look at the past.
+
+    Raises:
+        SnapshotNotFound: The table has no such snapshot, or none at all.
+        OutsideRetention: Nobody can tell what was current at that instant.
+        NameConflict: The name is taken or cannot be used.
+    """
+    seen = open_table(ledgers, table)
+    require_free_name(seen, name)
+    target = Point(snapshot_id=point.resolve(seen, ledgers.clock.now()))
+    moved = Moved(table, name, None, target.resolve(seen, ledgers.clock.now()))
+    if dry_run:
+        return moved
+
+    def edit(document: MetadataEditor, state: TableMetadata) -> None:
+        require_free_name(state, name)
+        target.resolve(state, ledgers.clock.now())
+        document.set_ref(SnapshotRef(name, moved.after, is_branch=True))
+
+    commit(ledgers, seen, edit)
+    audit(ledgers, "branch", str(table), detail=f"{name} at {moved.after}")
+    return moved
+
+
+def publish(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Moved:
+    """Brings a branch's commits to main: a fast-forward of main.
+
+    Raises:
+        RefNotFound: There is no such branch.
+        UndoRefused: Main has commits that the branch has not; they would be lost.
+    """
+    return _fast_forward(ledgers, table, MAIN, name, dry_run=dry_run, action="publish")
+
+
+def resync(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Moved:
+    """Brings main's commits to a branch: a fast-forward of the branch.
+
+    Raises:
+        RefNotFound: There is no such branch.
+        UndoRefused: The branch has commits of its own; they would be lost.
+    """
+    return _fast_forward(ledgers, table, name, MAIN, dry_run=dry_run, action="resync")
+
+
+def _fast_forward(
+    ledgers: ReadContext, table: TableName, behind: str, ahead: str, *, dry_run: bool, action: str
+) -> Moved:
+    seen = open_table(ledgers, table)
+    moved = _forward(seen, behind, ahead)
+    if dry_run or moved.before == moved.after:
+        return moved
+
+    def edit(document: MetadataEditor, state: TableMetadata) -> None:
+        nonlocal moved
+        moved = _forward(state, behind, ahead)
+        ref = state.refs.get(behind) or SnapshotRef(behind, moved.after, is_branch=True)
+        document.set_ref(replace(ref, snapshot_id=moved.after))
+
+    commit(ledgers, seen, edit)
+    audit(ledgers, action, str(table), detail=f"{behind}: {moved.before} -> {moved.after}")
+    return moved
+
+
+def _forward(state: TableMetadata, behind: str, ahead: str) -> Moved:
+    """Where a branch goes when it follows another one; nothing of its own may be lost."""
+    to = require_ref(state, ahead, is_branch=True).snapshot_id
+    if behind == MAIN and MAIN not in state.refs:
+        return Moved(state.name, behind, None, to)
+    at = require_ref(state, behind, is_branch=True).snapshot_id
+    line = [snapshot.snapshot_id for snapshot in state.ancestry(to)]
+    if at in line:
+        return Moved(state.name, behind, at, to, line.index(at))
+    raise _refused(
+        state,
+        f"{behind} of {state.name} has commits that {ahead} has not: they would be lost",
+        expected=f"{behind} at an ancestor of {ahead}",
+        found=f"{behind} at {at}, {ahead} at {to}",
+        next="write what is missing there with an engine, or make a new branch from it",
+    )
+
+
+def _refused(
+    state: TableMetadata, message: str, *, expected: str, found: str, next: str
+) -> UndoRefused:
+    return UndoRefused(message, object=str(state.name), expected=expected, found=found, next=next)

@@ -1,0 +1,178 @@
+"""Tags: named snapshots that stay as long as somebody said (AR-41 to AR-46, ML-24)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from meltline.app.catalog.commit import audit, commit, open_table, require_free_name, require_ref
+from meltline.app.catalog.resolve import load_table
+from meltline.app.catalog.share_places import share_at
+from meltline.app.services import ReadContext
+from meltline.domain.errors import NameConflict, RetentionOutOfRange
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.table_metadata import SnapshotRef, TableMetadata
+from meltline.domain.iceberg.timeline import Point
+from meltline.domain.retention.policy import CONSUMER_TAG, FOREVER_MS, HOLD_TAG, OWN_TAGS, SHARE_TAG
+from meltline.domain.units import format_instant
+
+FOREVER = "forever"
+_MOST_DAYS = 365_000
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A tag and how long it stays.
+
+    Attributes:
+        kind: `tag`, `named` (it stays for ever), `hold`, `share` or `consumer`.
+        committed_at: When the snapshot was committed.
+        expires_at: From when the next run takes the tag away; None is never.
+    """
+
+    table: TableName
+    name: str
+    snapshot_id: int
+    kind: str
+    committed_at: datetime
+    expires_at: datetime | None
+
+
+def add_tag(
+    ledgers: ReadContext,
+    table: TableName,
+    name: str,
+    point: Point,
+    days: int | None,
+    *,
+    dry_run: bool,
+) -> Tag:
+    """Tags a snapshot.
+
+    Args:
+        ledgers: Where the table is.
+        table: The table.
+        name: The tag's name.
+        point: The snapshot; main's head when nothing is asked for.
+        days: How long the tag stays, counted from now and not from the snapshot; None is for
+            ever, said explicitly, so that no default of the table ends it.
+        dry_run: Check everything and change nothing.
+
+    Raises:
+        SnapshotNotFound: There is no such snapshot (AR-44).
+        OutsideRetention: Nobody can tell what was current at that instant.
+        NameConflict: The name is taken or cannot be used.
+        RetentionOutOfRange: The profile has no tags for ever, or the days are none.
+    """
+    _require_days(ledgers, days)
+    now = ledgers.clock.now()
+    seen = open_table(ledgers, table)
+
+    def ref_in(state: TableMetadata) -> SnapshotRef:
+        require_free_name(state, name)
+        snapshot = state.snapshots[point.resolve(state, now)]
+        age = FOREVER_MS
+        if days is not None:
+            age = snapshot.age_at(now + timedelta(hours=24 * days))
+        return SnapshotRef(name, snapshot.snapshot_id, is_branch=False, max_ref_age_ms=age)
+
+    ref = ref_in(seen)
+    if not dry_run:
+        # The very snapshot that is shown, whatever is committed meanwhile.
+        exact = Point(snapshot_id=ref.snapshot_id)
+
+        def edit(document: MetadataEditor, state: TableMetadata) -> None:
+            require_free_name(state, name)
+            exact.resolve(state, now)
+            document.set_ref(ref)
+
+        commit(ledgers, seen, edit)
+    found = _tag(seen, ref)
+    if not dry_run:
+        until = format_instant(found.expires_at) if found.expires_at else FOREVER
+        detail = f"{name} on {ref.snapshot_id} until {until}"
+        audit(ledgers, "tag", str(table), detail=detail)
+    return found
+
+
+def remove_tag(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Tag:
+    """Takes a tag away: its snapshot returns to the ordinary rules (AR-43).
+
+    Raises:
+        RefNotFound: There is no such tag.
+        NameConflict: It is a hold's, a share's or a consumer's, which end in their own way. The
+            tag of a share that is gone without its drop is like one that somebody has set.
+    """
+    seen = open_table(ledgers, table)
+    found = _tag(seen, require_ref(seen, name, is_branch=False))
+    if found.kind in ("hold", "consumer") or (
+        found.kind == "share" and _share_stands(ledgers, table, name)
+    ):
+        raise NameConflict(
+            f"{table}: {name} is a {found.kind}",
+            object=str(table),
+            expected="a tag that somebody has set by hand",
+            found=name,
+            next="`meltline hold remove ID --reason TEXT` ends a hold, `meltline share drop NAME` "
+            "a share, `meltline consumer remove TABLE NAME` a consumer",
+        )
+    if not dry_run:
+
+        def edit(document: MetadataEditor, state: TableMetadata) -> None:
+            require_ref(state, name, is_branch=False)
+            document.remove_ref(name)
+
+        commit(ledgers, seen, edit)
+        audit(ledgers, "untag", str(table), detail=f"{name} on {found.snapshot_id}")
+    return found
+
+
+def _share_stands(ledgers: ReadContext, table: TableName, tag: str) -> bool:
+    listing = ledgers.catalogs[table.catalog].listing()
+    place = ObjectName(table.catalog, (tag.removeprefix(SHARE_TAG),))
+    return share_at(place, listing) is not None
+
+
+def list_tags(ledgers: ReadContext, table: TableName) -> list[Tag]:
+    """A table's tags, by name."""
+    state = load_table(ledgers, table)
+    return [_tag(state, ref) for _, ref in sorted(state.refs.items()) if not ref.is_branch]
+
+
+def _tag(state: TableMetadata, ref: SnapshotRef) -> Tag:
+    snapshot = state.snapshots[ref.snapshot_id]
+    age = ref.max_ref_age_ms
+    ours = ref.name.startswith(OWN_TAGS)
+    if age is None and not ours:
+        raw = state.properties.get("history.expire.max-ref-age-ms", "")
+        age = int(raw) if raw.isdecimal() else None
+    if ref.name.startswith(HOLD_TAG):
+        kind = "hold"
+    elif ref.name.startswith(SHARE_TAG):
+        kind = "share"
+    elif ref.name.startswith(CONSUMER_TAG):
+        kind = "consumer"
+    else:
+        kind = "named" if ref.max_ref_age_ms == FOREVER_MS else "tag"
+    ends = snapshot.instant_of_age(age)
+    return Tag(state.name, ref.name, ref.snapshot_id, kind, snapshot.committed_at, ends)
+
+
+def _require_days(ledgers: ReadContext, days: int | None) -> None:
+    profile = ledgers.config.account.profile
+    if days is None and not profile.has_named_snapshots:
+        raise RetentionOutOfRange(
+            f"profile {profile.name} has no snapshots that are kept for ever",
+            object=f"profile {profile.name}",
+            expected="--retention-days with a number",
+            found=FOREVER,
+            next="give a number of days, or choose another profile in meltline.yaml",
+        )
+    if days is not None and not 1 <= days <= _MOST_DAYS:
+        raise RetentionOutOfRange(
+            "a tag stays for at least a day",
+            object="--retention-days",
+            expected=f"1 to {_MOST_DAYS} days, or {FOREVER}",
+            found=str(days),
+            next=f"give a number of days, or {FOREVER}",
+        )

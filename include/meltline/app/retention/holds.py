@@ -1,0 +1,272 @@
+"""Holds: nothing of an object departs and nothing of it is purged, whatever the limits."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from secrets import token_hex
+
+from meltline.app.catalog.commit import audit, commit, pin, unpin
+from meltline.app.catalog.resolve import find_object, load_table, require_changeable
+from meltline.app.catalog.tables import ObservedTable, look_everywhere
+from meltline.app.ground.purge_vetoes import claimed_of, group_locks, refuse_claimed, snapshot_kept
+from meltline.app.services import ReadContext
+from meltline.domain.deletion.plan import PlanState
+from meltline.domain.drop.drops import is_dropped_name, read_drop
+from meltline.domain.errors import HoldNotFound, UsageInvalid
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.iceberg.table_metadata import SnapshotRef, TableMetadata
+from meltline.domain.iceberg.timeline import require_snapshot
+from meltline.domain.retention.holds import Hold, object_holds, snapshot_holds
+from meltline.domain.retention.policy import FOREVER_MS
+from meltline.domain.units import format_instant
+from meltline.ports import CatalogListing
+
+_SNAPSHOT = re.compile(r"^(?P<object>.+)@(?P<snapshot>-?\d+)$")
+_LONGEST_REASON = 500  # a SQL catalog keeps a namespace's property in 1,000 characters
+
+
+@dataclass(frozen=True)
+class HeldObject:
+    """A hold and where it lies."""
+
+    hold: Hold
+    object: ObjectName
+
+
+@dataclass(frozen=True)
+class Holds:
+    """Every hold that was found, and which tables could not be looked into."""
+
+    holds: Sequence[HeldObject]
+    unreadable: Sequence[str]
+
+
+def add_hold(
+    ledgers: ReadContext,
+    text: str,
+    *,
+    reason: str,
+    until: datetime | None = None,
+    kind: ObjectKind | None = None,
+    dry_run: bool = False,
+) -> Hold:
+    """Holds a table, a namespace, or one snapshot (`NAME@SNAPSHOT`).
+
+    Args:
+        ledgers: Where the object is.
+        text: Its name.
+        reason: Why; people will read it.
+        until: When it ends by itself, by the wall clock; None is never.
+        kind: What the name stands for, where it could be two things.
+        dry_run: Check everything and change nothing.
+
+    Raises:
+        UsageInvalid: No reason, an end that has passed, or a name that is none.
+        TableNotFound: There is no such object, or, NamespaceNotFound, no such namespace.
+        SnapshotNotFound: The table has no such snapshot any more.
+        CatalogReadOnly: The catalog is only observed.
+        FilesClaimed: A purge has begun to delete files of it; names them. Nothing was changed.
+        LockHeld: A run works on it and did not end within `limits.lock-wait`.
+    """
+    now = ledgers.clock.now()
+    _require_reason(reason)
+    _require_to_come(until, now)
+    found = _SNAPSHOT.match(text)
+    name = find_object(ledgers, found["object"] if found else text, kind)
+    require_changeable(ledgers, name, dropped_too=True)
+    hold = Hold(
+        id=token_hex(4),
+        object=str(name),
+        reason=reason.strip(),
+        who=ledgers.who,
+        since=now,
+        until=until,
+        snapshot_id=int(found["snapshot"]) if found else None,
+    )
+    if found:
+        _hold_snapshot(ledgers, name, hold, dry_run=dry_run)
+    else:
+        _hold_object(ledgers, name, hold, dry_run=dry_run)
+    if not dry_run:
+        audit(ledgers, "hold add", hold.subject, hold.reason, _until(hold))
+    return hold
+
+
+def _hold_snapshot(ledgers: ReadContext, name: ObjectName, hold: Hold, *, dry_run: bool) -> None:
+    """A tag, and beside it who and why, in one commit. An end is the tag's own age."""
+    if name.kind is not ObjectKind.TABLE or hold.snapshot_id is None:
+        raise UsageInvalid(
+            f"{name} is a {name.kind}: it has no snapshots",
+            object=str(name),
+            expected="a table's name before @",
+            found=str(name.kind),
+            next="hold the whole of it, without @",
+        )
+    seen = load_table(ledgers, name.table_name)
+    snapshot = seen.snapshots[require_snapshot(seen, hold.snapshot_id)]
+    if dry_run:
+        return
+    age = FOREVER_MS
+    if hold.until is not None:
+        age = snapshot.age_at(hold.until)
+    tag = SnapshotRef(hold.tag, snapshot.snapshot_id, is_branch=False, max_ref_age_ms=age)
+
+    def edit(document: MetadataEditor, state: TableMetadata) -> None:
+        pin(document, tag, {hold.key: hold.written()})
+
+    with snapshot_kept(ledgers, seen.uuid, snapshot, f"hold {hold.subject}"):
+        commit(ledgers, seen, edit)
+
+
+def _hold_object(ledgers: ReadContext, name: ObjectName, hold: Hold, *, dry_run: bool) -> None:
+    """A property. It is written before the claims are looked at: a purge does it in reverse."""
+    purpose = f"hold {name}"
+    uuids = _covered(ledgers, name)
+    if dry_run:
+        refuse_claimed(claimed_of(ledgers, uuids), purpose)
+        return
+    with group_locks(ledgers, _busy(ledgers, name, uuids), purpose):
+        _change(ledgers, name, hold, present=True)
+        try:
+            refuse_claimed(claimed_of(ledgers, uuids), purpose)
+        except BaseException:
+            _change(ledgers, name, hold, present=False)
+            raise
+
+
+def _covered(ledgers: ReadContext, name: ObjectName) -> set[str]:
+    """UUIDs of the tables that a hold is about, as far as any step has ever seen them."""
+    known = {table.uuid for table in ledgers.control.tables() if name.covers(table.name)}
+    if name.kind is ObjectKind.TABLE:
+        known.add(load_table(ledgers, name.table_name).uuid)
+    return known
+
+
+def _busy(ledgers: ReadContext, name: ObjectName, uuids: set[str]) -> set[str]:
+    """Tables to lock. Of a namespace, those that a run is about to change: not thousands."""
+    if name.kind is ObjectKind.TABLE:
+        return uuids
+    open_plans = ledgers.control.plans(states=[PlanState.PASSED, PlanState.APPLYING])
+    return uuids & {plan.table_uuid for plan in open_plans}
+
+
+def _change(ledgers: ReadContext, name: ObjectName, hold: Hold, *, present: bool) -> None:
+    updates = {hold.key: hold.written()} if present else {}
+    removals = () if present else (hold.key,)
+    catalog = ledgers.catalogs[name.catalog]
+    if name.kind is ObjectKind.TABLE:
+        catalog.set_table_properties(name.table_name, updates, removals)
+    else:
+        catalog.set_namespace_properties(name.namespace, updates, removals)
+
+
+def remove_hold(ledgers: ReadContext, id: str, *, reason: str, dry_run: bool = False) -> Hold:
+    """Ends a hold; what it alone has kept returns to the ordinary rules.
+
+    Raises:
+        HoldNotFound: No hold has that id.
+        UsageInvalid: No reason.
+        CatalogReadOnly: The catalog is only observed.
+    """
+    _require_reason(reason)
+    found = next((held for held in find_holds(ledgers).holds if held.hold.id == id), None)
+    if found is None:
+        raise HoldNotFound(
+            f"no hold {id}",
+            object=id,
+            expected="an id of `meltline hold list`",
+            found="none of that id",
+            next="`meltline hold list` shows every hold; one that has ended may be gone",
+        )
+    hold, name = found.hold, found.object
+    require_changeable(ledgers, name, dropped_too=True)
+    if dry_run:
+        return hold
+    if hold.snapshot_id is None:
+        _change(ledgers, name, hold, present=False)
+    else:
+
+        def edit(document: MetadataEditor, state: TableMetadata) -> None:
+            unpin(document, hold.tag, hold.key)
+
+        commit(ledgers, load_table(ledgers, name.table_name), edit)
+    audit(ledgers, "hold remove", hold.subject, reason.strip(), f"{hold.id}: {hold.reason}")
+    return hold
+
+
+def find_holds(ledgers: ReadContext) -> Holds:
+    """Every hold in every catalog, by object and id; ended ones too, while they are written."""
+    seen = look_everywhere(ledgers)
+    holds = [
+        held for name, listing in seen.listings.items() for held in _of_namespaces(name, listing)
+    ]
+    holds += [held for state in seen.states for held in _of_table(state)]
+    holds.sort(key=lambda held: (held.hold.object, held.hold.id))
+    return Holds(holds, seen.unreadable)
+
+
+def _of_namespaces(catalog: str, listing: CatalogListing) -> Iterator[HeldObject]:
+    for levels, properties in listing.namespaces.items():
+        name = ObjectName(catalog, levels)
+        for hold in object_holds(str(name), properties):
+            yield HeldObject(_named(hold, catalog, levels, properties), name)
+
+
+def _named(
+    hold: Hold, catalog: str, namespace: tuple[str, ...], properties: Mapping[str, str]
+) -> Hold:
+    """The hold by the name that people know: a dropped object's is the one it had."""
+    drop = read_drop(catalog, properties) if is_dropped_name(namespace) else None
+    return hold if drop is None else replace(hold, object=f"{drop.object} (dropped)")
+
+
+def _of_table(state: TableMetadata) -> Iterator[HeldObject]:
+    table = state.name
+    name = ObjectName(table.catalog, table.namespace, table.name)
+    tags = {ref.name: ref.snapshot_id for ref in state.refs.values() if not ref.is_branch}
+    holds = [
+        *object_holds(str(name), state.properties),
+        *snapshot_holds(str(name), state.properties, tags),
+    ]
+    for hold in holds:
+        yield HeldObject(_named(hold, table.catalog, table.namespace, state.properties), name)
+
+
+def ending_soon(tables: Sequence[ObservedTable], now: datetime) -> list[Hold]:
+    """Holds on and around these tables that end within a week."""
+    found: dict[str, Hold] = {}
+    for table in tables:
+        holds = [held.hold for held in _of_table(table.state)]
+        for level, properties in table.levels[1:]:
+            holds += object_holds(level, properties)
+        found.update({hold.id: hold for hold in holds if hold.ends_soon(now)})
+    return list(found.values())
+
+
+def _until(hold: Hold) -> str:
+    return f"until {format_instant(hold.until)}" if hold.until else "until it is removed"
+
+
+def _require_reason(reason: str) -> None:
+    if reason.strip() and len(reason) <= _LONGEST_REASON:
+        return
+    raise UsageInvalid(
+        "a hold needs a reason that others can read",
+        object="--reason",
+        expected=f"1 to {_LONGEST_REASON} characters",
+        found=f"{len(reason.strip())} characters",
+        next="say why, for example: --reason 'audit of 2026'",
+    )
+
+
+def _require_to_come(until: datetime | None, now: datetime) -> None:
+    if until is not None and until <= now:
+        raise UsageInvalid(
+            "a hold cannot end before it begins",
+            object="--until",
+            expected=f"a time after {format_instant(now)}",
+            found=format_instant(until),
+            next="give a later time, or leave --until out",
+        )

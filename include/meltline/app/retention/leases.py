@@ -1,0 +1,242 @@
+"""Leases: a reader's claim on a snapshot, which ends by itself when the reader dies (TT-4, DS-21).
+
+They live in the control ledger alone, so that taking one costs no commit. A leased snapshot is
+kept, with its files, however old it is.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from secrets import token_hex
+from threading import Event, Thread
+
+from meltline.app.catalog.commit import audit
+from meltline.app.catalog.resolve import load_table
+from meltline.app.ground.preconditions import require_not_behind
+from meltline.app.ground.purge_vetoes import group_locks
+from meltline.app.services import ReadContext
+from meltline.domain.deletion.plan import PlanKind, PlanState
+from meltline.domain.errors import LeaseLost, LeaseNotFound, MeltlineError, UsageInvalid
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.iceberg.timeline import Point
+from meltline.domain.units import format_duration, format_instant
+from meltline.ports import Lease
+
+SHORTEST, LONGEST = timedelta(seconds=1), timedelta(days=7)
+"""A lease that nobody renews must end (C-16); what is to stay longer is a tag or a hold."""
+
+_MILLISECOND = timedelta(milliseconds=1)
+_BEATS = 3  # per time to live: two may fail before the lease ends
+_log = logging.getLogger(__name__)
+
+
+def acquire_lease(
+    ledgers: ReadContext,
+    table: TableName,
+    snapshot_id: int | None,
+    ttl: timedelta,
+    *,
+    audited: bool = True,
+) -> Lease:
+    """Leases a snapshot.
+
+    The lease is written first and the snapshot looked at after it. An expiration that is already
+    on its way may have looked at the leases before; so where a plan names the snapshot, that
+    table's lock is waited for before the last look.
+
+    Args:
+        ledgers: Where the table is.
+        table: The table.
+        snapshot_id: The snapshot; None for main's head.
+        ttl: How long it lasts unless it is renewed, by the wall clock.
+        audited: Whether it is a decision of its own. One query's lease is not.
+
+    Raises:
+        UsageInvalid: `ttl` is too short or too long.
+        ClockRefused: The clock is behind: the lease would be over too early.
+        TableNotFound: There is no such table.
+        SnapshotNotFound: The table has no such snapshot, or has it no more.
+        LockHeld: A run is expiring the snapshot and did not end within `limits.lock-wait`.
+    """
+    _require_ttl(ttl)
+    require_not_behind(ledgers)
+    now = ledgers.clock.now()
+    state = load_table(ledgers, table)
+    lease = Lease(
+        id=token_hex(8),
+        table_uuid=state.uuid,
+        snapshot_id=Point(snapshot_id).resolve(state, now),
+        expires_at=now + ttl,
+        table=str(table),
+        who=ledgers.who,
+        ttl_ms=ttl // _MILLISECOND,
+    )
+    ledgers.control.save_lease(lease)
+    try:
+        if _is_planned(ledgers, lease):
+            with group_locks(ledgers, [lease.table_uuid], f"lease {table}"):
+                _require_there(ledgers, table, lease)
+        else:
+            _require_there(ledgers, table, lease)
+    except BaseException:
+        ledgers.control.remove_lease(lease.id)
+        raise
+    if audited:
+        _audit(ledgers, lease, "lease", f"until {format_instant(lease.expires_at)}")
+    return lease
+
+
+def renew_lease(ledgers: ReadContext, id: str) -> Lease:
+    """Makes a lease last its time to live anew, from now on.
+
+    Raises:
+        LeaseNotFound: There is none, or it has ended: its snapshot may be gone.
+    """
+    lease = ledgers.control.renew_lease(id, ledgers.clock.now())
+    if lease is None:
+        raise _not_found(id, "none of that id, or it has ended")
+    _audit(ledgers, lease, "lease renew", f"until {format_instant(lease.expires_at)}")
+    return lease
+
+
+def release_lease(ledgers: ReadContext, id: str, *, audited: bool = True) -> Lease:
+    """Ends a lease: its snapshot returns to the ordinary rules.
+
+    Raises:
+        LeaseNotFound: There is none, or it has ended by itself.
+    """
+    found = [lease for lease in living_leases(ledgers) if lease.id == id]
+    if not found or not ledgers.control.remove_lease(id):
+        raise _not_found(id, "none of that id, or it has ended by itself")
+    if audited:
+        _audit(ledgers, found[0], "lease release", "")
+    return found[0]
+
+
+def living_leases(ledgers: ReadContext) -> Sequence[Lease]:
+    """The leases that have not ended, the first to end first."""
+    found = ledgers.control.leases(ledgers.clock.now())
+    return sorted(found, key=lambda lease: (lease.expires_at, lease.id))
+
+
+@dataclass
+class KeptLease:
+    """A lease that is renewed while its `with` block runs.
+
+    Attributes:
+        lease: As it was acquired.
+        lost: Whether it could not be renewed in time: the snapshot may have expired meanwhile.
+    """
+
+    lease: Lease
+    lost: bool = False
+    _done: Event = field(default_factory=Event, repr=False)
+
+    @property
+    def id(self) -> str:
+        """The lease's id."""
+        return self.lease.id
+
+    @property
+    def snapshot_id(self) -> int:
+        """The snapshot that is kept."""
+        return self.lease.snapshot_id
+
+
+@contextmanager
+def leased(
+    ledgers: ReadContext,
+    table: TableName,
+    snapshot_id: int | None,
+    ttl: timedelta,
+    *,
+    audited: bool = True,
+) -> Iterator[KeptLease]:
+    """Leases a snapshot for the length of a `with` block; a thread renews it meanwhile.
+
+    If the process dies, the lease ends after its time to live.
+
+    Raises:
+        LeaseLost: At the end of a block that went well, if the lease had ended before.
+        MeltlineError: Whatever `acquire_lease` raises.
+    """
+    kept = KeptLease(acquire_lease(ledgers, table, snapshot_id, ttl, audited=audited))
+    heart = Thread(target=_beat, args=(ledgers, kept), daemon=True, name=f"lease {kept.id}")
+    heart.start()
+    try:
+        yield kept
+    finally:
+        kept._done.set()
+        heart.join()
+        there = _release_quietly(ledgers, kept, audited)
+    if kept.lost or not there:
+        raise LeaseLost(
+            f"the lease on snapshot {kept.snapshot_id} of {table} ended while it was in use",
+            object=kept.id,
+            expected=f"a renewal every {format_duration(ttl / _BEATS)}",
+            found="none in time, or somebody released it",
+            next="read again: what was read may be incomplete; give a longer time to live",
+        )
+
+
+def _beat(ledgers: ReadContext, kept: KeptLease) -> None:
+    pause = kept.lease.ttl_ms / 1000 / _BEATS
+    while not kept._done.wait(pause):
+        try:
+            if ledgers.control.renew_lease(kept.id, ledgers.clock.now()) is None:
+                kept.lost = True
+                return
+        except Exception as failure:  # the next beat may succeed
+            _log.warning("the lease %s could not be renewed: %s", kept.id, failure)
+
+
+def _release_quietly(ledgers: ReadContext, kept: KeptLease, audited: bool) -> bool:
+    """Whether it was still in force. A ledger that does not answer ends it by itself."""
+    try:
+        release_lease(ledgers, kept.id, audited=audited)
+    except LeaseNotFound:
+        return False
+    except MeltlineError as failure:
+        _log.warning("the lease %s could not be released: %s", kept.id, failure)
+    return True
+
+
+def _is_planned(ledgers: ReadContext, lease: Lease) -> bool:
+    states = (PlanState.PASSED, PlanState.APPLYING)
+    plans = ledgers.control.plans(states=states, table_uuid=lease.table_uuid)
+    return any(p.kind is PlanKind.EXPIRE and lease.snapshot_id in p.snapshots for p in plans)
+
+
+def _require_there(ledgers: ReadContext, table: TableName, lease: Lease) -> None:
+    state: TableMetadata = load_table(ledgers, table)
+    Point(lease.snapshot_id).resolve(state, ledgers.clock.now())
+
+
+def _require_ttl(ttl: timedelta) -> None:
+    if SHORTEST <= ttl <= LONGEST:
+        return
+    raise UsageInvalid(
+        "a lease cannot last so long" if ttl > LONGEST else "a lease cannot be so short",
+        object="--ttl",
+        expected=f"{format_duration(SHORTEST)} to {format_duration(LONGEST)}",
+        found=format_duration(ttl),
+        next="renew it while you read; what is to stay longer is a tag or a hold",
+    )
+
+
+def _not_found(id: str, found: str) -> LeaseNotFound:
+    return LeaseNotFound(
+        f"there is no lease {id}",
+        object=id,
+        expected="a lease that has not ended",
+        found=found,
+        next="`meltline lease list` shows them; acquire a new one",
+    )
+
+
+def _audit(ledgers: ReadContext, lease: Lease, action: str, detail: str) -> None:
+    detail = f"{lease.id} {detail}".strip()
+    audit(ledgers, action, f"{lease.table}@{lease.snapshot_id}", detail=detail)

@@ -1,0 +1,323 @@
+"""Policies: set, unset and shown. The catalog's property is the truth; the ledger remembers it.
+
+Requirements ML-26 to ML-34, TT-5 to TT-25, AR-26.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from meltline.app.catalog.commit import audit, commit
+from meltline.app.catalog.registrations import load_tables
+from meltline.app.catalog.resolve import load_table, require_changeable
+from meltline.app.catalog.tables import (
+    ObservedTable,
+    is_ledger,
+    keep_sets,
+    levels_around,
+    observed_table,
+    remembered,
+    retention_of,
+)
+from meltline.app.services import ReadContext
+from meltline.domain.archive.cold import Cadence, cold_policy
+from meltline.domain.errors import CommitConflict
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.consumers import consumer_keep
+from meltline.domain.retention.policy import (
+    ACCOUNT,
+    COLD,
+    COLD_RETENTION,
+    CONSUMER_KEEP,
+    DEEP,
+    ENABLED,
+    FAILSAFE,
+    INFINITE,
+    MIN_RETENTION,
+    PROFILE,
+    RETENTION,
+    TRANSIENT,
+    WRITER_KEEP,
+    AccountPolicy,
+    Levels,
+    Remembered,
+    Retention,
+    effective_retention,
+    is_enabled,
+)
+from meltline.domain.retention.policy_rules import is_in_order, require_allowed, require_new
+from meltline.domain.units import format_duration
+from meltline.ports import CatalogListing
+
+_COLD_DAYS = AccountPolicy.cold_retention_days
+APPLIED = "applied-retention-days"
+"""What the ledger calls the retention that the last run worked with (C-15)."""
+
+
+@dataclass(frozen=True)
+class PolicyLine:
+    """One policy of one object.
+
+    Attributes:
+        key: The property.
+        raw: What stands on the object itself; None where nothing does.
+        effective: What it comes to: days, `infinite`, or a flag.
+        source: The object that says so: a table, a namespace, `account` or `profile`.
+        applied: What the last run worked with, where that was longer: until the next one has
+            run, the past is readable as far back (TT-21, C-15). None where nothing differs.
+    """
+
+    key: str
+    raw: str | None
+    effective: int | str | bool
+    source: str
+    applied: int | str | None = None
+
+
+@dataclass(frozen=True)
+class TableEffect:
+    """How many snapshots of a table the next run would expire, before and after a change."""
+
+    table: TableName
+    expiring_before: int
+    expiring_after: int
+
+
+@dataclass(frozen=True)
+class PolicyChange:
+    """What setting a policy does.
+
+    Attributes:
+        before: The object's own values, as far as they change; `after` what they become.
+        warnings: What is risky about it.
+        effect: The tables for which it makes a difference, were a run to begin now.
+    """
+
+    object: ObjectName
+    before: Mapping[str, str | None]
+    after: Mapping[str, str | None]
+    warnings: tuple[str, ...]
+    effect: tuple[TableEffect, ...]
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """An object with everything around it, as it is now."""
+
+    name: ObjectName
+    listing: CatalogListing
+    state: TableMetadata | None
+    levels: Levels
+    known: Remembered
+
+    @property
+    def own(self) -> Mapping[str, str]:
+        return self.levels[0][1]
+
+    @property
+    def memory(self) -> str:
+        """What the ledger calls the object."""
+        return str(self.name) if self.state is None else self.state.uuid
+
+
+def change_policy(
+    ledgers: ReadContext, name: ObjectName, changes: Mapping[str, str | None], *, dry_run: bool
+) -> PolicyChange:
+    """Sets and unsets policies of an object, by compare-and-set, and says what comes of it.
+
+    Args:
+        ledgers: Where the object is.
+        name: A table, a namespace, or the account.
+        changes: New values by property; None unsets one, which is then inherited (TT-15).
+        dry_run: Say what would come of it and change nothing.
+
+    Raises:
+        RetentionOutOfRange: The profile does not allow a value (TT-8).
+        TransientImmutable: The object is not new any more (ML-29).
+        CatalogReadOnly: It cannot be changed from here.
+        ObjectDropped: It has been dropped: undrop it first (TT-23).
+        CommitConflict: Somebody else has changed the same policy meanwhile.
+    """
+    require_changeable(ledgers, name)
+    scene = _scene(ledgers, name)
+    account = ledgers.config.account
+    before = {key: scene.own.get(key) for key in changes}
+    after = {k: v for k, v in {**scene.own, **changes}.items() if v is not None}
+    levels = [(scene.levels[0][0], after), *scene.levels[1:]]
+    require_allowed(account.profile, name, changes, levels)
+    if TRANSIENT in changes:
+        tables = [entry.name for entry in scene.listing.entries if name.covers(entry.name)]
+        require_new(name, scene.state, tables, before[TRANSIENT], changes[TRANSIENT])
+    effect = _effect(ledgers, scene, after)
+    if not dry_run and any(before[key] != changes[key] for key in changes):
+        _write(ledgers, scene, before, changes)
+        ledgers.control.save_policies({scene.memory: changes})
+        words = {
+            key: [value or "inherited" for value in (before[key], changes[key])] for key in changes
+        }
+        detail = "; ".join(f"{key}: {' -> '.join(both)}" for key, both in words.items())
+        audit(ledgers, "policy", str(name), detail=detail)
+    known = scene.known if TRANSIENT not in changes else Remembered(scene.known.values)
+    warnings = effective_retention(account, levels, known).warnings
+    return PolicyChange(name, before, dict(changes), warnings, effect)
+
+
+def _scene(ledgers: ReadContext, name: ObjectName) -> _Scene:
+    catalog = ledgers.catalogs[name.catalog]
+    listing = catalog.listing()
+    around = levels_around(ledgers, name, listing)
+    policies = ledgers.control.policies()
+    if name.kind is not ObjectKind.TABLE:
+        return _Scene(name, listing, None, around, remembered(policies, around, str(name)))
+    state = load_table(ledgers, name.table_name)
+    levels = [(str(name), state.properties), *around]
+    return _Scene(name, listing, state, levels, remembered(policies, levels, state.uuid))
+
+
+def _write(
+    ledgers: ReadContext,
+    scene: _Scene,
+    before: Mapping[str, str | None],
+    changes: Mapping[str, str | None],
+) -> None:
+    updates = {key: value for key, value in changes.items() if value is not None}
+    removals = [key for key, value in changes.items() if value is None]
+    if scene.state is None:
+        levels = scene.name.namespace or (ledgers.config.ledger_namespace,)
+        ledgers.catalogs[scene.name.catalog].set_namespace_properties(
+            levels, updates, removals, expected=before
+        )
+        return
+
+    def edit(document: MetadataEditor, state: TableMetadata) -> None:
+        for key, value in before.items():
+            if state.properties.get(key) != value:
+                raise CommitConflict(
+                    f"{key} of {state.name} has changed meanwhile",
+                    object=str(state.name),
+                    expected=value or "no such property",
+                    found=state.properties.get(key, "none"),
+                    next="look at it, and run the command again if it is still wanted",
+                )
+        if TRANSIENT in changes:
+            require_new(scene.name, state, [], before[TRANSIENT], changes[TRANSIENT])
+        document.set_properties(updates, removals)
+
+    commit(ledgers, scene.state, edit)
+
+
+def _effect(
+    ledgers: ReadContext, scene: _Scene, after: Mapping[str, str]
+) -> tuple[TableEffect, ...]:
+    """What the next run would expire, were it to begin now, before and after a change."""
+    now = ledgers.clock.now()
+    tables = _tables_in(ledgers, scene)
+    changed = [_with_level(table, scene.levels[0][0], after) for table in tables]
+    expiring = [
+        [len(kept.keeps.expired) for kept in keep_sets(ledgers, these, now)]
+        for these in (tables, changed)
+    ]
+    lines = zip(tables, *expiring, strict=True)
+    return tuple(TableEffect(t.state.name, b, a) for t, b, a in lines if b != a)
+
+
+def _tables_in(ledgers: ReadContext, scene: _Scene) -> list[ObservedTable]:
+    if scene.state is not None:
+        return [observed_table(ledgers, scene.state, scene.listing)]
+    entries = [
+        entry
+        for entry in scene.listing.entries
+        if scene.name.covers(entry.name) and not is_ledger(ledgers, entry.name)
+    ]
+    states = load_tables(ledgers, entries).values()
+    found = [s for s in states if isinstance(s, TableMetadata)]
+    return [observed_table(ledgers, state, scene.listing) for state in found]
+
+
+def _with_level(table: ObservedTable, name: str, properties: Mapping[str, str]) -> ObservedTable:
+    levels = tuple((n, properties if n == name else p) for n, p in table.levels)
+    return replace(table, levels=levels)
+
+
+def show_policies(ledgers: ReadContext, name: ObjectName) -> list[PolicyLine]:
+    """Every policy of an object: its own word, what it comes to, and who says so."""
+    scene = _scene(ledgers, name)
+    found = effective_retention(ledgers.config.account, scene.levels, scene.known)
+    stay = consumer_keep(ledgers.config.account, scene.levels)
+    least = found.min_days
+    enabled = next((n for n, p in scene.levels if p.get(ENABLED, "true") != "true"), PROFILE)
+    lines = [
+        (RETENTION, found.days, found.source, _applied(ledgers, scene, found)),
+        (FAILSAFE, found.failsafe // timedelta(hours=24), found.failsafe_source, None),
+        (MIN_RETENTION, least, found.min_source, None),
+        (WRITER_KEEP, format_duration(found.writer_keep), found.writer_source, None),
+        (TRANSIENT, found.transient, found.transient_source, None),
+        (ENABLED, is_enabled(scene.levels), enabled, None),
+        *_about_cold(ledgers, scene.levels),
+        (CONSUMER_KEEP, format_duration(stay.span), stay.source, None),
+    ]
+    return [
+        PolicyLine(key, scene.own.get(key), effective, source, applied)
+        for key, effective, source, applied in lines
+    ]
+
+
+def _about_cold(
+    ledgers: ReadContext, levels: Levels
+) -> list[tuple[str, int | str | bool, str, int | str | None]]:
+    """What is said about the archive, where anybody says anything."""
+    account = ledgers.config.account
+    found = cold_policy(account, levels)
+    written: dict[str, tuple[int | str | bool, bool]] = {
+        COLD: (str(found.cadence), account.cold != Cadence.NONE),
+        COLD_RETENTION: (found.keep_for.days, account.cold_retention_days != _COLD_DAYS),
+        DEEP: (found.deep, account.deep),
+    }
+    lines: list[tuple[str, int | str | bool, str, int | str | None]] = []
+    for key, (effective, in_file) in written.items():
+        source = next((name for name, said in levels if key in said), "")
+        source = source or (ACCOUNT if in_file else PROFILE)
+        lines.append((key, effective, source, None))
+    return lines
+
+
+def _applied(ledgers: ReadContext, scene: _Scene, found: Retention) -> int | str | None:
+    """The longer retention of the last run, after a decrease."""
+    raw = ledgers.control.policies().get(scene.memory, {}).get(APPLIED)
+    if raw is None or raw == str(found.days) or found.days == INFINITE:
+        return None
+    if raw == INFINITE:
+        return INFINITE
+    return int(raw) if isinstance(found.days, int) and int(raw) > found.days else None
+
+
+def remember_policies(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> None:
+    """Notes what each table works with now: for later changes that are out of order.
+
+    Also whether a table is transient the first time it is seen: that cannot change (ML-29).
+    """
+    policies = ledgers.control.policies()
+    new: dict[str, dict[str, str | None]] = {}
+
+    def note(object: str, key: str, value: str) -> None:
+        if policies.get(object, {}).get(key) != value:
+            new.setdefault(object, {})[key] = value
+
+    for table in tables:
+        retention = retention_of(ledgers, table, policies)
+        note(table.state.uuid, APPLIED, str(retention.days))
+        if TRANSIENT not in policies.get(table.state.uuid, {}):
+            note(table.state.uuid, TRANSIENT, str(retention.transient).lower())
+        for name, properties in table.levels:
+            object = table.state.uuid if name == table.levels[0][0] else name
+            for key in (RETENTION, FAILSAFE, MIN_RETENTION, WRITER_KEEP):
+                value = properties.get(key)
+                if value is not None and is_in_order(
+                    ledgers.config.account.profile, key, value, transient=retention.transient
+                ):
+                    note(object, key, value)
+    if new:
+        ledgers.control.save_policies(new)

@@ -1,0 +1,92 @@
+"""What the marks of streaming writers keep: for `explain`, and as advice of `doctor`."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from meltline.app.catalog.tables import TableRetention
+from meltline.domain.retention.retained_snapshots import KeepReason
+from meltline.domain.retention.writers import WriterMark, walks
+from meltline.domain.units import format_instant
+
+_MUCH = 100  # snapshots that nothing but a mark keeps, before doctor speaks of it
+_EXAMPLES = 5
+_ALONE = (KeepReason.WRITER,)
+_DAY = timedelta(hours=24)
+
+
+@dataclass(frozen=True)
+class WriterAdvice:
+    """A mark that keeps much, and what to do about it."""
+
+    object: str
+    message: str
+    fix: str
+
+
+class WriterNeeds:
+    """Which streaming writers need which snapshots of one table; each line is walked once."""
+
+    def __init__(self, kept: TableRetention) -> None:
+        self._keep = kept.retention.writer_keep
+        state, marks = kept.table.state, kept.keeps.marks
+        self._ways = [
+            ({id: step for step, id in enumerate(way, start=1)}, _on(branch, marks))
+            for branch, way in walks(state, marks).items()
+        ]
+
+    def of(self, snapshots: Iterable[int]) -> list[WriterMark]:
+        """The marks that are reached over some snapshots; what counts longest comes first."""
+        ids, found = set(snapshots), set[WriterMark]()
+        for steps, marks in self._ways:
+            if passed := steps.keys() & ids:
+                first = min(steps[id] for id in passed)
+                found.update(mark for mark in marks if mark.steps >= first)
+        return sorted(found, key=lambda mark: mark.seen_at, reverse=True)
+
+    def until(self, marks: Iterable[WriterMark]) -> list[datetime]:
+        """When writers that are not seen any more count as silent."""
+        return [mark.seen_at + self._keep for mark in marks]
+
+    def described(self, marks: Sequence[WriterMark]) -> tuple[str, ...]:
+        """Each writer, where its mark is, when it was last seen and until when it counts."""
+        lines = [
+            f"{mark.writer}: its mark is snapshot {mark.snapshot_id} on {mark.branch}, last seen "
+            f"{format_instant(mark.seen_at)}, counts until {format_instant(until)}"
+            for mark, until in zip(marks[:_EXAMPLES], self.until(marks), strict=False)
+        ]
+        more = len(marks) - _EXAMPLES
+        return (*lines, *([f"and {more} more writers"] if more > 0 else []))
+
+
+def writer_advice(kept: TableRetention, now: datetime) -> Iterator[WriterAdvice]:
+    """The marks that keep many snapshots which nothing else keeps."""
+    state, keeps = kept.table.state, kept.keeps
+    for branch in dict.fromkeys(mark.branch for mark in keeps.marks):
+        marks = _on(branch, keeps.marks)
+        line = state.ancestry(state.refs[branch].snapshot_id)
+        alone = [keeps.reasons.get(snapshot.snapshot_id) == _ALONE for snapshot in line]
+        furthest = sorted(marks, key=lambda mark: mark.steps, reverse=True)
+        ends = [*(mark.steps for mark in furthest[1:]), 0]
+        for mark, end in zip(furthest, ends, strict=True):
+            is_silent = now - mark.seen_at >= _DAY
+            if is_silent and (count := sum(alone[end : mark.steps])) >= _MUCH:
+                yield _advice(kept, mark, count, now)
+
+
+def _advice(kept: TableRetention, mark: WriterMark, count: int, now: datetime) -> WriterAdvice:
+    name, days = str(kept.table.state.name), (now - mark.seen_at) // _DAY
+    until = format_instant(mark.seen_at + kept.retention.writer_keep)
+    return WriterAdvice(
+        object=name,
+        message=f"{mark.writer} is silent since {format_instant(mark.seen_at)} and may come back: "
+        f"{count} snapshots of {mark.branch} stay for nothing but its way to its mark, "
+        f"snapshot {mark.snapshot_id}, until {until}",
+        fix="have it commit, so that its mark moves on; if it does not come back, let go of marks "
+        f"that are as old: `meltline policy set {shlex.quote(name)} --writer-keep {days}d`",
+    )
+
+
+def _on(branch: str, marks: Iterable[WriterMark]) -> list[WriterMark]:
+    return [mark for mark in marks if mark.branch == branch]

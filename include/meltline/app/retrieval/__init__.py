@@ -1,0 +1,1 @@
+"""Bringing archived history back."""

@@ -1,0 +1,289 @@
+"""Restore: an archived snapshot as a new hot table, with files of its own.
+
+The files are copied below the new table's location and held against cold by the gate's own reader;
+only then is the table registered. Cold is only read. What fails before that leaves nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NoReturn
+from uuid import uuid4
+
+from meltline.app.archive.cold_tables import require_cold
+from meltline.app.catalog.commit import audit
+from meltline.app.catalog.metadata import load_document
+from meltline.app.catalog.new_names import require_free, require_outer
+from meltline.app.catalog.resolve import parse_table_name, require_changeable
+from meltline.app.clone.clone import new_identity
+from meltline.app.retrieval.tiers import cold_pasts, only_answer
+from meltline.app.services import ColdTier, ReadContext
+from meltline.domain.archive.cold_past import ColdPast
+from meltline.domain.archive.cold_paths import lies_under, mirrored
+from meltline.domain.archive.restored import Retrieved, restored_metadata
+from meltline.domain.clone.clones import Identity, Source
+from meltline.domain.errors import MeltlineError, SnapshotNotFound, StoreRefused, UsageInvalid
+from meltline.domain.iceberg.metadata_editor import NextMetadata
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.domain.time_travel.timetravel import Resolved
+from meltline.ports import NOT_REGISTERED, Catalog, CopyReader, ListedCopy, ManifestPair, NewTable
+from meltline.ports.retrieval import Retriever
+
+RESTORE = "restore"
+"""How the audit calls it."""
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """What brings files back, and what holds them against those of cold.
+
+    Attributes:
+        retriever: Copies them.
+        reader: Reads cold as where the originals are, hot as where the copies are.
+    """
+
+    retriever: Retriever
+    reader: CopyReader
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A restored table.
+
+    Attributes:
+        table: Its name.
+        cold: The cold table.
+        valid_from: Since when main was that snapshot, as far as is proved; equal to `valid_to`
+            where nobody can prove that it ever was.
+        uuid: Its own; empty in a dry run. Likewise `location`, and `files`, `bytes` and `rows` 0.
+    """
+
+    table: TableName
+    cold: TableName
+    snapshot_id: int
+    committed_at: datetime
+    valid_from: datetime
+    valid_to: datetime | None
+    uuid: str = ""
+    location: str = ""
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+
+
+def restore(
+    ledgers: ReadContext,
+    retrieval: Callable[[], Retrieval],
+    target: str,
+    table: TableName,
+    *,
+    snapshot_id: int | None = None,
+    at: datetime | None = None,
+    dry_run: bool = False,
+) -> Restored:
+    """Makes a new hot table of an archived snapshot.
+
+    Args:
+        ledgers: Where it goes, and where cold is.
+        retrieval: Starts what copies; called only once all else is known to be right.
+        target: The new table's name, in full.
+        table: The table whose history is in cold: its name in hot, or the cold table's own.
+        snapshot_id: Which of its snapshots; or
+        at: the instant whose state is wanted.
+        dry_run: Check everything and change nothing.
+
+    Raises:
+        UsageInvalid: Not exactly one of the two is given, or the name is none.
+        ColdMissing: No cold tier is configured.
+        SnapshotNotFound: Cold does not have it.
+        OutsideRetention: Cold does not have what was current then.
+        NameConflict: The new name is taken, or cold has several such tables.
+        NamespaceNotFound: The new name leads nowhere.
+        CatalogReadOnly: The new name lies where nothing may be made.
+        StoreRefused: Something could not be copied, or is not what cold has; nothing is left of it.
+        CommitConflict: Nobody knows whether the table was registered.
+    """
+    tier = require_cold(ledgers)
+    name = parse_table_name(target)
+    new = ObjectName(name.catalog, name.namespace, name.name)
+    catalog = require_changeable(ledgers, new)
+    listing = catalog.listing()
+    require_free(new, listing)
+    require_outer(new, listing)
+    past, found = _wanted(ledgers, table, snapshot_id, at)
+    assert found.snapshot_id is not None  # cold answers with snapshots alone
+    state, document = load_document(tier.store, past.state.name, past.state.metadata_location)
+    own = new_identity(ledgers, name, state, listing)
+    _require_own_place(ledgers, tier, own)
+    snapshot = state.snapshots[found.snapshot_id]
+    done = Restored(
+        name,
+        state.name,
+        snapshot.snapshot_id,
+        snapshot.committed_at,
+        found.valid_from,
+        found.valid_to,
+    )
+    if dry_run:
+        return done
+    source = Source(state, document, snapshot.snapshot_id)
+    files = _Restoring(ledgers, tier, retrieval(), catalog, source, own).carry_out()
+    audit(ledgers, RESTORE, str(name), detail=f"from {state.name}@{snapshot.snapshot_id}")
+    return replace(
+        done,
+        uuid=own.uuid,
+        location=own.location,
+        files=files.files,
+        bytes=files.bytes,
+        rows=files.rows,
+    )
+
+
+def _wanted(
+    ledgers: ReadContext, table: TableName, snapshot_id: int | None, at: datetime | None
+) -> tuple[ColdPast, Resolved]:
+    if (snapshot_id is None) == (at is None):
+        raise UsageInvalid(
+            "either a snapshot or a time",
+            object="--snapshot, --at",
+            expected="one of the two",
+            found="neither" if at is None else "both",
+            next=f"`meltline cold list {table}` shows what is there",
+        )
+    pasts = cold_pasts(ledgers, table)
+
+    def ask(past: ColdPast) -> Resolved:
+        if at is not None:
+            return past.at(at)
+        found = past.of(snapshot_id or 0)
+        if found is None:
+            raise _not_there(table, snapshot_id)
+        return found
+
+    if not pasts:
+        raise _not_there(table, snapshot_id)
+    return only_answer(table, pasts, ask)
+
+
+def _not_there(table: TableName, snapshot_id: int | None) -> SnapshotNotFound:
+    what = f"no snapshot {snapshot_id}" if snapshot_id is not None else "nothing"
+    return SnapshotNotFound(
+        f"cold has {what} of {table}",
+        object=str(table),
+        expected="an archived snapshot",
+        found="none",
+        next=f"`meltline cold list {table}` shows what is there",
+    )
+
+
+def _require_own_place(ledgers: ReadContext, tier: ColdTier, own: Identity) -> None:
+    """Refuses a location in cold, or where something lies already."""
+    is_cold = lies_under(own.location, tier.warehouse)
+    if is_cold or next(iter(ledgers.store.list(own.location)), None) is not None:
+        raise UsageInvalid(
+            f"{own.name} has no place of its own to be restored to",
+            object=own.location,
+            expected="an empty folder in the hot warehouse",
+            found="a folder of cold" if is_cold else "files",
+            next="set `warehouse` of its catalog, or `location` of its namespace",
+        )
+
+
+@dataclass(frozen=True)
+class _Restoring:
+    """A restore on its way."""
+
+    ledgers: ReadContext
+    tier: ColdTier
+    retrieval: Retrieval
+    catalog: Catalog
+    source: Source
+    own: Identity
+
+    @property
+    def snapshot(self) -> Snapshot:
+        assert self.source.snapshot_id is not None
+        return self.source.state.snapshots[self.source.snapshot_id]
+
+    @property
+    def cold(self) -> TableMetadata:
+        return self.source.state
+
+    @property
+    def folder(self) -> str:
+        """Below it lie the copies, apart from what engines will write."""
+        return f"{self.own.location}/restored"
+
+    def carry_out(self) -> Retrieved:
+        """Copies, proves, registers; or leaves nothing."""
+        name = self.own.name
+        self.ledgers.progress(f"copying snapshot {self.snapshot.snapshot_id} of {self.cold.name}")
+        try:
+            files = self._copied()
+        except BaseException:
+            self._take_away()
+            raise
+        try:
+            self.catalog.create([NewTable(name, lambda now: self._first(files, now))])
+        except NOT_REGISTERED:
+            self._take_away()
+            raise
+        return files
+
+    def _copied(self) -> Retrieved:
+        try:
+            found = self.retrieval.retriever.bring_back(
+                self.cold, self.snapshot.snapshot_id, self.folder
+            )
+            odd = self._differences(found)
+        except (MeltlineError, FileNotFoundError) as failed:
+            said = failed.message if isinstance(failed, MeltlineError) else f"{failed} is gone"
+            self._refuse(said, failed)
+        if odd:
+            self._refuse("; ".join(odd))
+        return found
+
+    def _refuse(self, found: str, cause: Exception | None = None) -> NoReturn:
+        raise StoreRefused(
+            f"{self.own.name} cannot be restored from {self.cold.name}: {found}",
+            object=str(self.own.name),
+            expected="copies that agree with cold, file by file",
+            found=found,
+            next=f"`meltline cold verify {self.cold.name}` tells what is wrong there; nothing was "
+            "registered, and what was copied has been taken away again",
+        ) from cause
+
+    def _differences(self, files: Retrieved) -> Sequence[str]:
+        """What of the copies is not what cold has, by another reader than the copying one's."""
+        reader, folder = self.retrieval.reader, self.folder
+        theirs = self._manifests(self.snapshot.manifest_list, self.snapshot.inline_manifests, False)
+        ours = self._manifests(files.manifest_list, files.manifests, True)
+        if isinstance(theirs, str) or isinstance(ours, str):
+            return [str(theirs if isinstance(theirs, str) else ours)]
+        if [one.path for one in ours] != [mirrored(one.path, folder) for one in theirs]:
+            return ["the copy of its manifest list names other manifests"]
+        pairs = [ManifestPair(*pair) for pair in zip(theirs, ours, strict=True)]
+        audited = reader.audit(ours, folder)
+        odd = [odd for one in audited for odd in one.odd]
+        counted = sum(one.rows for one in audited)
+        if counted != files.rows:
+            odd.append(f"{counted} rows instead of {files.rows}")
+        return [*reader.differences(pairs, folder), *odd]
+
+    def _manifests(
+        self, listed: str, inline: Sequence[str], of_copies: bool
+    ) -> tuple[ListedCopy, ...] | str:
+        if not listed:
+            return tuple(ListedCopy(path, 0, None) for path in inline)
+        return self.retrieval.reader.lists([listed], of_copies=of_copies)[listed]
+
+    def _first(self, files: Retrieved, now: datetime) -> NextMetadata:
+        return restored_metadata(self.source, files, self.own, now, str(uuid4()))
+
+    def _take_away(self) -> None:
+        """Nobody can refer to what lies here: its folder is new, and no catalog has had it."""
+        left = [stored.path for stored in self.ledgers.store.list(self.own.location)]
+        if left:
+            self.ledgers.store.delete(left)

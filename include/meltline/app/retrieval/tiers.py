@@ -1,0 +1,174 @@
+"""Which tier a point of a table's past is read from (AR-28): hot while it can, else cold.
+
+Cold is read only where somebody asked for it, and only where it proves the answer. It is found by
+the table's name when the table, or all of the hot warehouse, is gone.
+"""
+
+from collections.abc import Callable, Sequence
+
+from meltline.app.archive.cold_tables import ColdTables, require_cold
+from meltline.app.catalog.metadata import load_document, load_state
+from meltline.app.catalog.registrations import load_standing
+from meltline.app.catalog.resolve import catalog_of
+from meltline.app.services import ReadContext
+from meltline.app.time_travel.query import Located, locate
+from meltline.domain.archive.cold_past import ColdPast, Ended
+from meltline.domain.errors import (
+    MeltlineError,
+    MetadataUnreadable,
+    NameConflict,
+    ObjectDropped,
+    OutsideRetention,
+    RefNotFound,
+    SnapshotNotFound,
+    StatementNotFound,
+    StoreRefused,
+    TableNotFound,
+)
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.time_travel.timetravel import Moment, Resolved, StatementPoint, TravelPoint
+from meltline.ports import StatementState
+
+COLD = "cold"
+"""The tier of what has left hot."""
+
+NOT_IN_HOT = (
+    OutsideRetention,
+    RefNotFound,
+    StatementNotFound,
+    TableNotFound,
+    ObjectDropped,
+    MetadataUnreadable,
+    StoreRefused,
+)
+"""What hot says when cold may still have the answer."""
+
+
+def locate_anywhere(
+    ledgers: ReadContext, table: TableName, point: TravelPoint, *, allow_cold: bool
+) -> Located:
+    """Finds what main of a table held at a point, in hot, else in cold.
+
+    Args:
+        ledgers: Where the table is, or was.
+        table: Its name; a cold table's own name means that one.
+        point: The point.
+        allow_cold: Whether cold may answer.
+
+    Raises:
+        OutsideRetention: Neither has it; says which intervals cold has nearest to it.
+        NameConflict: Cold has several tables of that name that answer.
+        CatalogReadOnly: A cold table was named, and cold may not answer.
+        MeltlineError: Whatever `locate` raises.
+    """
+    is_cold = allow_cold and table.catalog == ledgers.config.cold
+    if is_cold and (own := _in_cold(ledgers, table, point)):
+        return own
+    try:
+        return locate(ledgers, table, point)
+    except NOT_IN_HOT as odd:
+        if ledgers.cold is None:
+            raise
+        if isinstance(point.to, Moment) and point.to.at > ledgers.clock.now():
+            raise
+        if not allow_cold:
+            raise hinted(ledgers, table, odd) from odd
+        if answer := _in_cold(ledgers, table, point):
+            return answer
+        raise
+
+
+def hinted(ledgers: ReadContext, table: TableName, odd: MeltlineError) -> MeltlineError:
+    """The same error; where the ledger knows of copies it says how they are read."""
+    uuid = present_uuid(ledgers, table)
+    copies = ledgers.control.archived([uuid] if uuid else None)
+    if any(uuid or copy.table == table for copy in copies):
+        odd.next = f"{odd.next}; some of its past is in cold: --allow-cold reads that"
+    return odd
+
+
+def present_uuid(ledgers: ReadContext, table: TableName) -> str:
+    """The UUID of a table in hot; empty where none of that name can be read."""
+    try:
+        location = catalog_of(ledgers, table.catalog).location(table)
+        return load_standing(ledgers, table, location).uuid
+    except (TableNotFound, MetadataUnreadable, StoreRefused):
+        return ""
+
+
+def cold_pasts(ledgers: ReadContext, table: TableName) -> list[ColdPast]:
+    """What cold has of a table.
+
+    Of one that hot does not have, or cannot read, everything that was handed over under its name:
+    several tables may have had it, one after another.
+
+    Raises:
+        ColdMissing: No cold tier is configured.
+        CatalogUnlistable: It cannot be listed.
+        MetadataUnreadable: A table there cannot be read.
+    """
+    tier = require_cold(ledgers)
+    if table.catalog == tier.catalog.name:
+        return [ColdPast(table, load_state(tier.store, table, tier.catalog.location(table)))]
+    cold = ColdTables(tier)
+    uuid = present_uuid(ledgers, table)
+    known = {copy.table_uuid for copy in ledgers.control.archived() if copy.table == table}
+    found = [cold.of(one, [table]) for one in ([uuid] if uuid else sorted(known))]
+    states = {state.name: state for state in found if state is not None}
+    own = TableName(tier.catalog.name, table.namespace, table.name)
+    if not uuid and own in cold.entries and own not in states:
+        states[own] = load_state(tier.store, own, cold.entries[own].metadata_location)
+    return [ColdPast(table, state) for state in states.values()]
+
+
+def only_answer(
+    table: TableName, pasts: Sequence[ColdPast], ask: Callable[[ColdPast], Resolved]
+) -> tuple[ColdPast, Resolved]:
+    """The one cold table that has an answer.
+
+    Raises:
+        NameConflict: Several have one.
+        MeltlineError: None has; what the first one said.
+    """
+    answers: list[tuple[ColdPast, Resolved]] = []
+    refusals: list[MeltlineError] = []
+    for past in pasts:
+        try:
+            answers.append((past, ask(past)))
+        except (OutsideRetention, RefNotFound, StatementNotFound, SnapshotNotFound) as odd:
+            refusals.append(odd)
+    if not answers:
+        raise refusals[0]
+    if len(answers) > 1:
+        names = ", ".join(str(past.state.name) for past, _ in answers)
+        raise NameConflict(
+            f"cold has several tables that were called {table}",
+            object=str(table),
+            expected="one that has an answer",
+            found=names,
+            next="name the one that is meant by its name in the cold catalog",
+        )
+    return answers[0]
+
+
+def _in_cold(ledgers: ReadContext, table: TableName, point: TravelPoint) -> Located | None:
+    """The answer of cold; None where it has nothing of the table."""
+    pasts = cold_pasts(ledgers, table)
+    if not pasts:
+        return None
+    statement = _ended(ledgers, point)
+    past, resolved = only_answer(table, pasts, lambda one: one.resolve(point, statement))
+    state = past.state
+    store = require_cold(ledgers).store
+    document = load_document(store, state.name, state.metadata_location)[1]
+    return Located(table, state, document, resolved, COLD)
+
+
+def _ended(ledgers: ReadContext, point: TravelPoint) -> Ended | None:
+    """When a statement ran; None where the point is none, or nobody knows."""
+    if not isinstance(point.to, StatementPoint):
+        return None
+    known = ledgers.control.statement(point.to.id)
+    if known is None or known.completed_at is None or known.state is not StatementState.COMPLETED:
+        return None
+    return Ended(known.id, known.started_at, known.completed_at)

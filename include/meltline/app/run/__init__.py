@@ -1,0 +1,1 @@
+"""Runs: the chain of stages, their plans and their summary."""

@@ -1,0 +1,65 @@
+"""Which plans an app works on: all of a run's, or one batch of them."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from meltline.app.purge.plan_purge import resumable
+from meltline.app.services import RunContext
+from meltline.domain.deletion.batches import Batch, homes, listed
+from meltline.domain.deletion.plan import FIRST_BATCH, Plan, PlanKind, PlanState
+from meltline.domain.deletion.sharing_groups import Groups
+
+
+@dataclass(frozen=True)
+class RunPlans:
+    """A run's plans of one kind, and those that other runs began and did not finish.
+
+    What others began goes where its group's plans of this run are, else into the first batch:
+    exactly one app takes it up, and none waits for the lock of another one of this run.
+    """
+
+    own: Sequence[Plan]
+    begun: Sequence[Plan]
+    groups: Groups
+
+    @classmethod
+    def of(cls, services: RunContext, run_id: str, kind: PlanKind) -> "RunPlans":
+        """Reads them from the control ledger, which knows each plan's batch."""
+        own = [plan for plan in services.control.plans(run_id=run_id) if plan.kind is kind]
+        begun = [p for p in resumable(services) if p.kind is kind and p.run_id != run_id]
+        return cls(own, begun, Groups(services.control.sharing()))
+
+    def work(self, states: Collection[PlanState], batch: int = 0) -> list[Plan]:
+        """The run's plans in some states, and everything that was begun.
+
+        Args:
+            states: Of the run's own plans; those that are applying are always among them.
+            batch: From 1 on; 0 is all of them.
+        """
+        begun = PlanState.APPLYING
+        own = [plan for plan in self.own if plan.state in states or plan.state is begun]
+        plans = [*own, *self.begun]
+        if not batch:
+            return plans
+        batches = self._batches(plans)
+        return [plan for plan in plans if batches[plan.id] == batch]
+
+    def batches(self, planned: Sequence[Plan]) -> list[Batch]:
+        """What is to be done, by batch: plans that were made just now, and what was begun."""
+        plans = list({plan.id: plan for plan in (*planned, *self.work(()))}.values())
+        work: dict[int, list[Plan]] = {}
+        batches = self._batches(plans)
+        for plan in plans:
+            work.setdefault(batches[plan.id], []).append(plan)
+        return listed(work)
+
+    def _batches(self, plans: Sequence[Plan]) -> dict[str, int]:
+        """Each plan's batch, by its id."""
+        placed = homes(self.own, self.groups)
+        others = {plan.id for plan in self.begun}
+        return {
+            plan.id: placed.get(self.groups.key(plan.table_uuid), FIRST_BATCH)
+            if plan.id in others
+            else plan.batch
+            for plan in plans
+        }

@@ -1,0 +1,301 @@
+"""What a run did, in the words that `run --json`, XCom and the verdict share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from meltline.app.archive.archive_snapshots import Pending, TableHandoff
+from meltline.app.expire.expire import ExpireResult
+from meltline.app.observe.observe import Observation
+from meltline.app.purge.purge import PurgeResult
+from meltline.app.retention.consumer_findings import ending_consumers
+from meltline.app.retention.holds import ending_soon
+from meltline.domain.deletion.batches import Batch
+from meltline.domain.deletion.plan import Plan, PlanState
+from meltline.domain.errors import (
+    DeletedWhileNamed,
+    GateNotPassed,
+    HeadChanged,
+    HoldInForce,
+    LedgerOutOfStep,
+    MeltlineError,
+    PlanAltered,
+    Stopped,
+)
+from meltline.domain.iceberg.names import TableName, selected
+from meltline.domain.units import format_instant
+from meltline.ports import Incident
+
+_SHOWN = 3
+_REFUSALS = (GateNotPassed, HoldInForce, PlanAltered, Stopped, LedgerOutOfStep)
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """One table's part of a run. `skipped` and `refused` say why, and are empty when it was not."""
+
+    table: str
+    snapshots_expired: int = 0
+    files_departed: int = 0
+    files_purged: int = 0
+    bytes_purged: int = 0
+    snapshots_archived: int = 0
+    files_copied: int = 0
+    bytes_copied: int = 0
+    skipped: str = ""
+    refused: str = ""
+    failed: str = ""
+
+
+@dataclass
+class Summary:
+    """Collects what the steps of a run did.
+
+    Attributes:
+        batch: The batch of plans that one step worked on; 0 is all of them.
+        batches: What a step that plans leaves to be done.
+    """
+
+    run_id: str
+    as_of: datetime
+    plans: dict[str, Plan] = field(default_factory=dict)
+    tables: dict[str, TableResult] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    batch: int = 0
+    batches: Sequence[Batch] = ()
+    sweep: Mapping[str, Any] = field(default_factory=dict)
+
+    def _change(self, table: TableName, **changes: Any) -> None:
+        name = str(table)
+        self.tables[name] = replace(self.tables.get(name, TableResult(name)), **changes)
+
+    def _note_error(self, table: TableName, error: MeltlineError) -> None:
+        why = f"{error.message} ({error.found})" if error.found else error.message
+        if isinstance(error, (DeletedWhileNamed, HeadChanged)):
+            self._change(table, failed=why)
+        elif isinstance(error, _REFUSALS):
+            self._change(table, refused=why)
+        else:
+            self._change(table, skipped=why)
+
+    def observed(self, observation: Observation, globs: tuple[str, ...]) -> None:
+        """Notes every selected table, and why some are left out."""
+        for table in observation.tables:
+            name = table.state.name
+            if table.managed and selected(name, globs):
+                reason = observation.blocked.get(table.state.uuid, "")
+                self._change(name, skipped=reason)
+        for name, error in observation.skipped.items():
+            if selected(name, globs):
+                self._change(name, skipped=f"{error.message} ({error.found})")
+        self.notices += [h.notice for h in ending_soon(observation.tables, observation.at)]
+        self.notices += [c.sentence for c in ending_consumers(observation.tables, observation.at)]
+        if observation.purge_blocked:
+            self.notes.append(f"nothing is purged anywhere: {observation.purge_blocked}")
+
+    def would_hand_off(self, waiting: Sequence[Pending]) -> None:
+        """Notes what a dry run would copy to cold."""
+        for pending in waiting:
+            if pending.waiting:
+                line = f"{pending.table.state.name}: {pending.waiting} snapshots would go to cold"
+                self.notices.append(line)
+
+    def handed_off(self, results: Sequence[TableHandoff]) -> None:
+        """Adds what became of copies to cold; a table of which something failed counts as skipped.
+
+        What the quiet window left for the next night is no failure.
+        """
+        for result in results:
+            failed = "; ".join(result.errors[:_SHOWN])
+            self._change(
+                result.table,
+                snapshots_archived=result.archived,
+                files_copied=result.files_copied,
+                bytes_copied=result.bytes_copied,
+                **({"skipped": f"history stays hot, cold has it not: {failed}"} if failed else {}),
+            )
+            if result.waiting and not failed:
+                rest = f"{result.waiting} snapshots wait for the next night to go to cold"
+                self.notices.append(f"{result.table}: {rest}")
+
+    def with_plans(self, plans: Sequence[Plan]) -> "Summary":
+        """Adds plans that were only planned."""
+        self.plans.update({plan.id: plan for plan in plans})
+        return self
+
+    def gated(self, plans: Sequence[Plan]) -> None:
+        """Adds plans that were judged; those that did not pass are refused."""
+        self.with_plans(plans)
+        self._refused([plan for plan in plans if plan.state is PlanState.REFUSED])
+
+    def expired(self, refused: Sequence[Plan], results: Sequence[ExpireResult]) -> None:
+        """Adds what became of expiration plans."""
+        self._refused(refused)
+        for result in results:
+            self.plans[result.plan.id] = result.plan
+            before = self.tables.get(str(result.plan.table), TableResult(""))
+            self._change(
+                result.plan.table,
+                snapshots_expired=before.snapshots_expired + result.snapshots_expired,
+                files_departed=before.files_departed + result.files_departed,
+            )
+            if result.error is not None:
+                self._note_error(result.plan.table, result.error)
+
+    def purged(self, refused: Sequence[Plan], results: Sequence[PurgeResult]) -> None:
+        """Adds what became of purge plans."""
+        self._refused(refused)
+        for result in results:
+            self.plans[result.plan.id] = result.plan
+            before = self.tables.get(str(result.plan.table), TableResult(""))
+            failed = "; ".join(f"{f.path}: {f.error}" for f in result.failed[:3])
+            self._change(
+                result.plan.table,
+                files_purged=before.files_purged + result.files_purged,
+                bytes_purged=before.bytes_purged + result.bytes_purged,
+                failed=f"{len(result.failed)} files could not be deleted: {failed}"
+                if failed
+                else "",
+            )
+            if result.replaced:
+                shown = "; ".join(f"{path}: {why}" for path, why in result.replaced[:_SHOWN])
+                kept = (
+                    f"{len(result.replaced)} files are not those that departed, and stay: {shown}"
+                )
+                self.notices.append(f"{result.plan.table}: {kept}; `meltline sweep` sees to them")
+            if result.error is not None:
+                self._note_error(result.plan.table, result.error)
+
+    def stand(self, incidents: Sequence[Incident]) -> None:
+        """Notes incidents that are not over."""
+        lines = [f"{one.object}: {one.message}; {one.next}" for one in incidents]
+        self.notes += lines[:_SHOWN]
+        if len(lines) > _SHOWN:
+            self.notes.append(f"{len(lines) - _SHOWN} more incidents: `meltline doctor` lists them")
+
+    def swept(
+        self,
+        departed: Mapping[TableName, int],
+        refused: Mapping[TableName, str],
+        notes: Sequence[str],
+        document: Mapping[str, Any],
+    ) -> None:
+        """Adds what became of a sweep: files per table, tables left out, and what was seen."""
+        for name, files in departed.items():
+            self._change(name, files_departed=files)
+        for name, why in refused.items():
+            self._change(name, skipped=why)
+        self.notes += notes
+        self.sweep = document
+
+    def _refused(self, plans: Sequence[Plan]) -> None:
+        for plan in plans:
+            self.plans[plan.id] = plan
+            self._change(plan.table, refused=plan.note or f"plan {plan.id} is {plan.state}")
+
+    @property
+    def exit_code(self) -> int:
+        """0 done, 1 failed, 3 refused, 4 some tables skipped: the first of 1, 3, 4 that applies."""
+        found = self.tables.values()
+        if any(table.failed for table in found):
+            return 1
+        if any(table.refused for table in found):
+            return 3
+        return 4 if any(table.skipped for table in found) or self.notes else 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The document of `run --json`."""
+        return {
+            "run_id": self.run_id,
+            "as_of": format_instant(self.as_of),
+            "plans": [self._line(plan) for plan in self.plans.values()],
+            "tables": [table_line(table) for _, table in sorted(self.tables.items())],
+            "notes": self.notes,
+            "notices": self.notices,
+            **({"batches": [asdict(batch) for batch in self.batches]} if self.batches else {}),
+            **({"sweep": self.sweep} if self.sweep else {}),
+        }
+
+    def _line(self, plan: Plan) -> dict[str, Any]:
+        """A plan's line, with its batch where the run is cut into batches."""
+        number = self.batch or (plan.batch if self.batches else 0)
+        return {**plan_line(plan), **({"batch": number} if number else {})}
+
+
+def plan_line(plan: Plan) -> dict[str, Any]:
+    """A plan in the summary of a run."""
+    gate = "passed" if plan.state in ("passed", "applying", "applied", "failed") else plan.state
+    return {
+        "id": plan.id,
+        "kind": str(plan.kind),
+        "table": str(plan.table),
+        "digest": plan.digest,
+        "gate": str(gate) if gate in ("passed", "refused") else "none",
+        "state": str(plan.state),
+    }
+
+
+def table_line(table: TableResult) -> dict[str, Any]:
+    """A table in the summary of a run; `skipped` is null when it was not."""
+    return {
+        "table": table.table,
+        "snapshots_expired": table.snapshots_expired,
+        "files_departed": table.files_departed,
+        "files_purged": table.files_purged,
+        "bytes_purged": table.bytes_purged,
+        "snapshots_archived": table.snapshots_archived,
+        "files_copied": table.files_copied,
+        "bytes_copied": table.bytes_copied,
+        "skipped": table.skipped or None,
+        "refused": table.refused or None,
+        "failed": table.failed or None,
+    }
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """A plan as `plan` and `show plan` print it."""
+    return {
+        "id": plan.id,
+        "kind": str(plan.kind),
+        "table": str(plan.table),
+        "table_uuid": plan.table_uuid,
+        "digest": plan.digest,
+        "snapshots": list(plan.snapshots),
+        "refs": list(plan.refs),
+        "files": plan.files,
+        "bytes": plan.bytes,
+        "state": str(plan.state),
+        "as_of": format_instant(plan.as_of),
+        "created_at": format_instant(plan.created_at),
+        "note": plan.note,
+    }
+
+
+def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One run's document from the documents of its steps (the DAG's verdict)."""
+    tables: dict[str, dict[str, Any]] = {}
+    plans: dict[str, Any] = {}
+    notes: list[str] = []
+    notices: list[str] = []
+    for document in documents:
+        plans.update({plan["id"]: plan for plan in document.get("plans", ())})
+        notes += [note for note in document.get("notes", ()) if note not in notes]
+        notices += [note for note in document.get("notices", ()) if note not in notices]
+        for line in document.get("tables", ()):
+            found = tables.setdefault(line["table"], {})
+            for key, value in line.items():
+                if isinstance(value, int) and not isinstance(value, bool):
+                    found[key] = found.get(key, 0) + value
+                else:
+                    found[key] = value if value is not None else found.get(key)
+    first = documents[0] if documents else {}
+    return {
+        "run_id": first.get("run_id", ""),
+        "as_of": first.get("as_of", ""),
+        "plans": list(plans.values()),
+        "tables": [tables[name] for name in sorted(tables)],
+        "notes": notes,
+        "notices": notices,
+    }

@@ -1,0 +1,50 @@
+"""The history of decisions: who set, dropped, held, approved what, when and why (PX-13)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from meltline.app.services import ReadContext
+from meltline.domain.errors import PlanNotFound
+from meltline.domain.iceberg.names import quote_part, split_name
+from meltline.ports import AuditEntry
+
+APPROVE = "approve"
+
+
+def decisions(
+    ledgers: ReadContext, of: str = "", since: datetime | None = None
+) -> Sequence[AuditEntry]:
+    """Decisions, oldest first.
+
+    Args:
+        ledgers: Where they are kept.
+        of: An object, however its name is quoted: a table with its snapshots and the plans about
+            it, or a namespace with all that is in it. Empty is everything.
+        since: From when.
+    """
+    entries = ledgers.control.audit(since=since)
+    if not of:
+        return entries
+    wanted = _normal(of)
+    return [entry for entry in entries if _is_about(wanted, _subject(ledgers, entry))]
+
+
+def _subject(ledgers: ReadContext, entry: AuditEntry) -> str:
+    """What a decision is about; of a plan that was approved, its table."""
+    if entry.action != APPROVE:
+        return entry.object
+    try:
+        return str(ledgers.control.plan(entry.object).table)
+    except PlanNotFound:
+        return entry.object
+
+
+def _is_about(wanted: str, subject: str) -> bool:
+    return subject == wanted or subject.startswith((f"{wanted}.", f"{wanted}@"))
+
+
+def _normal(text: str) -> str:
+    try:
+        return ".".join(map(quote_part, split_name(text)))
+    except ValueError:
+        return text

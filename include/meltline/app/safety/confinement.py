@@ -1,0 +1,98 @@
+"""Confinement: outside the roots nothing is ever planned to go, and nothing is deleted.
+
+Roots are the warehouses of the catalogs that may be changed, and `storage-roots`. A name counts by
+where it leads: what a link, or `..`, leads out of the roots lies outside.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from meltline.domain.deletion.withheld import Why
+from meltline.domain.errors import StoreRefused
+from meltline.domain.iceberg.locations import claim_prefix, is_odd
+from meltline.domain.places import is_local
+from meltline.ports import ObjectStore
+
+
+class Confinement:
+    """The roots, and what lies outside of them."""
+
+    def __init__(self, roots: Sequence[str], store: ObjectStore) -> None:
+        """Takes the folders and buckets that may be deleted from; none at all allows nothing."""
+        self._roots = roots
+        self._store = store
+        self._prefixes = tuple(map(claim_prefix, roots))
+
+    def refused(self, paths: Iterable[str]) -> Mapping[str, Why]:
+        """Those of some files that may not go, and why. Names are resolved anew at each call."""
+        asked = list(paths)
+        found = dict(self.misplaced(asked))
+        links = [path for path in asked if path not in found and self._is_link(path)]
+        return found | dict.fromkeys(links, Why.LINK)
+
+    def misplaced(self, paths: Iterable[str]) -> Mapping[str, Why]:
+        """The same, for who has seen at this moment which of the files are links themselves."""
+        look = _Look(self._roots, self._prefixes, self._store)
+        return {path: why for path in paths if (why := self._why(path, look)) is not None}
+
+    def _why(self, path: str, look: "_Look") -> Why | None:
+        folder = look.folder_of(path)
+        if is_odd(path) or not (folder.is_covered or self.covers(path)):
+            return Why.OUTSIDE
+        return Why.LINK if folder.leads_out else None
+
+    def _is_link(self, path: str) -> bool:
+        """Whether a name is a link, or nobody can tell."""
+        try:
+            return self._store.is_link(path)
+        except StoreRefused:
+            return True
+
+    def covers(self, path: str) -> bool:
+        """Whether a file lies under a root, by its name alone."""
+        return not is_odd(path) and claim_prefix(path).startswith(self._prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """What holds for each file right in a folder: there are few of them to thousands of files.
+
+    Attributes:
+        is_covered: Its name lies under a root. Else a file in it may still be a root itself.
+        leads_out: A local one leads out of all roots, or nobody can tell where.
+    """
+
+    is_covered: bool
+    leads_out: bool
+
+
+class _Look:
+    """Where local names lead at this moment."""
+
+    def __init__(self, roots: Sequence[str], prefixes: tuple[str, ...], store: ObjectStore) -> None:
+        self._roots = roots
+        self._prefixes = prefixes
+        self._store = store
+        self._folders: dict[str, _Folder] = {}
+
+    def folder_of(self, path: str) -> _Folder:
+        """The folder that a file lies in, as it was when it was first asked for."""
+        name = path.rpartition("/")[0]
+        folder = self._folders.get(name)
+        if folder is None or not name:  # without one, what a path is decides alone
+            covered = bool(name) and claim_prefix(name).startswith(self._prefixes)
+            folder = _Folder(covered, is_local(path) and self._leads_out(name))
+            self._folders[name] = folder
+        return folder
+
+    def _leads_out(self, folder: str) -> bool:
+        try:
+            return not claim_prefix(self._store.real_path(folder)).startswith(self._real_roots)
+        except StoreRefused:
+            return True
+
+    @cached_property
+    def _real_roots(self) -> tuple[str, ...]:
+        local = (root for root in self._roots if is_local(root))
+        return tuple(claim_prefix(self._store.real_path(root)) for root in local)

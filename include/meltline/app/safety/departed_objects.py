@@ -1,0 +1,73 @@
+"""What may be deleted under the paths of departures: the objects that departed, and no others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+
+from meltline.app.ground.preconditions import keeps_our_time
+from meltline.app.services import RunContext
+from meltline.domain.clock import CLOCK_TOLERANCE
+from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.orphans import FLOOR
+from meltline.domain.iceberg.files import SWEPT, Departure
+
+
+@dataclass
+class DepartedObjects:
+    """Some departures, and how their objects can be told from others.
+
+    Attributes:
+        departures: By path.
+    """
+
+    services: RunContext
+    departures: Mapping[str, Departure]
+
+    def at(self, path: str) -> DepartedObject:
+        """What departed from a path.
+
+        In a sandbox files may be written, expire and go within minutes, on one machine: there its
+        store's clock is not behind.
+        """
+        departure = self.departures[path]
+        behind = timedelta(0) if self.services.config.sandbox else CLOCK_TOLERANCE
+        since = departure.departed_at - behind
+        return DepartedObject(path, departure.bytes, since, self._known_times)
+
+    def replaced(self, paths: Sequence[str]) -> set[str]:
+        """Those of some paths under which another object lies by now."""
+        return {
+            stat.path
+            for stat in self.services.store.stats([p for p in paths if p in self.departures])
+            if stat.found is not None
+            and self.at(stat.path).unlike(stat.found.bytes, stat.found.modified_at)
+        }
+
+    def young_orphans(self) -> list[str]:
+        """Those that a sweep let depart although they were younger than any orphan may be.
+
+        By the time that the store gives them now. What lies there instead of what departed, and is
+        left alone for that, says nothing of it.
+        """
+        stats = self.services.store.stats([path for path in self.departures if self.is_swept(path)])
+        return [
+            stat.path
+            for stat in stats
+            if stat.found is not None
+            and stat.found.modified_at > self.departures[stat.path].departed_at - FLOOR
+            and not self.at(stat.path).unlike(stat.found.bytes, stat.found.modified_at)
+        ]
+
+    def is_swept(self, path: str) -> bool:
+        """Whether a sweep let it depart: what lies in its copy's place is of another file."""
+        departure = self.departures.get(path)
+        return departure is not None and departure.plan_id.startswith(SWEPT)
+
+    @cached_property
+    def _known_times(self) -> datetime | None:
+        """Until when the store's times say something; none do where ours is of another day."""
+        if not self.services.clock.simulated:
+            return None
+        ours = keeps_our_time(self.services)
+        return self.services.clock.now() if ours else datetime.min.replace(tzinfo=UTC)

@@ -1,0 +1,144 @@
+"""A person's word that a time the ledger recorded was that of a wrong clock.
+
+A clock that was ahead leaves its time as the ledger's newest one, and every right clock is behind
+that until then. The word covers exactly that instant: from then on the newest time is that of the
+word, and the next clock that is behind, or ahead, is found as ever.
+
+What that clock had dated is never over too soon: what waits begins to wait anew.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import uuid4
+
+from meltline.app.catalog.commit import audit
+from meltline.app.catalog.dropped import dropped_tables
+from meltline.app.catalog.tables import read_tables
+from meltline.app.ground.epochs import raise_epoch
+from meltline.app.ground.preconditions import require_other_clocks
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.units import format_instant
+from meltline.ports import DisownedTime
+
+DISOWN = "clock disown"
+
+
+@dataclass(frozen=True)
+class Disowned:
+    """What became of a time that was disowned, and of what had it.
+
+    Attributes:
+        departures: How many files wait their whole failsafe anew.
+        sightings: Of how many snapshots it was forgotten since when nothing refers to them.
+        leases: How many leases last no longer than one that is acquired now.
+        left: What is dated after now all the same, each with the way out.
+    """
+
+    word: DisownedTime
+    departures: int
+    sightings: int
+    leases: int
+    left: tuple[str, ...]
+
+
+def disown(services: RunContext, recorded: datetime, reason: str) -> Disowned:
+    """Takes a person's word for it. Safe to repeat after a kill: the word is stored last.
+
+    Raises:
+        UsageInvalid: No reason; it is not the newest time, or it has come.
+        ClockRefused: The database or the store has another time than this machine.
+        LedgerOutOfStep: The ledger is not the one that the catalog belongs to.
+    """
+    now = services.clock.now()
+    _require_newest(services, recorded, reason, now)
+    require_other_clocks(services)
+    raise_epoch(services, DISOWN)
+    word = DisownedTime(recorded, services.who, reason.strip(), now)
+    done = Disowned(
+        word,
+        departures=_wait_anew(services, now),
+        sightings=_seen_now(services, now),
+        leases=_last_from_now(services, now),
+        left=tuple(_left(services, now)),
+    )
+    if not services.control.disown_time(word):
+        _require_newest(services, recorded, reason, now)
+    detail = f"{done.departures} files wait anew, {done.leases} leases were shortened"
+    audit(services, DISOWN, format_instant(recorded), word.reason, detail)
+    return done
+
+
+def _require_newest(ledgers: ReadContext, recorded: datetime, reason: str, now: datetime) -> None:
+    newest = ledgers.control.newest_time()
+    if reason.strip() and newest == recorded and newest > now:
+        return
+    shown = "none" if newest is None else format_instant(newest)
+    raise UsageInvalid(
+        "only the newest time of the ledger can be disowned, and only before it has come",
+        object=format_instant(recorded),
+        expected=f"{shown}, if it is after {format_instant(now)}, and --reason TEXT",
+        found=f"{format_instant(recorded)}, {'a reason' if reason.strip() else 'no reason'}",
+        next="`meltline doctor` says whether the clock is behind the ledger",
+    )
+
+
+def _wait_anew(services: RunContext, now: datetime) -> int:
+    """What departed by that clock waits from now on: it had departed by now."""
+    waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}))
+    anew = [
+        replace(d, due_at=now + (d.due_at - d.departed_at), departed_at=now, recorded_at=now)
+        for d in waiting
+        if d.departed_at > now
+    ]
+    if anew:
+        services.files.record_departures({f"disowned-{uuid4()}": anew})
+    return len(anew)
+
+
+def _seen_now(services: RunContext, now: datetime) -> int:
+    """What was seen unreferenced by that clock is so since now at the latest."""
+    later = {
+        uuid: {
+            number: replace(seen, unreferenced_since=now)
+            for number, seen in of_table.items()
+            if seen.unreferenced_since is not None and seen.unreferenced_since > now
+        }
+        for uuid, of_table in services.control.sightings().items()
+    }
+    services.control.save_sightings(later)
+    return sum(map(len, later.values()))
+
+
+def _last_from_now(services: RunContext, now: datetime) -> int:
+    """A lease that was acquired by that clock lasts as if it were acquired now."""
+    ids = [
+        lease.id
+        for lease in services.control.leases(now)
+        if (lease.expires_at - now).total_seconds() * 1000 > lease.ttl_ms > 0
+    ]
+    for id in ids:
+        services.control.renew_lease(id, now)
+    return len(ids)
+
+
+def _left(services: RunContext, now: datetime) -> Iterator[str]:
+    """What stands in the catalogs with a time that has not come: no word of ours changes it."""
+    listing = services.catalogs[services.config.hot].listing()
+    for table in dropped_tables(services, listing):
+        if table.drop.at > now:
+            name, then = table.drop.object, format_instant(table.drop.at)
+            yield (
+                f"{name} was dropped at {then}: its retention begins then; "
+                f"`meltline undrop {name}` and `meltline drop {name}` have it begin now"
+            )
+    for seen in read_tables(services):
+        times = [snapshot.committed_at for snapshot in seen.state.snapshots.values()]
+        if later := sum(time > now for time in times):
+            yield (
+                f"{seen.state.name} has {later} commits up to {format_instant(max(times))}: "
+                "what they replaced is kept for its retention from then on; roll back and commit "
+                "them again, or wait"
+            )

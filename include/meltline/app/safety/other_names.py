@@ -1,0 +1,108 @@
+"""By what other names a file may be needed: links, mounts, and stores with two names.
+
+Names are compared as text everywhere, and a file has no list of its names. So every place is
+remembered in which a table ever had a file, and whenever something is to be deleted they are all
+looked at anew: which lead to where it lies? (decision 025)
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.services import ReadContext
+from meltline.domain.errors import StoreRefused
+from meltline.domain.iceberg.locations import location_key, split_location
+from meltline.domain.places import StoreNames, is_local, place_of, store_of
+from meltline.ports import ObjectStore
+
+
+class OtherNames:
+    """Other names that files may have, by what leads where at this moment."""
+
+    def __init__(self, store: ObjectStore, places: Iterable[str], stores: StoreNames) -> None:
+        """Takes the places in which tables have, or had, files.
+
+        Raises:
+            StoreRefused: Where a local one leads to cannot be told.
+        """
+        self._store = store
+        self._names = stores
+        self._places = frozenset(places)
+        self._stores = sorted({store_of(place) for place in self._places if not is_local(place)})
+        self._folders: dict[str, list[str]] | None = None
+        self._links: dict[tuple[str, str], list[str]] = {}
+        self._identities: dict[str, str] = {}
+
+    @classmethod
+    def now(cls, ledgers: ReadContext, also: Collection[str] = ()) -> "OtherNames":
+        """By the places that the ledger knows, and some more."""
+        known = ledgers.control.places() | frozenset(also)
+        return cls(ledgers.store, known, ledgers.config.stores)
+
+    def of(self, path: str) -> list[str]:
+        """The other names that a file may have; whether anything uses them is not asked."""
+        place, name = place_of(path), path.rpartition("/")[2]
+        if is_local(place):
+            found = self._local(place, name)
+        else:
+            key = split_location(path).path.removeprefix("/")
+            found = [other + key for other in self._stores_beside(place)]
+        own = location_key(path)
+        return [other for other in dict.fromkeys(found) if location_key(other) != own]
+
+    def _stores_beside(self, place: str) -> list[str]:
+        beside = (other for other in self._stores if other != place)
+        return [other for other in beside if not self._names.are_different(place, other)]
+
+    def _local(self, place: str, name: str) -> list[str]:
+        if self._folders is None:
+            self._folders = self._look()
+        at = self._identity(place)
+        folders = (folder for folder in self._folders.get(at, ()) if folder != place)
+        return [*(folder + name for folder in folders), *self._links.get((at, name), ())]
+
+    def _look(self) -> dict[str, list[str]]:
+        """The known folders by what they are, and notes where links lead."""
+        folders: dict[str, list[str]] = {}
+        for place in sorted(self._places):
+            if not is_local(place):
+                continue
+            if place.endswith("/"):
+                folders.setdefault(self._identity(place), []).append(place)
+            else:
+                real = self._store.real_path(place)
+                at = (self._identity(place_of(real)), real.rpartition("/")[2])
+                self._links.setdefault(at, []).append(place)
+        return folders
+
+    def _identity(self, folder: str) -> str:
+        if folder not in self._identities:
+            self._identities[folder] = self._store.identity(folder)
+        return self._identities[folder]
+
+    def differ(self, path: str, other: str) -> bool:
+        """Whether two names surely mean two files: such that differ in size."""
+        if not is_local(path) and self._names.are_same(store_of(path), store_of(other)):
+            return False
+        try:
+            one, two = self._store.size(path), self._store.size(other)
+        except StoreRefused:
+            return False
+        return None not in (one, two) and one != two
+
+
+def needed_by_other_names(
+    names: OtherNames, paths: Sequence[str], needed: Callable[[Sequence[str]], Collection[str]]
+) -> dict[str, str]:
+    """Those of some files that are, or may be, needed by another name: by path, that name.
+
+    Args:
+        names: What leads where.
+        paths: Files that are to be deleted.
+        needed: Tells which of some paths something refers to.
+    """
+    others = {path: names.of(path) for path in paths}
+    asked = sorted({other for found in others.values() for other in found})
+    hits = frozenset(needed(asked)) if asked else frozenset[str]()
+    pairs = [(path, other) for path in paths for other in others[path] if other in hits]
+    differ = load_concurrently(lambda pair: names.differ(*pair), pairs)
+    return {path: other for (path, other), no in zip(pairs, differ, strict=True) if not no}

@@ -1,0 +1,29 @@
+"""Files that no plan of ours may name, whatever refers to them."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from meltline.domain.archive.cold_paths import lies_under
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.table_metadata import TableMetadata
+
+
+def metadata_keys(states: Iterable[TableMetadata]) -> set[str]:
+    """Keys of the metadata files that tables are at, and of those in their logs."""
+    return {
+        location_key(path)
+        for state in states
+        for path in (state.metadata_location, *state.metadata_log)
+    }
+
+
+def protected_among(
+    paths: Sequence[str], metadata: Collection[str], archives: Sequence[str]
+) -> list[str]:
+    """Those of some paths that are metadata files, an engine's hint, or the archive's (I-8)."""
+    return [
+        path
+        for path in paths
+        if location_key(path) in metadata
+        or path.rpartition("/")[2] == "version-hint.text"
+        or any(lies_under(path, place) for place in archives)
+    ]

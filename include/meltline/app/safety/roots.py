@@ -1,0 +1,83 @@
+"""Roots: which tables lie outside of them, and what would have to be said for that to end."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from meltline.app.catalog.metadata import load_states
+from meltline.app.catalog.tables import is_ledger
+from meltline.app.safety.confinement import Confinement
+from meltline.app.services import ReadContext
+from meltline.domain.deletion.withheld import Why, Withheld
+from meltline.domain.iceberg.locations import claim_prefix
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.units import format_size
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class WithheldFinding:
+    """What is kept for one reason, and the way out."""
+
+    code: str
+    object: str
+    message: str
+    fix: str
+
+
+def places_outside(ledgers: ReadContext, states: Iterable[TableMetadata]) -> tuple[str, ...]:
+    """Places of some tables that lie outside every root; none that lies in another of them."""
+    roots = Confinement(ledgers.config.roots, ledgers.store)
+    claims = {claim_prefix(place) for state in states for place in state.owned_locations}
+    outside = sorted(claim for claim in claims if not roots.covers(f"{claim}-"))
+    return tuple(
+        claim.rstrip("/")
+        for claim in outside
+        if not any(claim != other and claim.startswith(other) for other in outside)
+    )
+
+
+def proposed_roots(ledgers: ReadContext) -> tuple[str, ...]:
+    """Places that tables of the hot catalog have, as far as they can be read, outside the roots."""
+    listing = ledgers.catalogs[ledgers.config.hot].listing()
+    entries = [entry for entry in listing.entries if not is_ledger(ledgers, entry.name)]
+    found = load_states(ledgers.store, entries).values()
+    return places_outside(ledgers, [state for state in found if isinstance(state, TableMetadata)])
+
+
+def as_yaml(places: Sequence[str]) -> str:
+    """The lines of the configuration that make places roots."""
+    return "\n".join(["storage-roots:", *(f"  - {place}" for place in places)])
+
+
+def withheld_findings(
+    ledgers: ReadContext, managed: Sequence[TableMetadata]
+) -> list[WithheldFinding]:
+    """What `doctor` says of files that nothing refers to and that stay."""
+    kept = ledgers.control.withheld()
+    outside = [one for one in kept if one.why is Why.OUTSIDE]
+    places = places_outside(ledgers, managed)
+    told = sorted({*places, *(one.place.rstrip("/") for one in outside)})
+    findings = []
+    if told:
+        count, size = sum(one.files for one in outside), sum(one.bytes for one in outside)
+        what = f"{len(told)} places of tables lie outside every root: nothing there is deleted"
+        held = f"; {count} files, {format_size(size)}, that nothing refers to are kept"
+        message = what + (held if outside else "")
+        fix = f"if they are yours to delete from, add to the configuration:\n{as_yaml(told)}"
+        findings.append(WithheldFinding("outside_roots", "storage-roots", message, fix))
+    others: dict[tuple[Why, str], list[Withheld]] = {}
+    for one in kept:
+        if one.why is not Why.OUTSIDE:
+            others.setdefault((one.why, one.fix), []).append(one)
+    return findings + [_about(why, fix, found) for (why, fix), found in sorted(others.items())]
+
+
+def _about(why: Why, fix: str, found: Sequence[Withheld]) -> WithheldFinding:
+    code = why.replace(" ", "_")
+    tables = sorted({one.table for one in found})
+    more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
+    count, size = sum(one.files for one in found), sum(one.bytes for one in found)
+    what = f"{count} files, {format_size(size)}, are kept: {why}"
+    message = found[0].notice if len(found) == 1 else f"{what}, in {found[0].place} and elsewhere"
+    return WithheldFinding(code, ", ".join(tables[:_SHOWN]) + more, message, fix)

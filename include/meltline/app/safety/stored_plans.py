@@ -1,0 +1,113 @@
+"""Plans as they are stored: once by their content, however often they are refused (I-7).
+
+A plan that was refused, and that a later run makes again with the very same content, is the same
+plan: it is judged anew for that run, and counted. One whose table was planned since without it is
+over: what it was refused for is mended, or another plan took its place.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from meltline.app.services import RunContext
+from meltline.domain.deletion.batches import in_batches
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest
+from meltline.domain.deletion.sharing_groups import Groups
+from meltline.domain.errors import PlanStale
+from meltline.domain.iceberg.files import PlannedFile
+from meltline.ports import PlanTransition
+
+_Content = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class PlannedFiles:
+    """A plan and what it is about to do to each file."""
+
+    plan: Plan
+    files: tuple[PlannedFile, ...]
+
+
+def store_plans(services: RunContext, plans: Sequence[PlannedFiles]) -> list[PlannedFiles]:
+    """Stores items first, then the headers (the crash protocol); a retry finds both.
+
+    The header says which batch of the run the plan is in, so that a task finds its own again.
+
+    Args:
+        services: The ports.
+        plans: New plans, all of one run and kind.
+    """
+    if not plans:
+        return []
+    run = services.control.plans(run_id=plans[0].plan.run_id)
+    own = {_content(plan): plan for plan in run}
+    refused = _refused(
+        services, [planned for planned in plans if _content(planned.plan) not in own]
+    )
+    before = {**refused, **own}
+    named = [_as(before.get(_content(planned.plan)), planned) for planned in plans]
+    groups = Groups(services.control.sharing())
+    earlier = [plan for plan in run if plan.kind is plans[0].plan.kind]
+    placed = in_batches([one.plan for one in named], earlier, groups, services.config.batches)
+    services.files.store_items({planned.plan.id: planned.files for planned in named})
+    again = {plan.id for plan in refused.values()}
+    services.control.plan_again([plan for plan in placed if plan.id in again])
+    stored = services.control.add_plans(placed)
+    return [PlannedFiles(plan, planned.files) for plan, planned in zip(stored, plans, strict=True)]
+
+
+def _content(plan: Plan) -> _Content:
+    return (plan.kind, str(plan.table), plan.table_uuid, plan.digest)
+
+
+def _as(stored: Plan | None, planned: PlannedFiles) -> PlannedFiles:
+    return planned if stored is None else replace(planned, plan=replace(planned.plan, id=stored.id))
+
+
+def _refused(services: RunContext, plans: Sequence[PlannedFiles]) -> Mapping[_Content, Plan]:
+    """Refused plans of earlier runs with the content of these, whose stored items are sound."""
+    wanted = {_content(planned.plan) for planned in plans}
+    stored = services.control.plans(states=[PlanState.REFUSED]) if wanted else []
+    found = {_content(plan): plan for plan in reversed(stored) if _content(plan) in wanted}
+    items = services.files.items([plan.id for plan in found.values()]) if found else {}
+    return {
+        content: plan
+        for content, plan in found.items()
+        if plan_digest(plan.table_uuid, plan.snapshots, plan.refs, items[plan.id]) == plan.digest
+    }
+
+
+def end_refused(
+    services: RunContext,
+    kind: PlanKind,
+    planned: Sequence[PlannedFiles],
+    is_settled: Callable[[Plan], bool],
+) -> None:
+    """Ends refused plans of tables that have been planned since, without them.
+
+    Args:
+        services: The ports.
+        kind: What was planned.
+        planned: Everything that this run has planned of that kind.
+        is_settled: Whether a plan's table was planned, or is none any more.
+    """
+    ids: Collection[str] = {one.plan.id for one in planned}
+    tables = {one.plan.table_uuid for one in planned}
+    moves = [
+        PlanTransition(plan, PlanState.STALE, note=_OVER[plan.table_uuid in tables])
+        for plan in services.control.plans(states=[PlanState.REFUSED])
+        if plan.kind is kind and plan.id not in ids and is_settled(plan)
+    ]
+    services.control.move_plans(moves)  # one that another run plans again meanwhile goes on
+
+
+_OVER = {True: "a later plan took its place", False: "a later run found nothing of it left to do"}
+
+
+def end_plan(services: RunContext, plan: Plan, note: str) -> Plan:
+    """Ends a plan that was not begun; one that another run has taken over is over here, too."""
+    (moved,) = services.control.move_plans([PlanTransition(plan, PlanState.STALE, note=note)])
+    if isinstance(moved, Plan):
+        return moved
+    if isinstance(moved, PlanStale):
+        return replace(plan, state=PlanState.STALE, note="another run has planned it again")
+    raise moved

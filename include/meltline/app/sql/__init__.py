@@ -1,0 +1,1 @@
+"""Statements: what they do, and what they answer."""

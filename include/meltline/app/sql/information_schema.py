@@ -1,0 +1,181 @@
+"""The views of MD_INFORMATION_SCHEMA: shares, databases, storage (ML-21, ML-35 to ML-37)."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+
+from meltline.app.catalog.dropped import dropped_tables
+from meltline.app.catalog.tables import is_ledger, levels_around, remembered
+from meltline.app.clone.shares import list_shares
+from meltline.app.services import ReadContext
+from meltline.app.sql.statement_results import Outcome, unsupported
+from meltline.app.storage.report import storage_rows, totals_now
+from meltline.domain.deletion.storage import StorageRow
+from meltline.domain.drop.drops import is_dropped_name
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.retention.policy import RETENTION, Retention, effective_retention
+from meltline.grammar.statements import ReadView
+from meltline.ports import ReadColumn, ReadRows
+
+Cells = tuple[object, ...]
+Sums = Mapping[ObjectName, Sequence[int]]
+
+HISTORY_DAYS = 30
+"""How far STORAGE_INFO_HISTORY reaches back, today included (ML-37)."""
+
+_OWNED_SHARES = (
+    ReadColumn("share_name", "string"),
+    ReadColumn("source", "string"),
+    ReadColumn("source_table", "string"),
+    ReadColumn("pinned_snapshot_id", "bigint"),
+    ReadColumn("pinned_at", "timestamp"),
+    ReadColumn("update_mode", "string"),
+    ReadColumn("state", "string"),
+)
+_DATABASES = (
+    ReadColumn("database_name", "string"),
+    ReadColumn("database_id", "string"),
+    ReadColumn("retention_days_raw", "string"),
+    ReadColumn("retention_days_effective", "string"),
+    ReadColumn("retention_source", "string"),
+    ReadColumn("transient", "boolean"),
+    ReadColumn("failsafe_days", "bigint"),
+    ReadColumn("profile", "string"),
+)
+_BYTES = ("active_bytes", "historical_bytes", "retained_for_clone_bytes", "failsafe_bytes")
+_STORAGE_INFO = (
+    ReadColumn("database_name", "string"),
+    ReadColumn("database_id", "string"),
+    *(ReadColumn(name, "bigint") for name in _BYTES),
+    ReadColumn("transient", "boolean"),
+    ReadColumn("computed_ts", "timestamp"),
+)
+
+
+def read_view(ledgers: ReadContext, standing: ObjectName, statement: ReadView) -> Outcome:
+    """All rows of a view. They are of every catalog, wherever the session stands.
+
+    Raises:
+        StatementUnsupported: This release has no such view.
+        CatalogUnlistable: A catalog cannot be listed.
+        MetadataUnreadable: A share's table cannot be read.
+    """
+    if statement.view not in _VIEWS:
+        raise unsupported(f"MD_INFORMATION_SCHEMA.{statement.view.upper()}")
+    columns, rows = _VIEWS[statement.view]
+    return Outcome(read=ReadRows(columns, tuple(rows(ledgers))))
+
+
+def _shares(ledgers: ReadContext) -> Iterator[Cells]:
+    """A row for each table of a share; one without a table for a share that has none."""
+    for found in list_shares(ledgers):
+        share = found.share
+        for table in found.tables or (None,):
+            source = table.source if table else None
+            yield (
+                share.name,
+                str(share.source),
+                str(source) if source else None,
+                table.snapshot_id if table else None,
+                share.at,
+                share.mode,
+                table.condition if table else None,
+            )
+
+
+def _databases(ledgers: ReadContext) -> Iterator[Cells]:
+    """A row for each database of each catalog: what comes to it, where it does not say itself."""
+    for name, raw, found in _policies(ledgers):
+        failsafe = found.failsafe // timedelta(hours=24)
+        yield (
+            name.namespace[0],
+            str(name),
+            raw,
+            str(found.days),
+            found.source,
+            found.transient,
+            failsafe,
+            ledgers.config.account.profile.name,
+        )
+
+
+def _policies(ledgers: ReadContext) -> Iterator[tuple[ObjectName, str | None, Retention]]:
+    """The databases that are there: the retention each says itself, and what it passes on."""
+    known = ledgers.control.policies()
+    for catalog in ledgers.catalogs.values():
+        listing = catalog.listing()
+        for levels, said in sorted(listing.namespaces.items()):
+            name = ObjectName(catalog.name, levels)
+            mine = is_ledger(ledgers, TableName(catalog.name, levels, ""))
+            if name.kind is ObjectKind.DATABASE and not is_dropped_name(levels) and not mine:
+                around = levels_around(ledgers, name, listing)
+                before = remembered(known, around, str(name))
+                found = effective_retention(ledgers.config.account, around, before)
+                yield name, said.get(RETENTION), found
+
+
+# --- storage by stage -----------------------------------------------------------------------------
+
+
+def _storage(ledgers: ReadContext) -> Iterator[Cells]:
+    """A row for each database of each catalog, and for dropped ones that still have bytes."""
+    totals = totals_now(ledgers)
+    transient = _transient(ledgers)
+    sums = _by_database(storage_rows(totals), _former_names(ledgers))
+    for name in _sorted({*sums, *transient}):
+        numbers = sums.get(name, (0,) * len(_BYTES))
+        if name in transient or any(numbers):
+            yield (name.namespace[0], str(name), *numbers, transient.get(name), totals.at)
+
+
+def _storage_history(ledgers: ReadContext) -> Iterator[Cells]:
+    """A row for each day with a run and each database that had bytes then, the newest day first.
+
+    They are the totals that the runs have recorded, so nothing is computed anew.
+    """
+    transient, former = _transient(ledgers), _former_names(ledgers)
+    today = ledgers.clock.now().date()
+    for back in range(HISTORY_DAYS):
+        rows = ledgers.control.storage((today - timedelta(days=back)).isoformat())
+        sums = _by_database(rows, former)
+        for name in _sorted(name for name, numbers in sums.items() if any(numbers)):
+            computed = max(row.computed_at for row in rows)
+            yield (name.namespace[0], str(name), *sums[name], transient.get(name), computed)
+
+
+def _sorted(names: Iterable[ObjectName]) -> list[ObjectName]:
+    return sorted(names, key=lambda name: (name.catalog, name.namespace))
+
+
+def _transient(ledgers: ReadContext) -> dict[ObjectName, bool]:
+    """Whether tables of a database are transient, where they do not say."""
+    return {name: found.transient for name, _, found in _policies(ledgers)}
+
+
+def _by_database(rows: Sequence[StorageRow], former: Mapping[str, TableName]) -> Sums:
+    sums: dict[ObjectName, list[int]] = {}
+    for row in rows:
+        dropped = is_dropped_name(row.table.namespace)
+        table = former.get(row.table_uuid, row.table) if dropped else row.table
+        into = sums.setdefault(ObjectName(table.catalog, table.namespace[:1]), [0] * len(_BYTES))
+        for at, column in enumerate(_BYTES):
+            into[at] += getattr(row, column)
+    return sums
+
+
+def _former_names(ledgers: ReadContext) -> dict[str, TableName]:
+    """The names that dropped tables had, also of those that have been let go, by UUID."""
+    known = ledgers.control.tables()
+    former = {row.uuid: row.name for row in known if not is_dropped_name(row.name.namespace)}
+    for catalog in ledgers.catalogs.values():
+        for table in dropped_tables(ledgers, catalog.listing()):
+            former[table.state.uuid] = table.drop.object.table_name
+    return former
+
+
+_VIEWS: Mapping[str, tuple[tuple[ReadColumn, ...], Callable[[ReadContext], Iterator[Cells]]]] = {
+    "owned_shares": (_OWNED_SHARES, _shares),
+    "databases": (_DATABASES, _databases),
+    "storage_info": (_STORAGE_INFO, _storage),
+    "storage_info_history": (_STORAGE_INFO, _storage_history),
+}

@@ -1,0 +1,198 @@
+"""Statements that need no Spark: about tables, schemas, databases, tags, shares and views."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, fields
+from typing import Any
+
+from meltline.app.catalog.naming import container_name, full_name, full_table_name
+from meltline.app.catalog.registrations import load_tables
+from meltline.app.catalog.resolve import find_object
+from meltline.app.catalog.tables import is_ledger
+from meltline.app.drop.drop import drop, rename
+from meltline.app.drop.history import Listed, history
+from meltline.app.drop.undrop import undrop
+from meltline.app.refs.tags import add_tag
+from meltline.app.retention.policies import change_policy
+from meltline.app.services import ReadContext
+from meltline.app.sql.copy_statements import end_share, make_clone, make_share, renew_share
+from meltline.app.sql.information_schema import read_view
+from meltline.app.sql.statement_results import Outcome, status, unsupported
+from meltline.domain.drop.drops import is_dropped_name
+from meltline.domain.drop.history import HistoryRow
+from meltline.domain.errors import (
+    NamespaceNotFound,
+    SnapshotNotFound,
+    TableNotFound,
+    UsageInvalid,
+)
+from meltline.domain.iceberg.names import TableName, quote_part
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.iceberg.timeline import Point
+from meltline.grammar.statements import (
+    ChangeRetention,
+    CloneObject,
+    CreateShare,
+    DropObject,
+    DropShare,
+    ReadView,
+    RenameObject,
+    ShowHistory,
+    Statement,
+    TagSnapshot,
+    TieringCall,
+    UndropObject,
+    UpdateShare,
+)
+from meltline.ports import ReadColumn, ReadRows
+
+_LISTED = {
+    ObjectKind.TABLE: Listed.TABLES,
+    ObjectKind.SCHEMA: Listed.SCHEMAS,
+    ObjectKind.DATABASE: Listed.DATABASES,
+}
+_HISTORY_TYPES = {
+    "created_on": "timestamp",
+    "dropped_on": "timestamp",
+    "rows": "bigint",
+    "bytes": "bigint",
+}
+
+
+def run_without_spark(ledgers: ReadContext, standing: ObjectName, statement: Statement) -> Outcome:
+    """Carries out a statement that Spark does not have.
+
+    Raises:
+        StatementUnsupported: This release cannot carry it out.
+        MeltlineError: Whatever the step raises that does.
+    """
+    if isinstance(statement, TieringCall):
+        raise unsupported(f"lakets.{statement.function}")
+    return _STEPS[type(statement)](ledgers, standing, statement)
+
+
+def _undrop(ledgers: ReadContext, standing: ObjectName, statement: UndropObject) -> Outcome:
+    name = full_name(ledgers, standing, statement.kind, statement.name)
+    done = undrop(ledgers, str(name), name.kind)
+    return status(f"{done.object} is back, with {len(done.tables)} tables")
+
+
+def _show_history(ledgers: ReadContext, standing: ObjectName, show: ShowHistory) -> Outcome:
+    scope = _scope(ledgers, standing, show)
+    within = ".".join(map(quote_part, (scope.catalog, *scope.namespace)))
+    rows, unread = history(ledgers, _LISTED[show.kind], like=show.like, within=within)
+    columns = tuple(
+        ReadColumn(field.name, _HISTORY_TYPES.get(field.name, "string"))
+        for field in fields(HistoryRow)
+    )
+    read = ReadRows(columns, tuple(_history_cells(row) for row in rows))
+    return Outcome(read=read, unreadable=tuple(unread))
+
+
+def _scope(ledgers: ReadContext, standing: ObjectName, show: ShowHistory) -> ObjectName:
+    """Where a listing looks: what it says, else where the session stands."""
+    if show.within is not None:
+        hot = ObjectName(ledgers.config.hot)
+        return container_name(ledgers, standing, show.within) if show.within else hot
+    depth = {ObjectKind.TABLE: None, ObjectKind.SCHEMA: 1}.get(show.kind, 0)
+    return ObjectName(standing.catalog, standing.namespace[:depth])
+
+
+def _history_cells(row: HistoryRow) -> tuple[object, ...]:
+    return tuple(
+        str(value) if field.name == "retention_time" else value
+        for field, value in zip(fields(HistoryRow), astuple(row), strict=True)
+    )
+
+
+def _drop(ledgers: ReadContext, standing: ObjectName, statement: DropObject) -> Outcome:
+    name = full_name(ledgers, standing, statement.kind, statement.name)
+    try:
+        done = drop(ledgers, str(name), name.kind)
+    except (TableNotFound, NamespaceNotFound):
+        if not statement.if_exists:
+            raise
+        return status(f"there is no {name.kind} {name}")
+    back = done.ways_back(f"UNDROP {name.kind.upper()}")
+    return status(f"{name} is dropped, with {len(done.tables)} tables. {back}")
+
+
+def _rename(ledgers: ReadContext, standing: ObjectName, statement: RenameObject) -> Outcome:
+    name = full_name(ledgers, standing, statement.kind, statement.name)
+    # A bare new name stays where the object is, as in Spark.
+    beside = ObjectName(name.catalog, name.namespace if name.table else name.namespace[:-1])
+    target = full_name(ledgers, beside, name.kind, statement.target)
+    done = rename(ledgers, str(name), str(target), name.kind)
+    return status(f"{done.before} is {done.after} now")
+
+
+def _change_retention(
+    ledgers: ReadContext, standing: ObjectName, statement: ChangeRetention
+) -> Outcome:
+    name = full_name(ledgers, standing, statement.kind, statement.name)
+    if name.kind is not ObjectKind.ACCOUNT:
+        name = find_object(ledgers, str(name), name.kind)
+    done = change_policy(ledgers, name, statement.changes, dry_run=False)
+    lines = tuple(
+        (str(name), key, done.before[key], after) for key, after in statement.changes.items()
+    )
+    columns = ("object", "policy", "before", "after")
+    return Outcome(read=ReadRows(tuple(ReadColumn(c, "string") for c in columns), lines))
+
+
+def _tag(ledgers: ReadContext, standing: ObjectName, statement: TagSnapshot) -> Outcome:
+    if statement.table is None:
+        table = _table_of_snapshot(ledgers, statement.snapshot_id)
+    else:
+        table = full_table_name(ledgers, standing, statement.table)
+    point = Point(statement.snapshot_id)
+    done = add_tag(ledgers, table, statement.tag, point, statement.days, dry_run=False)
+    return status(f"{done.table}: {done.name} keeps snapshot {done.snapshot_id}")
+
+
+def _table_of_snapshot(ledgers: ReadContext, snapshot_id: int) -> TableName:
+    """The one table of the hot catalog that has a snapshot of that id.
+
+    Raises:
+        SnapshotNotFound: None has.
+        UsageInvalid: Several have: one file registered twice, or a copy.
+    """
+    entries = [
+        entry
+        for entry in ledgers.catalogs[ledgers.config.hot].listing().entries
+        if not is_ledger(ledgers, entry.name) and not is_dropped_name(entry.name.namespace)
+    ]
+    states = [s for s in load_tables(ledgers, entries).values() if isinstance(s, TableMetadata)]
+    found = sorted(state.name for state in states if snapshot_id in state.snapshots)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise SnapshotNotFound(
+            f"no table of {ledgers.config.hot} has a snapshot {snapshot_id}",
+            object=str(snapshot_id),
+            expected="a snapshot that is there",
+            found="none of that id: never there, or expired",
+            next="`meltline explain TABLE` lists a table's snapshots",
+        )
+    raise UsageInvalid(
+        f"several tables have a snapshot {snapshot_id}",
+        object=str(snapshot_id),
+        expected="a snapshot of one table",
+        found=", ".join(map(str, found[:5])),
+        next=f"say which: TAG SNAPSHOT {snapshot_id} OF {found[0]} AS …",
+    )
+
+
+_STEPS: Mapping[type[Statement], Callable[[ReadContext, ObjectName, Any], Outcome]] = {
+    ShowHistory: _show_history,
+    UndropObject: _undrop,
+    DropObject: _drop,
+    RenameObject: _rename,
+    ChangeRetention: _change_retention,
+    TagSnapshot: _tag,
+    CloneObject: make_clone,
+    CreateShare: make_share,
+    UpdateShare: renew_share,
+    DropShare: end_share,
+    ReadView: read_view,
+}

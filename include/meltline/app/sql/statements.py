@@ -1,0 +1,191 @@
+"""Statements: the SQL that people know, carried out by the same steps as the commands."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from secrets import token_hex
+from uuid import uuid4
+
+from meltline.app.catalog.naming import full_name, full_table_name
+from meltline.app.catalog.resolve import require_changeable
+from meltline.app.catalog.tables import levels_around
+from meltline.app.retention.leases import leased
+from meltline.app.services import ReadContext
+from meltline.app.sql.object_statements import run_without_spark
+from meltline.app.sql.statement_results import Outcome, unsupported
+from meltline.app.time_travel.query import Located, SchemaChoice, locate
+from meltline.domain.errors import NameConflict
+from meltline.domain.iceberg.names import quoted
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.retention.policy import RETENTION
+from meltline.domain.retention.policy_rules import require_allowed
+from meltline.grammar import parse
+from meltline.grammar.statements import CreateTable, Query, TimeClause
+from meltline.grammar.tables import Edit, replaced
+from meltline.ports import PastView, SqlEngine, StatementRecord, StatementState
+
+_LEASE = timedelta(minutes=10)
+_LONGEST_ID = 255
+
+
+@dataclass(frozen=True)
+class StatementRequest:
+    """A statement, and how it is to be carried out.
+
+    Attributes:
+        text: The statement.
+        standing: The catalog, and the namespace in it, that completes its names.
+        schema: Under which columns old rows are shown.
+        limit: At most so many rows are fetched; None is all.
+        statement_id: By which id it is known afterwards; empty for a new one.
+        fetch: Whether rows are fetched at once, under a lease, or left for Spark to fetch.
+    """
+
+    text: str
+    standing: ObjectName
+    schema: SchemaChoice = SchemaChoice.CURRENT
+    limit: int | None = None
+    statement_id: str = ""
+    fetch: bool = True
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A statement in Spark's words.
+
+    Attributes:
+        kind: Its first word.
+        found: What it reads of the past.
+        views: What its text calls some of that, by name.
+    """
+
+    kind: str
+    text: str
+    found: tuple[Located, ...] = ()
+    views: Mapping[str, PastView] = field(default_factory=dict)
+
+
+def run_statement(
+    ledgers: ReadContext, engine: Callable[[], SqlEngine], request: StatementRequest
+) -> Outcome:
+    """Carries out one statement.
+
+    Args:
+        ledgers: Where the objects are.
+        engine: Starts what runs SQL; called only for statements that need it.
+        request: The statement.
+
+    Raises:
+        SqlUnreadable: It is one of ours and not right; says where.
+        StatementUnsupported: It is understood, and this release cannot carry it out.
+        StatementRefused: Spark refused it.
+        MeltlineError: Whatever the step raises that carries it out.
+    """
+    statement = parse(request.text)
+    if isinstance(statement, Query):
+        return _query(ledgers, engine, request, statement)
+    if isinstance(statement, CreateTable):
+        return _create_table(ledgers, engine, request, statement)
+    return run_without_spark(ledgers, request.standing, statement)
+
+
+def _query(
+    ledgers: ReadContext, engine: Callable[[], SqlEngine], request: StatementRequest, query: Query
+) -> Outcome:
+    if query.views:
+        raise unsupported(f"more than SELECT * of MD_INFORMATION_SCHEMA.{query.views[0].upper()}")
+    if query.calls:
+        raise unsupported(f"lakets.{query.calls[0]}")
+    now = ledgers.clock.now()  # one for all its clauses
+    found = [_located(ledgers, request, clause, now) for clause in query.clauses]
+    views, edits, unique = {}, [], token_hex(4)
+    for number, (clause, located) in enumerate(zip(query.clauses, found, strict=True)):
+        name, view = f"meltline_past_{unique}_{number}", located.view(request.schema)
+        if view is not None:
+            views[name] = view
+        edits.append(_edit(clause, located, name if view else ""))
+    text = replaced(query.text, edits)
+    return _run(ledgers, engine(), request, Prepared(query.kind, text, tuple(found), views))
+
+
+def _located(
+    ledgers: ReadContext, request: StatementRequest, clause: TimeClause, now: datetime
+) -> Located:
+    table = full_table_name(ledgers, request.standing, clause.table)
+    return locate(ledgers, table, clause.point.at(now))
+
+
+def _edit(clause: TimeClause, located: Located, view: str) -> Edit:
+    """What stands for a table as it was: Spark's own clause, or a view under other columns."""
+    if not view:
+        return clause.clause_start, clause.end, f"VERSION AS OF {located.resolved.snapshot_id}"
+    alias = f" AS {quoted(clause.table[-1])}" if clause.needs_alias else ""
+    return clause.name_start, clause.end, f"{view}{alias}"
+
+
+def _create_table(
+    ledgers: ReadContext,
+    engine: Callable[[], SqlEngine],
+    request: StatementRequest,
+    create: CreateTable,
+) -> Outcome:
+    name = full_name(ledgers, request.standing, ObjectKind.TABLE, create.name)
+    if create.retention is not None:
+        listing = require_changeable(ledgers, name).listing()
+        around = levels_around(ledgers, ObjectName(name.catalog, name.namespace), listing)
+        change = {RETENTION: create.retention}
+        require_allowed(
+            ledgers.config.account.profile, name, change, [(str(name), change), *around]
+        )
+    return _run(ledgers, engine(), request, Prepared("CREATE", create.text))
+
+
+def _run(
+    ledgers: ReadContext, engine: SqlEngine, request: StatementRequest, prepared: Prepared
+) -> Outcome:
+    id = _new_id(ledgers, request.statement_id)
+    with _recorded(ledgers, id, prepared.kind), ExitStack() as leases:
+        for located in prepared.found:
+            snapshot_id = located.resolved.snapshot_id
+            if snapshot_id is not None:
+                lease = leased(ledgers, located.table, snapshot_id, _LEASE, audited=False)
+                leases.enter_context(lease)
+        frame = engine.run(prepared.text, id, prepared.views)
+        if not request.fetch:
+            return Outcome(id, frame=frame)
+        return Outcome(id, read=engine.fetch(frame, request.limit))
+
+
+@contextmanager
+def _recorded(ledgers: ReadContext, id: str, kind: str) -> Iterator[None]:
+    """Says when a statement began, and how and when it ended: a point for AT and BEFORE."""
+    began = ledgers.clock.now()
+
+    def record(state: StatementState) -> None:
+        ended = None if state is StatementState.RUNNING else ledgers.clock.now()
+        row = StatementRecord(id, kind, ledgers.who, state, began, ended)
+        ledgers.control.save_statement(row)
+
+    record(StatementState.RUNNING)
+    try:
+        yield
+    except BaseException:
+        record(StatementState.FAILED)
+        raise
+    record(StatementState.COMPLETED)
+
+
+def _new_id(ledgers: ReadContext, asked: str) -> str:
+    if not asked:
+        return str(uuid4())
+    odd = not asked.strip() or not asked.isprintable() or len(asked) > _LONGEST_ID
+    if not odd and ledgers.control.statement(asked) is None:
+        return asked
+    raise NameConflict(
+        f"{asked!r} cannot be the id of a new statement",
+        object=asked,
+        expected="an id of its own",
+        found="an empty, too long or unprintable one" if odd else "the id of another statement",
+        next="leave it out for a new one",
+    )

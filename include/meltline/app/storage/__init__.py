@@ -1,0 +1,1 @@
+"""Storage by stage, and why each file is kept."""

@@ -1,0 +1,233 @@
+"""Explain: why a file or snapshot is kept, and until when."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.catalog.tables import TableRetention, find_table, keep_sets, read_tables
+from meltline.app.observe.held_back import leading_out
+from meltline.app.retention.writers import WriterNeeds
+from meltline.app.safety.other_names import OtherNames, needed_by_other_names
+from meltline.app.services import ReadContext
+from meltline.app.storage.file_status import FileStanding, Standing, standing_now
+from meltline.domain.deletion.storage import Stage
+from meltline.domain.deletion.withheld import Why
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.consumers import Consumer, readers
+from meltline.domain.retention.retained_snapshots import KeepReason
+from meltline.ports import SnapshotKey
+
+_END_BY_THEMSELVES = {str(r) for r in (KeepReason.WINDOW, KeepReason.WRITER, KeepReason.CONSUMER)}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why something is kept.
+
+    Attributes:
+        path: The file; for a snapshot `table@id`.
+        stage: Its stage; empty where it is kept in the metadata only.
+        keep_reasons: Every reason, in words for people.
+        referenced_by: Snapshots (`table@id`), refs or metadata that name it.
+        since: From when it has been in that stage.
+        due_at: When it may be purged; for a snapshot that its window, streaming writers or
+            consumers keep, and nothing else does, when that ends.
+        writers: The streaming writers that need it, in sentences.
+        consumers: The consumers that need it, in sentences.
+    """
+
+    path: str
+    stage: str
+    keep_reasons: tuple[str, ...]
+    referenced_by: tuple[str, ...]
+    since: datetime | None
+    due_at: datetime | None
+    writers: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()
+
+
+def explain_path(ledgers: ReadContext, path: str) -> Explanation:
+    """Why a file is where it is.
+
+    Raises:
+        UsageInvalid: No commit that Meltline has seen ever named it.
+    """
+    standing = standing_now(ledgers, path)
+    at = location_key(path)
+    departed, file = standing.departures.get(at), _found(standing, path)
+    if file is None:
+        raise UsageInvalid(
+            f"{path} is not known",
+            object=path,
+            expected="a file that some commit, or a table's metadata, has named",
+            found="no row of the ledger names it",
+            next="`meltline observe` takes in new commits; a writer may yet commit it",
+        )
+    kept = _kept(ledgers)
+    reasons = sorted({r for key in file.snapshots for r in _reasons(kept, key)})
+    if not file.snapshots and file.tables:
+        reasons = ["metadata log" if file.stage is Stage.HISTORICAL else "current metadata"]
+    since, due_at = _times(kept, file.snapshots), None
+    if departed is not None and file.stage in (Stage.FAILSAFE, Stage.DELETED):
+        since, due_at = departed.departed_at, departed.due_at
+        reasons = _why_in_failsafe(ledgers, file.path) if file.stage is Stage.FAILSAFE else []
+        if departed.state is DepartureState.DELETED:
+            since = departed.recorded_at
+    foreign = at in standing.foreign
+    return Explanation(
+        path=file.path,
+        stage="foreign" if foreign else str(file.stage),
+        keep_reasons=tuple(["foreign", *reasons] if foreign else reasons),
+        referenced_by=tuple(_named(standing, file.snapshots, file.tables)),
+        since=since,
+        due_at=due_at,
+        writers=_writers(kept, file.snapshots),
+        consumers=_consumers(kept, file.snapshots),
+    )
+
+
+def _found(standing: Standing, path: str) -> FileStanding | None:
+    at = location_key(path)
+    return standing.files.get(at) or standing.foreign.get(at)
+
+
+def _why_in_failsafe(ledgers: ReadContext, path: str) -> list[str]:
+    """Failsafe alone, or what keeps the file when that has ended."""
+    outside = [str(why) for why in leading_out(ledgers, [path]).values()]
+    elsewhere = needed_by_other_names(
+        OtherNames.now(ledgers), [path], lambda others: _needed_now(ledgers, others)
+    )
+    same = [f"{Why.MAYBE_THE_SAME}: {other}" for other in elsewhere.values()]
+    return ["failsafe", *outside, *same]
+
+
+def _needed_now(ledgers: ReadContext, paths: Sequence[str]) -> list[str]:
+    stages = ((path, _found(standing_now(ledgers, path), path)) for path in paths)
+    return [path for path, file in stages if file and (file.snapshots or file.tables)]
+
+
+def explain_table(
+    ledgers: ReadContext, name: TableName, snapshot_id: int | None = None
+) -> list[Explanation]:
+    """The same per snapshot of a table, newest first; or of one snapshot.
+
+    Raises:
+        TableNotFound: There is no such table.
+        UsageInvalid: The table has no such snapshot.
+    """
+    kept = next(
+        k for k in keep_sets(ledgers, [find_table(read_tables(ledgers), name)], _now(ledgers))
+    )
+    state = kept.table.state
+    wanted = sorted(state.snapshots.values(), key=lambda s: s.committed_at, reverse=True)
+    if snapshot_id is not None:
+        wanted = [s for s in wanted if s.snapshot_id == snapshot_id]
+        if not wanted:
+            raise UsageInvalid(
+                f"{name} has no snapshot {snapshot_id}",
+                object=str(name),
+                expected="one of " + ", ".join(str(s) for s in sorted(state.snapshots)[:8]),
+                found=str(snapshot_id),
+                next=f"`meltline explain {name}` lists them",
+            )
+    reading, needs = readers(state, kept.keeps.expired_refs), WriterNeeds(kept)
+    return [_snapshot(kept, s.snapshot_id, needs, reading.get(s.snapshot_id, ())) for s in wanted]
+
+
+def _snapshot(
+    kept: TableRetention, snapshot_id: int, needs: WriterNeeds, consumers: Sequence[Consumer]
+) -> Explanation:
+    state, keeps = kept.table.state, kept.keeps
+    end, window = keeps.superseded_at[snapshot_id], kept.retention.window
+    refs = [name for name, ref in state.refs.items() if ref.snapshot_id == snapshot_id]
+    reasons = tuple(str(reason) for reason in keeps.reasons.get(snapshot_id, ()))
+    marks = needs.of([snapshot_id])
+    ends_by_itself = bool(reasons) and _END_BY_THEMSELVES.issuperset(reasons)
+    ends = [consumer.ends_at for consumer in consumers]
+    return Explanation(
+        path=f"{state.name}@{snapshot_id}",
+        stage=str(Stage.ACTIVE if end is None else Stage.HISTORICAL) if reasons else "expired",
+        keep_reasons=reasons,
+        referenced_by=tuple(sorted(refs)),
+        since=end or state.snapshots[snapshot_id].committed_at,
+        due_at=max([end + window, *needs.until(marks), *filter(None, ends)])
+        if end and window is not None and ends_by_itself and None not in ends
+        else None,
+        writers=needs.described(marks),
+        consumers=tuple(consumer.sentence for consumer in consumers),
+    )
+
+
+def _writers(
+    kept: Mapping[str, Sequence[TableRetention]], keys: Collection[SnapshotKey]
+) -> tuple[str, ...]:
+    """Of a file: the writers that need one of its snapshots."""
+    lines: list[str] = []
+    for uuid in sorted({key.table_uuid for key in keys}):
+        snapshots = [key.snapshot_id for key in keys if key.table_uuid == uuid]
+        for needs in map(WriterNeeds, kept.get(uuid, ())):
+            lines += needs.described(needs.of(snapshots))
+    return tuple(dict.fromkeys(lines))
+
+
+def _consumers(
+    kept: Mapping[str, Sequence[TableRetention]], keys: Iterable[SnapshotKey]
+) -> tuple[str, ...]:
+    """Of a file: the consumers that need one of its snapshots."""
+    ids: dict[str, set[int]] = {}
+    for key in keys:
+        ids.setdefault(key.table_uuid, set()).add(key.snapshot_id)
+    found: set[str] = set()
+    for uuid, wanted in ids.items():
+        for one in kept.get(uuid, ()):
+            reading = readers(one.table.state, one.keeps.expired_refs)
+            found |= {c.sentence for id in wanted & reading.keys() for c in reading[id]}
+    return tuple(sorted(found))
+
+
+def _now(ledgers: ReadContext) -> datetime:
+    return ledgers.clock.now()
+
+
+def _kept(ledgers: ReadContext) -> Mapping[str, Sequence[TableRetention]]:
+    found: dict[str, list[TableRetention]] = {}
+    for kept in keep_sets(ledgers, read_tables(ledgers), _now(ledgers)):
+        found.setdefault(kept.table.state.uuid, []).append(kept)
+    return found
+
+
+def _reasons(kept: Mapping[str, Sequence[TableRetention]], key: SnapshotKey) -> set[str]:
+    return {
+        str(reason)
+        for one in kept.get(key.table_uuid, ())
+        for reason in one.keeps.reasons.get(key.snapshot_id, ())
+    }
+
+
+def _times(kept: Mapping[str, Sequence[TableRetention]], keys: set[SnapshotKey]) -> datetime | None:
+    """Since the commit that brought it, while a head has it; else since the last one had it."""
+    ends: list[datetime] = []
+    starts: list[datetime] = []
+    current = False
+    for key in keys:
+        for one in kept.get(key.table_uuid, ()):
+            if key.snapshot_id in one.keeps.superseded_at:
+                end = one.keeps.superseded_at[key.snapshot_id]
+                current = current or end is None
+                ends += [end] if end else []
+                starts.append(one.table.state.snapshots[key.snapshot_id].committed_at)
+    if current:
+        return min(starts)
+    return max(ends, default=None)
+
+
+def _named(standing: Standing, keys: set[SnapshotKey], uuids: set[str]) -> list[str]:
+    if keys:
+        return sorted(
+            f"{standing.names.get(key.table_uuid, key.table_uuid)}@{key.snapshot_id}"
+            for key in keys
+        )
+    return sorted(str(standing.names.get(uuid, uuid)) for uuid in uuids)

@@ -1,0 +1,146 @@
+"""Standing: where single files stand, and which snapshots refer to them."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from meltline.app.services import ReadContext
+from meltline.app.storage.references import METADATA_KINDS, Lookup, References, read_states
+from meltline.domain.deletion.storage import FileReference, Stage
+from meltline.domain.iceberg.files import Departure, DepartureState, FileKind
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import IndexedFile, IndexedSnapshot, IndexedSpan, SnapshotKey
+
+
+@dataclass
+class FileStanding:
+    """One file, at one moment."""
+
+    path: str
+    kind: str
+    bytes: int
+    owner: str
+    stage: Stage
+    tables: set[str] = field(default_factory=set)
+    snapshots: set[SnapshotKey] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Known files with their stages, by location key, and whose names the UUIDs are.
+
+    Attributes:
+        departures: The newest that is recorded of files that have departed.
+    """
+
+    files: Mapping[str, FileStanding]
+    foreign: Mapping[str, FileStanding]
+    departures: Mapping[str, Departure]
+    names: Mapping[str, TableName]
+
+
+def standing_now(ledgers: ReadContext, path: str | None = None) -> Standing:
+    """Where one file stands by the tables' present metadata, or every known file.
+
+    Every file is an object each: for totals of a lake see `report`.
+
+    Raises:
+        CatalogUnlistable: A catalog cannot be listed, so that nobody knows the heads.
+    """
+    reader = ledgers.reader
+    departures = reader.departures() if path is None else reader.departures(METADATA_KINDS, path)
+    states, names = read_states(ledgers)
+    look = Lookup(states, names, reader.snapshots(), reader.side_files(), departures)
+    references = References(ledgers, look, None)
+    book = _Book(references, departures)
+    lines = book.take_snapshots(reader.files(path))
+    book.take_lines(lines, reader.spans(path) if lines else ())
+    for side_file, use in references.of_side_files():
+        book.refer(side_file.path, side_file.kind, side_file.bytes, use, None)
+    for departure in departures:
+        book.depart(departure)
+    newest = {location_key(departure.path): departure for departure in departures}
+    return Standing(book.files, book.foreign, newest, names)
+
+
+_Lines = dict[str, list[tuple[IndexedSnapshot, FileReference]]]
+"""By table, the snapshots that are known by what they changed."""
+
+
+class _Book:
+    """Derives stages; a file's rank only ever rises from active outwards, so the lowest wins."""
+
+    def __init__(self, references: References, departures: Iterable[Departure]) -> None:
+        self._references = references
+        self._left = {
+            location_key(d.path): d.departed_at
+            for d in departures
+            if d.state is not DepartureState.CANCELLED and d.departed_at <= references.at
+        }
+        self.files: dict[str, FileStanding] = {}
+        self.foreign: dict[str, FileStanding] = {}
+
+    def take_snapshots(self, files: Iterable[IndexedFile]) -> _Lines:
+        """Takes what snapshots name; returns those of which the files are known by changes."""
+        by_manifest: dict[int, list[IndexedFile]] = {}
+        for file in files:
+            by_manifest.setdefault(file.manifest_id, []).append(file)
+        lines: _Lines = {}
+        for snapshot, use in self._references.of_snapshots():
+            held = [file for m in snapshot.manifests for file in by_manifest.get(m, ())]
+            if snapshot.by_changes:
+                lines.setdefault(snapshot.key.table_uuid, []).append((snapshot, use))
+                held = [file for file in held if file.kind == FileKind.MANIFEST]
+            named = [(file.path, file.kind, file.bytes) for file in held]
+            if snapshot.manifest_list:
+                kind = str(FileKind.MANIFEST_LIST)
+                named.append((snapshot.manifest_list, kind, snapshot.manifest_list_bytes))
+            for path, kind, size in named:
+                self._refer_unless_left(path, kind, size, use, snapshot.key)
+        return lines
+
+    def take_lines(self, lines: _Lines, spans: Iterable[IndexedSpan]) -> None:
+        """Takes the files of snapshots that are known by what they changed."""
+        for line in lines.values():
+            line.sort(key=_number)
+        for span in spans:
+            line = lines.get(span.table_uuid, [])
+            first = bisect_left(line, span.since, key=_number)
+            end = len(line) if span.until is None else bisect_left(line, span.until, key=_number)
+            for snapshot, use in line[first:end]:
+                self._refer_unless_left(span.path, span.kind, span.bytes, use, snapshot.key)
+
+    def _refer_unless_left(
+        self, path: str, kind: str, size: int, use: FileReference, key: SnapshotKey
+    ) -> None:
+        """A table keeps nothing that has departed since its metadata let go of it."""
+        if use.keeps(self._left.get(location_key(path))):
+            self.refer(path, kind, size, use, key)
+
+    def refer(
+        self, path: str, kind: str, size: int, use: FileReference, key: SnapshotKey | None
+    ) -> None:
+        owners = self._references.owners.owners(path)
+        book = self.files if owners else self.foreign
+        stage, owner = use.stage_of(owners)
+        at = location_key(path)
+        file = book.setdefault(at, FileStanding(path, str(kind), size, owner, stage))
+        if (stage.rank, owner) < (file.stage.rank, file.owner):
+            file.stage, file.owner = stage, owner
+        file.tables.add(use.table_uuid)
+        if key is not None:
+            file.snapshots.add(key)
+
+    def depart(self, departure: Departure) -> None:
+        at = location_key(departure.path)
+        if departure.state is DepartureState.CANCELLED or at in self.files:
+            return  # something refers to it again: that is newer than the record
+        deleted = departure.state is DepartureState.DELETED
+        stage = Stage.DELETED if deleted else Stage.FAILSAFE
+        kind, size = str(departure.kind), departure.bytes
+        self.files[at] = FileStanding(departure.path, kind, size, departure.owner, stage)
+
+
+def _number(one: tuple[IndexedSnapshot, FileReference]) -> int:
+    return one[0].sequence_number

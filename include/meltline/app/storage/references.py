@@ -1,0 +1,207 @@
+"""References: who referred to what at an instant, by the ledger and the tables' metadata.
+
+A snapshot refers to its manifest list, to its manifests, and to all that these hold. What is
+active, what is history, and what a table has let go of is told here, per snapshot; what follows
+for each file is for `standing` and `report`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.catalog.dropped import let_go_tables
+from meltline.app.catalog.registrations import load_tables
+from meltline.app.catalog.tables import is_ledger
+from meltline.app.services import ReadContext
+from meltline.domain.deletion.plan import PlanState
+from meltline.domain.deletion.storage import FileReference, Stage
+from meltline.domain.drop.drops import is_dropped_name, read_drop
+from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, SideFile
+from meltline.domain.iceberg.locations import OwnerIndex, location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.ports import IndexedSnapshot, SnapshotKey
+
+METADATA_KINDS = frozenset({FileKind.MANIFEST_LIST, FileKind.METADATA, FileKind.STATISTICS})
+"""Departures of these kinds tell which snapshots and side files are gone."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """One look at the ledgers and catalogs, of which any instant can be told.
+
+    Attributes:
+        states: Every readable table of every catalog, the ledger's own left out.
+        names: Of all tables ever known, by UUID.
+        left: Departures of metadata, or of what is asked for: at least `METADATA_KINDS`.
+    """
+
+    states: Sequence[TableMetadata]
+    names: Mapping[str, TableName]
+    snapshots: Sequence[IndexedSnapshot]
+    side_files: Sequence[SideFile]
+    left: Sequence[Departure]
+
+    @classmethod
+    def at_all(cls, ledgers: ReadContext) -> "Lookup":
+        """The look that totals need. Raises CatalogUnlistable."""
+        left = ledgers.reader.departures(METADATA_KINDS)
+        return cls(
+            *read_states(ledgers), ledgers.reader.snapshots(), ledgers.reader.side_files(), left
+        )
+
+
+def read_states(ledgers: ReadContext) -> tuple[list[TableMetadata], dict[str, TableName]]:
+    """Every readable table, and the names of all ever known; the ledger's own left out."""
+    entries = [
+        entry
+        for catalog in ledgers.catalogs.values()
+        for entry in catalog.listing().entries
+        if not is_ledger(ledgers, entry.name)
+    ]
+    loaded = load_tables(ledgers, entries).values()
+    states = [state for state in loaded if isinstance(state, TableMetadata)]
+    names = {table.uuid: table.name for table in ledgers.control.tables()}
+    names.update({state.uuid: state.name for state in states})
+    return states, names
+
+
+class References:
+    """Who referred to what at an instant.
+
+    Attributes:
+        at: The instant.
+        owners: Who owns what.
+    """
+
+    def __init__(self, ledgers: ReadContext, look: Lookup, as_of: datetime | None) -> None:
+        """Takes a look, and the instant; None is now."""
+        now = ledgers.clock.now()
+        self._past = as_of if as_of is not None and as_of < now else None
+        self.at = self._past or now
+        self.owners = OwnerIndex(ledgers.control.ownerships())
+        self._look = look
+        self._live = [state for state in look.states if not _is_dropped(state, self.at)]
+        self._in_metadata = {SnapshotKey(s.uuid, sid) for s in look.states for sid in s.snapshots}
+        self._unregistered = let_go_tables(ledgers.control.tables()).keys()
+        self._expired = {
+            SnapshotKey(plan.table_uuid, snapshot_id): plan.created_at
+            for plan in ledgers.control.plans(states=[PlanState.APPLIED])
+            for snapshot_id in (*plan.snapshots, *plan.gone_snapshots)
+        }
+        left = [d for d in look.left if d.state is not DepartureState.CANCELLED]
+        self._left = {location_key(d.path): d for d in left if d.departed_at <= self.at}
+
+    def of_snapshots(self) -> Iterator[tuple[IndexedSnapshot, FileReference]]:
+        """Every snapshot that refers to files, and as what."""
+        heads, present = self._heads(), self._present()
+        told = {state.uuid for state in self._look.states} | self._unregistered
+        for snapshot in self._look.snapshots:
+            if snapshot.key not in present:
+                continue
+            # What no table's metadata holds any more keeps nothing that has departed since.
+            kept = snapshot.key in self._in_metadata
+            yield (
+                snapshot,
+                FileReference(
+                    snapshot.key.table_uuid,
+                    Stage.ACTIVE if snapshot.key in heads else Stage.HISTORICAL,
+                    None if kept else snapshot.committed_at,
+                    kept or snapshot.key.table_uuid not in told,
+                ),
+            )
+
+    def of_side_files(self) -> Iterator[tuple[SideFile, FileReference]]:
+        """Every metadata file and statistics file that is referred to, and as what."""
+        heads = {SnapshotKey(s.uuid, head) for s in self._live for head in s.heads.values()}
+        since = {
+            location_key(path): moment
+            for state in self._look.states
+            for path, moment in (
+                *state.metadata_times.items(),
+                (state.metadata_location, state.last_updated),
+            )
+        }
+        current = self._current_metadata(since)
+        for file in self._look.side_files:
+            at = location_key(file.path)
+            if at in self._left or (self._past and since.get(at, self._past) > self._past):
+                continue
+            active = at in current or (
+                file.snapshot_id is not None
+                and SnapshotKey(file.table_uuid, file.snapshot_id) in heads
+            )
+            yield file, FileReference(file.table_uuid, Stage.ACTIVE if active else Stage.HISTORICAL)
+
+    def _heads(self) -> set[SnapshotKey]:
+        if self._past is None:
+            return {SnapshotKey(s.uuid, head) for s in self._live for head in s.heads.values()}
+        heads: set[SnapshotKey] = set()
+        for state in self._live:
+            then = [entry for entry in state.snapshot_log if entry.at <= self._past]
+            heads.update(self._side_heads(state))
+            if then:
+                heads.add(SnapshotKey(state.uuid, then[-1].snapshot_id))
+            else:
+                known = [
+                    s
+                    for s in self._look.snapshots
+                    if s.key.table_uuid == state.uuid and s.committed_at <= self._past
+                ]
+                if known:  # the log was cut by expiry: the newest snapshot of that time answers
+                    heads.add(max(known, key=lambda s: s.committed_at).key)
+        return heads
+
+    def _side_heads(self, state: TableMetadata) -> Iterable[SnapshotKey]:
+        """Heads of other branches at that time: the newest of their line by then."""
+        for name, head in state.heads.items():
+            line = state.ancestry(head) if name != MAIN and self._past else ()
+            then = next((s for s in line if self._past and s.committed_at <= self._past), None)
+            if then is not None:
+                yield SnapshotKey(state.uuid, then.snapshot_id)
+
+    def _present(self) -> set[SnapshotKey]:
+        """Snapshots that keep their files: in today's metadata, or not departed at that time.
+
+        What others have expired stays where it was until its files depart. But where a clone has
+        the very snapshot that its source has let go of, it is the clone that keeps the files.
+        """
+        there = {
+            s.key: location_key(s.manifest_list) if s.manifest_list else s.key
+            for s in self._look.snapshots
+            if (self._past is None or s.committed_at <= self._past)
+            and not self._list_left(s.manifest_list)
+        }
+        gone = self._let_go(there)
+        kept = {files for key, files in there.items() if key not in gone}
+        present = {key for key, files in there.items() if key not in gone or files not in kept}
+        return present if self._past else self._in_metadata | present
+
+    def _list_left(self, manifest_list: str) -> bool:
+        departure = self._left.get(location_key(manifest_list)) if manifest_list else None
+        return departure is not None and departure.kind is FileKind.MANIFEST_LIST
+
+    def _let_go(self, keys: Iterable[SnapshotKey]) -> set[SnapshotKey]:
+        """Snapshots that their tables had let go of by then, whether or not their files departed.
+
+        Of a past day only Meltline's own plans tell that.
+        """
+        if self._past is not None:
+            return {key for key, at in self._expired.items() if at <= self._past}
+        read = {state.uuid for state in self._look.states} | self._unregistered
+        return {k for k in keys if k not in self._in_metadata and k.table_uuid in read}
+
+    def _current_metadata(self, since: Mapping[str, datetime]) -> set[str]:
+        """Each table's metadata file of that moment: the last one of its log by then."""
+        current: set[str] = set()
+        for state in self._live:
+            log = [location_key(path) for path in (*state.metadata_log, state.metadata_location)]
+            then = [at for at in log if not self._past or since.get(at, self._past) <= self._past]
+            current.update(then[-1:])
+        return current
+
+
+def _is_dropped(state: TableMetadata, at: datetime) -> bool:
+    """Whether a table was a dropped one at that time: nothing of it is active then."""
+    drop = read_drop(state.name.catalog, state.properties)
+    return is_dropped_name(state.name.namespace) and (drop is None or drop.at <= at)

@@ -1,0 +1,166 @@
+"""Report: storage by stage, per table and day.
+
+Stages are derived from what the ledger knows. A byte stands with the owner of its file, once,
+however many tables refer to it (ML-4, ML-18, I-3). A past day can be computed again: a file is
+there from the commit that brought it until it was deleted.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.services import ReadContext
+from meltline.app.storage.references import Lookup, References
+from meltline.domain.deletion.storage import FileReference, Stage, StorageRow
+from meltline.domain.iceberg.locations import OwnerIndex, location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import SnapshotKey, StoredObject, UsageQuery, UsageTotals, UsedFile
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What is stored at one moment.
+
+    Attributes:
+        names: Of all tables ever known, by UUID.
+        cold: Bytes that had been copied to cold by then, by the UUID of the hot table.
+        deep: The same of the permanent store.
+    """
+
+    at: datetime
+    holdings: UsageTotals
+    names: Mapping[str, TableName]
+    cold: Mapping[str, int]
+    deep: Mapping[str, int]
+
+
+def storage_rows(totals: Totals, in_flight: Mapping[str, int] | None = None) -> list[StorageRow]:
+    """A row per owner; foreign bytes stand with the table that refers to them."""
+    holdings = totals.holdings
+
+    def row(uuid: str, name: TableName) -> StorageRow:
+        def owned(stage: Stage) -> int:
+            return holdings.owned.get((uuid, stage), 0)
+
+        return StorageRow(
+            table=name,
+            table_uuid=uuid,
+            active_bytes=owned(Stage.ACTIVE),
+            historical_bytes=owned(Stage.HISTORICAL),
+            retained_for_clone_bytes=owned(Stage.RETAINED_FOR_CLONE),
+            failsafe_bytes=owned(Stage.FAILSAFE),
+            deleted_bytes=owned(Stage.DELETED),
+            foreign_bytes=holdings.foreign.get(uuid, 0),
+            in_flight_bytes=None if in_flight is None else in_flight.get(uuid, 0),
+            computed_at=totals.at,
+            cold_bytes=totals.cold.get(uuid, 0),
+            deep_bytes=totals.deep.get(uuid, 0),
+        )
+
+    rows = [row(uuid, name) for uuid, name in totals.names.items()]
+    return sorted(rows, key=lambda one: one.table)
+
+
+def totals_now(ledgers: ReadContext) -> Totals:
+    """What is stored by the tables' present metadata. Raises CatalogUnlistable."""
+    return StorageHistory(ledgers).at(None)
+
+
+class StorageHistory:
+    """What was stored at any instant, from one look at ledgers and catalogs.
+
+    Raises:
+        CatalogUnlistable: A catalog cannot be listed, so that nobody knows the heads.
+    """
+
+    def __init__(self, ledgers: ReadContext) -> None:
+        self._ledgers = ledgers
+        self._look = Lookup.at_all(ledgers)
+
+    def at(self, as_of: datetime | None, asked: Collection[str] = ()) -> Totals:
+        """The totals at an instant; None is now.
+
+        Args:
+            as_of: The instant.
+            asked: Paths of which is asked whether they are known; see `UsageTotals.known`.
+        """
+        references = References(self._ledgers, self._look, as_of)
+        manifests: dict[int, set[FileReference]] = {}
+        lines: dict[str, list[tuple[int, FileReference]]] = {}
+        others: list[UsedFile] = []
+        for snapshot, use in references.of_snapshots():
+            if snapshot.by_changes:
+                line = lines.setdefault(snapshot.key.table_uuid, [])
+                line.append((snapshot.sequence_number, use))
+            for manifest in snapshot.manifests:
+                manifests.setdefault(manifest, set()).add(use)
+            if snapshot.manifest_list:
+                size = snapshot.manifest_list_bytes
+                others.append(UsedFile(snapshot.manifest_list, size, use))
+        others += [UsedFile(f.path, f.bytes, use) for f, use in references.of_side_files()]
+        weighing = UsageQuery(references.at, references.owners, manifests, others, asked, lines)
+        holdings = self._ledgers.reader.weigh(weighing)
+        cold, deep = _archived_bytes(self._ledgers, references.at)
+        return Totals(references.at, holdings, self._look.names, cold, deep)
+
+    @property
+    def states(self) -> Sequence[TableMetadata]:
+        """Every readable table of every catalog, the ledger's own left out."""
+        return self._look.states
+
+    @property
+    def indexed(self) -> frozenset[SnapshotKey]:
+        """The snapshots whose files the ledger knows."""
+        return frozenset(snapshot.key for snapshot in self._look.snapshots)
+
+
+def _archived_bytes(ledgers: ReadContext, at: datetime) -> tuple[Counter[str], Counter[str]]:
+    cold: Counter[str] = Counter()
+    deep: Counter[str] = Counter()
+    for copy in ledgers.control.archived():
+        if copy.verified_at <= at:
+            cold[copy.table_uuid] += copy.bytes_copied
+        if copy.deep_at is not None and copy.deep_at <= at:
+            deep[copy.table_uuid] += copy.deep_bytes
+    return cold, deep
+
+
+def record_storage(ledgers: ReadContext, totals: Totals) -> None:
+    """Stores today's rows under today, never under another day (ML-37)."""
+    day = ledgers.clock.now().date().isoformat()
+    ledgers.control.save_storage(day, storage_rows(totals))
+
+
+def listed_files(ledgers: ReadContext) -> Collection[StoredObject]:
+    """What is under the tables' prefixes now, each once, from a listing of the store.
+
+    Side files of Hadoop's local file system (`.NAME.crc`) go with their file and do not count.
+    """
+    found: dict[str, StoredObject] = {}
+    for prefix in sorted({o.prefix for o in ledgers.control.ownerships()}):
+        for stored in ledgers.store.list(prefix):
+            name = stored.path.rpartition("/")[2]
+            if not (name[:1] == "." and name[-4:] == ".crc"):
+                found.setdefault(location_key(stored.path), stored)
+    return found.values()
+
+
+def in_flight_bytes(
+    ledgers: ReadContext, listed: Collection[StoredObject], totals: Totals
+) -> dict[str, int]:
+    """Bytes of listed files that no commit has named, by the table that owns the place.
+
+    Args:
+        ledgers: Where ownership is recorded.
+        listed: The files, listed before the totals were made, and asked for there.
+        totals: What is known.
+    """
+    owners = OwnerIndex(ledgers.control.ownerships())
+    found: dict[str, int] = {}
+    for stored in listed:
+        if stored.path not in totals.holdings.known:
+            for uuid in owners.owners(stored.path)[:1]:
+                found[uuid] = found.get(uuid, 0) + stored.bytes
+    return found

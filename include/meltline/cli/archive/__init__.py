@@ -1,0 +1,1 @@
+"""Commands about archived history."""

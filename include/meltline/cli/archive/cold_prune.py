@@ -1,0 +1,88 @@
+"""Commands that give archived history up, and that keep it for ever: cold prune, cold deepen."""
+
+from typing import Annotated
+
+import typer
+
+from meltline.app.archive.replicate import Deepened
+from meltline.app.archive.replicate import deepen as keep_for_ever
+from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.prune.cold_prune import prune as take_out
+from meltline.app.prune.prune_deletes import Pruned
+from meltline.cli.archive.cold import Optional, cold_app
+from meltline.cli.options import (
+    AsJson,
+    ConfigPath,
+    DryRun,
+    TableArgument,
+    instant,
+    ready,
+    ready_wiring,
+)
+from meltline.cli.output import answer
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.units import format_instant, format_size, parse_moment
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands, to those about the archive."""
+    cold_app.command("prune")(prune)
+    cold_app.command("deepen")(deepen)
+
+
+def prune(
+    table: TableArgument,
+    before: Annotated[
+        str, typer.Option("--before", metavar="TIME", help="snapshots committed before it")
+    ],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; it is recorded")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do it; without it, as --dry-run")] = False,
+) -> int:
+    """Remove archived snapshots whose retention in cold is past, and their files, for good."""
+    if dry_run and yes:
+        raise UsageInvalid(
+            "either --dry-run or --yes",
+            object="--dry-run, --yes",
+            expected="one of the two",
+            found="both",
+            next="look first, with --dry-run",
+        )
+    moment = instant(before, "--before", parse_moment)
+    assert moment is not None  # it is no option that can be left out
+    wiring, ledgers = ready_wiring(config)
+    engine = wiring.gate(f"cold-prune-{format_instant(ledgers.clock.now())}")
+    name = parse_table_name(table)
+    found = take_out(ledgers, engine, name, moment, reason, dry_run=not yes)
+    lines = [line for one in found for line in _pruned(one)]
+    answer({"prunes": found, "dry_run": not yes}, lines, as_json=as_json)
+    return 1 if any(one.errors for one in found) else 0
+
+
+def _pruned(one: Pruned) -> list[str]:
+    if not one.snapshots:
+        return [f"Nothing of {one.cold} is that old, but for its newest snapshot, which stays."]
+    counts = f"{len(one.snapshots)} snapshots, {one.files} files, {format_size(one.bytes)}"
+    if not one.done:
+        tags = f"; tags that go with them: {', '.join(one.tags)}" if one.tags else ""
+        return [f"{one.cold}: would go: {counts}{tags}. Nothing was changed; --yes does it."]
+    return [
+        f"{one.cold}: gone: {len(one.snapshots)} snapshots, {one.deleted} files.",
+        *(f"kept, for something needs it: {path}" for path in one.kept),
+        *(f"not deleted: {error}" for error in one.errors),
+    ]
+
+
+def deepen(table: Optional = None, config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """Copy archived snapshots to the permanent store: what the policies want, or all of a table."""
+    found = keep_for_ever(ready(config), None if table is None else parse_table_name(table))
+    lines = [line for one in found for line in _deepened(one)] or ["Nothing to do."]
+    answer({"tables": found}, lines, as_json=as_json)
+    return 1 if any(one.errors for one in found) else 0
+
+
+def _deepened(one: Deepened) -> list[str]:
+    counts = f"{one.snapshots} snapshots, {one.files} files, {format_size(one.bytes)}"
+    return [f"{one.table}: {counts}", *(f"not there: {error}" for error in one.errors)]

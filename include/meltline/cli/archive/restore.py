@@ -1,0 +1,60 @@
+"""The command that brings archived history back: restore."""
+
+from typing import Annotated
+
+import typer
+
+from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.retrieval.restore import Restored
+from meltline.app.retrieval.restore import restore as bring_back
+from meltline.cli.options import AsJson, ConfigPath, DryRun, instant, ready_wiring
+from meltline.cli.output import answer, plain
+from meltline.domain.units import format_instant, format_size, parse_moment
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this command."""
+    app.command()(restore)
+
+
+def restore(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="the new table, in full")],
+    from_cold: Annotated[
+        str, typer.Option("--from-cold", metavar="TABLE", help="whose history is in cold")
+    ],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    snapshot: Annotated[
+        int | None, typer.Option("--snapshot", metavar="ID", help="an archived snapshot")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="or what was current then")
+    ] = None,
+) -> int:
+    """Copy an archived snapshot back into the hot warehouse, as a new table."""
+    wiring, ledgers = ready_wiring(config)
+    done = bring_back(
+        ledgers,
+        wiring.retrieval,
+        target,
+        parse_table_name(from_cold),
+        snapshot_id=snapshot,
+        at=instant(at, "--at", parse_moment),
+        dry_run=dry_run,
+    )
+    answer({**plain(done), "dry_run": dry_run}, _lines(done, dry_run), as_json=as_json)
+    return 0
+
+
+def _lines(done: Restored, dry_run: bool) -> list[str]:
+    until = format_instant(done.valid_to) if done.valid_to else "now"
+    verb = "would be" if dry_run else "is"
+    lines = [
+        f"{done.table} {verb} snapshot {done.snapshot_id} of {done.cold}, committed at "
+        f"{format_instant(done.committed_at)}, current from {format_instant(done.valid_from)} "
+        f"to {until}."
+    ]
+    if not dry_run:
+        lines.append(f"{done.files} files, {format_size(done.bytes)}, {done.rows} rows.")
+    return lines

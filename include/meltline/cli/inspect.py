@@ -1,0 +1,199 @@
+"""Commands that only look, without a JVM: storage, show, explain, doctor."""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from meltline.app.doctor.doctor import examine
+from meltline.app.run.summary import plan_document
+from meltline.app.services import ReadContext
+from meltline.app.storage.explain import Explanation, explain_path, explain_table
+from meltline.app.storage.report import StorageHistory, in_flight_bytes, listed_files, storage_rows
+from meltline.cli.options import AsJson, AsOf, ConfigPath, Tables, globs, instant, ready, wire
+from meltline.cli.output import console, plain, print_json, print_rows
+from meltline.cli.run.lifecycle import PlanName, print_plans
+from meltline.domain.deletion.storage import StorageRow
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.names import TableName, selected
+from meltline.domain.units import format_instant, format_size
+
+_SNAPSHOT = re.compile(r"^(?P<table>.+)@(?P<snapshot>-?\d+)$")
+_BY: dict[str, Callable[[TableName], str]] = {
+    "table": str,
+    "namespace": lambda name: str(name).rsplit(".", 1)[0],
+    "catalog": lambda name: name.catalog,
+}
+_BYTES = (
+    "active_bytes",
+    "historical_bytes",
+    "retained_for_clone_bytes",
+    "failsafe_bytes",
+    "deleted_bytes",
+    "foreign_bytes",
+    "in_flight_bytes",
+    "cold_bytes",
+    "deep_bytes",
+)
+_ELSEWHERE = ("cold_bytes", "deep_bytes")
+show_app = typer.Typer(help="Show what is stored.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands."""
+    app.add_typer(show_app, name="show")
+    show_app.command("plan")(show_plan)
+    app.command()(storage)
+    app.command()(explain)
+    app.command()(doctor)
+
+
+def show_plan(
+    plan: PlanName,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    items: Annotated[bool, typer.Option("--items", help="list every file")] = False,
+) -> int:
+    """A stored plan, and with --items every file of it."""
+    ledgers = ready(config)
+    found = ledgers.control.plan(plan)
+    document: dict[str, Any] = plan_document(found)
+    files = ledgers.reader.items(found.id) if items else []
+    if items:
+        document["items"] = [plain(file) for file in files]
+    if as_json:
+        print_json(document)
+        return 0
+    print_plans([found])
+    if found.note:
+        console().print(found.note)
+    if items:
+        rows = [[f.path, str(f.kind), format_size(f.bytes)] for f in files]
+        print_rows("", ("path", "kind", "bytes"), rows)
+    return 0
+
+
+def storage(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    tables: Tables = "",
+    as_of: AsOf = None,
+    by: Annotated[str, typer.Option("--by", help="table, namespace or catalog")] = "table",
+    listing: Annotated[
+        bool, typer.Option("--listing", help="list the store too, for files in flight")
+    ] = False,
+) -> int:
+    """Storage by stage: what is active, historical, kept for clones, waiting, gone."""
+    if by not in _BY:
+        raise UsageInvalid(
+            f"--by {by} is not known",
+            object="--by",
+            expected=", ".join(_BY),
+            found=by,
+            next="choose one of them",
+        )
+    if listing and as_of is not None:
+        raise UsageInvalid(
+            "--listing shows what is in the store now: it does not go with --as-of",
+            object="--listing",
+            next="leave out one of the two",
+        )
+    ledgers = ready(config)
+    listed = listed_files(ledgers) if listing else ()
+    totals = StorageHistory(ledgers).at(instant(as_of), [stored.path for stored in listed])
+    flying = in_flight_bytes(ledgers, listed, totals) if listing else None
+    rows = [r for r in storage_rows(totals, flying) if selected(r.table, globs(tables))]
+    document = _summed(rows, by)
+    if as_json:
+        print_json({"rows": document})
+        return 0
+    # Of other tiers only where there is something in them.
+    columns = [b for b in _BYTES if b not in _ELSEWHERE or any(line[b] for line in document)]
+    shown = [
+        [line["table"], *("-" if line[b] is None else format_size(line[b]) for b in columns)]
+        for line in document
+    ]
+    heads = (by, *(column.removesuffix("_bytes").replace("_", " ") for column in columns))
+    print_rows(f"Storage at {format_instant(totals.at)}", heads, shown)
+    return 0
+
+
+def _summed(rows: list[StorageRow], by: str) -> list[dict[str, Any]]:
+    sums: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        line = plain(row)
+        name = _BY[by](row.table)
+        into = sums.setdefault(name, {"table": name, **dict.fromkeys(_BYTES, 0)})
+        for column in _BYTES:
+            value = line[column]
+            into[column] = None if value is None or into[column] is None else into[column] + value
+        into["computed_at"] = line["computed_at"]
+    return [sums[name] for name in sorted(sums)]
+
+
+def explain(
+    what: Annotated[str, typer.Argument(metavar="PATH | TABLE | TABLE@SNAPSHOT")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Why a file, a table's snapshots, or one snapshot is kept, and until when."""
+    ledgers = ready(config)
+    found = _explain(ledgers, what)
+    if as_json:
+        print_json(found if isinstance(found, Explanation) else {"snapshots": found})
+        return 0
+    rows = [
+        [
+            e.path,
+            e.stage,
+            ", ".join(e.keep_reasons) or "-",
+            ", ".join(e.referenced_by[:3]) or "-",
+            format_instant(e.since) if e.since else "-",
+            format_instant(e.due_at) if e.due_at else "-",
+        ]
+        for e in _all(found)
+    ]
+    print_rows("", ("path", "stage", "kept because", "named by", "since", "until"), rows)
+    told = [line for e in _all(found) for line in e.writers]
+    for line in dict.fromkeys(told):
+        console().print(f"writer: {line}")
+    for sentence in sorted({s for e in _all(found) for s in e.consumers}):
+        console().print(f"{sentence}.", markup=False)
+    return 0
+
+
+def _all(found: Explanation | list[Explanation]) -> list[Explanation]:
+    return found if isinstance(found, list) else [found]
+
+
+def _explain(ledgers: ReadContext, what: str) -> Explanation | list[Explanation]:
+    if "/" in what:
+        return explain_path(ledgers, what)
+    snapshot = _SNAPSHOT.match(what)
+    try:
+        name = TableName.parse(snapshot["table"] if snapshot else what)
+    except ValueError as odd:
+        raise UsageInvalid(
+            f"{what} is neither a path nor a table",
+            object=what,
+            expected="a path, catalog.namespace.table, or catalog.namespace.table@snapshot",
+            found=what,
+            next=str(odd),
+        ) from odd
+    if snapshot:
+        return explain_table(ledgers, name, int(snapshot["snapshot"]))[0]
+    return explain_table(ledgers, name)
+
+
+def doctor(config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """Everything that keeps a table out, holds a run back, or endangers files."""
+    findings = examine(wire(config).ledgers())
+    if as_json:
+        print_json({"findings": findings})
+    elif not findings:
+        console().print("Nothing to report.")
+    else:
+        rows = [[f.level, f.code, f.object, f.message, f.fix] for f in findings]
+        print_rows("", ("level", "code", "object", "message", "fix"), rows)
+    return 1 if any(finding.level == "error" for finding in findings) else 0

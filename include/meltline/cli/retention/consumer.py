@@ -1,0 +1,135 @@
+"""Commands about consumers: consumer set, remove, list."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.retention.consumers import find_consumers, remove_consumer, set_consumer
+from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, duration, ready
+from meltline.cli.output import answer, print_json, print_rows
+from meltline.domain.retention.consumers import Consumer
+from meltline.domain.units import format_duration, format_instant
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="what the reader is called")]
+consumer_app = typer.Typer(help="Keep what a reader has still to read.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands."""
+    app.add_typer(consumer_app, name="consumer")
+    consumer_app.command("set")(consumer_set)
+    consumer_app.command("remove")(consumer_remove)
+    consumer_app.command("list")(consumer_list)
+
+
+def consumer_set(
+    table: TableArgument,
+    name: Name,
+    snapshot: Annotated[
+        int, typer.Option("--snapshot", metavar="ID", help="up to which it has read")
+    ],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    expires_after: Annotated[
+        str | None,
+        typer.Option("--expires-after", metavar="30d", help="how long it stays after each move"),
+    ] = None,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="also backwards, or to another line")
+    ] = False,
+) -> int:
+    """Say up to which snapshot a reader has read: this one and all later ones are kept."""
+    ledgers = ready(config)
+    lasting = None if expires_after is None else duration(expires_after, "--expires-after")
+    consumer = set_consumer(
+        ledgers,
+        parse_table_name(table),
+        name,
+        snapshot,
+        expires_after=lasting,
+        reset=reset,
+        dry_run=dry_run,
+    )
+    verb = "would keep" if dry_run else "keeps"
+    line = (
+        f"consumer {name} {verb} snapshot {snapshot} of {consumer.table} and all later ones "
+        f"until {_end(consumer)}, unless it moves before."
+    )
+    document = {**_document(consumer, ledgers.clock.now()), "dry_run": dry_run}
+    answer(document, [line], as_json=as_json)
+    return 0
+
+
+def consumer_remove(
+    table: TableArgument,
+    name: Name,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+) -> int:
+    """End a consumer: what it alone has kept returns to the ordinary rules."""
+    ledgers = ready(config)
+    consumer = remove_consumer(ledgers, parse_table_name(table), name, dry_run=dry_run)
+    verb = "would no longer keep" if dry_run else "no longer keeps"
+    document = {**_document(consumer, ledgers.clock.now()), "dry_run": dry_run}
+    answer(document, [f"consumer {name} {verb} snapshots of {consumer.table}."], as_json=as_json)
+    return 0
+
+
+def consumer_list(
+    table: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="else those of every table")
+    ] = None,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """List consumers: up to where, since when, until when; those that end soon say so."""
+    ledgers = ready(config)
+    found = find_consumers(ledgers, None if table is None else parse_table_name(table))
+    now = ledgers.clock.now()
+    if as_json:
+        documents = [_document(consumer, now) for consumer in found.consumers]
+        print_json({"consumers": documents, "unreadable": found.unreadable})
+        return 4 if found.unreadable else 0
+    rows = [
+        [
+            c.table,
+            c.name,
+            str(c.snapshot_id),
+            _state(c, now),
+            _end(c),
+            c.who or "-",
+            format_instant(c.moved_at) if c.moved_at else "-",
+        ]
+        for c in found.consumers
+    ]
+    print_rows("", ("table", "name", "snapshot", "state", "until", "who", "last moved"), rows)
+    if found.unreadable:
+        print_rows("", ("not readable",), [[name] for name in found.unreadable])
+    return 4 if found.unreadable else 0
+
+
+def _document(consumer: Consumer, now: datetime) -> dict[str, Any]:
+    return {
+        "table": consumer.table,
+        "name": consumer.name,
+        "snapshot_id": consumer.snapshot_id,
+        "state": _state(consumer, now),
+        "moved_at": consumer.moved_at,
+        "ends_at": consumer.ends_at,
+        "expires_after": None if consumer.keep is None else format_duration(consumer.keep),
+        "who": consumer.who or None,
+    }
+
+
+def _state(consumer: Consumer, now: datetime) -> str:
+    if not consumer.is_in_force(now):
+        return "ended"
+    return "ends soon" if consumer.ends_soon(now) else "in force"
+
+
+def _end(consumer: Consumer) -> str:
+    return format_instant(consumer.ends_at) if consumer.ends_at else "it is removed"

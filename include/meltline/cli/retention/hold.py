@@ -1,0 +1,126 @@
+"""Commands about holds, and the history of decisions: hold add, remove, list; audit."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from meltline.app.retention.holds import add_hold, find_holds, remove_hold
+from meltline.app.safety.audit import decisions
+from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, instant, ready
+from meltline.cli.output import answer, print_json, print_rows
+from meltline.domain.retention.holds import Hold
+from meltline.domain.units import format_instant
+
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for those who find it")]
+hold_app = typer.Typer(help="Hold things back from departing.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands."""
+    app.add_typer(hold_app, name="hold")
+    hold_app.command("add")(hold_add)
+    hold_app.command("remove")(hold_remove)
+    hold_app.command("list")(hold_list)
+    app.command()(audit)
+
+
+def hold_add(
+    name: Annotated[str, typer.Argument(metavar="NAME[@SNAPSHOT]")],
+    reason: Reason,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    kind: Kind = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="when it ends by itself")
+    ] = None,
+) -> int:
+    """Hold a table, a namespace or a snapshot: nothing of it departs or is purged."""
+    ledgers = ready(config)
+    end = instant(until, "--until")
+    hold = add_hold(ledgers, name, reason=reason, until=end, kind=kind, dry_run=dry_run)
+    now = ledgers.clock.now()
+    document = {**_document(hold, now), "dry_run": dry_run}
+    verb = "would be held" if dry_run else f"is held ({hold.id})"
+    answer(document, [f"{hold.subject} {verb}, until {_until(hold)}."], as_json=as_json)
+    return 0
+
+
+def hold_remove(
+    id: Annotated[str, typer.Argument(metavar="ID", help="as `hold list` shows it")],
+    reason: Reason,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+) -> int:
+    """End a hold: what it alone has kept returns to the ordinary rules."""
+    ledgers = ready(config)
+    hold = remove_hold(ledgers, id, reason=reason, dry_run=dry_run)
+    document = {**_document(hold, ledgers.clock.now()), "dry_run": dry_run}
+    verb = "would no longer be" if dry_run else "is no longer"
+    answer(document, [f"{hold.subject} {verb} held by {hold.id}."], as_json=as_json)
+    return 0
+
+
+def hold_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """List every hold: who, why, until when; those that end soon say so."""
+    ledgers = ready(config)
+    found, now = find_holds(ledgers), ledgers.clock.now()
+    holds = [held.hold for held in found.holds]
+    if as_json:
+        documents = [_document(hold, now) for hold in holds]
+        print_json({"holds": documents, "unreadable": found.unreadable})
+        return 4 if found.unreadable else 0
+    rows = [
+        [hold.id, hold.subject, _state(hold, now), _until(hold), hold.who or "-", hold.reason]
+        for hold in holds
+    ]
+    print_rows("", ("id", "object", "state", "until", "who", "reason"), rows)
+    if found.unreadable:
+        print_rows("", ("not readable",), [[name] for name in found.unreadable])
+    return 4 if found.unreadable else 0
+
+
+def audit(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    of: Annotated[
+        str, typer.Option("--of", metavar="NAME", help="a table or namespace with all in it")
+    ] = "",
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME")] = None,
+) -> int:
+    """Who decided what, when and why; the oldest first."""
+    found = decisions(ready(config), of, instant(since, "--since"))
+    if as_json:
+        print_json({"entries": found})
+        return 0
+    rows = [
+        [format_instant(e.at), e.who, e.action, e.object, e.reason or "-", e.detail or "-"]
+        for e in found
+    ]
+    print_rows("", ("at", "who", "action", "object", "reason", "detail"), rows)
+    return 0
+
+
+def _document(hold: Hold, now: datetime) -> dict[str, Any]:
+    return {
+        "id": hold.id,
+        "object": hold.object,
+        "snapshot_id": hold.snapshot_id,
+        "state": _state(hold, now),
+        "reason": hold.reason,
+        "who": hold.who or None,
+        "since": hold.since,
+        "until": hold.until,
+    }
+
+
+def _state(hold: Hold, now: datetime) -> str:
+    if not hold.is_in_force(now):
+        return "ended"
+    return "ends soon" if hold.ends_soon(now) else "in force"
+
+
+def _until(hold: Hold) -> str:
+    return format_instant(hold.until) if hold.until else "it is removed"

@@ -1,0 +1,93 @@
+"""Commands about leases: lease acquire, renew, release, list."""
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.retention.leases import acquire_lease, living_leases, release_lease, renew_lease
+from meltline.cli.options import AsJson, ConfigPath, TableArgument, duration, ready
+from meltline.cli.output import answer, print_json, print_rows
+from meltline.domain.units import format_duration, format_instant
+from meltline.ports import Lease
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="as `lease list` shows it")]
+lease_app = typer.Typer(help="Keep what somebody is reading.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands."""
+    app.add_typer(lease_app, name="lease")
+    lease_app.command("acquire")(lease_acquire)
+    lease_app.command("renew")(lease_renew)
+    lease_app.command("release")(lease_release)
+    lease_app.command("list")(lease_list)
+
+
+def lease_acquire(
+    table: TableArgument,
+    ttl: Annotated[str, typer.Option("--ttl", metavar="1h", help="how long, unless renewed")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    snapshot: Annotated[
+        int | None, typer.Option("--snapshot", metavar="ID", help="else what is current")
+    ] = None,
+) -> int:
+    """Keep a snapshot while it is being read: it ends by itself."""
+    lasting = duration(ttl, "--ttl")
+    lease = acquire_lease(ready(config), parse_table_name(table), snapshot, lasting)
+    _say(lease, f"{lease.id} keeps snapshot {lease.snapshot_id} of {lease.table} until ", as_json)
+    return 0
+
+
+def lease_renew(id: Id, config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """Make a lease last its time anew, from now on."""
+    lease = renew_lease(ready(config), id)
+    _say(lease, f"{lease.id} is renewed until ", as_json)
+    return 0
+
+
+def lease_release(id: Id, config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """End a lease at once."""
+    lease = release_lease(ready(config), id)
+    line = f"{lease.id} no longer keeps snapshot {lease.snapshot_id} of {lease.table}."
+    answer({**_document(lease), "released": True}, [line], as_json=as_json)
+    return 0
+
+
+def lease_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """List the leases that have not ended, the first to end first."""
+    found = living_leases(ready(config))
+    if as_json:
+        print_json({"leases": [_document(lease) for lease in found]})
+        return 0
+    rows = [
+        [
+            lease.id,
+            lease.table,
+            str(lease.snapshot_id),
+            format_instant(lease.expires_at),
+            format_duration(timedelta(milliseconds=lease.ttl_ms)),
+            lease.who,
+        ]
+        for lease in found
+    ]
+    print_rows("", ("id", "table", "snapshot", "until", "ttl", "who"), rows)
+    return 0
+
+
+def _say(lease: Lease, words: str, as_json: bool) -> None:
+    line = f"{words}{format_instant(lease.expires_at)}."
+    answer(_document(lease), [line], as_json=as_json)
+
+
+def _document(lease: Lease) -> dict[str, object]:
+    return {
+        "id": lease.id,
+        "table": lease.table,
+        "snapshot_id": lease.snapshot_id,
+        "expires_at": lease.expires_at,
+        "ttl": format_duration(timedelta(milliseconds=lease.ttl_ms)),
+        "who": lease.who,
+    }

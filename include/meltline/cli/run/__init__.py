@@ -1,0 +1,1 @@
+"""Commands that work, and the entry of the Spark apps."""

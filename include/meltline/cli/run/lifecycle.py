@@ -1,0 +1,360 @@
+"""Commands that work: init, observe, plan, gate, apply, run."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from meltline.app.archive.cold_status import remember_copies
+from meltline.app.doctor.init import Adopted
+from meltline.app.doctor.init import init as initialise
+from meltline.app.drop.finalize import process_drops
+from meltline.app.expire.expire import apply_expirations
+from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.gate.gate import GATEABLE, run_gate
+from meltline.app.ground.preconditions import require_datable
+from meltline.app.observe.observe import observe as look_at_everything
+from meltline.app.observe.observe import rebuild as rebuild_index
+from meltline.app.purge.plan_purge import plan_purge
+from meltline.app.purge.purge import apply_purges, approve
+from meltline.app.run.lifecycle import RunRequest, plan_purge_step, run_chain
+from meltline.app.run.summary import Summary, plan_document
+from meltline.app.safety.roots import as_yaml
+from meltline.app.services import RunContext
+from meltline.cli.options import AsJson, AsOf, ConfigPath, DryRun, Tables, request, wire
+from meltline.cli.output import console, print_json, print_rows
+from meltline.domain.deletion.gate import GateResult
+from meltline.domain.deletion.plan import Plan, PlanKind
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.names import selected
+from meltline.domain.units import format_instant, format_size
+from meltline.ports import RunRecord
+from meltline.wiring import Wiring
+
+PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="an id, a prefix of one, or `last`")]
+plan_app = typer.Typer(help="Plan what would go: nothing is changed.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands."""
+    app.command()(init)
+    app.command()(observe)
+    app.add_typer(plan_app, name="plan")
+    plan_app.command("expire")(plan_expire)
+    plan_app.command("purge")(plan_purge_command)
+    app.command()(gate)
+    app.command("apply")(apply_plan)
+    app.command()(run)
+
+
+def init(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    sandbox: Annotated[bool, typer.Option(help="mark an empty warehouse as a sandbox")] = False,
+    adopt: Annotated[
+        bool, typer.Option(help="accept a ledger that lost its past; all failsafe restarts")
+    ] = False,
+) -> int:
+    """Prepare the ledgers; running it again changes nothing."""
+    wiring = wire(config)
+    done = initialise(wiring.services("init"), adopt=adopt, sandbox=sandbox)
+    if as_json:
+        print_json(done)
+    else:
+        console().print(f"The ledgers are ready (generation {done.generation}).")
+        for line in _told(done.lost) if done.lost else ():
+            console().print(line, markup=False, soft_wrap=True)
+        if done.storage_roots:
+            console().print("Tables lie outside every root, and nothing of them will be deleted.")
+            console().print("If they are yours to delete from, add to the configuration:")
+            console().print(as_yaml(done.storage_roots), markup=False, soft_wrap=True)
+    return 0
+
+
+def _told(lost: Adopted) -> Iterator[str]:
+    """What a person has to know who adopted a ledger."""
+    known = "nothing" if lost.unknown_since is None else "what was written until "
+    known += format_instant(lost.unknown_since) if lost.unknown_since else ""
+    yield f"This ledger knows {known}; leases, statements and runs since are not known."
+    if lost.last_known:
+        yield f"The catalog's last decision or run: {lost.last_known}"
+    if lost.stop:
+        yield f"A stop is in force again ({lost.stop}): `meltline go` when it is safe to go on."
+    else:
+        yield "The catalog knows of no stop that was in force."
+    yield f"{lost.approvals} approvals count no more: `meltline apply PLAN --approve REASON`."
+    for table in lost.words:
+        yield f"Nobody vouches for {table} any more: `meltline detach {table} --reason TEXT`."
+
+
+def observe(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    tables: Tables = "",
+    rebuild: Annotated[
+        bool, typer.Option(help="read every manifest again into a new index")
+    ] = False,
+) -> int:
+    """Look at every catalog and take in what is new."""
+    wiring = wire(config)
+    asked = request(wiring, tables, None, dry_run=False)
+    services = wiring.services("observe", asked.run_id)
+    require_datable(services)
+    if rebuild:
+        rebuild_index(services)
+        if services.cold is not None:
+            remember_copies(services)
+    observation = look_at_everything(services)
+    if process_drops(services, observation, asked.as_of, asked.tables):
+        observation = look_at_everything(services)
+    summary = Summary(asked.run_id, asked.as_of)
+    summary.observed(observation, asked.tables)
+    lines: list[list[Any]] = [
+        [
+            table.state.name,
+            len(table.state.snapshots),
+            table.managed,
+            observation.blocked.get(table.state.uuid),
+        ]
+        for table in observation.tables
+    ]
+    lines += [[name, None, None, error.message] for name, error in observation.skipped.items()]
+    lines = [line for line in lines if selected(line[0], asked.tables)]
+    if as_json:
+        columns = ("table", "snapshots", "managed", "skipped")
+        tables_seen = [dict(zip(columns, line, strict=True)) for line in lines]
+        seen = {"run_id": asked.run_id, "observed_at": observation.at, "tables": tables_seen}
+        print_json({**seen, "notes": summary.notes})
+    else:
+        rows = [[str(line[0]), str(line[1] or "-"), str(line[3] or "ok")] for line in lines]
+        print_rows("", ("table", "snapshots", "state"), rows)
+    return summary.exit_code
+
+
+def plan_expire(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    tables: Tables = "",
+    as_of: AsOf = None,
+    dry_run: DryRun = False,
+) -> int:
+    """Plan which snapshots expire and which files depart."""
+    return _plan(wire(config), PlanKind.EXPIRE, tables, as_of, dry_run, as_json)
+
+
+def plan_purge_command(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    tables: Tables = "",
+    as_of: AsOf = None,
+    dry_run: DryRun = False,
+) -> int:
+    """Plan which files past their failsafe are deleted."""
+    return _plan(wire(config), PlanKind.PURGE, tables, as_of, dry_run, as_json)
+
+
+def _plan(
+    wiring: Wiring, kind: PlanKind, tables: str, as_of: str | None, dry_run: bool, as_json: bool
+) -> int:
+    asked = request(wiring, tables, as_of, dry_run)
+    services = wiring.services(f"plan {kind}", asked.run_id)
+    summary = Summary(asked.run_id, asked.as_of)
+    plans = _make_plans(services, asked, kind, summary)
+    document = {
+        "run_id": asked.run_id,
+        "as_of": asked.as_of,
+        "plans": [plan_document(plan) for plan in plans],
+        "skipped": [
+            {"table": t.table, "reason": t.skipped} for t in summary.tables.values() if t.skipped
+        ],
+    }
+    if as_json:
+        print_json(document)
+    else:
+        print_plans(plans)
+    return summary.exit_code
+
+
+def _make_plans(
+    services: RunContext, asked: RunRequest, kind: PlanKind, summary: Summary
+) -> list[Plan]:
+    require_datable(services)
+    if kind is PlanKind.PURGE and not asked.dry_run:
+        return [planned.plan for planned in plan_purge_step(services, asked)]
+    observation = look_at_everything(services)
+    summary.observed(observation, asked.tables)
+    make = plan_expiration if kind is PlanKind.EXPIRE else plan_purge
+    planned = make(
+        services,
+        observation,
+        run_id=asked.run_id,
+        as_of=asked.as_of,
+        tables=asked.tables,
+        dry_run=asked.dry_run,
+    )
+    return [found.plan for found in planned]
+
+
+def print_plans(plans: list[Plan]) -> None:
+    """Plans, a line each."""
+    if not plans:
+        console().print("Nothing to do.")
+        return
+    rows = [
+        [
+            p.id,
+            str(p.kind),
+            str(p.table),
+            str(len(p.snapshots)),
+            str(p.files),
+            format_size(p.bytes),
+            str(p.state),
+        ]
+        for p in plans
+    ]
+    print_rows("", ("plan", "kind", "table", "snapshots", "files", "bytes", "state"), rows)
+
+
+def gate(plan: PlanName, config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """Judge a plan with Great Expectations, over evidence read afresh."""
+    wiring = wire(config)
+    found = wiring.ledgers().control.plan(plan)
+    if found.state not in GATEABLE:
+        raise UsageInvalid(
+            f"plan {found.id} is {found.state}: there is nothing to judge",
+            object=found.id,
+            expected="a plan that is planned, passed or refused",
+            found=str(found.state),
+            next="plan again",
+        )
+    services = wiring.services("gate", found.run_id)
+    judged, result = run_gate(services, [found])[0]
+    if as_json:
+        print_json(gate_document(result))
+    else:
+        console().print(f"{judged.id} {judged.table}: {'passed' if result.passed else 'refused'}")
+        for failed in result.failed:
+            console().print(f"  {failed.expectation}: found {failed.observed} ({failed.object})")
+        if result.error:
+            console().print(f"  {result.error}")
+    return 0 if result.passed else 3
+
+
+def gate_document(result: GateResult) -> dict[str, Any]:
+    """A verdict, as `gate` prints it."""
+    return {
+        "plan": result.plan_id,
+        "digest": result.digest,
+        "suite": result.suite,
+        "passed": result.passed,
+        "evaluated": result.evaluated,
+        "failed": result.failed,
+        "ran_at": result.ran_at,
+        "valid_until": result.valid_until,
+        "error": result.error or None,
+        "docs": result.docs or None,
+    }
+
+
+def apply_plan(
+    plan: PlanName,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    approval: Annotated[
+        str, typer.Option("--approve", metavar="REASON", help="approve a purge over the limit")
+    ] = "",
+) -> int:
+    """Carry out a plan whose gate has passed."""
+    wiring = wire(config)
+    ledgers = wiring.ledgers()
+    found = ledgers.control.plan(plan)
+    if dry_run:
+        document = {**plan_document(found), "would": f"{found.kind} {found.files} files"}
+        print_json(document) if as_json else print_plans([found])
+        return 0
+    services = wiring.services("apply", found.run_id)
+    if approval:
+        approve(services, [found], approval)
+    summary = Summary(found.run_id, found.as_of)
+    failed: list[dict[str, str]] = []
+    if found.kind is PlanKind.EXPIRE:
+        expired = apply_expirations(services, [found])[0]
+        summary.expired([], [expired])
+        error, state = expired.error, expired.plan.state
+    else:
+        purged = apply_purges(services, [found])[0]
+        summary.purged([], [purged])
+        error, state = purged.error, purged.plan.state
+        failed = [{"path": f.path, "error": f.error} for f in purged.failed]
+    if error is not None:
+        raise error
+    line = summary.tables[str(found.table)]
+    answer = {
+        "plan": found.id,
+        "state": str(state),
+        "snapshots_expired": line.snapshots_expired,
+        "files_departed": line.files_departed,
+        "files_purged": line.files_purged,
+        "failed": failed,
+    }
+    if as_json:
+        print_json(answer)
+    else:
+        console().print(json.dumps(answer))
+    return 1 if failed else 0
+
+
+def run(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    tables: Tables = "",
+    as_of: AsOf = None,
+    dry_run: DryRun = False,
+    any_hour: Annotated[
+        bool, typer.Option("--any-hour", help="copy to cold outside the quiet window too")
+    ] = False,
+) -> int:
+    """The whole chain in one Spark session, for people without Airflow."""
+    wiring = wire(config)
+    asked = replace(request(wiring, tables, as_of, dry_run), any_hour=any_hour)
+    services = wiring.services("run", asked.run_id)
+    record = RunRecord(asked.run_id, asked.as_of, wiring.clock.now())
+    if not dry_run:
+        services.control.start_run(record)
+    summary = run_chain(services, asked)
+    document = summary.as_json()
+    if not dry_run:
+        ended = wiring.clock.now()
+        services.control.finish_run(replace(record, ended_at=ended, summary=json.dumps(document)))
+    if as_json:
+        print_json(document)
+    else:
+        _print_summary(summary, dry_run)
+    return summary.exit_code
+
+
+def _print_summary(summary: Summary, dry_run: bool) -> None:
+    if dry_run:
+        print_plans(list(summary.plans.values()))
+        for notice in summary.notices:
+            console().print(notice)
+        return
+    rows = [
+        [
+            t.table,
+            str(t.snapshots_archived),
+            str(t.snapshots_expired),
+            str(t.files_departed),
+            str(t.files_purged),
+            format_size(t.bytes_purged),
+            t.failed or t.refused or t.skipped or "ok",
+        ]
+        for _, t in sorted(summary.tables.items())
+    ]
+    columns = ("table", "archived", "expired", "files departed", "purged", "bytes", "state")
+    print_rows(f"Run {summary.run_id}, as of {format_instant(summary.as_of)}", columns, rows)
+    for note in (*summary.notes, *summary.notices):
+        console().print(note)

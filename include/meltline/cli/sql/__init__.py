@@ -1,0 +1,1 @@
+"""Commands that read the past and speak SQL."""

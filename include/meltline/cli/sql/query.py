@@ -1,0 +1,112 @@
+"""The command that reads the past: query."""
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.retrieval.tiers import COLD, locate_anywhere
+from meltline.app.time_travel.query import Answer, SchemaChoice
+from meltline.app.time_travel.query import query as read_past
+from meltline.cli.options import AsJson, ConfigPath, TableArgument, ready_wiring
+from meltline.cli.output import console, print_json, print_rows
+from meltline.cli.sql.points import (
+    SELECTORS,
+    At,
+    Before,
+    Offset,
+    StatementId,
+    TagName,
+    Timestamp,
+    travel_point,
+)
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.units import format_instant
+from meltline.ports import ReadRows
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this command."""
+    app.command()(query)
+
+
+def query(
+    table: TableArgument,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    at: At = False,
+    before: Before = False,
+    timestamp: Timestamp = None,
+    offset: Offset = None,
+    statement: StatementId = None,
+    tag: TagName = None,
+    schema: Annotated[
+        SchemaChoice, typer.Option("--schema", help="the present columns, or the snapshot's own")
+    ] = SchemaChoice.CURRENT,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="so many rows")] = None,
+    allow_cold: Annotated[
+        bool, typer.Option("--allow-cold", help="read the archive where hot has it no more")
+    ] = False,
+) -> int:
+    """Read a table's rows as they were at a time, around a statement, or at a tag."""
+    wiring, ledgers = ready_wiring(config)
+    point = travel_point(ledgers, at, before, timestamp, offset, statement, tag)
+    if point is None:
+        raise UsageInvalid(
+            "a point of the past is needed",
+            object="meltline query",
+            expected=f"--at or --before, with {SELECTORS}",
+            found="neither",
+            next="--at includes the change at that point, --before does not",
+        )
+    found = read_past(
+        ledgers,
+        wiring.snapshot_reader,
+        parse_table_name(table),
+        point,
+        schema=schema,
+        limit=limit,
+        find=partial(locate_anywhere, allow_cold=allow_cold),
+    )
+    print_json(_document(found)) if as_json else _print(found)
+    return 0
+
+
+def _document(found: Answer) -> dict[str, object]:
+    resolved = found.located.resolved
+    return {
+        "table": found.located.table,
+        "resolved": {
+            "snapshot_id": resolved.snapshot_id,
+            "valid_from": resolved.valid_from,
+            "valid_to": resolved.valid_to,
+            "tier": found.located.tier,
+        },
+        **rows_document(found.read),
+    }
+
+
+def rows_document(read: ReadRows) -> dict[str, object]:
+    """Columns and rows, as `--json` prints them."""
+    return {"columns": read.columns, "rows": read.rows}
+
+
+def _print(found: Answer) -> None:
+    resolved = found.located.resolved
+    until = format_instant(resolved.valid_to) if resolved.valid_to else "now"
+    what = "no snapshot yet" if resolved.snapshot_id is None else f"snapshot {resolved.snapshot_id}"
+    where = f"; from cold: {found.located.state.name}" if found.located.tier == COLD else ""
+    console().print(
+        f"{found.located.table}: {what}, current from {format_instant(resolved.valid_from)} "
+        f"to {until}{where}",
+        markup=False,
+    )
+    print_read(found.read)
+
+
+def print_read(read: ReadRows) -> None:
+    """Rows for people."""
+    rows = [["NULL" if value is None else str(value) for value in row] for row in read.rows]
+    print_rows("", [column.name for column in read.columns], rows)
+    console().print(f"{len(rows)} rows")

@@ -1,0 +1,58 @@
+"""The command that speaks SQL: sql."""
+
+from typing import Annotated
+
+import typer
+
+from meltline.app.catalog.naming import standing_at
+from meltline.app.sql.statement_results import Outcome
+from meltline.app.sql.statements import StatementRequest, run_statement
+from meltline.app.time_travel.query import SchemaChoice
+from meltline.cli.options import AsJson, ConfigPath, ready_wiring
+from meltline.cli.output import print_json, print_rows
+from meltline.cli.sql.query import print_read, rows_document
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this command."""
+    app.command()(sql)
+
+
+def sql(
+    statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="one statement")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    within: Annotated[
+        str | None, typer.Option("--in", metavar="NAME", help="where short names are looked for")
+    ] = None,
+    schema: Annotated[
+        SchemaChoice, typer.Option("--schema", help="the present columns, or the snapshot's own")
+    ] = SchemaChoice.CURRENT,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="so many rows")] = None,
+    statement_id: Annotated[
+        str, typer.Option("--statement-id", metavar="ID", help="an id of your own for it")
+    ] = "",
+) -> int:
+    """Carry out a statement: Spark's SQL, with AT and BEFORE, UNDROP, SHOW HISTORY and more."""
+    wiring, ledgers = ready_wiring(config)
+    standing = standing_at(ledgers, within)
+    request = StatementRequest(statement, standing, schema, limit, statement_id)
+    outcome = run_statement(ledgers, lambda: wiring.sql_engine(standing), request)
+    print_json(_document(outcome)) if as_json else _print(outcome)
+    return 4 if outcome.unreadable else 0
+
+
+def _document(outcome: Outcome) -> dict[str, object]:
+    assert outcome.read is not None  # the command always fetches
+    return {
+        "statement_id": outcome.statement_id or None,
+        **rows_document(outcome.read),
+        "unreadable": outcome.unreadable,
+    }
+
+
+def _print(outcome: Outcome) -> None:
+    assert outcome.read is not None
+    print_read(outcome.read)
+    if outcome.unreadable:
+        print_rows("", ("not readable",), [[name] for name in outcome.unreadable])

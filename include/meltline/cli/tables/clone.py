@@ -1,0 +1,87 @@
+"""The command that copies without copying: clone."""
+
+from typing import Annotated
+
+import typer
+
+from meltline.app.clone.clone import Cloned, ClonedTable
+from meltline.app.clone.clone import clone as make_clone
+from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, ready
+from meltline.cli.output import answer
+from meltline.cli.sql.points import (
+    At,
+    Before,
+    Offset,
+    StatementId,
+    TagName,
+    Timestamp,
+    travel_point,
+)
+from meltline.domain.units import format_instant
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this command."""
+    app.command()(clone)
+
+
+def clone(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="what is cloned, in full")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="the new name, in full")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    kind: Kind = None,
+    at: At = False,
+    before: Before = False,
+    timestamp: Timestamp = None,
+    offset: Offset = None,
+    statement: StatementId = None,
+    tag: TagName = None,
+    ignore_insufficient: Annotated[
+        bool,
+        typer.Option("--ignore-insufficient", help="leave out tables that reach not so far back"),
+    ] = False,
+) -> int:
+    """Clone a table, schema or database, as it is or was: no file is copied."""
+    ledgers = ready(config)
+    point = travel_point(ledgers, at, before, timestamp, offset, statement, tag)
+    done = make_clone(
+        ledgers,
+        source,
+        target,
+        kind,
+        point=point,
+        ignore_insufficient=ignore_insufficient,
+        dry_run=dry_run,
+    )
+    answer(_document(done, dry_run), _lines(done, dry_run), as_json=as_json)
+    return 0
+
+
+def _document(done: Cloned, dry_run: bool) -> dict[str, object]:
+    return {
+        "source": str(done.source),
+        "target": str(done.target),
+        "kind": done.target.kind,
+        "created": done.created,
+        "skipped": done.skipped,
+        "dry_run": dry_run,
+    }
+
+
+def _lines(done: Cloned, dry_run: bool) -> list[str]:
+    verb = "would be" if dry_run else "is"
+    count = len(done.created)
+    tables = "" if done.target.table else f", with {count} table{'s' if count != 1 else ''}"
+    return [
+        f"{done.target} {verb} a clone of {done.source}{tables}.",
+        *(f"{one.table}: {_snapshot(one)}" for one in done.created),
+        *(f"left out: {one.table}: {one.reason}" for one in done.skipped),
+    ]
+
+
+def _snapshot(one: ClonedTable) -> str:
+    if one.snapshot_id is None or one.committed_at is None:
+        return "no snapshot yet"
+    return f"snapshot {one.snapshot_id} of {format_instant(one.committed_at)}"

@@ -1,0 +1,188 @@
+"""Commands about what comes and goes: drop, undrop, rename, history, recover."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from meltline.app.drop import drop as dropping
+from meltline.app.drop import undrop as undropping
+from meltline.app.drop.history import Listed
+from meltline.app.drop.history import history as list_history
+from meltline.app.drop.recover import recover as bring_back
+from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, ready
+from meltline.cli.output import answer, print_json, print_rows
+from meltline.domain.drop.history import HistoryRow
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.units import format_instant, format_size
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="catalog.database[.schema][.table], odd parts in ``")
+]
+_SNAPSHOT = re.compile(r"^(?P<table>.+)@(?P<snapshot>-?\d+)$")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands."""
+    for command in (drop, undrop, rename, history, recover):
+        app.command()(command)
+
+
+def drop(
+    name: Name,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    kind: Kind = None,
+) -> int:
+    """Drop a table, schema or database: it can be brought back for as long as its retention."""
+    done = dropping.drop(ready(config), name, kind, dry_run=dry_run)
+    fact = done.drop
+    restorable = fact.is_restorable(fact.at)
+    document = {
+        "object": str(fact.object),
+        "kind": fact.object.kind,
+        "dropped_on": fact.at,
+        "retention_days": fact.retention_days,
+        "restorable_until": fact.ends_at,
+        "restorable": restorable,
+        "recoverable_until": None if restorable else done.recoverable_until,
+        "batch": fact.batch,
+        "tables": done.tables,
+        "dry_run": dry_run,
+    }
+    verb = "would be" if dry_run else "is"
+    lines = [f"{fact.object} {verb} dropped{_with(fact.object, done.tables)}."]
+    lines.append(done.ways_back("meltline undrop"))
+    answer(document, lines, as_json=as_json)
+    return 0
+
+
+def _with(name: ObjectName, tables: Sequence[object]) -> str:
+    if name.table:
+        return ""
+    return f", with {len(tables)} table{'s' if len(tables) != 1 else ''}"
+
+
+def undrop(
+    name: Name,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    kind: Kind = None,
+) -> int:
+    """Bring back what was dropped last under a name, with its history, branches and tags."""
+    done = undropping.undrop(ready(config), name, kind, dry_run=dry_run)
+    document = {
+        "object": str(done.object),
+        "kind": done.object.kind,
+        "dropped_on": done.drop.at,
+        "batch": done.drop.batch,
+        "tables": done.tables,
+        "missing": [path for table in done.tables for path in table.missing],
+        "dry_run": dry_run,
+    }
+    verb = "would be" if dry_run else "is"
+    lines = [f"{done.object} {verb} back{_with(done.object, done.tables)}."]
+    for table in done.tables:
+        at = f"snapshot {table.snapshot_id}" if table.snapshot_id is not None else "no snapshot"
+        when = f" of {format_instant(table.committed_at)}" if table.committed_at else ""
+        lines.append(f"{table.table} at {at}{when}")
+        lines += [f"  already deleted: {path}" for path in table.missing]
+    answer(document, lines, as_json=as_json)
+    return 0
+
+
+def rename(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="its name now")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="its new name, in full")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    kind: Kind = None,
+) -> int:
+    """Give a table, schema or database another name: it stays what it is."""
+    done = dropping.rename(ready(config), old, new, kind, dry_run=dry_run)
+    document = {
+        "before": str(done.before),
+        "after": str(done.after),
+        "kind": done.before.kind,
+        "tables": done.tables,
+        "dry_run": dry_run,
+    }
+    verb = "would be" if dry_run else "is"
+    answer(document, [f"{done.before} {verb} {done.after} now."], as_json=as_json)
+    return 0
+
+
+def history(
+    what: Annotated[Listed, typer.Argument(metavar="tables|schemas|databases")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    like: Annotated[
+        str | None, typer.Option("--like", metavar="P", help="a pattern of SQL's LIKE")
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option("--in", metavar="NAME", help="a catalog, database or schema")
+    ] = None,
+) -> int:
+    """List what is there and what can be brought back, every version in a row of its own."""
+    rows, unread = list_history(ready(config), what, like=like, within=within)
+    if as_json:
+        print_json({"rows": rows, "unreadable": unread})
+        return 4 if unread else 0
+    columns = list(HistoryRow.__dataclass_fields__)
+    print_rows("", columns, [[_cell(key, row) for key in columns] for row in rows])
+    if unread:
+        print_rows("", ("not readable",), [[name] for name in unread])
+    return 4 if unread else 0
+
+
+def _cell(key: str, row: HistoryRow) -> str:
+    value = asdict(row)[key]
+    if value is None or value == "":
+        return "-"
+    if key in ("created_on", "dropped_on"):
+        return format_instant(value)
+    return format_size(value) if key == "bytes" else str(value)
+
+
+def recover(
+    table: Annotated[str, typer.Argument(metavar="TABLE[@SNAPSHOT]", help="what it was")],
+    target: Annotated[str, typer.Option("--as", metavar="NEW", help="the new table's name")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="why")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Bring back what waits in failsafe as a new table, best effort: failsafe is no backup."""
+    found = _SNAPSHOT.match(table)
+    done = bring_back(
+        ready(config),
+        found["table"] if found else table,
+        target,
+        reason=reason,
+        snapshot_id=int(found["snapshot"]) if found else None,
+        dry_run=dry_run,
+    )
+    document = {
+        "status": "best effort",
+        "source": done.source,
+        "source_uuid": done.source_uuid,
+        "snapshot_id": done.snapshot.snapshot_id,
+        "committed_at": done.snapshot.committed_at,
+        "table": done.table,
+        "found": done.found,
+        "missing": done.missing,
+        "dry_run": dry_run,
+    }
+    verb = "would be" if dry_run else "is"
+    lines = [
+        f"Best effort: snapshot {done.snapshot.snapshot_id} of {done.source} {verb} {done.table}.",
+        f"{done.found} files found, {len(done.missing)} missing.",
+        *(f"  missing: {path}" for path in done.missing),
+    ]
+    answer(document, lines, as_json=as_json)
+    return 0

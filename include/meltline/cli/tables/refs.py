@@ -1,0 +1,233 @@
+"""Commands about tags and branches: tag, untag, tags, rollback, branch, diff, publish, resync."""
+
+from typing import Annotated
+
+import typer
+
+from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.refs import branches
+from meltline.app.refs.branches import Moved
+from meltline.app.refs.diff import Amount
+from meltline.app.refs.diff import diff as compare
+from meltline.app.refs.tags import FOREVER, Tag, add_tag, list_tags, remove_tag
+from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, instant, ready
+from meltline.cli.output import answer, print_json, print_rows
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.timeline import Point
+from meltline.domain.units import format_instant, format_size
+
+RefName = Annotated[str, typer.Argument(metavar="NAME", help="the tag's or branch's name")]
+Branch = Annotated[str, typer.Argument(metavar="BRANCH", help="the branch")]
+At = Annotated[str | None, typer.Option("--at", metavar="TIME", help="what was current then")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands."""
+    for command in (tag, untag, tags, rollback, branch, diff, publish, resync):
+        app.command()(command)
+
+
+def tag(
+    table: TableArgument,
+    name: RefName,
+    retention_days: Annotated[
+        str, typer.Option("--retention-days", metavar="N|forever", help="counted from now")
+    ],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    snapshot: Annotated[int | None, typer.Option("--snapshot", metavar="ID")] = None,
+    at: At = None,
+) -> int:
+    """Name a snapshot and keep it for so many days, or for ever."""
+    done = add_tag(
+        ready(config),
+        parse_table_name(table),
+        name,
+        _point(snapshot, at),
+        _days(retention_days),
+        dry_run=dry_run,
+    )
+    answer({**_document(done), "dry_run": dry_run}, [_line(done)], as_json=as_json)
+    return 0
+
+
+def untag(
+    table: TableArgument,
+    name: RefName,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Take a tag away: its snapshot returns to the ordinary rules."""
+    gone = remove_tag(ready(config), parse_table_name(table), name, dry_run=dry_run)
+    line = f"{gone.table}: {gone.name} no longer keeps snapshot {gone.snapshot_id}."
+    answer({**_document(gone), "dry_run": dry_run}, [line], as_json=as_json)
+    return 0
+
+
+def tags(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """List a table's tags, and until when each one stays."""
+    found = list_tags(ready(config), parse_table_name(table))
+    if as_json:
+        print_json({"tags": [_document(one) for one in found]})
+        return 0
+    rows = [
+        [one.name, one.kind, str(one.snapshot_id), format_instant(one.committed_at), _until(one)]
+        for one in found
+    ]
+    print_rows("", ("tag", "kind", "snapshot", "committed", "until"), rows)
+    return 0
+
+
+def rollback(
+    table: TableArgument,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    to: Annotated[int | None, typer.Option("--to", metavar="SNAPSHOT")] = None,
+    at: At = None,
+) -> int:
+    """Point main back at what it was: what was committed since stays readable by snapshot."""
+    if (to is None) is (at is None):
+        raise UsageInvalid(
+            "a rollback needs one point to go to",
+            object="meltline rollback",
+            expected="--to SNAPSHOT or --at TIME",
+            found="neither" if to is None else "both",
+            next="`meltline explain TABLE` lists the snapshots",
+        )
+    name = parse_table_name(table)
+    return _moved(
+        branches.rollback(ready(config), name, _point(to, at), dry_run=dry_run), dry_run, as_json
+    )
+
+
+def branch(
+    table: TableArgument,
+    name: RefName,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    at: At = None,
+) -> int:
+    """Make a branch at main's head, or at what was current at a time."""
+    point = Point(at=instant(at, "--at"))
+    done = branches.branch(ready(config), parse_table_name(table), name, point, dry_run=dry_run)
+    return _moved(done, dry_run, as_json)
+
+
+def publish(
+    table: TableArgument,
+    name: Branch,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Bring a branch's commits to main, where main has none of its own."""
+    done = branches.publish(ready(config), parse_table_name(table), name, dry_run=dry_run)
+    return _moved(done, dry_run, as_json)
+
+
+def resync(
+    table: TableArgument,
+    name: Branch,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Bring main's commits to a branch that has none of its own."""
+    done = branches.resync(ready(config), parse_table_name(table), name, dry_run=dry_run)
+    return _moved(done, dry_run, as_json)
+
+
+def diff(
+    table: TableArgument,
+    a: Annotated[str, typer.Argument(metavar="A", help="a branch, a tag or a snapshot id")],
+    b: Annotated[str, typer.Argument(metavar="B", help="the same")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Compare two states of a table: files, rows and bytes added and removed on the way."""
+    found = compare(ready(config), parse_table_name(table), a, b)
+    if as_json:
+        print_json(found)
+        return 0
+    rows = [
+        [word, *_amount(amount)]
+        for word, amount in (
+            ("added", found.added),
+            ("removed", found.removed),
+            ("net", found.net),
+        )
+    ]
+    print_rows(f"{found.table}: {found.a} to {found.b}", ("", "files", "rows", "bytes"), rows)
+    return 0
+
+
+def _amount(amount: Amount) -> list[str]:
+    numbers = ["-" if n is None else str(n) for n in (amount.files, amount.rows)]
+    return [*numbers, "-" if amount.bytes is None else format_size(amount.bytes)]
+
+
+def _moved(moved: Moved, dry_run: bool, as_json: bool) -> int:
+    document = {
+        "table": moved.table,
+        "branch": moved.branch,
+        "before": moved.before,
+        "after": moved.after,
+        "commits": moved.commits,
+        "changed": moved.before != moved.after,
+        "dry_run": dry_run,
+    }
+    verb = "would be" if dry_run else "is"
+    line = f"{moved.table}: {moved.branch} {verb} at snapshot {moved.after}"
+    was = "" if moved.before is None else f" (was at {moved.before})"
+    answer(document, [line + was], as_json=as_json)
+    return 0
+
+
+def _point(snapshot: int | None, at: str | None) -> Point:
+    if snapshot is not None and at is not None:
+        raise UsageInvalid(
+            "a snapshot or a time, not both",
+            object="--at",
+            expected="one of the two",
+            found=f"{snapshot} and {at}",
+            next="leave one out",
+        )
+    return Point(snapshot, instant(at, "--at"))
+
+
+def _days(text: str) -> int | None:
+    word = text.strip().lower()
+    if word == FOREVER:
+        return None
+    if word.isdecimal():
+        return int(word)
+    raise UsageInvalid(
+        "--retention-days is no number of days",
+        object="--retention-days",
+        expected=f"a whole number of days, or {FOREVER}",
+        found=text,
+        next=f"write a number, or {FOREVER}",
+    )
+
+
+def _document(found: Tag) -> dict[str, object]:
+    return {
+        "table": found.table,
+        "name": found.name,
+        "kind": found.kind,
+        "snapshot_id": found.snapshot_id,
+        "committed_at": found.committed_at,
+        "expires_at": found.expires_at,
+    }
+
+
+def _line(found: Tag) -> str:
+    return f"{found.table}: {found.name} keeps snapshot {found.snapshot_id} until {_until(found)}"
+
+
+def _until(found: Tag) -> str:
+    return format_instant(found.expires_at) if found.expires_at else "it is removed"

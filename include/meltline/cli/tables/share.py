@@ -1,0 +1,116 @@
+"""Commands about shares: share create, update, drop, list."""
+
+from typing import Annotated
+
+import typer
+
+from meltline.app.clone.shares import Shared, create_share, drop_share, list_shares, update_share
+from meltline.cli.options import AsJson, ConfigPath, DryRun, ready
+from meltline.cli.output import answer, print_json, print_rows
+from meltline.domain.units import format_instant
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="the share's name")]
+share_app = typer.Typer(help="Have others read a pinned state.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands."""
+    app.add_typer(share_app, name="share")
+    share_app.command("create")(share_create)
+    share_app.command("update")(share_update)
+    share_app.command("drop")(share_drop)
+    share_app.command("list")(share_list)
+
+
+def share_create(
+    name: Name,
+    source: Annotated[
+        str, typer.Option("--from", metavar="NAME", help="a table, schema or database")
+    ],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    auto: Annotated[bool, typer.Option("--auto", help="every daily run updates it")] = False,
+) -> int:
+    """Share a table, schema or database as it is now: no file is copied."""
+    done = create_share(ready(config), name, source, auto=auto, dry_run=dry_run)
+    verb = "would be" if dry_run else "is"
+    line = f"{done.share.source} {verb} shared as {done.share.place}{_count(done)}."
+    answer(_document(done, dry_run), [line], as_json=as_json)
+    return 0
+
+
+def share_update(
+    name: Name, config: ConfigPath = None, as_json: AsJson = False, dry_run: DryRun = False
+) -> int:
+    """Have a share show the present, and let go of what only its old state kept."""
+    done = update_share(ready(config), name, dry_run=dry_run)
+    verb = "would show" if dry_run else "shows"
+    lines = [f"{done.share.place} {verb} {done.share.source} as it is now{_count(done)}."]
+    lines += [f"writes undone: {one.table}" for one in done.tables if one.written]
+    lines += [f"taken out: {table}" for table in done.removed]
+    lines += [f"not of the share, left alone: {table}" for table in done.others]
+    answer(_document(done, dry_run), lines, as_json=as_json)
+    return 0
+
+
+def share_drop(
+    name: Name, config: ConfigPath = None, as_json: AsJson = False, dry_run: DryRun = False
+) -> int:
+    """End a share: what only it kept is let go of by the next run."""
+    done = drop_share(ready(config), name, dry_run=dry_run)
+    verb = "would be" if dry_run else "is"
+    line = f"{done.share.place} {verb} dropped{_count(done)}. It cannot be brought back."
+    answer(_document(done, dry_run), [line], as_json=as_json)
+    return 0
+
+
+def share_list(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    of: Annotated[
+        str, typer.Option("--of", metavar="NAME", help="only shares of this, or of a part of it")
+    ] = "",
+) -> int:
+    """List the shares: what they show, since when, and what has been written to them."""
+    found = list_shares(ready(config), of)
+    if as_json:
+        print_json({"shares": [_document(one) for one in found]})
+        return 0
+    rows = [
+        [
+            one.share.name,
+            str(one.share.source),
+            one.share.mode,
+            format_instant(one.share.at),
+            str(table.table),
+            str(table.snapshot_id or "-"),
+            table.condition,
+        ]
+        for one in found
+        for table in one.tables
+    ]
+    columns = ("share", "from", "mode", "pinned", "table", "snapshot", "state")
+    print_rows("", columns, rows)
+    return 0
+
+
+def _document(done: Shared, dry_run: bool | None = None) -> dict[str, object]:
+    share = done.share
+    said: dict[str, object] = {
+        "share": share.name,
+        "source": str(share.source),
+        "kind": share.source.kind,
+        "place": str(share.place),
+        "mode": share.mode,
+        "pinned_at": share.at,
+        "who": share.who,
+        "tables": done.tables,
+        "others": done.others,
+    }
+    return said if dry_run is None else said | {"removed": done.removed, "dry_run": dry_run}
+
+
+def _count(done: Shared) -> str:
+    count = len(done.tables)
+    return f", with {count} table{'s' if count != 1 else ''}"

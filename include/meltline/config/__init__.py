@@ -1,0 +1,1 @@
+"""`meltline.yaml`: its schema, its values, and loading it."""

@@ -1,0 +1,394 @@
+"""`meltline.yaml`: found, read, checked as a whole, and turned into frozen values.
+
+The file's words are the interface (docs/configure.md). What it means is decided here once:
+`${NAME}` comes from the environment, relative paths count from the file's directory, durations
+and sizes become numbers. Values that may hold a secret are never repeated in an error.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from meltline.access import Access
+from meltline.config.schema import (
+    AccountSection,
+    BatchesSection,
+    CatalogSection,
+    CatalogType,
+    ConfigFile,
+    GatesSection,
+    HandoffSection,
+    LimitsSection,
+    Section,
+    SweepSection,
+)
+from meltline.config.secrets import secret_values
+from meltline.config.values import Surroundings, catalogs_in
+from meltline.domain.archive.cold import HandoffSettings
+from meltline.domain.deletion.batches import BatchSettings
+from meltline.domain.deletion.limits import GateSettings, Limits
+from meltline.domain.deletion.orphans import SweepSettings
+from meltline.domain.discretion import keep_untold
+from meltline.domain.errors import ConfigInvalid
+from meltline.domain.places import StoreNames
+from meltline.domain.retention.policy import PROFILES, AccountPolicy
+
+FILE_NAME = "meltline.yaml"
+ENVIRONMENT = "MELTLINE_CONFIG"
+
+
+@dataclass(frozen=True)
+class CatalogConfig:
+    """One catalog, in PyIceberg's words.
+
+    Attributes:
+        name: What the tables' names begin with.
+        uri: Where the catalog answers; empty where its type needs none. May hold a secret.
+        warehouse: Where tables go that are given no location; empty where the catalog knows.
+        catalog_name: The name in the SQL catalog's rows.
+        observe_only: Read for reachability, never changed.
+        properties: Further PyIceberg properties, as written. May hold secrets.
+    """
+
+    name: str
+    type: CatalogType
+    uri: str
+    warehouse: str
+    catalog_name: str
+    observe_only: bool
+    properties: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"CatalogConfig(name={self.name!r}, type={self.type!r})"
+
+
+@dataclass(frozen=True)
+class Config:
+    """All of `meltline.yaml`; every path in it is absolute.
+
+    Attributes:
+        path: The file it came from.
+        control: SQLAlchemy URL of the control ledger. May hold a secret.
+        hot: The catalog that is lived in; one of `catalogs`, never observe-only.
+        sandbox: Whether a simulated clock and a zero reader grace are allowed.
+        ledger_namespace: Where the file ledger's tables are, dotted.
+        cold: The catalog that is the archive, one of `catalogs`; empty where there is none.
+        deep: Where permanent copies go; empty where they go nowhere.
+        local_access: Who may read and write what Meltline writes on local disk.
+        storage_roots: Where tables lie beside the warehouses: files there may be deleted too.
+        stores: Which names of stores are one place, and which are different ones.
+    """
+
+    path: Path
+    control: str
+    hot: str
+    sandbox: bool
+    ledger_namespace: str
+    catalogs: Mapping[str, CatalogConfig]
+    account: AccountPolicy
+    limits: Limits
+    gates: GateSettings
+    sweep: SweepSettings = field(default_factory=SweepSettings)
+    batches: BatchSettings = field(default_factory=BatchSettings)
+    handoff: HandoffSettings = field(default_factory=HandoffSettings)
+    cold: str = ""
+    deep: str = ""
+    local_access: Access = Access.OWNER
+    storage_roots: tuple[str, ...] = ()
+    stores: StoreNames = field(default_factory=StoreNames)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders and buckets outside of which nothing is ever deleted.
+
+        Warehouses of the catalogs that are not merely observed, and not the archive's.
+        """
+        ours = (found for name, found in self.catalogs.items() if name != self.cold)
+        places = [found.warehouse for found in ours if not found.observe_only]
+        return tuple(dict.fromkeys([*filter(_is_place, places), *self.storage_roots]))
+
+    @property
+    def archives(self) -> tuple[str, ...]:
+        """The folders of the archive and of permanent copies: nothing in them is ours to delete."""
+        cold = self.catalogs[self.cold].warehouse if self.cold else ""
+        return tuple(place for place in (cold, self.deep) if place)
+
+    @property
+    def docs_folder(self) -> Path:
+        """Where gates leave their Data Docs pages: beside `meltline.yaml`."""
+        return self.path.parent / "meltline-docs"
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What must stand in no message, whoever words it."""
+        catalogs = self.catalogs.values()
+        addresses = [self.control, *(each.uri for each in catalogs)]
+        return secret_values(addresses, [each.properties for each in catalogs])
+
+    def __repr__(self) -> str:
+        return f"Config(path={str(self.path)!r}, hot={self.hot!r})"
+
+
+def load_config(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Config:
+    """Finds, reads and checks the configuration.
+
+    Args:
+        explicit: What `--config` named; it wins over `MELTLINE_CONFIG`, which wins over `cwd`.
+        environ: The environment, for `MELTLINE_CONFIG` and `${NAME}` in values.
+        cwd: The working directory.
+
+    Raises:
+        ConfigInvalid: The file is missing or unreadable, or anything in it is wrong; all that is
+            wrong is named at once.
+    """
+    path = _find(explicit, environ, cwd)
+    written = _read(path)
+    problems: list[_Problem] = []
+    tree = _filled_in(written, (), environ, problems)
+    surroundings = Surroundings.of(tree, path.parent)
+    problems.extend(_misspelt_catalog_keys(tree))
+    try:
+        model = ConfigFile.model_validate(tree, context=surroundings)
+    except ValidationError as error:
+        unfilled = {problem.key for problem in problems}
+        found = (_problem_of(detail, written) for detail in error.errors(include_url=False))
+        problems.extend(problem for problem in found if problem.key not in unfilled)
+        raise _invalid(path, problems) from None
+    if problems:
+        raise _invalid(path, problems)
+    config = _config(path, model)
+    keep_untold(config.secrets)
+    return config
+
+
+def json_schema() -> dict[str, object]:
+    """The JSON Schema of `meltline.yaml`, for editors; `docs/meltline.schema.json` holds it."""
+    schema = ConfigFile.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _config(path: Path, model: ConfigFile) -> Config:
+    account = model.account.model_dump(exclude={"profile"})
+    return Config(
+        path=path,
+        control=model.control,
+        hot=model.hot,
+        sandbox=model.sandbox,
+        ledger_namespace=model.ledger_namespace,
+        catalogs=MappingProxyType(
+            {name: _catalog(name, section) for name, section in model.catalogs.items()}
+        ),
+        account=AccountPolicy(profile=PROFILES[model.account.profile], **account),
+        limits=Limits(**model.limits.model_dump()),
+        gates=GateSettings(**model.gates.model_dump()),
+        sweep=SweepSettings(**model.sweep.model_dump()),
+        batches=BatchSettings(**model.batches.model_dump()),
+        handoff=HandoffSettings(model.handoff.store_iops, *model.handoff.quiet_window),
+        cold=model.cold,
+        deep=model.deep,
+        local_access=Access(model.local_access),
+        storage_roots=tuple(model.storage_roots),
+        stores=StoreNames.of(model.same, model.different),
+    )
+
+
+def _is_place(warehouse: str) -> bool:
+    """Whether a warehouse is a location; a REST server may know it by a name."""
+    return warehouse.startswith("/") or ":/" in warehouse
+
+
+def _catalog(name: str, section: CatalogSection) -> CatalogConfig:
+    return CatalogConfig(
+        name=name,
+        type=section.type,
+        uri=section.uri,
+        warehouse=section.warehouse,
+        catalog_name=section.catalog_name or name,
+        observe_only=section.observe_only,
+        properties=MappingProxyType(dict(section.model_extra or {})),
+    )
+
+
+# --- finding and reading ---------------------------------------------------------------------
+
+
+def _find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path:
+    if explicit is not None:
+        path, why = explicit, "--config"
+    elif named := environ.get(ENVIRONMENT):
+        path, why = Path(named), ENVIRONMENT
+    else:
+        path, why = Path(FILE_NAME), "the working directory"
+    path = Path(os.path.abspath(cwd / path))  # noqa: PTH100 - a link's own directory counts
+    if not path.exists():
+        raise ConfigInvalid(
+            f"there is no configuration at {path} (from {why})",
+            object=str(path),
+            expected=f"a {FILE_NAME}, by --config, {ENVIRONMENT}, or in the working directory",
+            found="no such file",
+            next="write one as docs/configure.md shows, or pass --config FILE",
+        )
+    return path
+
+
+class _Loader(yaml.BaseLoader):
+    """Keeps every scalar as it was written, and takes no key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        if twice := next((key for key in keys if keys.count(key) > 1), None):
+            mark = next(key for key, _ in reversed(node.value) if key.value == twice).start_mark
+            raise yaml.constructor.ConstructorError(None, None, f"the key {twice} again", mark)
+        return super().construct_mapping(node, deep)
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        tree = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise _unreadable(path, str(reason), "make it a readable UTF-8 file") from None
+    except yaml.YAMLError as error:
+        # The parser's own words may quote the line, and with it a secret.
+        raise _unreadable(
+            path, _place(error), "quote values that hold : # * & ! { [ or %"
+        ) from None
+    if not isinstance(tree, dict):
+        raise _unreadable(
+            path, "no keys", "write `catalogs:` and `hot:`, as docs/configure.md has it"
+        )
+    return tree
+
+
+def _place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    if isinstance(error, yaml.constructor.ConstructorError):
+        return f"{error.problem}{where}"
+    return f"something that is not YAML{where}"
+
+
+def _unreadable(path: Path, found: str, fix: str) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"{path} cannot be read: {found}",
+        object=str(path),
+        expected="a YAML file of keys and values",
+        found=found,
+        next=fix,
+    )
+
+
+# --- what is wrong ---------------------------------------------------------------------------
+
+_Key: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Problem:
+    key: _Key
+    expected: str
+    found: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.key)}: expected {self.expected}, found {self.found}; {self.fix}"
+
+
+def _invalid(path: Path, problems: list[_Problem]) -> ConfigInvalid:
+    def told(words: list[str]) -> str:
+        if len(problems) == 1:
+            return words[0]
+        return "; ".join(f"{'.'.join(p.key)}: {w}" for p, w in zip(problems, words, strict=True))
+
+    return ConfigInvalid(
+        "\n".join(f"{path}: {problem}" for problem in problems),
+        object=", ".join(f"{path}: {'.'.join(problem.key)}" for problem in problems),
+        expected=told([problem.expected for problem in problems]),
+        found=told([problem.found for problem in problems]),
+        next=told([problem.fix for problem in problems]),
+    )
+
+
+def _problem_of(detail: ErrorDetails, written: Mapping[str, object]) -> _Problem:
+    key = tuple(str(part) for part in detail["loc"] if part != "[key]")
+    found = repr(key[-1]) if "[key]" in detail["loc"] else _shown(key, written)
+    context = detail.get("ctx", {})
+    if detail["type"] == "missing":
+        return _Problem(key, "a value", "nothing", f"add {key[-1]}")
+    if detail["type"] == "extra_forbidden":
+        known = _known_keys(key[:-1])
+        near = _nearest(key[-1], known)
+        fix = f"did you mean {near}?" if near else f"remove it; known are {', '.join(known)}"
+        return _Problem(key, "a known key", "an unknown one", fix)
+    if detail["type"] in {"model_type", "model_attributes_type", "dict_type"}:
+        return _Problem(key, "keys and values", found, "indent its keys below it")
+    expected = context.get("expected") or detail["msg"].removeprefix("Input should be ")
+    expected = str(expected).partition(", unable to")[0]
+    fix = str(context.get("fix", "")) or f"write {expected}"
+    return _Problem(key, expected, found, fix)
+
+
+def _known_keys(section: _Key) -> list[str]:
+    sections: dict[str, type[Section]] = {
+        "account": AccountSection,
+        "limits": LimitsSection,
+        "gates": GatesSection,
+        "sweep": SweepSection,
+        "batches": BatchesSection,
+        "handoff": HandoffSection,
+    }
+    model = sections.get(section[0], ConfigFile) if section else ConfigFile
+    return sorted(str(field.alias) for field in model.model_fields.values())
+
+
+def _nearest(word: str, known: list[str], cutoff: float = 0.6) -> str:
+    plain = word.lower().replace("_", "-")
+    return next(iter(difflib.get_close_matches(plain, known, n=1, cutoff=cutoff)), "")
+
+
+def _shown(key: _Key, written: Mapping[str, object]) -> str:
+    """What the file has there, before `${NAME}` is filled in; nothing that may be a secret."""
+    value: object = written
+    for part in key:
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict | list):
+        return "keys and values" if isinstance(value, dict) else "a list"
+    open_catalog_keys = {"type", "observe-only", "catalog-name"}
+    if key[0] == "control" or (key[0] == "catalogs" and key[-1] not in open_catalog_keys):
+        return "another value"
+    return repr(value)
+
+
+def _filled_in(
+    value: object, key: _Key, environ: Mapping[str, str], problems: list[_Problem]
+) -> Any:
+    if isinstance(value, dict):
+        return {k: _filled_in(v, (*key, str(k)), environ, problems) for k, v in value.items()}
+    if not isinstance(value, str):
+        return value
+    for name in re.findall(r"\$\{([^}]*)\}", value):
+        if name not in environ:
+            found = f"no variable {name} in the environment"
+            problems.append(_Problem(key, f"${{{name}}} to be set", found, f"export {name}"))
+    return re.sub(r"\$\{([^}]*)\}", lambda match: environ.get(match[1], ""), value)
+
+
+def _misspelt_catalog_keys(tree: Mapping[str, Any]) -> Iterator[_Problem]:
+    """A catalog takes any property, but `observe_only` passed through would observe nothing."""
+    known = sorted(str(field.alias) for field in CatalogSection.model_fields.values())
+    for name, catalog in catalogs_in(tree).items():
+        for word in catalog.keys() - set(known):
+            if near := _nearest(word, known, cutoff=0.85):
+                key = ("catalogs", name, word)
+                yield _Problem(key, "a known key", "an unknown one", f"did you mean {near}?")

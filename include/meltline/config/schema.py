@@ -1,0 +1,319 @@
+"""The sections of `meltline.yaml` and what each value must look like.
+
+Pydantic checks them and writes the JSON Schema. How each kind of value is written stands in
+`config_values`.
+"""
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
+
+from meltline.config.values import (
+    HOT,
+    CatalogName,
+    Days,
+    Duration,
+    Property,
+    QuietWindow,
+    RetentionDays,
+    Size,
+    around,
+    control_url,
+    is_store,
+    lasting,
+    local_warehouse,
+    namespace,
+    nested,
+    old_enough,
+    positive,
+    sqlalchemy_url,
+    wrong,
+)
+from meltline.domain.places import StoreNames
+
+ColdWord: TypeAlias = Literal["none", "all", "daily", "weekly", "monthly"]
+CatalogType: TypeAlias = Literal["sql", "rest", "hive", "glue"]
+ProfileName: TypeAlias = Literal[
+    "business",
+    "lite_paid",
+    "lite_free",
+    "snowflake_standard",
+    "snowflake_enterprise",
+    "ducklake_managed",
+    "ducklake_byob",
+    "lakehouse",
+]
+
+# How the addresses of a catalog begin, and one to show.
+_URIS = {
+    "rest": (("http://", "https://"), "https://catalog.example.com"),
+    "hive": (("thrift://",), "thrift://metastore.example.com:9083"),
+}
+
+
+def _written(text: str, description: str = "") -> Any:
+    """A default in the file's own words; it is checked like any other value."""
+    return Field(text, description=description)
+
+
+def _profile_decides() -> Any:
+    """The default of a key that has none; a file cannot say null."""
+    return Field(
+        None,
+        validate_default=False,
+        description="Absent: the profile decides.",
+        json_schema_extra=_without_null,
+    )
+
+
+def _without_null(schema: dict[str, Any]) -> None:
+    choices = [choice for choice in schema.pop("anyOf") if choice.get("type") != "null"]
+    schema.update(choices[0] if len(choices) == 1 else {"anyOf": choices})
+    del schema["default"]
+
+
+# A section whose keys are all commented out says nothing, which is no mistake.
+_EMPTY_IS_DEFAULT = BeforeValidator(lambda value: {} if value == "" else value)
+
+
+# --- the sections ----------------------------------------------------------------------------
+
+
+class Section(BaseModel):
+    """A mapping of the file: kebab-case keys, unknown ones refused."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+    )
+
+
+def _all_defaults(section: type[Section]) -> Any:
+    return Field(default_factory=section)
+
+
+class CatalogSection(Section):
+    """A catalog; further keys are PyIceberg properties such as s3.endpoint."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Property] = Field(init=False)
+
+    type: CatalogType
+    uri: str = Field(
+        "", description="Where it answers; a relative SQLite file counts from this file's folder."
+    )
+    warehouse: str = Field("", description="Where tables go that are given no location.")
+    catalog_name: str = Field("", description="The name in the SQL catalog's rows, if another.")
+    observe_only: bool = Field(False, description="Read for reachability, never changed.")
+
+    @field_validator("uri")
+    @classmethod
+    def _reachable(cls, value: str, info: ValidationInfo) -> str:
+        kind = info.data.get("type", "")
+        if kind == "sql":
+            return sqlalchemy_url(value, info)
+        beginnings, example = _URIS.get(kind, ((), ""))
+        if beginnings and not value.startswith(beginnings):
+            raise wrong(f"an address that begins with {beginnings[0]}", f"write, say, {example}")
+        return value
+
+    @field_validator("warehouse")
+    @classmethod
+    def _absolute(cls, value: str, info: ValidationInfo) -> str:
+        kind = info.data.get("type", "")
+        if kind == "sql" and not value:
+            raise wrong("a folder or bucket", "write, say, file:///data/warehouse")
+        if not value or (kind == "rest" and not value.startswith(("/", "file:"))):
+            return value  # a REST server may know its warehouse by a name
+        return local_warehouse(value, around(info).directory)
+
+
+class AccountSection(Section):
+    """The account's retention and failsafe; absent keys are the profile's to decide."""
+
+    profile: ProfileName = "business"
+    retention_days: RetentionDays | None = _profile_decides()
+    min_retention_days: Days = 0
+    failsafe_days: Days | None = _profile_decides()
+    transient_failsafe_days: Days | None = _profile_decides()
+    reader_grace: Duration = _written("6h", "0 only in a sandbox.")
+    cold: ColdWord = Field("none", description="Which expired snapshots the archive keeps.")
+    cold_retention_days: Days = Field(2557, description="How long it keeps them, at least.")
+    deep: bool = Field(False, description="Whether permanent copies are made as well.")
+    writer_keep: Duration = _written("30d", "How long a silent writer's mark counts.")
+    consumer_keep: Annotated[Duration, AfterValidator(lasting)] = _written(
+        "30d", "How long a consumer stays after its last move."
+    )
+
+    @field_validator("reader_grace")
+    @classmethod
+    def _leaves_readers_time(cls, value: timedelta, info: ValidationInfo) -> timedelta:
+        if not value and not around(info).sandbox:
+            raise wrong("a duration longer than 0", "write one such as 6h, or set sandbox: true")
+        return value
+
+
+class LimitsSection(Section):
+    """How much a plan may do."""
+
+    max_head_loss: int = Field(0, ge=0, description="Files of any head; never approvable.")
+    max_delete_ratio: float = Field(
+        0.95, ge=0, le=1, description="Planned / (planned + still referenced) bytes."
+    )
+    max_growth: float = Field(
+        5.0, gt=0, allow_inf_nan=False, description="Against the median of the last ten plans."
+    )
+    approve_above: Size = _written("1TiB", "A person must approve larger purges.")
+    full_proof_above: Size = _written("1TiB", "Larger plans are proved from the files.")
+    delete_keys_per_second: int = Field(3000, ge=1)
+    lock_wait: Duration = _written("10m", "Then the table is skipped.")
+
+
+class GatesSection(Section):
+    """How long a verdict lasts."""
+
+    ttl: Annotated[Duration, AfterValidator(positive)] = _written("6h")
+    full_proof_every: Duration = _written("30d")
+
+
+class SweepSection(Section):
+    """When a file that no commit has named may depart."""
+
+    minimum_age: Annotated[Duration, AfterValidator(old_enough)] = _written(
+        "3d", "Since it was modified; at least 24h."
+    )
+    listings_apart: Annotated[Duration, AfterValidator(positive)] = _written(
+        "12h", "Between the two listings that must show it unchanged."
+    )
+    inventory_age: Annotated[Duration, AfterValidator(positive)] = _written(
+        "2d", "Of an inventory that stands in for a listing."
+    )
+
+
+class BatchesSection(Section):
+    """How the DAG shares out the plans of a run over Spark apps."""
+
+    most_apps: int = Field(8, ge=1, le=100, description="For each kind of plan.")
+    files_per_app: int = Field(
+        1_000_000, ge=1, description="What an app has to do; a plan counts as 1000 files more."
+    )
+
+
+class HandoffSection(Section):
+    """What copying history to the cold tier may cost, and when."""
+
+    store_iops: int = Field(
+        0, ge=0, description="Requests per second of the stores; a fifth is used. 0: no limit."
+    )
+    quiet_window: QuietWindow = _written("", "In UTC, such as 01:00-05:00. Empty: at any time.")
+
+
+class ConfigFile(Section):
+    """meltline.yaml: what Meltline looks after, and how."""
+
+    model_config = ConfigDict(title="meltline.yaml")
+
+    control: Annotated[str, AfterValidator(control_url)] = Field(
+        "sqlite:///control.db", description="SQLAlchemy URL of the control ledger."
+    )
+    sandbox: bool = Field(False, description="Allows MELTLINE_NOW in a marked warehouse.")
+    ledger_namespace: Annotated[str, AfterValidator(namespace)] = "meltline"
+    catalogs: dict[CatalogName, CatalogSection]
+    hot: str = Field(HOT, description="The catalog that is lived in; one of catalogs.")
+    cold: str = Field("", description="The catalog that is the archive; one of catalogs.")
+    deep: str = Field("", description="Where permanent copies go: file:, s3:, gs: or abfss:.")
+    local_access: Literal["owner", "group"] = Field(
+        "owner", description="Who may read and write what Meltline writes on local disk."
+    )
+    storage_roots: list[str] = Field(
+        [], description="Where tables lie beside the warehouses; elsewhere nothing is deleted."
+    )
+    same: list[list[str]] = Field(
+        [], description="Names of stores that are one place, such as [s3://a, s3://b]."
+    )
+    different: list[list[str]] = Field(
+        [], description="Names of stores that are different places, though keys may be alike."
+    )
+    account: Annotated[AccountSection, _EMPTY_IS_DEFAULT] = _all_defaults(AccountSection)
+    limits: Annotated[LimitsSection, _EMPTY_IS_DEFAULT] = _all_defaults(LimitsSection)
+    gates: Annotated[GatesSection, _EMPTY_IS_DEFAULT] = _all_defaults(GatesSection)
+    sweep: Annotated[SweepSection, _EMPTY_IS_DEFAULT] = _all_defaults(SweepSection)
+    batches: Annotated[BatchesSection, _EMPTY_IS_DEFAULT] = _all_defaults(BatchesSection)
+    handoff: Annotated[HandoffSection, _EMPTY_IS_DEFAULT] = _all_defaults(HandoffSection)
+
+    @field_validator("catalogs")
+    @classmethod
+    def _one_at_least(cls, value: dict[str, CatalogSection]) -> dict[str, CatalogSection]:
+        if not value:
+            raise wrong("one catalog at least", "add one such as lake")
+        return value
+
+    @field_validator("hot")
+    @classmethod
+    def _changeable(cls, value: str, info: ValidationInfo) -> str:
+        surroundings = around(info)
+        if surroundings.catalogs and value not in surroundings.catalogs:
+            known = ", ".join(surroundings.catalogs)
+            raise wrong(f"the name of a catalog: {known}", "name one of them, or add it")
+        if value in surroundings.observed:
+            fix = "name another, or take observe-only from it"
+            raise wrong("a catalog that is not observe-only", fix)
+        return value
+
+    @field_validator("cold")
+    @classmethod
+    def _apart_from_all_else(cls, value: str, info: ValidationInfo) -> str:
+        surroundings = around(info)
+        if not value:
+            return value
+        others = [name for name in surroundings.catalogs if name != surroundings.hot]
+        if value == surroundings.hot or (surroundings.catalogs and value not in others):
+            known = ", ".join(others) or "none yet"
+            raise wrong(f"a catalog other than the hot one: {known}", "add one for the archive")
+        if value in surroundings.observed:
+            raise wrong("a catalog that is not observe-only", "take observe-only from it")
+        place = surroundings.warehouses[value]
+        for name, other in surroundings.warehouses.items():
+            if name != value and place and other and nested(place, other, surroundings.directory):
+                fix = "give the archive a folder or bucket of its own"
+                raise wrong(f"a catalog whose warehouse is apart from that of {name}", fix)
+        return value
+
+    @field_validator("deep")
+    @classmethod
+    def _a_store(cls, value: str, info: ValidationInfo) -> str:
+        return local_warehouse(value, around(info).directory) if value else value
+
+    @field_validator("storage_roots")
+    @classmethod
+    def _places(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        if not all(value):
+            raise wrong("folders or buckets", "write, say, [s3://bucket/tables]")
+        return [local_warehouse(place, around(info).directory) for place in value]
+
+    @field_validator("same", "different")
+    @classmethod
+    def _stores(cls, value: list[list[str]]) -> list[list[str]]:
+        for group in value:
+            if len(group) < 2 or not all(map(is_store, group)):
+                fix = "write each group such as [s3://one, s3://other]"
+                raise wrong("lists of two stores or more, without a path", fix)
+        return value
+
+    @field_validator("different")
+    @classmethod
+    def _not_the_same_too(cls, value: list[list[str]], info: ValidationInfo) -> list[list[str]]:
+        for pair in StoreNames.of(info.data.get("same", ()), value).contradictions:
+            raise wrong(f"{' and '.join(pair)} to be the same or different", "take one away")
+        return value

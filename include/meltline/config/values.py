@@ -1,0 +1,225 @@
+"""The values of `meltline.yaml`: how each kind is written, and what it must look like.
+
+Values arrive as text, as they were written; errors say what was expected and never repeat a value.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from meltline.domain.archive.cold_paths import lies_under
+from meltline.domain.deletion.orphans import FLOOR
+from meltline.domain.iceberg.locations import split_location
+from meltline.domain.iceberg.names import split_name
+from meltline.domain.retention.consumers import LONGEST, SHORTEST
+from meltline.domain.retention.policy import INFINITE
+from meltline.domain.units import format_duration, parse_duration, parse_size
+
+HOT = "lake"
+"""The catalog that is lived in, where the file does not say."""
+
+_NAME = re.compile(r"^[A-Za-z0-9_-]+$")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the check of one value must know of the rest of the file (Pydantic's context)."""
+
+    directory: Path
+    catalogs: tuple[str, ...]
+    observed: frozenset[str]
+    sandbox: bool
+    hot: str
+    warehouses: Mapping[str, str]
+
+    @classmethod
+    def of(cls, tree: Mapping[str, Any], directory: Path) -> "Surroundings":
+        """Takes it from the tree that is about to be checked, as far as that is in shape."""
+        catalogs = catalogs_in(tree)
+        observed = {name for name, catalog in catalogs.items() if _is_yes(catalog, "observe-only")}
+        return cls(
+            directory,
+            tuple(catalogs),
+            frozenset(observed),
+            _is_yes(tree, "sandbox"),
+            str(tree.get("hot", HOT)),
+            {name: str(catalog.get("warehouse", "")) for name, catalog in catalogs.items()},
+        )
+
+
+def catalogs_in(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The catalogs of a tree that has not been checked yet, those that are mappings."""
+    catalogs = tree.get("catalogs")
+    if not isinstance(catalogs, dict):
+        return {}
+    return {name: catalog for name, catalog in catalogs.items() if isinstance(catalog, dict)}
+
+
+def _is_yes(section: Mapping[str, Any], key: str) -> bool:
+    return str(section.get(key, "")).strip().lower() in {"true", "yes", "on", "y", "t", "1"}
+
+
+def wrong(expected: str, fix: str = "") -> PydanticCustomError:
+    """The error for a value: what was expected, and how to mend it."""
+    return PydanticCustomError("meltline", "{expected}", {"expected": expected, "fix": fix})
+
+
+def around(info: ValidationInfo) -> Surroundings:
+    """What else the file says. Pydantic hands it to every check."""
+    assert isinstance(info.context, Surroundings)
+    return info.context
+
+
+def _to_duration(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return timedelta(0) if value.strip() == "0" else parse_duration(value)
+    except (ValueError, OverflowError):
+        raise wrong("a duration", "write a whole number and d, h, m or s, such as 6h") from None
+
+
+def _to_size(value: object) -> object:
+    try:
+        return parse_size(value) if isinstance(value, str) else value
+    except ValueError:
+        raise wrong("a size", "write bytes, or a number and KiB to PiB, such as 1TiB") from None
+
+
+def _to_retention(value: object) -> object:
+    word = str(value).strip().lower()
+    if word != INFINITE and not (word.isdecimal() and word.isascii()):
+        raise wrong(f"a whole number of days, or {INFINITE}")
+    return INFINITE if word == INFINITE else int(word)
+
+
+def _to_window(value: object) -> object:
+    """Minutes after midnight from which on, and until which, batches may begin."""
+    if value == "":
+        return None, None
+    found = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", str(value))
+    if found is None or found[1] + found[2] == found[3] + found[4]:
+        raise wrong("a time of day in UTC and a later one", "write one such as 01:00-05:00")
+    hours = [int(part) for part in found.groups()]
+    return hours[0] * 60 + hours[1], hours[2] * 60 + hours[3]
+
+
+def positive(span: timedelta) -> timedelta:
+    """Refuses a duration of nothing."""
+    if not span:
+        raise wrong("a duration longer than 0", "write one such as 6h")
+    return span
+
+
+def lasting(span: timedelta) -> timedelta:
+    """A time for which a consumer may stay; refuses all else."""
+    if not SHORTEST <= span <= LONGEST:
+        limits = f"{format_duration(SHORTEST)} to {format_duration(LONGEST)}"
+        raise wrong(f"a duration from {limits}", "write one such as 30d")
+    return span
+
+
+def old_enough(span: timedelta) -> timedelta:
+    """Refuses an age below the least that a sweep allows."""
+    if span < FLOOR:
+        raise wrong("a duration of at least 24h", "write one such as 3d")
+    return span
+
+
+def namespace(value: str) -> str:
+    """Refuses what is no namespace, and that of the dropped tables."""
+    try:
+        parts = split_name(value)
+    except ValueError:
+        raise wrong("a namespace such as meltline or ops.meltline") from None
+    if parts[0] == "meltline_dropped":
+        raise wrong("another namespace than that of dropped tables", "write meltline")
+    return value
+
+
+def _catalog_name(value: str) -> str:
+    if not _NAME.match(value):
+        raise wrong("a name of letters, digits, _ and -", "rename the catalog")
+    return value
+
+
+def sqlalchemy_url(value: str, info: ValidationInfo) -> str:
+    """A SQLAlchemy URL; a relative SQLite file counts from the configuration's folder."""
+    scheme, separator, rest = value.partition("://")
+    if not separator or not scheme:
+        raise wrong("a SQLAlchemy URL", "write one such as sqlite:///control.db")
+    if scheme.partition("+")[0] != "sqlite":
+        return value
+    database, mark, query = rest.removeprefix("/").partition("?")
+    if not rest.startswith("/") or database in {"", ":memory:"} or database.startswith("file:"):
+        raise wrong("a SQLite file", "write one such as sqlite:///control.db")
+    # SQLAlchemy decodes the path and ends it at a question mark; all else in it stays raw.
+    directory = str(around(info).directory).replace("%", "%25").replace("?", "%3F")
+    return f"{scheme}:///{os.path.normpath(Path(directory, database))}{mark}{query}"
+
+
+def control_url(value: str, info: ValidationInfo) -> str:
+    """The same, of a database that can hold the control ledger."""
+    if value.partition("://")[0].partition("+")[0] not in {"sqlite", "postgresql"}:
+        raise wrong("a SQLAlchemy URL of sqlite or postgresql", "write sqlite:///control.db")
+    return sqlalchemy_url(value, info)
+
+
+def local_warehouse(value: str, directory: Path) -> str:
+    """A place; a local one is made absolute and loses its spelling."""
+    location = split_location(value)
+    if location.scheme != "file":
+        return value
+    if location.authority:
+        fix = "write file:///path for an absolute path, or a bare relative one"
+        raise wrong("a local path without a host", fix)
+    return "file://" + os.path.normpath(directory / location.path)
+
+
+def is_store(value: str) -> bool:
+    """Whether a value names a whole store: a scheme and a bucket or container, no folder."""
+    location = split_location(value)
+    return bool(location.authority) and not location.path.strip("/")
+
+
+Duration: TypeAlias = Annotated[
+    timedelta,
+    BeforeValidator(_to_duration),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": r"^(0|\d+(ms|s|m|h|d))$"}),
+]
+Size: TypeAlias = Annotated[
+    int,
+    BeforeValidator(_to_size),
+    WithJsonSchema(
+        {"type": ["string", "integer"], "pattern": r"^\d+(\.\d+)?\s*(B|[KMGTP]iB)?$", "minimum": 0}
+    ),
+]
+Days: TypeAlias = Annotated[int, Field(ge=0)]
+RetentionDays: TypeAlias = Annotated[
+    int | str,
+    BeforeValidator(_to_retention),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"const": INFINITE}]}),
+]
+CatalogName: TypeAlias = Annotated[
+    str, AfterValidator(_catalog_name), WithJsonSchema({"type": "string", "pattern": _NAME.pattern})
+]
+Property: TypeAlias = Annotated[str, WithJsonSchema({"type": ["string", "number", "boolean"]})]
+QuietWindow: TypeAlias = Annotated[
+    tuple[int | None, int | None],
+    BeforeValidator(_to_window),
+    WithJsonSchema({"type": "string", "pattern": r"^$|^\d\d:\d\d-\d\d:\d\d$"}),
+]
+
+
+def nested(one: str, other: str, directory: Path) -> bool:
+    """Whether one folder is the other, or lies in it."""
+    places = [f"{local_warehouse(place, directory).rstrip('/')}/-" for place in (one, other)]
+    folders = [place.removesuffix("/-") for place in places]
+    return lies_under(places[0], folders[1]) or lies_under(places[1], folders[0])

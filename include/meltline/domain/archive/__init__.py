@@ -1,0 +1,1 @@
+"""The cold tier: copies, their proofs, their metadata and what leaves it."""

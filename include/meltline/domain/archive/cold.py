@@ -1,0 +1,262 @@
+"""What goes to the cold tier: the policy, and which expired snapshots it chooses (AR-28 to AR-36).
+
+A snapshot is chosen by its own time alone: by the interval in which it was what readers saw. What
+else is there, on which day it is asked, and what earlier nights have handed over and expired does
+not come into it. So a snapshot that was not chosen leaves no gap: a later one, or one that stays
+for other reasons, was current at the end of its day.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from meltline.domain.archive.archive import Validity
+from meltline.domain.iceberg.table_metadata import SnapshotLogEntry, TableMetadata
+from meltline.domain.retention.policy import (
+    ACCOUNT,
+    COLD,
+    COLD_RETENTION,
+    DEEP,
+    LONGEST_DAYS,
+    PROFILE,
+    AccountPolicy,
+    Levels,
+    parse_days,
+)
+from meltline.domain.retention.retained_snapshots import KeepSet
+
+
+class Cadence(StrEnum):
+    """Which of the expired snapshots are kept in cold."""
+
+    NONE = "none"
+    MONTHLY = "monthly"
+    WEEKLY = "weekly"
+    DAILY = "daily"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class ColdPolicy:
+    """What a table's policy about cold comes to.
+
+    Attributes:
+        cadence: Which expired snapshots are kept.
+        keep_for: How long at least, from when they were verified.
+        deep: Whether they also go to the permanent store.
+        source: The object that says which: a table, a namespace, `account` or `profile`.
+        warnings: Values that are none, and what was applied instead: what keeps the most.
+    """
+
+    cadence: Cadence
+    keep_for: timedelta
+    deep: bool
+    source: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything goes to cold."""
+        return self.cadence is not Cadence.NONE
+
+
+def cold_policy(account: AccountPolicy, levels: Levels) -> ColdPolicy:
+    """Resolves the policy of a table; the nearest word counts, as with retention.
+
+    Args:
+        account: The account level, as `meltline.yaml` has it.
+        levels: The table's properties and those around it, nearest first.
+    """
+    warnings: list[str] = []
+    cadence, source = _cadence(account, levels, warnings)
+    return ColdPolicy(
+        cadence,
+        _keep_for(account, levels, warnings),
+        _deep(account, levels, warnings),
+        source,
+        tuple(warnings),
+    )
+
+
+def _nearest(levels: Levels, key: str) -> tuple[str, str] | None:
+    return next(((name, found[key]) for name, found in levels if key in found), None)
+
+
+def _cadence(account: AccountPolicy, levels: Levels, warnings: list[str]) -> tuple[Cadence, str]:
+    found = _nearest(levels, COLD)
+    if found is None:
+        cadence = Cadence(account.cold)
+        return cadence, PROFILE if cadence is Cadence.NONE else ACCOUNT
+    source, raw = found
+    try:
+        return Cadence(raw.strip().lower()), source
+    except ValueError:
+        warnings.append(f"{source}: {COLD}={raw} is none of {', '.join(Cadence)}; all applied")
+        return Cadence.ALL, source
+
+
+def _keep_for(account: AccountPolicy, levels: Levels, warnings: list[str]) -> timedelta:
+    days = account.cold_retention_days
+    if found := _nearest(levels, COLD_RETENTION):
+        source, raw = found
+        asked = parse_days(raw)
+        if isinstance(asked, int) and 0 <= asked <= LONGEST_DAYS:
+            days = asked
+        else:
+            days = LONGEST_DAYS
+            warnings.append(
+                f"{source}: {COLD_RETENTION}={raw} is not from 0 to {LONGEST_DAYS} days; "
+                f"{days} applied"
+            )
+    return timedelta(days=min(days, LONGEST_DAYS))
+
+
+def _deep(account: AccountPolicy, levels: Levels, warnings: list[str]) -> bool:
+    found = _nearest(levels, DEEP)
+    if found is None:
+        return account.deep
+    source, raw = found
+    word = raw.strip().lower()
+    if word not in ("true", "false"):
+        warnings.append(f"{source}: {DEEP}={raw} is neither true nor false; true applied")
+    return word != "false"
+
+
+@dataclass(frozen=True)
+class Readable:
+    """When a snapshot was what readers of its branch saw.
+
+    Attributes:
+        claimed: When main surely was that snapshot: it answers questions about that time. Empty,
+            from its commit to its commit, where the log does not name it.
+        at_most: The longest that it can have been, its own successors aside: what the choice goes
+            by. Where a log was cut, nobody knows the exact one any more.
+    """
+
+    claimed: Validity
+    at_most: tuple[datetime, datetime]
+
+
+def readable(cadence: Cadence, state: TableMetadata, snapshot_id: int, ended: datetime) -> Readable:
+    """The times of one expired snapshot, by the log and by when, at the latest, it `ended`."""
+    log, made = state.snapshot_log, state.snapshots[snapshot_id].committed_at
+    spans = [span for span in _spans(log, ended) if span.start_id == snapshot_id]
+    if not spans:
+        return Readable(Validity(made, made), (made, max(made, ended)))
+    # Before the log's first entry there may have been others, which an expiration has cut off.
+    earliest = min(made, spans[0].start) if made < log[0].at else spans[0].start
+    # Between two of its spans others were current; where those are archived too, they answer.
+    first = spans[0] if cadence is Cadence.ALL else spans[-1]
+    return Readable(Validity(first.start, spans[-1].end), (earliest, max(earliest, ended)))
+
+
+@dataclass(frozen=True)
+class _Span:
+    """An entry of a log, and when the next one came."""
+
+    start_id: int
+    start: datetime
+    end: datetime
+
+
+def _spans(log: Sequence[SnapshotLogEntry], ended: datetime) -> list[_Span]:
+    ends = [*(entry.at for entry in log[1:]), ended]
+    return [
+        _Span(entry.snapshot_id, entry.at, end)
+        for entry, end in zip(log, ends[: len(log)], strict=True)
+    ]
+
+
+def chosen(
+    cadence: Cadence, state: TableMetadata, keeps: KeepSet, dropped_at: datetime | None = None
+) -> Mapping[int, Validity]:
+    """The expired snapshots that are kept in cold, and when each was readable.
+
+    `daily`, `weekly` and `monthly` choose what was current when a UTC day, an ISO week or a month
+    ended; also what nothing succeeded: the head of a branch that goes.
+
+    Args:
+        cadence: Of the table's policy.
+        state: The table.
+        keeps: Its keep set, without anything pending.
+        dropped_at: Since when nobody has read it, where it was dropped.
+
+    Returns:
+        By snapshot id, in the order of their commits.
+    """
+    if cadence is Cadence.NONE:
+        return {}
+    last = {state.refs[name].snapshot_id for name in keeps.expired_refs if name in state.heads}
+    children = _newest_children(state)
+    found: dict[int, Validity] = {}
+    for snapshot_id in sorted(keeps.expired, key=lambda s: (state.snapshots[s].committed_at, s)):
+        ended = keeps.superseded_at[snapshot_id]
+        assert ended is not None  # heads that stay are not expired
+        if dropped_at is not None:
+            ended = min(ended, dropped_at)
+        times = readable(cadence, state, snapshot_id, ended)
+        start, end = times.at_most
+        # A branch whose time is up counts no more in the keep set; its commits are there still.
+        end = max(end, children.get(snapshot_id, end))
+        if cadence is Cadence.ALL or snapshot_id in last or ends_a_period(cadence, start, end):
+            found[snapshot_id] = times.claimed
+    return found
+
+
+def _newest_children(state: TableMetadata) -> Mapping[int, datetime]:
+    """When the newest of each snapshot's children was committed, on whatever branch."""
+    newest: dict[int, datetime] = {}
+    for child in state.snapshots.values():
+        if child.parent_id is not None:
+            at = newest.get(child.parent_id, child.committed_at)
+            newest[child.parent_id] = max(at, child.committed_at)
+    return newest
+
+
+def ends_a_period(cadence: Cadence, start: datetime, end: datetime) -> bool:
+    """Whether what was current from `start` until `end` was the last in some day, week or month."""
+    return _period(cadence, start) != _period(cadence, end)
+
+
+def _period(cadence: Cadence, at: datetime) -> tuple[int, ...]:
+    day = at.astimezone(UTC).date()
+    if cadence is Cadence.MONTHLY:
+        return day.year, day.month
+    if cadence is Cadence.WEEKLY:
+        return tuple(day.isocalendar()[:2])
+    return (day.toordinal(),)
+
+
+USED_IN_PERCENT = 20
+"""How much of the store's configured requests per second the handoff may use (AR-37)."""
+
+
+@dataclass(frozen=True)
+class HandoffSettings:
+    """What a handoff may cost, and when.
+
+    Attributes:
+        store_iops: Requests per second that the stores can serve; 0 where nobody says.
+        quiet_from: Minutes after midnight UTC from which on batches may begin; None: at any time.
+        quiet_until: Minutes after midnight UTC from which on none begins any more.
+    """
+
+    store_iops: int = 0
+    quiet_from: int | None = None
+    quiet_until: int | None = None
+
+    @property
+    def requests_per_second(self) -> int:
+        """What all executors together may ask of the stores; 0 is no limit."""
+        return max(1, self.store_iops * USED_IN_PERCENT // 100) if self.store_iops else 0
+
+    def may_begin(self, now: datetime) -> bool:
+        """Whether a batch may begin now: inside the quiet window, which may span midnight."""
+        if self.quiet_from is None or self.quiet_until is None:
+            return True
+        at = now.astimezone(UTC)
+        minute = at.hour * 60 + at.minute
+        if self.quiet_from <= self.quiet_until:
+            return self.quiet_from <= minute < self.quiet_until
+        return minute >= self.quiet_from or minute < self.quiet_until

@@ -1,0 +1,193 @@
+"""Which archived snapshot a point of a table's past means: by proof, never by nearness (AR-28).
+
+A copy answers for the time in which main surely was that snapshot. Between two copies lies a gap
+where something else was current that cold does not have; there the answer is an error that names
+the intervals on both sides.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.domain.archive.archive import ArchivedSnapshot, read_archived
+from meltline.domain.errors import OutsideRetention, RefNotFound, StatementNotFound
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.time_travel.timetravel import (
+    STATEMENT_ID,
+    Moment,
+    Resolved,
+    Side,
+    TagPoint,
+    TravelPoint,
+)
+from meltline.domain.units import format_instant
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A statement that has ended well, by the ledger's word."""
+
+    id: str
+    started_at: datetime
+    completed_at: datetime
+
+
+@dataclass(frozen=True)
+class ColdPast:
+    """A table's past as the archive has it.
+
+    Attributes:
+        table: The hot table's name, as it was asked for.
+        state: The cold table.
+    """
+
+    table: TableName
+    state: TableMetadata
+
+    def resolve(self, point: TravelPoint, statement: Ended | None = None) -> Resolved:
+        """The archived snapshot that a point means.
+
+        Args:
+            point: The point.
+            statement: What the ledger knows of it, where it is a statement.
+
+        Raises:
+            OutsideRetention: It lies in a gap: cold does not have what was current then.
+            RefNotFound: No archived snapshot had such a tag.
+            StatementNotFound: Nobody knows when the statement ran.
+        """
+        if isinstance(point.to, Moment):
+            return self._at(point.to.at, point.side)
+        if isinstance(point.to, TagPoint):
+            return self._by_tag(point.to.name, point.side)
+        if statement is None:
+            raise StatementNotFound(
+                f"nobody knows when statement {point.to.id} ran",
+                object=point.to.id,
+                expected="a statement of `meltline sql`",
+                found="none of that id in the ledger",
+                next="give a time instead",
+            )
+        return self._by_statement(statement, point.side)
+
+    def at(self, instant: datetime) -> Resolved:
+        """What main was at an instant. Raises OutsideRetention."""
+        return self._at(instant, Side.AT)
+
+    def of(self, snapshot_id: int) -> Resolved | None:
+        """An archived snapshot, with when main was it; None where cold does not have it.
+
+        The interval is empty where nobody can prove that main ever was.
+        """
+        if snapshot_id not in self.state.snapshots:
+            return None
+        copy = next((one for one in self._copies() if one.snapshot_id == snapshot_id), None)
+        made = self.state.snapshots[snapshot_id].committed_at
+        start, end = self._span(copy) if copy else (made, made)
+        return Resolved(snapshot_id, start, end)
+
+    def _copies(self) -> list[ArchivedSnapshot]:
+        return read_archived(self.state, self.table)
+
+    @staticmethod
+    def _span(copy: ArchivedSnapshot) -> tuple[datetime, datetime]:
+        """What was never seen replaced was surely current only until it was verified."""
+        return copy.validity.start, copy.validity.end or copy.verified_at
+
+    def _at(self, at: datetime, side: Side) -> Resolved:
+        """The innermost interval around an instant: after a rollback others lie inside it."""
+        around = [
+            (start, copy.snapshot_id)
+            for copy in self._copies()
+            for start, end in [self._span(copy)]
+            if (start <= at < end if side is Side.AT else start < at <= end)
+        ]
+        if not around:
+            raise self._gap(at)
+        found = max(around)[1]
+        if self._is_contradicted(found, at, side):
+            raise self._gap(at)
+        return self._narrowed(found, at, side)
+
+    def _is_contradicted(self, snapshot_id: int, at: datetime, side: Side) -> bool:
+        """Whether the log has main move on, inside the interval, to what cold does not have."""
+        come = [
+            e for e in self.state.snapshot_log if (e.at <= at if side is Side.AT else e.at < at)
+        ]
+        copy = next(one for one in self._copies() if one.snapshot_id == snapshot_id)
+        last = come[-1] if come else None
+        return (
+            last is not None and last.at > copy.validity.start and last.snapshot_id != snapshot_id
+        )
+
+    def _narrowed(self, snapshot_id: int, at: datetime, side: Side) -> Resolved:
+        """The part of a snapshot's interval, around an instant, in which nothing else came."""
+        changes = set(self._changes())
+        if side is Side.AT:
+            since = max(change for change in changes if change <= at)
+            return Resolved(snapshot_id, since, min(c for c in changes if c > at))
+        since = max(change for change in changes if change < at)
+        return Resolved(snapshot_id, since, min(c for c in changes if c >= at))
+
+    def _changes(self) -> Iterator[datetime]:
+        """When main became something else, as far as cold knows."""
+        for copy in self._copies():
+            yield from self._span(copy)
+        for entry in self.state.snapshot_log:
+            yield entry.at
+
+    def _by_tag(self, name: str, side: Side) -> Resolved:
+        ref = self.state.refs.get(name)
+        found = self.of(ref.snapshot_id) if ref and not ref.is_branch else None
+        if found is None:
+            tags = sorted(n for n, r in self.state.refs.items() if not r.is_branch)
+            raise RefNotFound(
+                f"no archived snapshot of {self.table} had a tag {name}",
+                object=str(self.table),
+                expected=", ".join(tags[:8]) or "a tag; none of its copies has one",
+                found=name,
+                next=f"`meltline cold list {self.table}` lists what is there",
+            )
+        if side is Side.AT:
+            return found
+        return self._at(found.valid_from, side)
+
+    def _by_statement(self, statement: Ended, side: Side) -> Resolved:
+        """AT is what was current when it was completed; BEFORE is what its first commit replaced.
+
+        That is proved only where what was current when it began was replaced by a commit of its
+        own, or by none while it ran.
+        """
+        if side is Side.AT:
+            return self.at(statement.completed_at)
+        before = self.at(statement.started_at)
+        own = [
+            copy.validity.start
+            for copy in self._copies()
+            if self.state.snapshots[copy.snapshot_id].summary.get(STATEMENT_ID) == statement.id
+        ]
+        end = before.valid_to
+        if end is not None and end <= statement.completed_at and end not in own:
+            raise self._gap(end)
+        return before
+
+    def _gap(self, at: datetime) -> OutsideRetention:
+        """The error that names what cold has on both sides of an instant."""
+        spans = sorted((*self._span(one), one.snapshot_id) for one in self._copies())
+        proved = [span for span in spans if span[0] < span[1]]
+        before = max((s for s in proved if s[1] <= at), key=lambda s: s[1], default=None)
+        after = next((s for s in proved if s[0] > at), None)
+        nearest = [_told(*span) for span in (before, after) if span is not None]
+        return OutsideRetention(
+            f"cold does not have what {self.table} was at {format_instant(at)}",
+            object=str(self.table),
+            expected="a time at which an archived snapshot was current; the nearest: "
+            + ("; ".join(nearest) or "none is archived with its time"),
+            found=f"{format_instant(at)}: in a gap",
+            next=f"choose such a time, or a tag; `meltline cold list {self.table}` lists them",
+        )
+
+
+def _told(start: datetime, end: datetime, snapshot_id: int) -> str:
+    return f"{format_instant(start)} to {format_instant(end)} (snapshot {snapshot_id})"

@@ -1,0 +1,88 @@
+"""Where a file's copy lies in cold: at the original's path, below the cold warehouse (AR-31)."""
+
+import re
+
+from meltline.domain.iceberg.locations import claim_prefix, is_odd
+
+_NO_AUTHORITY = "_"
+"""Stands for `file:/x`; twice for `file:///x`; alone, without a scheme, for `/x`."""
+
+_ODD = re.compile(r"[^A-Za-z0-9_.=%+,@:-]")
+_SPELLED = re.compile(r"(?:~[0-9A-F]{2})+")
+_DOTS = (".", "..")
+
+
+def mirrored(path: str, warehouse: str) -> str:
+    """The path of a file's copy.
+
+    Two spellings never have the same one, not even of one file: a position delete that spells a
+    data file otherwise does not hit it, and must not begin to. Letters at which some reader would
+    cut or turn a path become `~` and their bytes in hexadecimal.
+
+    Args:
+        path: As Iceberg wrote it.
+        warehouse: The folder of the cold catalog.
+
+    Raises:
+        ValueError: The path means different places to different readers: nothing is copied there.
+    """
+    if is_odd(path):
+        raise ValueError(f"{path!r} cannot be mirrored: it has parts that lead elsewhere")
+    place, raw = _taken_apart(path)
+    if not raw.startswith("/"):
+        raise ValueError(f"{path!r} cannot be mirrored: it is no absolute path")
+    folders = raw.removeprefix("/").split("/")
+    return "/".join([warehouse.rstrip("/"), *place, *map(_spelled, folders)])
+
+
+def original_of(copy: str, warehouse: str) -> str:
+    """The path that is mirrored at a place of cold; empty where none is."""
+    base = warehouse.rstrip("/") + "/"
+    place, _, rest = copy.removeprefix(base).partition("/")
+    if place != _NO_AUTHORITY:
+        authority, _, rest = rest.partition("/")
+        begin = {_NO_AUTHORITY: "", 2 * _NO_AUTHORITY: "//"}.get(authority, f"//{_read(authority)}")
+        place = f"{_read(place)}:{begin}"
+    path = f"{place.removeprefix(_NO_AUTHORITY)}/" + "/".join(map(_read, rest.split("/")))
+    try:
+        return path if copy.startswith(base) and mirrored(path, warehouse) == copy else ""
+    except ValueError:
+        return ""
+
+
+def _read(part: str) -> str:
+    """A part of a path as it was before it was spelled for cold."""
+    if part == "~":
+        return ""
+    return _SPELLED.sub(_decoded, part)
+
+
+def _decoded(spelled: re.Match[str]) -> str:
+    return bytes.fromhex(spelled[0].replace("~", "")).decode(errors="replace")
+
+
+def _taken_apart(path: str) -> tuple[list[str], str]:
+    """The folders that stand for scheme and authority, and what comes after these."""
+    scheme, colon, rest = path.partition(":")
+    if not colon or "/" in scheme:
+        return [_NO_AUTHORITY], path
+    if not rest.startswith("//"):
+        return [_spelled(scheme), _NO_AUTHORITY], rest
+    authority, slash, tail = rest[2:].partition("/")
+    if not authority:
+        return [_spelled(scheme), 2 * _NO_AUTHORITY], slash + tail
+    is_ours = not authority.strip("_")  # it would read like one of the two above
+    place = authority.replace("_", "~5F") if is_ours else _spelled(authority)
+    return [_spelled(scheme), place], slash + tail
+
+
+def _spelled(part: str) -> str:
+    """One part of a path; an empty one, which is a part of its own to some stores, is `~`."""
+    if part in _DOTS:
+        return part.replace(".", "~2E")
+    return _ODD.sub(lambda odd: "".join(f"~{b:02X}" for b in odd[0].encode()), part) or "~"
+
+
+def lies_under(path: str, folder: str) -> bool:
+    """Whether a path lies below a folder, whatever the spelling of scheme and slashes."""
+    return not is_odd(path) and claim_prefix(path).startswith(claim_prefix(folder))

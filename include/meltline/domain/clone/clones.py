@@ -1,0 +1,312 @@
+"""Clones: tables of their own over the files of another one (TT-33, ML-22, DS-13, C-24).
+
+A clone begins with one snapshot of its source and no past before it. Nothing is copied: its first
+metadata file names the manifest list that the source's snapshot has. Tables that share files get
+`gc.enabled=false`, so that engines may not purge what the other one needs.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from meltline.domain.drop.drops import KEYS
+from meltline.domain.iceberg.metadata_editor import NextMetadata, first_file
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.domain.retention.policy import HOLD
+from meltline.domain.units import format_instant, to_millis
+
+GC = "gc.enabled"
+GC_BEFORE = "meltline.gc-enabled-before"
+"""What `gc.enabled` was before a table came to share files; `NOT_SET` where it was not set."""
+
+NOT_SET = "not set"
+ENGINE_DELETES_METADATA = "write.metadata.delete-after-commit.enabled"
+_PATHS = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+_CLONED = "meltline.cloned"
+_SHARED = "meltline.share"
+CLONED_FROM = f"{_CLONED}-from"
+CLONED_UUID = f"{_CLONED}-from-uuid"
+CLONED_SNAPSHOT = f"{_CLONED}-snapshot-id"
+CLONED_AT = f"{_CLONED}-at"
+_FORMAT_WITHOUT_NUMBER = 3
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+|^[._]+")
+
+Document = Mapping[str, Any]
+
+
+# --- engines keep their hands off -----------------------------------------------------------------
+
+
+def is_guarded(properties: Mapping[str, str]) -> bool:
+    """Whether engines refuse to expire and purge the table."""
+    return properties.get(GC, "true").strip().lower() == "false"
+
+
+def guarded(properties: Mapping[str, str]) -> dict[str, str]:
+    """What to set so that engines refuse; nothing where they do already."""
+    if is_guarded(properties):
+        return {}
+    return {GC: "false", GC_BEFORE: properties.get(GC, NOT_SET)}
+
+
+def unguarded(properties: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What to set and what to remove once a table shares no file any more.
+
+    A table that engines were told to leave alone by somebody else stays as it is.
+    """
+    before = properties.get(GC_BEFORE)
+    if before is None:
+        return {}, ()
+    if before == NOT_SET:
+        return {}, (GC, GC_BEFORE)
+    return {GC: before}, (GC_BEFORE,)
+
+
+# --- the new table's metadata ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns, partitioning and order a table had at some point, by their ids.
+
+    An id is None where nobody can tell.
+    """
+
+    schema_id: int | None
+    spec_id: int | None = None
+    order_id: int | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a clone is made of.
+
+    Attributes:
+        state: The source, from one metadata file, and `document`, that file.
+        snapshot_id: The snapshot that it begins with; None for an empty table.
+        columns: Its columns then; None for the present ones.
+    """
+
+    state: TableMetadata
+    document: Document
+    snapshot_id: int | None
+    columns: Columns | None = None
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What is a clone's own: its name, UUID and location."""
+
+    name: TableName
+    uuid: str
+    location: str
+
+
+def new_location(folder: str, name: str, uuid: str) -> str:
+    """A location for a new table that no other has, or had: its UUID is part of it."""
+    return f"{folder.rstrip('/')}/{spelled(name)}-{uuid}"
+
+
+def spelled(name: str) -> str:
+    """A part of a name so that every store takes it as a folder's; for people only."""
+    return _UNSAFE.sub("-", name).lstrip("-") or "-"
+
+
+def first_metadata(source: Source, own: Identity, now: datetime, unique: str) -> NextMetadata:
+    """A clone's first metadata file.
+
+    Args:
+        source: What it is made of.
+        own: What is its own.
+        now: By the clock that the catalog dates commits with; its history begins then.
+        unique: A fresh UUID for the file's name.
+
+    Raises:
+        MetadataUnreadable: The table asks for a compression that Iceberg does not know.
+    """
+    at = first_moment(source, now)
+    said = {
+        **_guarded_copy(source.state.properties, shares=source.snapshot_id is not None),
+        **_provenance(source.state, source.snapshot_id, at),
+    }
+    return first_file(own.name, document_of(source, own, at, said), unique)
+
+
+def first_moment(source: Source, now: datetime) -> datetime:
+    """When a new table's history begins: now, and never before its snapshot was committed."""
+    if source.snapshot_id is None:
+        return now
+    return max(now, source.state.snapshots[source.snapshot_id].committed_at)
+
+
+def document_of(
+    source: Source, own: Identity, at: datetime, properties: Mapping[str, str]
+) -> dict[str, Any]:
+    """The metadata of a table of its own over what its source held; its history begins at `at`."""
+    made = only_snapshot(source.document, source.snapshot_id)
+    made |= _columns(source.document, source.columns) if source.columns else {}
+    first = {"timestamp-ms": to_millis(at), "snapshot-id": source.snapshot_id}
+    return made | {
+        "table-uuid": own.uuid,
+        "location": own.location,
+        "last-updated-ms": to_millis(at),
+        "metadata-log": [],
+        "snapshot-log": [] if source.snapshot_id is None else [first],
+        "properties": {**properties, ENGINE_DELETES_METADATA: "false"},
+    }
+
+
+def _guarded_copy(properties: Mapping[str, str], *, shares: bool) -> dict[str, str]:
+    """A source's properties for its clone; one without a snapshot shares nothing."""
+    made = copied_properties(properties)
+    if shares:
+        return {**made, **guarded(made)}
+    updates, removals = unguarded(made)
+    return {**{key: value for key, value in made.items() if key not in removals}, **updates}
+
+
+def _provenance(state: TableMetadata, snapshot_id: int | None, at: datetime) -> dict[str, str]:
+    said = {CLONED_FROM: str(state.name), CLONED_UUID: state.uuid, CLONED_AT: format_instant(at)}
+    return said if snapshot_id is None else said | {CLONED_SNAPSHOT: str(snapshot_id)}
+
+
+def copied_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """A table's properties without what was said of that very table.
+
+    Left out are where it writes, the facts of a drop, holds, consumers, shares and where it came
+    from.
+    """
+    own = (f"{HOLD}.", "meltline.snapshot-hold.", "meltline.consumer.", _SHARED, _CLONED)
+    left_out = {*KEYS, *_PATHS, HOLD}
+    return {
+        key: value
+        for key, value in properties.items()
+        if key not in left_out and not key.startswith(own)
+    }
+
+
+def only_snapshot(document: Document, snapshot_id: int | None) -> dict[str, Any]:
+    """The document with that one snapshot, on main; all else that names a snapshot goes.
+
+    Sequence numbers and row ids go on from where the document is: what is written next is newer
+    than every file that the snapshot names.
+    """
+    made = dict(document)
+    snapshots = [dict(s) for s in made.get("snapshots") or [] if s["snapshot-id"] == snapshot_id]
+    for snapshot in snapshots:
+        snapshot.pop("parent-snapshot-id", None)
+    made["snapshots"] = snapshots
+    made["current-snapshot-id"] = snapshot_id
+    made["refs"] = {MAIN: {"snapshot-id": snapshot_id, "type": "branch"}}
+    if snapshot_id is None:
+        made["refs"] = {}
+        if made["format-version"] < _FORMAT_WITHOUT_NUMBER:
+            made["current-snapshot-id"] = -1
+    for key in ("statistics", "partition-statistics"):
+        if key in made:
+            made[key] = []
+    return made
+
+
+# --- columns as they were -------------------------------------------------------------------------
+
+
+def columns_then(document: Document, snapshot_id: int | None, earlier: Document | None) -> Columns:
+    """Which columns a table had at a point of its past.
+
+    Args:
+        document: Its metadata.
+        snapshot_id: The snapshot that was current then.
+        earlier: The metadata file that was current then; None where it cannot be had. Then the
+            snapshot tells under which schema it was written.
+    """
+    if earlier is not None and earlier.get("current-schema-id") is not None:
+        return Columns(
+            earlier["current-schema-id"],
+            earlier.get("default-spec-id"),
+            earlier.get("default-sort-order-id"),
+        )
+    raw = (s for s in document.get("snapshots") or [] if s["snapshot-id"] == snapshot_id)
+    return Columns(next((snapshot.get("schema-id") for snapshot in raw), None))
+
+
+def _columns(document: Document, columns: Columns) -> dict[str, Any]:
+    """The fields that make these columns the present ones.
+
+    Nothing where the metadata no longer describes them, or no partitioning of the table fits them:
+    then the present columns stay, under which every row can be read.
+    """
+    schema = _by_id(document, "schemas", "schema-id", columns.schema_id)
+    if schema is None or columns.schema_id == document.get("current-schema-id"):
+        return {}
+    fields = frozenset(_field_ids(schema))
+    spec = _fitting(
+        document,
+        "partition-specs",
+        "spec-id",
+        (columns.spec_id, document["default-spec-id"]),
+        fields,
+    )
+    order = _fitting(
+        document,
+        "sort-orders",
+        "order-id",
+        (columns.order_id, document["default-sort-order-id"]),
+        fields,
+    )
+    if spec is None or order is None:
+        return {}
+    made: dict[str, Any] = {
+        "current-schema-id": columns.schema_id,
+        "default-spec-id": spec["spec-id"],
+        "default-sort-order-id": order["order-id"],
+    }
+    # Format 1 says both once more, for readers that know of one alone.
+    legacy = {"schema": schema, "partition-spec": spec["fields"]}
+    return made | {key: value for key, value in legacy.items() if key in document}
+
+
+def _fitting(
+    document: Document, key: str, id: str, wanted: Sequence[object], fields: frozenset[int]
+) -> Document | None:
+    """The first of the wanted ones, else the newest, all of whose columns are there."""
+    every: Sequence[Document] = document.get(key) or []
+    known = sorted(every, key=lambda one: int(one[id]), reverse=True)
+    first = [found for one in wanted if (found := _by_id(document, key, id, one))]
+    for found in (*first, *known):
+        sources = (s for field in found["fields"] for s in _sources(field))
+        if fields.issuperset(sources):
+            return found
+    return None
+
+
+def _sources(field: Document) -> Sequence[int]:
+    """The columns of a partition or sort field: format 3 may name several."""
+    several: Sequence[int] = field.get("source-ids") or []
+    return several or [field["source-id"]]
+
+
+def _by_id(document: Document, key: str, id: str, wanted: object) -> Document | None:
+    known: Sequence[Document] = document.get(key) or []
+    return next((one for one in known if one.get(id) == wanted), None)
+
+
+def _field_ids(kind: object) -> list[int]:
+    """The ids of all fields of a type, nested ones too."""
+    if not isinstance(kind, Mapping):
+        return []
+    found: list[int] = []
+    for field in kind.get("fields") or []:
+        found += [field["id"], *_field_ids(field["type"])]
+    for part in ("element", "key", "value"):
+        if part in kind:
+            found += [kind[f"{part}-id"], *_field_ids(kind[part])]
+    return found

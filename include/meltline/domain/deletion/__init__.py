@@ -1,0 +1,1 @@
+"""Plans to delete, their gates, limits and batches, and what departed."""

@@ -1,0 +1,256 @@
+"""Orphans: files under a table's prefixes that nothing refers to, and when one may depart.
+
+A listing alone proves little: a file may belong to a write that is still under way (AR-11, AR-16).
+So a file departs only once it is old, and was seen unchanged in an earlier listing. Whatever is
+unknown or odd about it keeps it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.locations import claim_prefix, is_odd, location_key, split_location
+from meltline.domain.units import format_duration
+
+FLOOR = timedelta(hours=24)
+"""No shorter minimum age is taken: writes may last for hours (AR-11)."""
+
+_TEMPORARY_FOLDER = "_temporary"
+_METADATA = ".metadata.json"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # what stores answer that know no time
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """When a file that nothing refers to may depart.
+
+    Attributes:
+        minimum_age: How long ago it was modified, by the store's clock, when it was listed.
+        listings_apart: How much earlier another listing must have seen it, unchanged.
+        inventory_age: How old an inventory may be that stands in for a listing.
+    """
+
+    minimum_age: timedelta = timedelta(days=3)
+    listings_apart: timedelta = timedelta(hours=12)
+    inventory_age: timedelta = timedelta(days=2)
+
+    def __post_init__(self) -> None:
+        if self.minimum_age < FLOOR:
+            raise UsageInvalid(
+                "a sweep with that minimum age could take files of a write that is under way",
+                object="minimum age",
+                expected=f"at least {format_duration(FLOOR)}",
+                found=format_duration(self.minimum_age),
+                next="give a longer one, or leave it out",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanCandidate:
+    """A file as a listing showed it, that nothing in the file ledger keeps.
+
+    Attributes:
+        bytes: Its size; None where the listing does not say.
+        modified_at: By the store's clock; None where the listing does not say.
+        left_at: When its newest departure was recorded, for one that was deleted, or taken back,
+            before; None for a file that never departed.
+    """
+
+    path: str
+    bytes: int | None
+    modified_at: datetime | None
+    left_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanObservation:
+    """That a listing showed a candidate, and what it was like."""
+
+    path: str
+    bytes: int
+    modified_at: datetime
+    owner: str
+    listed_at: datetime
+
+
+class StrayVerdict(StrEnum):
+    """What becomes of a stray."""
+
+    ORPHAN = "orphan"
+    FIRST_SEEN = "seen for the first time"
+    SEEN_RECENTLY = "first seen too recently"
+    YOUNG = "young"
+    ODD = "odd"
+
+
+def verdict_on(
+    stray: OrphanCandidate,
+    sighting: OrphanObservation | None,
+    listed_at: datetime,
+    settings: SweepSettings,
+) -> StrayVerdict:
+    """Whether a stray is an orphan, or what it lacks.
+
+    Args:
+        stray: As the present listing shows it.
+        sighting: The newest earlier one.
+        listed_at: When the present listing began.
+        settings: Ages.
+    """
+    modified = stray.modified_at
+    if stray.bytes is None or modified is None or modified <= _EPOCH:
+        return StrayVerdict.ODD
+    if is_odd(stray.path) or (stray.bytes == 0 and "." not in stray.path.rpartition("/")[2]):
+        return StrayVerdict.ODD  # the latter is how object stores keep an empty folder
+    if modified > listed_at - settings.minimum_age:  # a time to come too: the clocks disagree
+        return StrayVerdict.YOUNG
+    if sighting is None or not _is_unchanged(stray, sighting):
+        return StrayVerdict.FIRST_SEEN
+    if sighting.listed_at > listed_at - settings.listings_apart:
+        return StrayVerdict.SEEN_RECENTLY
+    return StrayVerdict.ORPHAN
+
+
+def _is_unchanged(stray: OrphanCandidate, sighting: OrphanObservation) -> bool:
+    # To the second: a listing and an inventory of one store differ below that.
+    same_time = stray.modified_at is not None and (
+        stray.modified_at.replace(microsecond=0) == sighting.modified_at.replace(microsecond=0)
+    )
+    # What departed after it was sighted, and is there now, is another file.
+    later = stray.left_at is None or sighting.listed_at > stray.left_at
+    return same_time and later and stray.bytes == sighting.bytes
+
+
+# --- names -----------------------------------------------------------------------------------
+
+
+def is_passed_over(name: str) -> bool:
+    """Whether a file's name alone says that no sweep looks at it.
+
+    Names that begin with `_` or `.` are hidden, as for Iceberg. An exception is what file systems
+    write just before a rename, `.NAME.tmp`: when it is old, whoever wrote it is gone. Checksum
+    files follow their file, and a hint is read by engines although no metadata names it.
+    """
+    if name[:1] in (".", "_"):
+        return not name.endswith(".tmp")
+    return name in ("", "version-hint.text")
+
+
+def is_hidden_folder(name: str) -> bool:
+    """Whether a sweep passes over everything in a folder of that name, as Iceberg does.
+
+    Not hidden are partitions of a column whose name begins with `_`, and `_temporary`, where
+    committers of Hadoop's leave the files of jobs that died.
+    """
+    if name == _TEMPORARY_FOLDER or (name.startswith("_") and "=" in name):
+        return False
+    return name.startswith((".", "_"))
+
+
+class SweptPlaces:
+    """Which folders a sweep looks at: tables nest, and the longest matching prefix decides."""
+
+    def __init__(self, swept: Iterable[str], others: Iterable[str] = ()) -> None:
+        """Takes the prefixes to sweep, and all other prefixes that some table owns."""
+        self._swept = frozenset(swept)
+        self._others = frozenset(others) - self._swept
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The prefixes to list: those that lie in no other."""
+        return tuple(sorted(p for p in self._swept if not _is_within(p, self._swept)))
+
+    def prefix_of(self, folder: str) -> str:
+        """The swept prefix that a folder's files belong to; empty where there is none."""
+        at = claim_prefix(folder)
+        while at and at not in self._swept and at not in self._others:
+            at = _parent(at)
+        return at if at in self._swept else ""
+
+    def looks_at(self, folder: str) -> bool:
+        """Whether a sweep looks at the files directly in a folder."""
+        prefix = self.prefix_of(folder)
+        below = claim_prefix(folder)[len(prefix) :].split("/")
+        return bool(prefix) and not any(map(is_hidden_folder, below))
+
+    def may_lie_below(self, folder: str) -> bool:
+        """Whether a sweep looks at any file at all that may lie in a folder, at any depth."""
+        claim = claim_prefix(folder)
+        return self.looks_at(folder) or any(prefix.startswith(claim) for prefix in self._swept)
+
+
+def _is_within(prefix: str, others: frozenset[str]) -> bool:
+    at = _parent(prefix)
+    while at:
+        if at in others:
+            return True
+        at = _parent(at)
+    return False
+
+
+def _parent(prefix: str) -> str:
+    """The prefix one folder up, with its slash; empty above the authority."""
+    root, _, below = prefix.partition("://")
+    authority, _, path = below.partition("/")
+    folder = path.rstrip("/").rpartition("/")[0]
+    if not path:
+        return ""
+    return f"{root}://{authority}/{folder}/" if folder else f"{root}://{authority}/"
+
+
+def kind_of(path: str) -> FileKind:
+    """What a file that nothing names seems to be, by the names that Iceberg's writers give."""
+    name = path.rpartition("/")[2]
+    if is_metadata(path):
+        return FileKind.METADATA
+    if name.endswith(".avro"):
+        if name.startswith("snap-"):
+            return FileKind.MANIFEST_LIST
+        return FileKind.MANIFEST if path.rpartition("/")[0].endswith("/metadata") else FileKind.DATA
+    return FileKind.STATISTICS if name.endswith(".stats") else FileKind.DATA
+
+
+def is_metadata(path: str) -> bool:
+    """Whether it is called as metadata files are."""
+    name = path.rpartition("/")[2]
+    return name.endswith(_METADATA) or f"{_METADATA}." in name
+
+
+def unknown_tables(paths: Iterable[str], metadata_folders: Iterable[str]) -> tuple[str, ...]:
+    """Prefixes of tables that no catalog has, found by metadata files where no known table's lie.
+
+    Args:
+        paths: Files that nothing names.
+        metadata_folders: Where known tables keep, or would keep, their metadata files.
+    """
+    known = {location_key(folder) for folder in metadata_folders}
+    found: set[str] = set()
+    for path in filter(is_metadata, paths):
+        folder = path.rpartition("/")[0]
+        if location_key(folder) not in known:
+            found.add(claim_prefix(folder.removesuffix("/metadata")))
+    return tuple(sorted(found))
+
+
+def is_below(path: str, prefixes: Sequence[str]) -> bool:
+    """Whether a file lies under one of some prefixes, at any depth."""
+    return claim_prefix(path).startswith(tuple(prefixes))
+
+
+def same_place(path: str, known: str) -> bool:
+    """Whether two locations differ in scheme or authority alone (AR-10, Iceberg #4194)."""
+    one, other = split_location(location_key(path)), split_location(location_key(known))
+    return one != other and one.path == other.path
+
+
+def same_file_perhaps(path: str, prefix: str, known: str) -> bool:
+    """Whether a location may be another name for a file under a prefix, by way of a link, say.
+
+    That is so when it ends alike, from the name of the prefix's own folder on.
+    """
+    key, other, folder = location_key(path), location_key(known), location_key(prefix).rstrip("/")
+    tail = key[len(folder.rpartition("/")[0]) :]
+    return key != other and key.startswith(folder + "/") and other.endswith(tail)

@@ -1,0 +1,132 @@
+"""Plans: an immutable list of exactly what a step will do to one table, with a digest."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+
+from meltline.domain.iceberg.files import PlannedFile
+from meltline.domain.iceberg.names import TableName
+
+FIRST_BATCH = 1
+
+
+class PlanKind(StrEnum):
+    """What a plan does."""
+
+    EXPIRE = "expire"
+    PURGE = "purge"
+    PRUNE = "prune"
+    """What leaves cold, by a person's word; its plan is kept in cold (`domain.pruning`)."""
+
+
+class PlanState(StrEnum):
+    """Where a plan stands. Only the moves of `TRANSITIONS` exist."""
+
+    PLANNED = "planned"
+    PASSED = "passed"
+    REFUSED = "refused"
+    STALE = "stale"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    FAILED = "failed"
+
+
+TRANSITIONS: Mapping[PlanState, frozenset[PlanState]] = {
+    PlanState.PLANNED: frozenset({PlanState.PASSED, PlanState.REFUSED, PlanState.STALE}),
+    # A gate may be run again while nothing has been done: its newest result counts.
+    PlanState.PASSED: frozenset(
+        {PlanState.PASSED, PlanState.REFUSED, PlanState.STALE, PlanState.APPLYING}
+    ),
+    PlanState.REFUSED: frozenset({PlanState.PASSED, PlanState.REFUSED, PlanState.STALE}),
+    PlanState.APPLYING: frozenset({PlanState.APPLIED, PlanState.STALE, PlanState.FAILED}),
+    PlanState.FAILED: frozenset({PlanState.APPLYING, PlanState.STALE, PlanState.PASSED}),
+    PlanState.STALE: frozenset(),
+    PlanState.APPLIED: frozenset(),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan's header. Its items are kept apart, under the same id.
+
+    Attributes:
+        id: Names the plan; made from the run and the digest, so that a retry finds its own.
+        run_id: The run that planned it.
+        kind: What it does.
+        table: The table's name when it was planned.
+        table_uuid: The table.
+        digest: `sha256:` over every snapshot, ref and file of the plan.
+        as_of: The logical date that decided it.
+        created_at: Wall clock.
+        base_location: The metadata file that it was planned on.
+        snapshots: Ids to expire, sorted.
+        refs: Refs past their age, sorted.
+        gone_snapshots: Snapshots that another tool has expired and whose files depart now.
+        heads: Each branch's head when it was planned.
+        window_start: Snapshots superseded before it may go; None when nothing may.
+        files: How many files depart or are purged; `bytes` is their size.
+        state: Where it stands.
+        committed_base: The metadata file that the expiration commit replaced, once applied.
+        note: Why it is stale, refused or already done.
+        batch: Which of the run's batches it belongs to, from 1 on (`domain.batches`).
+        repeats: How many later runs have planned the very same, after it was refused. The header
+            is the last one's.
+    """
+
+    id: str
+    run_id: str
+    kind: PlanKind
+    table: TableName
+    table_uuid: str
+    digest: str
+    as_of: datetime
+    created_at: datetime
+    base_location: str
+    snapshots: tuple[int, ...] = ()
+    refs: tuple[str, ...] = ()
+    gone_snapshots: tuple[int, ...] = ()
+    heads: Mapping[str, int] = field(default_factory=dict)
+    window_start: datetime | None = None
+    files: int = 0
+    bytes: int = 0
+    state: PlanState = PlanState.PLANNED
+    committed_base: str = ""
+    note: str = ""
+    batch: int = FIRST_BATCH
+    repeats: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do (PX-5)."""
+        return not (self.snapshots or self.refs or self.files)
+
+    def is_refused_as(self, other: "Plan") -> bool:
+        """Whether it was refused with the content that another run planned since."""
+        return self.state is PlanState.REFUSED and self.digest == other.digest
+
+    def again(self, later: "Plan") -> "Plan":
+        """The same plan as a later run has made it, to be judged anew."""
+        return replace(later, id=self.id, state=PlanState.PLANNED, repeats=self.repeats + 1)
+
+
+def plan_digest(
+    table_uuid: str, snapshots: Iterable[int], refs: Iterable[str], files: Iterable[PlannedFile]
+) -> str:
+    """The digest that a gate approves and an apply must match.
+
+    `sha256:` over the sorted UTF-8 lines `table_uuid TAB kind TAB (snapshot id | ref | path) LF`,
+    where kind is `snapshot`, `ref`, or the file's kind.
+    """
+    lines = [f"{table_uuid}\tsnapshot\t{snapshot}\n".encode() for snapshot in snapshots]
+    lines += [f"{table_uuid}\tref\t{ref}\n".encode() for ref in refs]
+    lines += [f"{table_uuid}\t{file.kind}\t{file.path}\n".encode() for file in files]
+    lines.sort()
+    return "sha256:" + hashlib.sha256(b"".join(lines)).hexdigest()
+
+
+def plan_id(run_id: str, kind: PlanKind, table: TableName, digest: str) -> str:
+    """A plan's id: the same run, table and content give the same id, so a retry makes no twin."""
+    seed = f"{run_id}\n{kind}\n{table}\n{digest}".encode()
+    return f"{kind[0]}{hashlib.sha256(seed).hexdigest()[:15]}"

@@ -1,0 +1,35 @@
+"""Whether a plan may still be carried out on a table that has moved since it was planned."""
+
+from meltline.domain.deletion.plan import Plan
+from meltline.domain.retention.retained_snapshots import KeepRequest, keep_set
+
+
+def still_valid(plan: Plan, request: KeepRequest) -> str:
+    """Checks the planned ids alone against the newest metadata (docs/decisions/026).
+
+    Args:
+        plan: The plan.
+        request: The keep set's question asked anew: the newest metadata, today's policies,
+            leases, holds and sightings, and the plan's own `as_of`.
+
+    Returns:
+        Why not; empty when each planned snapshot and ref is still there and has no reason to
+        stay, and every head is, or descends from, the head it was when the plan was made.
+    """
+    state, keeps = request.state, keep_set(request)
+    for snapshot_id in plan.snapshots:
+        if snapshot_id not in state.snapshots:
+            return f"planned snapshot {snapshot_id} is gone"
+        if reasons := keeps.reasons.get(snapshot_id):
+            return f"planned snapshot {snapshot_id} is kept now: {', '.join(reasons)}"
+    for name in plan.refs:
+        if name not in keeps.expired_refs:
+            return f"ref {name} is not past its age any more"
+    for name, head in plan.heads.items():
+        now = state.refs.get(name)
+        if name in plan.refs:
+            if now is not None and now.snapshot_id != head:
+                return f"{name} has moved although its age was up"
+        elif now is None or not state.descends_from(now.snapshot_id, head):
+            return f"{name} no longer descends from {head}"
+    return ""

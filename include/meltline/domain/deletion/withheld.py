@@ -1,0 +1,85 @@
+"""Withheld: what nothing refers to and is kept all the same, with the way out."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from meltline.domain.places import is_local, store_of
+from meltline.domain.units import format_size
+
+
+class Why(StrEnum):
+    """Why a file is kept that nothing refers to by its own name."""
+
+    OUTSIDE = "outside every root"
+    MAYBE_THE_SAME = "maybe the same"
+    LINK = "a link"
+    UNPROVED = "no proved copy in cold"
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Files of one table that a step kept for one reason.
+
+    Attributes:
+        step: Which plans would have named them: `expire`, `purge` or `sweep`.
+        table: Whose they are.
+        place: Where they lie: a folder, or a store.
+        other: By what name something refers to them, or may; empty where that is not why.
+        files: How many; `bytes` is their size.
+    """
+
+    step: str
+    why: Why
+    table: str
+    place: str
+    other: str
+    files: int
+    bytes: int
+
+    @property
+    def line(self) -> str:
+        """The line of the configuration that settles it; empty where none does."""
+        if self.why is Why.OUTSIDE:
+            return f"storage-roots: [{self.place}]"
+        if self.why in (Why.LINK, Why.UNPROVED) or is_local(self.place) or is_local(self.other):
+            return ""
+        pair = f"[[{_bare(self.place)}, {_bare(self.other)}]]"
+        return f"different: {pair}"
+
+    @property
+    def notice(self) -> str:
+        """What is kept and why, in a sentence."""
+        what = f"{self.table}: {self.files} files, {format_size(self.bytes)}, are kept"
+        if self.why is Why.OUTSIDE:
+            return f"{what}: {self.place} lies outside every root"
+        if self.why is Why.LINK:
+            return f"{what}: in {self.place} they are links, or lead out of every root"
+        if self.why is Why.UNPROVED:
+            return f"{what}: of what is in {self.place} nobody can vouch for the copy in cold"
+        return f"{what}: in {self.place} they may be the same as what {self.other} names"
+
+    @property
+    def fix(self) -> str:
+        """What a person can do about it."""
+        if self.why is Why.OUTSIDE:
+            return f"add to the configuration: {self.line}"
+        if self.why is Why.LINK:
+            return "put a file in the link's place, or delete the link by hand"
+        if self.why is Why.UNPROVED:
+            return (
+                f"`meltline cold verify {self.table}` names the copies; they go once each copy, or "
+                "the original under its path, has again the bytes that were recorded"
+            )
+        if not self.line:
+            return f"they go once nothing refers to them as {self.other} any more"
+        pair = self.line.removeprefix("different: ")
+        return f"add to the configuration: same: {pair} if these are one place, else {self.line}"
+
+
+def order(withheld: Withheld) -> tuple[str, str, str, str]:
+    """By what such rows are sorted: no two of a step are alike in it."""
+    return withheld.why, withheld.table, withheld.place, withheld.other
+
+
+def _bare(store: str) -> str:
+    return store_of(store).rstrip("/")

@@ -1,0 +1,1 @@
+"""Tables and namespaces that were dropped, and their history."""

@@ -1,0 +1,120 @@
+"""The listing of what is there and what was dropped (TT-47 to TT-50)."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from meltline.domain.iceberg.metadata_editor import is_first_file
+from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
+
+
+@dataclass(frozen=True)
+class HistoryRow:
+    """One version of one object: the columns of TT-48, in their order.
+
+    Attributes:
+        created_on: When it was made, as far as anybody can tell.
+        kind: TABLE, TRANSIENT, SCHEMA or DATABASE.
+        cluster_by: The sort order, else the partitioning; empty where there is neither.
+        rows: Of a table's current snapshot; None where that does not say. `bytes` likewise.
+        retention_time: In days, or `infinite`; of a dropped one as it was frozen.
+        dropped_on: None for what is there.
+    """
+
+    created_on: datetime | None
+    name: str
+    database_name: str
+    schema_name: str
+    kind: str
+    comment: str
+    cluster_by: str
+    rows: int | None
+    bytes: int | None
+    owner: str
+    retention_time: int | str
+    dropped_on: datetime | None
+
+
+def ordered(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
+    """What is there first, by name; then what was dropped, the latest first (TT-50)."""
+    found = sorted(rows, key=lambda row: (row.name, row.database_name, row.schema_name))
+    dropped = [row for row in found if row.dropped_on is not None]
+    dropped.sort(key=lambda row: row.dropped_on.timestamp() if row.dropped_on else 0, reverse=True)
+    return [*(row for row in found if row.dropped_on is None), *dropped]
+
+
+def is_like(name: str, pattern: str) -> bool:
+    """SQL's LIKE, whatever the case: `%` is any text, `_` one letter, a backslash spares both."""
+    parts = re.findall(r"\\.|.", pattern, re.DOTALL)
+    wild = {"%": ".*", "_": "."}
+    expression = "".join(wild.get(p) or re.escape(p[1:] if len(p) > 1 else p) for p in parts)
+    return re.fullmatch(expression, name, re.IGNORECASE | re.DOTALL) is not None
+
+
+def created_on(state: TableMetadata) -> datetime | None:
+    """When a table was made: its first metadata file, else the oldest trace of it."""
+    if made := known_creation(state):
+        return made
+    moments = [*state.metadata_times.values(), state.last_updated]
+    moments += [entry.at for entry in state.snapshot_log]
+    moments += [snapshot.committed_at for snapshot in state.snapshots.values()]
+    return min(moments, default=None)
+
+
+def known_creation(state: TableMetadata) -> datetime | None:
+    """When a table was made; None where its metadata does not reach back so far any more.
+
+    The snapshot that a clone begins with is older than the clone.
+    """
+    first = state.metadata_log[0] if state.metadata_log else state.metadata_location
+    if not is_first_file(first):
+        return None
+    made = state.metadata_times.get(first, state.last_updated)
+    return min([made, *(entry.at for entry in state.snapshot_log[:1])])
+
+
+def current(state: TableMetadata) -> Snapshot | None:
+    """The snapshot that a plain read sees."""
+    return state.snapshots[state.refs[MAIN].snapshot_id] if MAIN in state.refs else None
+
+
+def total(state: TableMetadata, key: str) -> int | None:
+    """A total of the current snapshot's summary; 0 of a table without any."""
+    head = current(state)
+    if head is None:
+        return 0
+    raw = head.summary.get(key, "")
+    return int(raw) if raw.isdecimal() else None
+
+
+def cluster_by(document: Mapping[str, Any]) -> str:
+    """The columns by which a table's rows are put together, from its metadata document."""
+    names = {
+        field.get("id"): str(field.get("name"))
+        for schema in _list(document, "schemas")
+        for field in _list(schema, "fields")
+    }
+    sort = _of_id(document, "sort-orders", "order-id", "default-sort-order-id")
+    spec = _of_id(document, "partition-specs", "spec-id", "default-spec-id")
+    for fields in (_list(sort, "fields"), _list(spec, "fields")):
+        if fields:
+            return ", ".join(_term(field, names) for field in fields)
+    return ""
+
+
+def _term(field: Mapping[str, Any], names: Mapping[Any, str]) -> str:
+    column = names.get(field.get("source-id"), str(field.get("name", "?")))
+    transform = str(field.get("transform", "identity"))
+    return column if transform == "identity" else f"{transform}({column})"
+
+
+def _of_id(document: Mapping[str, Any], key: str, id_key: str, default: str) -> Mapping[str, Any]:
+    wanted = document.get(default)
+    return next((one for one in _list(document, key) if one.get(id_key) == wanted), {})
+
+
+def _list(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    found = document.get(key)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

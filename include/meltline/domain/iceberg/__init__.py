@@ -1,0 +1,1 @@
+"""Iceberg as its spec has it: metadata, files, names, locations, histories."""

@@ -1,0 +1,172 @@
+"""Files and what refers to them: kinds, manifests, entries, snapshots as the ledger keeps them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum, StrEnum
+
+
+class FileKind(StrEnum):
+    """What a file is, in the spec's words."""
+
+    DATA = "data"
+    POSITION_DELETE = "position_delete"
+    EQUALITY_DELETE = "equality_delete"
+    DELETION_VECTOR = "deletion_vector"
+    MANIFEST = "manifest"
+    MANIFEST_LIST = "manifest_list"
+    STATISTICS = "statistics"
+    METADATA = "metadata"
+
+
+class EntryStatus(IntEnum):
+    """A manifest entry's status. DELETED does not keep a file (AR-7)."""
+
+    EXISTING = 0
+    ADDED = 1
+    DELETED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A manifest as a manifest list names it; counts are None where format 1 leaves them out."""
+
+    path: str
+    bytes: int
+    added_files: int | None = None
+    existing_files: int | None = None
+    deleted_files: int | None = None
+    added_snapshot_id: int | None = None
+    sequence_number: int = 0
+    is_deletes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    """One row of a manifest. What is None is inherited from the manifest, or was never written.
+
+    Attributes:
+        part: Where in the file a deletion vector begins: one file may hold several.
+    """
+
+    path: str
+    kind: FileKind
+    bytes: int
+    status: EntryStatus
+    snapshot_id: int | None = None
+    sequence_number: int | None = None
+    file_sequence_number: int | None = None
+    part: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestOutcome:
+    """What came of reading one manifest, once.
+
+    Attributes:
+        path: The manifest.
+        added: Rows with status ADDED; likewise `existing` and `deleted`.
+        owners: UUIDs of the tables that own the files it names, by prefix.
+        error: Why it cannot be trusted; empty when it was read and its counts agree.
+        bytes_added: Of a manifest that was read for its changes, the bytes of the files it adds;
+            `bytes_removed` of those it removes.
+        odd: Why its changes do not tell what its snapshot refers to, though nothing is wrong with
+            it: it has to be read wholly.
+        places: Where the files lie that it keeps, and those of them that are links (`places_in`).
+    """
+
+    path: str
+    added: int = 0
+    existing: int = 0
+    deleted: int = 0
+    owners: tuple[str, ...] = ()
+    error: str = ""
+    bytes_added: int = 0
+    bytes_removed: int = 0
+    odd: str = ""
+    places: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """A snapshot as the file ledger keeps it: enough to tell, later, what it referenced.
+
+    Attributes:
+        by_changes: Known by what it and those before it on its table's line changed (`lines`);
+            else its manifests were read wholly.
+        live_files: Of one known by changes, how many files are alive in it, by those changes;
+            `live_bytes` is their size.
+        list_sha256: Of its reachable set, as it was read (`ReachableSet`).
+    """
+
+    table_uuid: str
+    snapshot_id: int
+    committed_at: datetime
+    parent_id: int | None
+    manifest_list: str
+    manifest_list_bytes: int
+    manifests: tuple[ManifestFile, ...]
+    sequence_number: int = 0
+    by_changes: bool = False
+    live_files: int = 0
+    live_bytes: int = 0
+    list_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SideFile:
+    """A file that a metadata file names directly: statistics, or a metadata file itself."""
+
+    table_uuid: str
+    path: str
+    kind: FileKind
+    bytes: int
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file of a plan.
+
+    Attributes:
+        path: As Iceberg wrote it.
+        kind: What it is.
+        bytes: Its size.
+        owner: UUID of the table under whose prefix it lies.
+        due_at: From when it may be purged; None in an expiration plan.
+    """
+
+    path: str
+    kind: FileKind
+    bytes: int
+    owner: str
+    due_at: datetime | None = None
+
+
+SWEPT = "sweep-"
+"""How `Departure.plan_id` begins where no plan, but a sweep, let a file depart."""
+
+
+class DepartureState(StrEnum):
+    """Where a departed file is on its way out."""
+
+    FAILSAFE = "failsafe"
+    CANCELLED = "cancelled"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A file that left every kept snapshot of every table, and until when it waits.
+
+    `due_at` counts from the first recording after the commit and is never reset.
+    """
+
+    path: str
+    kind: FileKind
+    bytes: int
+    owner: str
+    plan_id: str
+    departed_at: datetime
+    due_at: datetime
+    state: DepartureState
+    recorded_at: datetime

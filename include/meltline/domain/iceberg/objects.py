@@ -1,0 +1,64 @@
+"""What policies, holds and drops are about: a table, a schema, a database, the account.
+
+The database is the first level of a namespace, the schema the levels below it, the account the
+catalog that is lived in.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from meltline.domain.iceberg.names import TableName, quote_part
+from meltline.domain.retention.policy import ACCOUNT
+
+DROPPED_NAMESPACE = "meltline_dropped"
+
+
+class ObjectKind(StrEnum):
+    """What a name stands for."""
+
+    TABLE = "table"
+    SCHEMA = "schema"
+    DATABASE = "database"
+    ACCOUNT = "account"
+
+
+@dataclass(frozen=True)
+class ObjectName:
+    """A table, a namespace or the account, by name.
+
+    Attributes:
+        catalog: The catalog's name.
+        namespace: The levels of the namespace it is or stands in; none for the account.
+        table: The table's own name; empty for all else.
+    """
+
+    catalog: str
+    namespace: tuple[str, ...] = ()
+    table: str = ""
+
+    @property
+    def kind(self) -> ObjectKind:
+        """What it is."""
+        if self.table:
+            return ObjectKind.TABLE
+        if not self.namespace:
+            return ObjectKind.ACCOUNT
+        return ObjectKind.DATABASE if len(self.namespace) == 1 else ObjectKind.SCHEMA
+
+    @property
+    def table_name(self) -> TableName:
+        """The table; only where it is one."""
+        return TableName(self.catalog, self.namespace, self.table)
+
+    def covers(self, name: TableName) -> bool:
+        """Whether a table is it, or lies in it."""
+        if self.table:
+            return name == self.table_name
+        within = name.namespace[: len(self.namespace)] == self.namespace
+        return name.catalog == self.catalog and within
+
+    def __str__(self) -> str:
+        if self.kind is ObjectKind.ACCOUNT:
+            return ACCOUNT
+        parts = (self.catalog, *self.namespace, *([self.table] if self.table else []))
+        return ".".join(map(quote_part, parts))

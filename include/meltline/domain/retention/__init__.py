@@ -1,0 +1,1 @@
+"""What is kept, and why: policies, holds, consumers, writers, retained snapshots."""

@@ -1,0 +1,132 @@
+"""Holds: somebody's word that nothing of an object may depart or be purged.
+
+They live in the catalog, so that they outlive the ledger. One on a table or namespace is a
+property; one on a snapshot is a tag, and a property beside it says who and why. The plain property
+`meltline.hold`, which anybody can set with SQL, holds until it is removed.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from meltline.domain.retention.policy import HOLD, HOLD_TAG
+from meltline.domain.units import format_instant, parse_instant
+
+_OBJECT = f"{HOLD}."
+_SNAPSHOT = "meltline.snapshot-hold."
+NOTICE = timedelta(days=7)
+"""How long before a hold ends people are told."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A hold, as its property has it.
+
+    Attributes:
+        id: Names it; for the plain property the object's name.
+        object: The table or namespace, as Spark SQL writes it.
+        reason: Why; of the plain property, its whole value.
+        who: Whose word it is; empty where nobody said.
+        since: From when; None where nobody said.
+        until: When it ends by itself, by the wall clock; None is never.
+        snapshot_id: The one snapshot it is about; None for the whole object.
+    """
+
+    id: str
+    object: str
+    reason: str
+    who: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    snapshot_id: int | None = None
+
+    def is_in_force(self, now: datetime) -> bool:
+        """Whether it still holds; in its last millisecond it does."""
+        return self.until is None or now <= self.until
+
+    def ends_soon(self, now: datetime) -> bool:
+        """Whether it is time to tell people that it ends."""
+        return self.until is not None and self.is_in_force(now) and self.until - now <= NOTICE
+
+    @property
+    def subject(self) -> str:
+        """What it is about: the object, or `table@snapshot`."""
+        return self.object if self.snapshot_id is None else f"{self.object}@{self.snapshot_id}"
+
+    @property
+    def notice(self) -> str:
+        """What people are told before it ends."""
+        end = format_instant(self.until) if self.until else "never"
+        return f"hold {self.id} on {self.subject} ends: {end}"
+
+    @property
+    def key(self) -> str:
+        """The property that has it."""
+        if self.id == self.object:
+            return HOLD
+        return (_OBJECT if self.snapshot_id is None else _SNAPSHOT) + self.id
+
+    @property
+    def tag(self) -> str:
+        """The tag of a hold on a snapshot."""
+        return HOLD_TAG + self.id
+
+    def written(self) -> str:
+        """The property's value."""
+        facts: dict[str, object] = {"reason": self.reason, "who": self.who}
+        for word, moment in (("since", self.since), ("until", self.until)):
+            if moment is not None:
+                facts[word] = format_instant(moment)
+        if self.snapshot_id is not None:
+            facts["snapshot"] = self.snapshot_id
+        return json.dumps(facts, ensure_ascii=False)
+
+
+def object_holds(object: str, properties: Mapping[str, str]) -> Iterator[Hold]:
+    """Holds on a whole table or namespace. What cannot be read holds for ever."""
+    for key, value in sorted(properties.items()):
+        if key == HOLD and value.strip():
+            yield Hold(object, object, value.strip())
+        elif key.startswith(_OBJECT):
+            yield _read(key.removeprefix(_OBJECT), object, value)
+
+
+def snapshot_holds(
+    object: str, properties: Mapping[str, str], tags: Mapping[str, int]
+) -> Iterator[Hold]:
+    """Holds on single snapshots of a table: its tags, and what the properties say of them.
+
+    Args:
+        object: The table.
+        properties: Its properties.
+        tags: Its tags, each with its snapshot.
+    """
+    for tag, snapshot_id in sorted(tags.items()):
+        if tag.startswith(HOLD_TAG):
+            id = tag.removeprefix(HOLD_TAG)
+            raw = properties.get(_SNAPSHOT + id, "")
+            yield _read(id, object, raw, snapshot_id)
+
+
+def is_held(properties: Mapping[str, str], now: datetime) -> bool:
+    """Whether a hold on the whole object is in force."""
+    return any(hold.is_in_force(now) for hold in object_holds("", properties))
+
+
+def _read(id: str, object: str, raw: str, snapshot_id: int | None = None) -> Hold:
+    try:
+        facts: Any = json.loads(raw)
+        since, until = facts.get("since"), facts.get("until")
+        return Hold(
+            id=id,
+            object=object,
+            reason=str(facts.get("reason", "")),
+            who=str(facts.get("who", "")),
+            since=None if since is None else parse_instant(since),
+            until=None if until is None else parse_instant(until),
+            snapshot_id=snapshot_id,
+        )
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return Hold(id, object, raw, snapshot_id=snapshot_id)

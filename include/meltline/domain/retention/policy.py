@@ -1,0 +1,372 @@
+"""How long the past lives: profiles, limits, and what a table's policy comes to.
+
+Requirements ML-26 to ML-30, TT-5 to TT-25, C-3 to C-5.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from meltline.domain.retention.profiles import PROFILES as PROFILES  # noqa: PLC0414 - known from here
+from meltline.domain.retention.profiles import Profile as Profile  # noqa: PLC0414
+from meltline.domain.units import format_duration, parse_duration
+
+RETENTION = "meltline.retention-days"
+FAILSAFE = "meltline.failsafe-days"
+MIN_RETENTION = "meltline.min-retention-days"
+TRANSIENT = "meltline.transient"
+ENABLED = "meltline.enabled"
+DROP_AFTER = "meltline.drop-after"
+MAX_LATENESS = "meltline.max-lateness"
+WRITER_KEEP = "meltline.writer-keep"
+HOLD = "meltline.hold"
+COLD = "meltline.cold"
+COLD_RETENTION = "meltline.cold-retention-days"
+DEEP = "meltline.deep"
+GUARD = "meltline.guard"
+CONSUMER_KEEP = "meltline.consumer-keep"
+INFINITE = "infinite"
+LONGEST_DAYS = 365_000
+"""Days; a longer window would leave the calendar."""
+_LONGEST = timedelta(days=LONGEST_DAYS)
+
+SHARE_TAG = "share__"
+HOLD_TAG = "hold__"
+CONSUMER_TAG = "consumer__"
+OWN_TAGS = (SHARE_TAG, HOLD_TAG, CONSUMER_TAG)
+"""Tags that Meltline gives; a table's default for ages does not end them."""
+FOREVER_MS = 2**63 - 1
+"""A ref's age without end, said explicitly: a table's default for ages does not touch it."""
+
+ACCOUNT = "account"
+PROFILE = "profile"
+Levels = Sequence[tuple[str, Mapping[str, str]]]
+"""Properties of the objects around a table, nearest first, each with the name to show."""
+
+
+@dataclass(frozen=True)
+class AccountPolicy:
+    """The account's own settings; None means the profile decides. `cold` is a `cold.Cadence`."""
+
+    profile: Profile
+    retention_days: int | str | None = None
+    min_retention_days: int = 0
+    failsafe_days: int | None = None
+    transient_failsafe_days: int | None = None
+    reader_grace: timedelta = timedelta(hours=6)
+    cold: str = "none"
+    cold_retention_days: int = 2557
+    deep: bool = False
+    writer_keep: timedelta = timedelta(days=30)
+    consumer_keep: timedelta = timedelta(days=30)
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What the ledger knows of the policies around one table from earlier.
+
+    Attributes:
+        values: The newest value in order of each property, by level name.
+        transient: Whether the table was transient when it was first seen; None while unseen.
+    """
+
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    transient: bool | None = None
+
+    def days(self, level: str, key: str) -> int | str | None:
+        """An earlier value in days; None where there is none."""
+        raw = self.values.get(level, {}).get(key)
+        return None if raw is None else parse_days(raw)
+
+
+NOTHING_KNOWN = Remembered()
+
+
+@dataclass(frozen=True)
+class Retention:
+    """What a table's policy comes to.
+
+    Attributes:
+        window: How long a superseded snapshot stays readable; None is for ever.
+        failsafe: How long a departed file waits before it may be purged.
+        source: The object whose setting won: a table, a namespace, `account` or `profile`.
+        warnings: Settings that are risky or out of order, and what was applied instead.
+        failsafe_source: The same for failsafe.
+        transient: Whether the limits for transient objects apply.
+        transient_source: The object that says so.
+        min_days: The least that any window of the account has.
+        min_source: Who says so.
+        writer_keep: How long a silent streaming writer's mark still counts.
+        writer_source: Who says so.
+    """
+
+    window: timedelta | None
+    failsafe: timedelta
+    source: str
+    warnings: tuple[str, ...] = ()
+    failsafe_source: str = PROFILE
+    transient: bool = False
+    transient_source: str = PROFILE
+    min_days: int = 0
+    min_source: str = PROFILE
+    writer_keep: timedelta = AccountPolicy.writer_keep
+    writer_source: str = PROFILE
+
+    @property
+    def days(self) -> int | str:
+        """The window in whole days, or `infinite`."""
+        return INFINITE if self.window is None else self.window // timedelta(hours=24)
+
+
+def effective_retention(
+    account: AccountPolicy, levels: Levels, remembered: Remembered = NOTHING_KNOWN
+) -> Retention:
+    """Resolves the policy of a table, or of what a namespace passes on.
+
+    Args:
+        account: The account level, as `meltline.yaml` has it.
+        levels: The table itself, then its namespaces from the innermost outwards, then the
+            account's properties under the name `account`.
+        remembered: What was in order before. A value out of order gives the longest of old, new
+            and default; a `transient` that was changed, the longer of both.
+    """
+    transient, transient_source = _flag(levels, TRANSIENT)
+    found = _retention(account, levels, transient, remembered)
+    found = replace(found, transient=transient, transient_source=transient_source)
+    if remembered.transient in (None, transient):
+        return found
+    before = _retention(account, levels, not transient, remembered)
+    changed = (
+        f"{transient_source}: {TRANSIENT} was {str(not transient).lower()} when the table was "
+        "new and cannot change; the longer of both policies applied"
+    )
+    return replace(
+        found,
+        window=_longer(found.window, before.window),
+        failsafe=max(found.failsafe, before.failsafe),
+        warnings=(*found.warnings, changed),
+    )
+
+
+def _retention(
+    account: AccountPolicy, levels: Levels, transient: bool, remembered: Remembered
+) -> Retention:
+    warnings: list[str] = []
+    days, source = _retention_days(account, levels, transient, remembered, warnings)
+    least, least_source = _min_days(account, levels, remembered, warnings)
+    if days is not None:
+        if days < least:
+            days, source = least, least_source
+        if days > LONGEST_DAYS:
+            days = None
+        elif days == 0 and source != PROFILE and not warnings:
+            warnings.append(f"{source}: {RETENTION}=0, what is overwritten cannot be read again")
+    failsafe, failsafe_source = _failsafe(account, levels, transient, remembered, warnings)
+    writer_keep, writer_source = _writer_keep(account, levels, remembered, warnings)
+    return Retention(
+        window=None if days is None else timedelta(hours=24 * days),
+        # ML-14, C-5: where failsafe is zero, readers still get their grace.
+        failsafe=max(failsafe, account.reader_grace),
+        source=source,
+        warnings=(*warnings, *_horizons(levels)),
+        failsafe_source=failsafe_source,
+        min_days=least,
+        min_source=least_source,
+        writer_keep=writer_keep,
+        writer_source=writer_source,
+    )
+
+
+def _longer(one: timedelta | None, other: timedelta | None) -> timedelta | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def is_enabled(levels: Levels) -> bool:
+    """Whether Meltline may change the table: no level says `meltline.enabled=false`.
+
+    Anything but a plain `true` counts as an opt-out: an odd word keeps the files.
+    """
+    return all(
+        properties[ENABLED].strip().lower() == "true"
+        for _, properties in levels
+        if ENABLED in properties
+    )
+
+
+def allowed_days(profile: Profile, *, transient: bool) -> tuple[int, int | None]:
+    """The least and the most days of retention that a profile allows; None is no limit."""
+    return profile.min_days, profile.transient_max_days if transient else profile.max_days
+
+
+def least_failsafe(profile: Profile, *, transient: bool) -> int:
+    """The least days of failsafe that may be asked for (ML-30)."""
+    return profile.transient_failsafe_days if transient else 0
+
+
+def is_transient(levels: Levels) -> bool:
+    """Whether the nearest word about it says transient."""
+    return _flag(levels, TRANSIENT)[0]
+
+
+def _flag(levels: Levels, key: str) -> tuple[bool, str]:
+    for name, properties in levels:
+        if key in properties:
+            return properties[key].strip().lower() == "true", name
+    return False, PROFILE
+
+
+def _retention_days(
+    account: AccountPolicy,
+    levels: Levels,
+    transient: bool,
+    remembered: Remembered,
+    warnings: list[str],
+) -> tuple[int | None, str]:
+    profile = account.profile
+    default = profile.transient_default_days if transient else profile.default_days
+    least, maximum = allowed_days(profile, transient=transient)
+    settings: list[tuple[str, str]] = [
+        (name, properties[RETENTION]) for name, properties in levels if RETENTION in properties
+    ]
+    if account.retention_days is not None:
+        settings.append((ACCOUNT, str(account.retention_days)))
+    if not settings:
+        return default, PROFILE
+    source, raw = settings[0]
+    days = parse_days(raw)
+    if days == INFINITE:
+        if maximum is None:
+            return None, source
+        found = INFINITE
+    elif isinstance(days, int) and least <= days <= (maximum if maximum is not None else days):
+        return days, source
+    else:
+        found = raw
+    # Out of range: the longest of what is known applies, and it is said.
+    known = [default, *(_known(parse_days(other)) for _, other in settings)]
+    old = remembered.days(source, RETENTION)
+    if old is not None:
+        known.append(_known(old))
+    longest = _longest(known, maximum)
+    warnings.append(
+        f"{source}: {RETENTION}={found} is outside {least} to "
+        f"{'no maximum' if maximum is None else maximum} of profile {profile.name}; "
+        f"{INFINITE if longest is None else f'{longest} days'} applied"
+    )
+    return longest, source
+
+
+def _longest(days: Sequence[int | None], maximum: int | None) -> int | None:
+    """None among the days is for ever: the longest that the profile allows."""
+    known = [day for day in days if day is not None]
+    if len(known) < len(days):
+        return maximum
+    top = max(known)
+    return top if maximum is None else min(top, maximum)
+
+
+def _known(days: int | str | None) -> int | None:
+    """A number of days; None for `infinite`, and for a wish that cannot be read: keep."""
+    return days if isinstance(days, int) else None
+
+
+def parse_days(raw: str) -> int | str | None:
+    """A number of days, `infinite`, or None for what is neither."""
+    raw = raw.strip().lower()
+    if raw == INFINITE:
+        return INFINITE
+    negative = raw.startswith("-") and raw[1:].isdecimal()
+    return 0 - int(raw[1:]) if negative else int(raw) if raw.isdecimal() else None
+
+
+def _min_days(
+    account: AccountPolicy, levels: Levels, remembered: Remembered, warnings: list[str]
+) -> tuple[int, str]:
+    """The least that any window has (TT-16): the account's property, else `meltline.yaml`."""
+    raw = dict(levels).get(ACCOUNT, {}).get(MIN_RETENTION)
+    if raw is None:
+        written = account.min_retention_days
+        return written, ACCOUNT if written else PROFILE
+    days = parse_days(raw)
+    if isinstance(days, int) and days >= 0:
+        return days, ACCOUNT
+    old = remembered.days(ACCOUNT, MIN_RETENTION)
+    longest = max(account.min_retention_days, old if isinstance(old, int) else 0)
+    warnings.append(
+        f"{ACCOUNT}: {MIN_RETENTION}={raw} is no number of days; {longest} days applied"
+    )
+    return longest, ACCOUNT
+
+
+def _failsafe(
+    account: AccountPolicy,
+    levels: Levels,
+    transient: bool,
+    remembered: Remembered,
+    warnings: list[str],
+) -> tuple[timedelta, str]:
+    profile = account.profile
+    own = account.transient_failsafe_days if transient else account.failsafe_days
+    default = profile.transient_failsafe_days if transient else profile.failsafe_days
+    days, source = (default, PROFILE) if own is None else (own, ACCOUNT)
+    for name, properties in levels:
+        if FAILSAFE in properties:
+            asked, source = parse_days(properties[FAILSAFE]), name
+            if isinstance(asked, int) and asked >= least_failsafe(profile, transient=transient):
+                days = asked
+            else:
+                old = remembered.days(name, FAILSAFE)
+                days = max(days, default, old if isinstance(old, int) else 0)
+                warnings.append(
+                    f"{name}: {FAILSAFE}={properties[FAILSAFE]} is out of range; "
+                    f"{days} days applied"
+                )
+            break
+    return timedelta(hours=24 * min(days, LONGEST_DAYS)), source
+
+
+def _writer_keep(
+    account: AccountPolicy, levels: Levels, remembered: Remembered, warnings: list[str]
+) -> tuple[timedelta, str]:
+    """How long silent writers count; a word out of order gives the longest of all that is known."""
+    default, own = AccountPolicy.writer_keep, min(account.writer_keep, _LONGEST)
+    said = [(name, found[WRITER_KEEP]) for name, found in levels if WRITER_KEEP in found]
+    if not said:
+        return own, PROFILE if own == default else ACCOUNT
+    source, raw = said[0]
+    if (span := read_writer_keep(raw)) is not None:
+        return span, source
+    words = [remembered.values.get(source, {}).get(WRITER_KEEP, ""), *(word for _, word in said)]
+    spans = [span for word in words if (span := read_writer_keep(word)) is not None]
+    longest = max([own, default, *spans])
+    warnings.append(
+        f"{source}: {WRITER_KEEP}={raw} is no duration of at most {LONGEST_DAYS}d; "
+        f"{format_duration(longest)} applied"
+    )
+    return longest, source
+
+
+def read_writer_keep(raw: str) -> timedelta | None:
+    """How long a silent writer's mark counts, as people write it; None for what is none."""
+    try:
+        span = parse_duration(raw)
+    except ValueError:
+        return None
+    return span if span <= _LONGEST else None
+
+
+def _horizons(levels: Levels) -> list[str]:
+    """Says when rows would be dropped before the last of them can have come (LT-31)."""
+    found: dict[str, tuple[str, timedelta]] = {}
+    for name, properties in reversed(list(levels)):
+        for key in (DROP_AFTER, MAX_LATENESS):
+            try:
+                found[key] = name, parse_duration(properties[key])
+            except (KeyError, ValueError):
+                continue
+    if len(found) < 2 or found[DROP_AFTER][1] > found[MAX_LATENESS][1]:
+        return []
+    return [
+        f"{found[DROP_AFTER][0]}: {DROP_AFTER} is not longer than {MAX_LATENESS}; rows that come "
+        "late would find their partition gone"
+    ]

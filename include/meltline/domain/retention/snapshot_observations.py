@@ -1,0 +1,49 @@
+"""What an observation notes of snapshots on side branches, and of those on no branch at all."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.domain.retention.retained_snapshots import SnapshotObservation
+
+
+def next_sightings(
+    state: TableMetadata,
+    before: Mapping[int, SnapshotObservation],
+    last_look: datetime | None,
+    now: datetime,
+) -> dict[int, SnapshotObservation]:
+    """The sighting of each snapshot after a look at the table.
+
+    Args:
+        state: The table as it is seen now.
+        before: What earlier looks noted.
+        last_look: When the table was last seen; None when never.
+        now: Wall clock.
+    """
+    side, held = set[int](), set[int]()
+    for name, head in state.heads.items():
+        line = {snapshot.snapshot_id for snapshot in state.ancestry(head)}
+        held |= line
+        side |= line if name != MAIN else set()
+    found = {}
+    for snapshot_id in state.snapshots:
+        was = before.get(snapshot_id, SnapshotObservation())
+        since = None if snapshot_id in held else _left(state, snapshot_id, was, last_look) or now
+        found[snapshot_id] = SnapshotObservation(since, was.was_on_branch or snapshot_id in side)
+    return found
+
+
+def _left(
+    state: TableMetadata, snapshot_id: int, was: SnapshotObservation, last_look: datetime | None
+) -> datetime | None:
+    """Since when a snapshot is on no branch, where that is known."""
+    log = state.snapshot_log
+    if was.unreferenced_since is None:
+        older = bool(log) and state.snapshots[snapshot_id].committed_at < log[0].at
+        return log[0].at if older and not was.was_on_branch else None
+    if log and last_look is not None and last_look < log[0].at:
+        # The log was cleared since: what main was between that look and its first entry, nobody
+        # knows. (Our own commits cut it too, but never later than the look before them.)
+        return max(was.unreferenced_since, log[0].at)
+    return was.unreferenced_since

@@ -1,0 +1,1 @@
+"""Points of the past, and which snapshot answers for them."""

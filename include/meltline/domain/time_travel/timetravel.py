@@ -1,0 +1,297 @@
+"""Time travel: which snapshot a point of a table's past means (TT-26 to TT-32, DS-4, AR-28).
+
+The snapshot log tells what main held when, also after rollbacks, and on quiet tables, where what
+was current at a point is older than the window. Where the log was cut or began anew (CREATE OR
+REPLACE clears it), the metadata file that was current then tells. Where neither proves it the
+answer is an error: never the nearest snapshot, never an empty result.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from meltline.domain.errors import (
+    OutsideRetention,
+    RefNotFound,
+    StatementNotFound,
+    UsageInvalid,
+)
+from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.domain.iceberg.timeline import is_gap
+from meltline.domain.retention.policy import INFINITE, Retention, parse_days
+from meltline.domain.units import format_duration, format_instant
+
+STATEMENT_ID = "meltline.statement-id"
+"""The summary property of a snapshot that says which statement made it."""
+
+
+class Side(StrEnum):
+    """Whether the change at the point itself is included (TT-27)."""
+
+    AT = "at"
+    BEFORE = "before"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """An instant."""
+
+    at: datetime
+
+
+@dataclass(frozen=True)
+class StatementPoint:
+    """A statement, by its id.
+
+    Attributes:
+        completed_at: When it ended, as far as the ledger knows; a statement that did not change
+            the table, a query for one, means that instant.
+    """
+
+    id: str
+    completed_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class TagPoint:
+    """A tag: its snapshot is readable as long as the tag is there, whatever the window."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class TravelPoint:
+    """AT or BEFORE something."""
+
+    side: Side
+    to: Moment | StatementPoint | TagPoint
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What main held at a point.
+
+    Attributes:
+        snapshot_id: None where the table was there and nobody had written to it yet.
+        valid_from: Since when it was current, as far as is known.
+        valid_to: Until when; None while it still is, or where nobody knows (a tag of a snapshot
+            that main's history no longer names).
+    """
+
+    snapshot_id: int | None
+    valid_from: datetime
+    valid_to: datetime | None
+
+
+@dataclass(frozen=True)
+class Past:
+    """A table with everything that its past is told from.
+
+    Attributes:
+        state: The table as it is.
+        now: Wall clock.
+        window: How far back it may be read; None is for ever. After a shorter retention was set
+            it is still the longer one, until the next run (TT-21, C-15).
+        read: Reads one of the table's earlier metadata files; None where that cannot be had.
+    """
+
+    state: TableMetadata
+    now: datetime
+    window: timedelta | None
+    read: Callable[[str], TableMetadata | None]
+
+    def require_readable(self, at: datetime) -> None:
+        """Refuses an instant to come, and one outside the window.
+
+        Raises:
+            OutsideRetention: With the window's ends.
+        """
+        if at > self.now:
+            raise self.outside(at, "a time to come")
+        if self.window is not None and at < self.now - self.window:
+            raise self.outside(at, "a time outside the retention")
+
+    def outside(self, at: datetime, found: str) -> OutsideRetention:
+        """The error that names the window."""
+        name = self.state.name
+        start = "the table's beginning"
+        if self.window is not None:
+            start = f"{format_instant(self.now - self.window)}, {format_duration(self.window)} back"
+        return OutsideRetention(
+            f"{name} cannot be read as of {format_instant(at)}: {found}",
+            object=str(name),
+            expected=f"a time from {start}, to {format_instant(self.now)}",
+            found=f"{format_instant(at)}: {found}",
+            next=f"choose a time in the window, or a tag; `meltline policy show {name}` "
+            "says who set the window",
+        )
+
+
+def readable_window(retention: Retention, applied: str) -> timedelta | None:
+    """How far back a table may be read; None is for ever (C-15).
+
+    Args:
+        retention: Its policy.
+        applied: The days that the last run worked with, or `infinite`; empty where none has run.
+    """
+    days = parse_days(applied)
+    if retention.window is None or days == INFINITE:
+        return None
+    return max(retention.window, timedelta(hours=24 * days if isinstance(days, int) else 0))
+
+
+def moment_of_offset(now: datetime, seconds: float) -> datetime:
+    """The instant so many seconds from now: negative is the past (TT-29).
+
+    Raises:
+        UsageInvalid: It is a time to come, or leaves the calendar.
+    """
+    if seconds <= 0:
+        try:
+            return now + timedelta(seconds=seconds)
+        except OverflowError:
+            pass
+    raise UsageInvalid(
+        "an offset counts back from now",
+        object="offset",
+        expected="seconds as a negative number, or 0 for now",
+        found=f"{seconds:g}",
+        next="write -300 for what was five minutes ago",
+    )
+
+
+def resolve(past: Past, point: TravelPoint) -> Resolved:
+    """The snapshot that a point means.
+
+    Raises:
+        OutsideRetention: The point is outside the window, to come, or nobody can tell what was
+            current then.
+        StatementNotFound: Nobody knows of such a statement.
+        RefNotFound: The table has no such tag.
+    """
+    if isinstance(point.to, Moment):
+        return _by_time(past, point.to.at, point.side)
+    if isinstance(point.to, StatementPoint):
+        return _by_statement(past, point.to, point.side)
+    return _by_tag(past, point.to.name, point.side)
+
+
+def _by_time(past: Past, at: datetime, side: Side) -> Resolved:
+    past.require_readable(at)
+    found = _by_log(past.state, at, side) or _by_metadata(past, at, side)
+    if found is None:
+        raise past.outside(at, "nobody can tell any more what was current then")
+    if found.snapshot_id is not None and found.snapshot_id not in past.state.snapshots:
+        raise past.outside(at, f"snapshot {found.snapshot_id} has expired")
+    return found
+
+
+def _reached(times: list[datetime], at: datetime, side: Side) -> int | None:
+    """The last of these that had come by an instant; its position."""
+    come = (n for n, time in enumerate(times) if (time <= at if side is Side.AT else time < at))
+    return max(come, default=None)
+
+
+def _by_log(state: TableMetadata, at: datetime, side: Side) -> Resolved | None:
+    position = _reached([entry.at for entry in state.snapshot_log], at, side)
+    return None if position is None else _entry(state, position)
+
+
+def _entry(state: TableMetadata, position: int) -> Resolved | None:
+    """An entry of the log, if nothing else can have been current before the next one."""
+    return None if is_gap(state, position) else _logged(state, position)
+
+
+def _logged(state: TableMetadata, position: int) -> Resolved:
+    log = state.snapshot_log
+    end = log[position + 1].at if position + 1 < len(log) else None
+    return Resolved(log[position].snapshot_id, log[position].at, end)
+
+
+def _by_metadata(past: Past, at: datetime, side: Side) -> Resolved | None:
+    """By the metadata file that was current at an instant, of those that the log still names."""
+    state = past.state
+    files = [(file, state.metadata_times[file]) for file in state.metadata_log]
+    files.append((state.metadata_location, state.last_updated))
+    position = _reached([time for _, time in files], at, side)
+    if position is None:
+        return None
+    file, since = files[position]
+    former = state if file == state.metadata_location else past.read(file)
+    if former is None or former.table_uuid != state.table_uuid:
+        return None
+    until = files[position + 1][1] if position + 1 < len(files) else None
+    if MAIN not in former.refs:
+        return Resolved(None, since, until)
+    head = former.refs[MAIN].snapshot_id
+    last = former.snapshot_log[-1] if former.snapshot_log else None
+    begun = last.at if last and last.snapshot_id == head else since
+    return Resolved(head, begun, until)
+
+
+def _by_statement(past: Past, statement: StatementPoint, side: Side) -> Resolved:
+    """AT is the state after its last commit, BEFORE the one before its first."""
+    own = {
+        snapshot.snapshot_id: snapshot
+        for snapshot in past.state.snapshots.values()
+        if snapshot.summary.get(STATEMENT_ID) == statement.id
+    }
+    log = past.state.snapshot_log
+    # In the order in which main first saw them: a rollback may bring one back later.
+    seen = dict.fromkeys(entry.snapshot_id for entry in log if entry.snapshot_id in own)
+    if seen:
+        chosen = list(seen)[-1 if side is Side.AT else 0]
+        return _by_commit(past, chosen, side)
+    if own:
+        moments = [snapshot.committed_at for snapshot in own.values()]
+        return _by_time(past, max(moments) if side is Side.AT else min(moments), side)
+    if statement.completed_at is not None:
+        return _by_time(past, statement.completed_at, side)
+    raise StatementNotFound(
+        f"no statement {statement.id} is known of {past.state.name}",
+        object=statement.id,
+        expected=f"a statement of `meltline sql`, or a {STATEMENT_ID} in a snapshot's summary",
+        found="none of that id; what it wrote may have expired",
+        next="give a time instead",
+    )
+
+
+def _by_commit(past: Past, snapshot_id: int, side: Side) -> Resolved:
+    """The state from, or until, main's first sight of a snapshot.
+
+    By position and not by time: two commits may fall into one millisecond.
+    """
+    log = past.state.snapshot_log
+    position = next(n for n, entry in enumerate(log) if entry.snapshot_id == snapshot_id)
+    at = log[position].at
+    past.require_readable(at)
+    if side is Side.AT:
+        return _logged(past.state, position)
+    before = _entry(past.state, position - 1) if position > 0 else None
+    if before is None or before.snapshot_id not in past.state.snapshots:
+        return _by_time(past, at, side)
+    return before
+
+
+def _by_tag(past: Past, name: str, side: Side) -> Resolved:
+    state = past.state
+    ref = state.refs.get(name)
+    if ref is None or ref.is_branch:
+        raise RefNotFound(
+            f"{state.name} has no tag {name}",
+            object=str(state.name),
+            expected=", ".join(sorted(n for n, r in state.refs.items() if not r.is_branch)[:8])
+            or "a tag; the table has none",
+            found=name if ref is None else f"a branch {name}",
+            next=f"`meltline tags {state.name}` lists its tags",
+        )
+    snapshot = state.snapshots[ref.snapshot_id]
+    seen = [entry.snapshot_id for entry in state.snapshot_log]
+    if snapshot.snapshot_id not in seen:
+        if side is Side.BEFORE:
+            return _by_time(past, snapshot.committed_at, side)
+        return Resolved(snapshot.snapshot_id, snapshot.committed_at, None)
+    if side is Side.BEFORE:
+        return _by_commit(past, snapshot.snapshot_id, side)
+    return _logged(state, seen.index(snapshot.snapshot_id))

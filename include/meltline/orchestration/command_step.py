@@ -1,0 +1,85 @@
+"""A `meltline` command as an Airflow task: its one document becomes the XCom."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from meltline.orchestration.configuration import config_path, for_good, python_path
+from meltline.private_words import in_file
+
+_LOG = logging.getLogger(__name__)
+
+
+class CommandStep(BaseOperator):
+    """Runs the command that a person would type, in a process of its own, under their name.
+
+    The audit then names the Airflow user who triggered the run, and nothing that the command
+    imports (SQLAlchemy, PyIceberg) meets what Airflow has imported. Its words stand in a file:
+    other users of the machine need not read reasons in the process list.
+
+    Args:
+        words: Makes the command and its options from the run's parameters; raises UsageInvalid.
+    """
+
+    def __init__(
+        self, *, words: Callable[[Mapping[str, Any]], Sequence[str]], **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.words = words
+
+    def execute(self, context: Context) -> Mapping[str, Any]:
+        """Runs the command and returns its document.
+
+        Raises:
+            AirflowFailException: The command refused, or the parameters make no command. What it
+                says holds the next step; trying again would not change it.
+        """
+        with for_good():
+            words = list(self.words(context["params"]))
+            config = config_path()
+        user = getattr(context["dag_run"], "triggering_user_name", None)
+        with TemporaryDirectory(prefix="meltline-") as folder:
+            told = in_file(Path(folder, "words.json"), _with_config(words, config))
+            done = subprocess.run(
+                [sys.executable, "-m", "meltline.cli.main", told],
+                env={
+                    **os.environ,
+                    "PYTHONPATH": python_path(),
+                    **({"MELTLINE_USER": user} if user else {}),
+                },
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        return _answer(words[0], done)
+
+
+def _with_config(words: Sequence[str], config: str) -> list[str]:
+    """Options go before `--`: behind it stands a name, which may begin with a dash."""
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], f"--config={config}", "--json", *words[at:]]
+
+
+def _answer(command: str, done: subprocess.CompletedProcess[str]) -> Mapping[str, Any]:
+    for line in done.stderr.splitlines():
+        _LOG.info("%s", line)
+    try:
+        document: Any = json.loads(done.stdout)
+    except ValueError as odd:
+        raise AirflowFailException(f"meltline {command} gave no answer: {odd}") from odd
+    _LOG.info("%s", document)
+    if done.returncode:
+        error = document.get("error") or {"message": f"meltline {command} left something out"}
+        said = [f"{error.get('type', command)}: {error['message']}"]
+        said += [f"{key} {error[key]}" for key in ("expected", "found", "next") if error.get(key)]
+        raise AirflowFailException("; ".join(said))
+    return dict(document)

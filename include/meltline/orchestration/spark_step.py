@@ -1,0 +1,140 @@
+"""One step of the lifecycle as an Airflow task: a Spark app whose summary becomes the XCom."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseXCom, Connection, Context
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+)
+
+from meltline.domain.errors import SetupMissing
+from meltline.orchestration.configuration import config_path, for_good, python_path
+from meltline.orchestration.request import Request
+from meltline.private_words import in_file
+
+
+class SparkStep(SparkSubmitOperator):
+    """Submits one of the Spark apps for the run it is part of, and returns the app's summary.
+
+    Only the path of `meltline.yaml` travels on the command line: the app derives its catalogs from
+    there, so no secret reaches a process list, a log or XCom. Nor does who asked for it, and why:
+    these travel in a file. Driver and task share a machine
+    (client mode), because the configuration and the summary are files. The app exits non-zero only
+    when it failed as a whole; tables that were skipped or refused stand in its summary.
+
+    Args:
+        application: The app's file.
+        arguments: Further words for this app alone.
+        previews: Whether the step is part of a dry run.
+        approvable: Whether a person's approval is passed on to the app.
+        conn_id: The Spark connection. It must exist: without one the provider would submit to
+            YARN and say nothing.
+    """
+
+    summary_key = BaseXCom.XCOM_RETURN_KEY
+    """Under which key the summary is among the task's XComs."""
+
+    def __init__(
+        self,
+        *,
+        application: str | Path,
+        arguments: Sequence[str] = (),
+        previews: bool = False,
+        approvable: bool = False,
+        conn_id: str = "spark_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            application=str(application),
+            conn_id=conn_id,
+            deploy_mode="client",
+            name=f"meltline {kwargs['task_id']}",
+            **kwargs,
+        )
+        self.conn_id = conn_id
+        self.arguments = tuple(arguments)
+        self.previews = previews
+        self.approvable = approvable
+
+    def execute(self, context: Context) -> Mapping[str, Any]:  # type: ignore[override]
+        """Runs the app and returns its summary.
+
+        Raises:
+            AirflowSkipException: There is nothing for this step to do.
+            AirflowFailException: It cannot be done, and trying again would not change that.
+        """
+        with for_good():
+            request = Request.of(context, os.environ)
+            if request.dry_run and not self.previews:
+                raise AirflowSkipException("a dry run changes nothing")
+            self._prepare()
+            with TemporaryDirectory(prefix="meltline-") as folder:
+                summary = Path(folder, "summary.json")
+                private = request.private(approvable=self.approvable)
+                self.application_args = [
+                    in_file(Path(folder, "words.json"), private),
+                    *request.arguments(config_path(), str(summary)),
+                    *self.words(),
+                ]
+                super().execute(context)
+                return _read(summary, self.application)
+
+    def words(self) -> list[str]:
+        """What this app is told beside what all of them are told."""
+        return list(self.arguments)
+
+    def _prepare(self) -> None:
+        # Here and not above: parsing the DAG must not import Spark.
+        from meltline.wiring import submit_settings  # noqa: PLC0415
+
+        self._require_connection()
+        jars, options = submit_settings(os.environ)
+        self.jars = ",".join(jars)
+        self.conf = {
+            "spark.driver.extraJavaOptions": options,
+            "spark.ui.enabled": "false",
+            "spark.log.level": "WARN",  # each line that Spark prints is one of the task log
+            **(self.conf or {}),
+        }
+        self.env_vars = {
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": python_path(),
+            **(self.env_vars or {}),
+        }
+
+    def _require_connection(self) -> None:
+        try:
+            Connection.get(self.conn_id)
+        except AirflowNotFoundException as missing:
+            raise SetupMissing(
+                f"there is no Airflow connection {self.conn_id}",
+                object=self.conn_id,
+                expected="a connection of type spark: local[*], or a cluster",
+                found="none, which would have meant YARN",
+                next=f"add it, or set AIRFLOW_CONN_{self.conn_id.upper()}="
+                """'{"conn_type": "spark", "host": "local[*]"}'""",
+            ) from missing
+
+
+def _read(summary: Path, application: str) -> Mapping[str, Any]:
+    """An app that exits 0 and leaves no summary has proved nothing."""
+    try:
+        document = json.loads(summary.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as odd:
+        raise AirflowFailException(
+            f"{application} ended without a readable summary: {odd}"
+        ) from odd
+    if not isinstance(document, dict):
+        raise AirflowFailException(
+            f"{application} left a summary that is no document: {document!r}"
+        )
+    return document

@@ -1,0 +1,121 @@
+"""The last task: what the run came to, and by name whatever it left undone."""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.sdk import BaseXCom, Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from meltline.app.run.summary import merge
+
+_LOG = logging.getLogger(__name__)
+
+_WRONG = ("skipped", "refused", "failed")
+_UNFINISHED = ("planned", "passed", "applying")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run came to.
+
+    Attributes:
+        document: All its steps' summaries as one, in the words of `meltline run --json`.
+        complaints: A line for everything that did not go as planned; none is success.
+    """
+
+    document: Mapping[str, Any]
+    complaints: tuple[str, ...]
+
+
+def judge(
+    summaries: Sequence[Mapping[str, Any]], states: Mapping[str, str], *, dry_run: bool = False
+) -> Verdict:
+    """Names every table that was skipped, refused or failed, and every task that failed.
+
+    A plan that was made, and then passed over, is named as well: a gate that was marked as
+    skipped by hand must not look like success.
+
+    Args:
+        summaries: The summaries of the steps that ran, in their order.
+        states: State of each other task of the run, as Airflow names them: by the task, or, where
+            it was mapped over batches, by the task, `_` and the map index.
+        dry_run: Nothing was to be applied.
+    """
+    document = merge(summaries)
+    complaints = [f"task {_said(t)}: {state}" for t, state in states.items() if state == "failed"]
+    if unreached := [_said(t) for t, state in states.items() if state == "upstream_failed"]:
+        complaints.append(f"never ran: {', '.join(unreached)}")
+    complaints += document["notes"]
+    tables = document["tables"]
+    complaints += [f"{t['table']}: {how}: {t[how]}" for t in tables for how in _WRONG if t.get(how)]
+    if not dry_run:
+        complaints += [
+            f"{plan['table']}: plan {plan['id']} to {plan['kind']} was passed over"
+            for plan in document["plans"]
+            if plan["state"] in _UNFINISHED and _applied_by(plan, states) == "skipped"
+        ]
+    return Verdict(document, tuple(complaints))
+
+
+def _applied_by(plan: Mapping[str, Any], states: Mapping[str, str]) -> str | None:
+    """State of the task that applies a plan. Once that ran, it spoke for itself.
+
+    It has the name of the plan's kind. Batches are numbered from 1, map indexes from 0.
+    """
+    task: str = plan["kind"]
+    return states.get(f"{task}_{plan.get('batch', 0) - 1}", states.get(task))
+
+
+def _said(task: str) -> str:
+    """A task, or one that was mapped over batches, for a person."""
+    mapped = re.fullmatch(r"(.+)_(\d+)", task)
+    return f"{mapped[1]} (batch {int(mapped[2]) + 1})" if mapped else task
+
+
+def conclude(context: Context) -> Mapping[str, Any]:
+    """Ends the run: its document goes to XCom, whether the run succeeded or not.
+
+    Raises:
+        AirflowFailException: Something did not go as planned; the message names all of it.
+    """
+    summaries, states = _what_ran(context)
+    verdict = judge(summaries, states, dry_run=bool(context["params"]["dry_run"]))
+    for table in verdict.document["tables"]:
+        _LOG.info("%s", table)
+    for notice in verdict.document["notices"]:
+        _LOG.warning("%s", notice)
+    if verdict.complaints:
+        context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, verdict.document)
+        raise AirflowFailException("; ".join(verdict.complaints))
+    return verdict.document
+
+
+def _what_ran(context: Context) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
+    """The summaries of the run's other tasks in their order, and the state of each."""
+    ti, dag, run = context["ti"], context["dag"], context["dag_run"]
+    ordered = dag.topological_sort()  # type: ignore[no-untyped-call]
+    steps = {task.task_id: task for task in ordered if task.task_id != ti.task_id}
+    found = ti.get_task_states(dag.dag_id, task_ids=list(steps), run_ids=[run.run_id])[run.run_id]
+    states: dict[str, str] = {}
+    pulled: list[object] = []
+    for step, task in steps.items():
+        key = getattr(task, "summary_key", BaseXCom.XCOM_RETURN_KEY)
+        for name, index in _instances(step, found):
+            states[name] = str(found.get(name))
+            # What was skipped may still have the summary of an earlier time this run was run.
+            if states[name] == "success":
+                pulled.append(ti.xcom_pull(task_ids=step, key=key, map_indexes=index))
+    return [summary for summary in pulled if isinstance(summary, Mapping)], states
+
+
+def _instances(step: str, found: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
+    """A step's name among the states and its map index, once for each batch it was mapped over."""
+    index = 0
+    while (name := f"{step}_{index}") in found:
+        yield name, index
+        index += 1
+    if not index:
+        yield step, None

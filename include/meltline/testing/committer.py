@@ -1,0 +1,59 @@
+"""Expiration commits on metadata documents, as Iceberg's own builder makes them."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import MAIN
+from meltline.ports import CommitOutcome, ObjectStore
+from meltline.testing.catalog import MemoryCatalog
+
+_STATISTICS = ("statistics", "partition-statistics")
+
+
+class MemoryCommitter:
+    """The port `Committer` over in-memory catalogs."""
+
+    def __init__(self, catalogs: Mapping[str, MemoryCatalog], store: ObjectStore) -> None:
+        self._catalogs = catalogs
+        self._store = store
+
+    def expire(
+        self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
+    ) -> CommitOutcome | None:
+        """One compare-and-set on the whole base metadata. See the port."""
+        catalog = self._catalogs[table.catalog]
+        if catalog.location(table) != base_location:
+            return None
+        document = json.loads(self._store.read(base_location))
+        remove_refs(document, refs)
+        remove_snapshots(document, frozenset(snapshots))
+        new = catalog.commit(table, base_location, document)
+        return None if new is None else CommitOutcome(base_location, new)
+
+
+def remove_refs(document: dict[str, Any], names: Collection[str]) -> None:
+    """Takes branches and tags out of a metadata document."""
+    refs = document.get("refs") or {}
+    for name in names:
+        if refs.pop(name, None) and name == MAIN:
+            document["current-snapshot-id"] = -1
+            document["snapshot-log"] = []
+
+
+def remove_snapshots(document: dict[str, Any], ids: frozenset[int]) -> None:
+    """Takes snapshots out, with their statistics and with the refs that would dangle.
+
+    The snapshot log loses everything up to its last entry of a removed snapshot: a gap would
+    make time travel answer from another snapshot.
+    """
+    document["snapshots"] = [s for s in document["snapshots"] if s["snapshot-id"] not in ids]
+    for key in _STATISTICS:
+        if key in document:
+            document[key] = [s for s in document[key] if s["snapshot-id"] not in ids]
+    dangling = [n for n, ref in (document.get("refs") or {}).items() if ref["snapshot-id"] in ids]
+    remove_refs(document, dangling)
+    log = document.get("snapshot-log") or []
+    cut = max((at for at, entry in enumerate(log, 1) if entry["snapshot-id"] in ids), default=0)
+    document["snapshot-log"] = log[cut:]

@@ -1,0 +1,133 @@
+"""Proofs from the files alone, in this process: the gate's own reading, apart from the index."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from meltline.adapters.manifests.pyiceberg_reader import (
+    ListedManifest,
+    LiveFile,
+    listed_manifests,
+    live_files,
+)
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.reachable import ReachableSet
+from meltline.ports import ObjectStore, ProofResult, ProofSnapshot, SnapshotKey
+
+
+class MemoryProofReader:
+    """The port `ProofReader` without Spark."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def prove(
+        self,
+        snapshots: Sequence[ProofSnapshot],
+        wanted: Sequence[str],
+        since: datetime | None = None,
+    ) -> ProofResult:
+        """Reads everything the snapshots refer to, each time, and looks for the wanted paths."""
+        return self._read(snapshots, wanted).result()
+
+    def forget(self, before: datetime) -> str:
+        """Remembers nothing, and so has nothing to drop."""
+        return ""
+
+    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
+        """Bytes of the distinct live files of each table's snapshots."""
+        of_table: dict[str, list[ProofSnapshot]] = {}
+        for snapshot in snapshots:
+            of_table.setdefault(snapshot.table_uuid, []).append(snapshot)
+        return {uuid: self._read(of, ()).distinct_bytes() for uuid, of in of_table.items()}
+
+    def _read(self, snapshots: Sequence[ProofSnapshot], wanted: Sequence[str]) -> "_Reading":
+        reading = _Reading(self._store, {location_key(path): path for path in wanted})
+        for snapshot in snapshots:
+            reading.read_list(snapshot)
+        for manifest in list(reading.asked.values()):
+            reading.read_manifest(manifest)
+        return reading
+
+
+@dataclass
+class _Reading:
+    """What has been read so far."""
+
+    store: ObjectStore
+    wanted: Mapping[str, str]
+    asked: dict[str, ListedManifest] = field(default_factory=dict)
+    _manifests: dict[SnapshotKey, list[str]] = field(default_factory=dict)
+    _tables: dict[str, set[str]] = field(default_factory=dict)
+    _live: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
+    _hits: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _errors: dict[str, list[str]] = field(default_factory=dict)
+    _sizes: dict[str, int] = field(default_factory=dict)
+    _lists: dict[SnapshotKey, ReachableSet] = field(default_factory=dict)
+
+    def read_list(self, snapshot: ProofSnapshot) -> None:
+        """Notes which manifests a snapshot refers to."""
+        uuid, path = snapshot.table_uuid, snapshot.manifest_list
+        try:
+            if not path:
+                self._note(snapshot, self._inline(snapshot))
+                return
+            content = self.store.read(path)
+            self._lists[snapshot.key] = ReachableSet.of_list(content)
+            self._note(snapshot, listed_manifests(path, content))
+            self._sizes[path] = len(content)
+        except FileNotFoundError:
+            self._errors.setdefault(uuid, []).append(f"{path} is missing")
+        except MeltlineError as odd:
+            self._errors.setdefault(uuid, []).append(f"{odd.message}: {odd.found}")
+
+    def _inline(self, snapshot: ProofSnapshot) -> list[ListedManifest]:
+        contents = [(path, self.store.read(path)) for path in snapshot.inline_manifests]
+        self._lists[snapshot.key] = ReachableSet.of_manifests(contents)
+        return [ListedManifest(path, len(content), None) for path, content in contents]
+
+    def _note(self, snapshot: ProofSnapshot, manifests: Iterable[ListedManifest]) -> None:
+        named = self._manifests.setdefault(snapshot.key, [])
+        for manifest in manifests:
+            named.append(manifest.path)
+            self.asked.setdefault(manifest.path, manifest)
+            self._tables.setdefault(manifest.path, set()).add(snapshot.table_uuid)
+
+    def read_manifest(self, manifest: ListedManifest) -> None:
+        """Notes what a manifest keeps alive; an unreadable one keeps an error instead."""
+        live: tuple[LiveFile, ...] = ()
+        error = ""
+        try:
+            live = live_files(manifest, self.store.read(manifest.path))
+        except FileNotFoundError:
+            error = f"{manifest.path} is missing"
+        except MeltlineError as odd:
+            error = f"{odd.message}: {odd.found}"
+        self._live[manifest.path] = live
+        found = [self.wanted.get(location_key(file.path)) for file in live]
+        if hits := tuple(path for path in found if path is not None):
+            self._hits[manifest.path] = hits
+        for uuid in self._tables[manifest.path] if error else ():
+            self._errors.setdefault(uuid, []).append(error)
+
+    def result(self) -> ProofResult:
+        """All that was read."""
+        return ProofResult(
+            manifests={key: tuple(paths) for key, paths in self._manifests.items()},
+            live_files={path: len(live) for path, live in self._live.items()},
+            live_bytes={path: sum(f.bytes for f in live) for path, live in self._live.items()},
+            hits=self._hits,
+            errors={uuid: tuple(found) for uuid, found in self._errors.items()},
+            sizes=self._sizes | {path: manifest.bytes for path, manifest in self.asked.items()},
+            read=len(self._live),
+            lists=self._lists,
+        )
+
+    def distinct_bytes(self) -> int:
+        """Bytes of the distinct live files of all that was read."""
+        sizes: dict[str, int] = {}
+        for file in (file for live in self._live.values() for file in live):
+            key = location_key(file.path)
+            sizes[key] = max(file.bytes, sizes.get(key, 0))
+        return sum(sizes.values())
