@@ -81,7 +81,9 @@ class Reader:
         expires_after: timedelta | str | None = None,
         reset: bool = False,
     ) -> Consumer:
-        """Says up to which snapshot it has read. Raises as `meltline.app.retention.consumers.set_consumer`.
+        """Says up to which snapshot it has read.
+
+        Raises as `meltline.app.retention.consumers.set_consumer`.
 
         Args:
             snapshot_id: This one and all later ones are kept.

@@ -54,7 +54,8 @@ PLACES = (
         "found = [other + key for other in self._stores_beside(place)]", "found = []", NAMES,
     ),
     Mutation(
-        "places: stores that are called different are asked all the same", "app/safety/other_names.py",
+        "places: stores that are called different are asked all the same",
+        "app/safety/other_names.py",
         "if not self._names.are_different(place, other)", "if place", NAMES,
     ),
     Mutation(

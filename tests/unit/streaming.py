@@ -1,8 +1,8 @@
 """What streaming engines do when they restart: their walks, by the behaviour of their sources.
 
 Nothing of Meltline is used. Each walk begins at a branch's head and ends at the first snapshot with
-the writer's mark, or, without an answer, where a parent is missing. See `meltline.domain.retention.writers`
-for where the walks stand in Apache Iceberg.
+the writer's mark, or, without an answer, where a parent is missing. See
+`meltline.domain.retention.writers` for where the walks stand in Apache Iceberg.
 """
 
 import json

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from meltline.app.gate.cold_evidence import _wanted
 from meltline.app.run.lifecycle import gate_step, plan_purge_step, run_chain
 from meltline.app.run.summary import Summary
-from meltline.domain.archive.cold import Cadence, chosen
+from meltline.domain.archive.cold import chosen
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.profiles import Cadence
 from meltline.ports import HandedOver, HandoffRequest, Mended, Original
 from tests.unit.histories import histories, instant
 from tests.unit.lake import COLD_WAREHOUSE, Lake, Table

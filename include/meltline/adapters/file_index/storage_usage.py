@@ -69,7 +69,7 @@ def weigh(
     entries: Iterable[pa.RecordBatch],
     manifests: pa.Table,
     departed: pa.Table,
-    load_concurrently: int = _AT_ONCE,
+    batch: int = _AT_ONCE,
     *,
     changes: Iterable[pa.RecordBatch] = (),
     recorded: pa.Table | None = None,
@@ -81,7 +81,7 @@ def weigh(
         entries: Live rows of the index: `ENTRY_COLUMNS`.
         manifests: The manifests themselves: `MANIFEST_COLUMNS`.
         departed: Every row of the departures: the columns of `DEPARTURES`.
-        at_once: About so many rows are grouped at a time.
+        batch: About so many rows are grouped at a time.
         changes: What snapshots that are known by that have changed: `CHANGE_COLUMNS`.
         recorded: All of those snapshots: `RECORDED_COLUMNS`.
     """
@@ -95,7 +95,7 @@ def weigh(
     gone = _departed(departed, weighing.at)
     asked = {path: key_hash(path) for path in weighing.asked}
     total = _Sum(names, weighing.at, asked)
-    parts = 1 << (files.num_rows // load_concurrently).bit_length()
+    parts = 1 << (files.num_rows // batch).bit_length()
     for part in range(parts):
         total.add(_part(files, part, parts).join(uses, "code"), _part(gone, part, parts))
     return total.holdings()

@@ -28,12 +28,12 @@ from meltline.adapters.ingest.ingest_job import (
     CHANGE,
     OUTCOME,
     Asked,
-    Step,
     index_here,
     index_spread,
 )
 from meltline.adapters.ingest.outcome_rows import outcome_of
 from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.manifests.spark_decoder import Step
 from meltline.domain.iceberg.files import ManifestFile, ManifestOutcome
 from meltline.domain.iceberg.linear_history import SnapshotDelta
 from meltline.domain.iceberg.locations import Ownership, location_key

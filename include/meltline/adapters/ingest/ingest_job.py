@@ -20,6 +20,7 @@ from meltline.adapters.ingest.outcome_rows import outcome_rows
 from meltline.adapters.manifests.fastavro_reader import changed_entries, checked_entries
 from meltline.adapters.manifests.path_hash import key_hash, part_hash
 from meltline.adapters.manifests.prefix_reads import read_prefix, read_whole
+from meltline.adapters.manifests.spark_decoder import Step
 from meltline.adapters.spark.distribution import spread
 from meltline.concurrency import thread_map
 from meltline.domain.errors import MetadataUnreadable, StoreRefused
@@ -77,15 +78,6 @@ RESULT = (
     "manifest_bytes bigint, added int, existing int, deletes int, owners array<string>, "
     "error string, bytes_added bigint, bytes_removed bigint, odd string, places array<string>"
 )
-
-
-@dataclass(frozen=True)
-class Step:
-    """A snapshot of a line, as far as reading its changes has to know it (see `SnapshotDelta`)."""
-
-    snapshot_id: int
-    number: int
-    is_first: bool
 
 
 @dataclass(frozen=True)

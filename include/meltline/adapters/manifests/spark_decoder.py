@@ -20,7 +20,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from meltline.adapters.ingest.ingest_job import Step
 from meltline.adapters.manifests.avro_blocks import (
     ENTRIES_READ,
     Block,
@@ -80,6 +79,15 @@ _DATUM_SQL = (
 )
 
 _Unit = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A snapshot of a line, as far as reading its changes has to know it (see `SnapshotDelta`)."""
+
+    snapshot_id: int
+    number: int
+    is_first: bool
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from meltline.domain.drop.drops import LET_GO, levels_of
 from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership, claim_prefix
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.objects import ACCOUNT, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.domain.retention.policy import ACCOUNT
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
 
 _LEFT = ("gone", LET_GO)

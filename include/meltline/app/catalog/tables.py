@@ -11,11 +11,10 @@ from meltline.domain.archive.cold import ColdPolicy, chosen, cold_policy
 from meltline.domain.drop.drops import Drop, is_dropped_name, levels_of, read_drop
 from meltline.domain.errors import CatalogUnlistable, TableNotFound
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.objects import ACCOUNT, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.holds import is_held
 from meltline.domain.retention.policy import (
-    ACCOUNT,
     TRANSIENT,
     Levels,
     Remembered,

@@ -14,7 +14,7 @@ from itertools import pairwise
 from meltline.app.archive.cold_facts import ColdFacts, Side, noted
 from meltline.app.catalog.live_catalogs import LiveCatalogs
 from meltline.app.services import RunContext
-from meltline.domain.archive.cold import Cadence, cold_policy
+from meltline.domain.archive.cold import cold_policy
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.drop.drops import read_drop
@@ -22,6 +22,7 @@ from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.files import PlannedFile
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.domain.retention.profiles import Cadence
 from meltline.ports import ListedCopy, ManifestPair, RowSample
 
 _SAMPLES = 2

@@ -20,15 +20,14 @@ from meltline.app.catalog.tables import (
     retention_of,
 )
 from meltline.app.services import ReadContext
-from meltline.domain.archive.cold import Cadence, cold_policy
+from meltline.domain.archive.cold import cold_policy
 from meltline.domain.errors import CommitConflict
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.iceberg.objects import ACCOUNT, ObjectKind, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.consumers import consumer_keep
 from meltline.domain.retention.policy import (
-    ACCOUNT,
     COLD,
     COLD_RETENTION,
     CONSUMER_KEEP,
@@ -49,6 +48,7 @@ from meltline.domain.retention.policy import (
     is_enabled,
 )
 from meltline.domain.retention.policy_rules import is_in_order, require_allowed, require_new
+from meltline.domain.retention.profiles import Cadence
 from meltline.domain.units import format_duration
 from meltline.ports import CatalogListing
 

@@ -9,12 +9,11 @@ for other reasons, was current at the end of its day.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 
 from meltline.domain.archive.archive import Validity
+from meltline.domain.iceberg.objects import ACCOUNT
 from meltline.domain.iceberg.table_metadata import SnapshotLogEntry, TableMetadata
 from meltline.domain.retention.policy import (
-    ACCOUNT,
     COLD,
     COLD_RETENTION,
     DEEP,
@@ -24,17 +23,8 @@ from meltline.domain.retention.policy import (
     Levels,
     parse_days,
 )
+from meltline.domain.retention.profiles import Cadence
 from meltline.domain.retention.retained_snapshots import KeepSet
-
-
-class Cadence(StrEnum):
-    """Which of the expired snapshots are kept in cold."""
-
-    NONE = "none"
-    MONTHLY = "monthly"
-    WEEKLY = "weekly"
-    DAILY = "daily"
-    ALL = "all"
 
 
 @dataclass(frozen=True)

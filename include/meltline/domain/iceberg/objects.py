@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from meltline.domain.iceberg.names import TableName, quote_part
-from meltline.domain.retention.policy import ACCOUNT
 
 DROPPED_NAMESPACE = "meltline_dropped"
+
+ACCOUNT = "account"
+"""The name of the account, above all catalogs."""
 
 
 class ObjectKind(StrEnum):

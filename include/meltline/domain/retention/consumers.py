@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from meltline.domain.iceberg.objects import ACCOUNT
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.policy import (
-    ACCOUNT,
     CONSUMER_KEEP,
     CONSUMER_TAG,
     LONGEST_DAYS,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from meltline.domain.iceberg.objects import ACCOUNT
 from meltline.domain.retention.profiles import PROFILES as PROFILES  # noqa: PLC0414 - known from here
 from meltline.domain.retention.profiles import Profile as Profile  # noqa: PLC0414
 from meltline.domain.units import format_duration, parse_duration
@@ -38,7 +39,6 @@ OWN_TAGS = (SHARE_TAG, HOLD_TAG, CONSUMER_TAG)
 FOREVER_MS = 2**63 - 1
 """A ref's age without end, said explicitly: a table's default for ages does not touch it."""
 
-ACCOUNT = "account"
 PROFILE = "profile"
 Levels = Sequence[tuple[str, Mapping[str, str]]]
 """Properties of the objects around a table, nearest first, each with the name to show."""
@@ -46,7 +46,7 @@ Levels = Sequence[tuple[str, Mapping[str, str]]]
 
 @dataclass(frozen=True)
 class AccountPolicy:
-    """The account's own settings; None means the profile decides. `cold` is a `cold.Cadence`."""
+    """The account's own settings; None means the profile decides. `cold` is a `Cadence`."""
 
     profile: Profile
     retention_days: int | str | None = None

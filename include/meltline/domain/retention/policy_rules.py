@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from meltline.domain.archive.cold import Cadence
 from meltline.domain.errors import RetentionOutOfRange, TransientImmutable, UsageInvalid
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
@@ -26,6 +25,7 @@ from meltline.domain.retention.policy import (
     parse_days,
     read_writer_keep,
 )
+from meltline.domain.retention.profiles import Cadence
 from meltline.domain.units import format_duration
 
 

@@ -2,6 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Cadence(StrEnum):
+    """Which of the expired snapshots are kept in cold."""
+
+    NONE = "none"
+    MONTHLY = "monthly"
+    WEEKLY = "weekly"
+    DAILY = "daily"
+    ALL = "all"
 
 
 @dataclass(frozen=True)

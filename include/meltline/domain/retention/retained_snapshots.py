@@ -54,7 +54,7 @@ class SnapshotObservation:
     unreferenced_since: datetime | None = None
     was_on_branch: bool = False
 
-    def joined(self, other: "Sighting") -> "Sighting":
+    def joined(self, other: "SnapshotObservation") -> "SnapshotObservation":
         """What both tell of one snapshot: it is unreferenced since the later of the two."""
         mine, theirs = self.unreferenced_since, other.unreferenced_since
         since = None if mine is None or theirs is None else max(mine, theirs)

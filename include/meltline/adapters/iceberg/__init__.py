@@ -1,1 +1,0 @@
-"""Adapters to Iceberg itself: manifest files, catalogs, the ledger's tables read without a JVM."""
