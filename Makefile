@@ -1,7 +1,7 @@
 # Every target sets up first what it needs (setup/run); once that is done it costs nothing.
 run := ./setup/run
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test check bench soak lock
+.PHONY: help setup demo up down test check bench soak pages lock
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -32,6 +32,9 @@ bench:  ## Meltline beside Iceberg's procedures; a part of it: make bench BENCH=
 
 soak:  ## random lives, faults and kills for as long as told: make soak SOAK="--hours 2"
 	@$(run) python -m tests.soak $(SOAK)
+
+pages:  ## write the generated part of docs/requirements.md: which tests hold which item
+	@$(run) python -m tests.requirements
 
 lock:  ## compile requirements.in into requirements.txt, with hashes
 	@$(run) uv pip compile --quiet --generate-hashes --python-version 3.11 \

@@ -909,6 +909,7 @@ def test_a_plan_moves_under_a_lock_that_is_held(ledger: Ledger) -> None:
 def test_of_many_threads_one_takes_the_lock_and_one_moves_the_plan(
     shop: Shop, ledger: Ledger
 ) -> None:
+    # PX-9
     plan = a_passed_plan(ledger)
     racers = 4
     start = Barrier(racers)
@@ -1457,6 +1458,7 @@ def test_the_stop_switch_is_set_changed_and_released(shop: Shop, ledger: Ledger)
 def test_audit_entries_stay_in_order_and_are_found_by_object_and_time(
     ledger: Ledger,
 ) -> None:
+    # PX-13
     first = AuditEntry(NOW, "ann", "stop", "all", "why", "detail")
     second = AuditEntry(NOW, "ann", "go", "all")
     third = AuditEntry(NOW + timedelta(milliseconds=1), "bob", "attach", "lake.air.`it's`")

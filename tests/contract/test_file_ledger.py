@@ -220,6 +220,7 @@ def test_the_oldest_snapshot_takes_what_only_it_refers_to(shelf: Shelf) -> None:
 
 
 def test_a_tombstone_keeps_no_file(shelf: Shelf) -> None:
+    # AR-7
     gone = shelf.departing(linear=[1, 2])
     assert {"linear/a", "linear/b", "linear/m1x", "linear/m2", "linear/list2"} <= gone
     assert not {"linear/c", "linear/m3", "linear/m2x"} & gone
@@ -274,6 +275,7 @@ def test_a_puffin_file_of_many_entries_departs_once(shelf: Shelf) -> None:
 
 
 def test_two_spellings_of_a_location_are_one_file(shelf: Shelf) -> None:
+    # AR-10
     assert shelf.departing(spelled=[1]) == {"spelled/list1", "spelled/m1"}
     assert shelf.departing(respelled=[1]) == {"respelled/list1", "respelled/m1"}
     both = [SnapshotKey("spelled", 1), SnapshotKey("respelled", 1)]

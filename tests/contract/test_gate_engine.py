@@ -230,6 +230,7 @@ def test_a_flag_where_a_count_belongs_is_no_count(gate: GateEngine) -> None:
 
 
 def test_a_plan_without_any_fact_was_not_judged(gate: GateEngine) -> None:
+    # PX-2
     bare = GateFacts("e1", "sha256:e1", PlanKind.EXPIRE, {})
     result = judge_one(gate, bare)
     assert not result.passed
@@ -293,6 +294,7 @@ def test_one_validation_serves_two_hundred_plans_and_gives_each_its_own_verdict(
 
 
 def test_a_verdict_approves_its_digest_until_its_time_is_over(gate: GateEngine) -> None:
+    # PX-3
     result = judge_one(gate, evidence())
     assert (result.ran_at, result.valid_until) == (NOW, NOW + TTL)
     assert result.approves("sha256:e1", NOW)
@@ -301,6 +303,7 @@ def test_a_verdict_approves_its_digest_until_its_time_is_over(gate: GateEngine) 
 
 
 def test_a_verdict_approves_no_other_digest(gate: GateEngine) -> None:
+    # PX-3
     assert not judge_one(gate, evidence()).approves("sha256:other", NOW)
 
 
@@ -329,6 +332,7 @@ def with_suite(suite: Suite) -> GreatExpectationsEngine:
 
 
 def test_a_crash_of_great_expectations_is_a_refusal_with_its_reason() -> None:
+    # PX-2
     gate = GreatExpectationsEngine(LIMITS, TTL, context_of=broken_context)  # type: ignore[arg-type]
     for result in refused_by(gate):
         assert result.error == "RuntimeError: no context today"

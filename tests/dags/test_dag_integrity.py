@@ -98,6 +98,7 @@ def test_the_chain_has_its_steps_in_the_order_that_is_safe(dag: Any) -> None:
 
 @pytest.mark.parametrize("step", sorted(GATES))
 def test_a_destructive_step_stands_behind_its_gate_alone(dag: Any, step: str) -> None:
+    # PX-1
     task = dag.task_dict[step]
     assert task.upstream_task_ids == {GATES[step], PLANS[step]}
     assert task.trigger_rule == "all_success"
@@ -131,6 +132,7 @@ def test_no_task_waits_for_a_pool_that_nobody_has_made(dag: Any) -> None:
 def test_copies_to_cold_have_the_pool_that_is_named_and_no_other_step_does(
     airflow: AirflowHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # AR-39
     monkeypatch.setenv("MELTLINE_COLD_POOL", "copies")
     found = runpy.run_path(str(ROOT / "dags" / "meltline_lifecycle.py"))
     tasks = found["observe"].dag.tasks

@@ -161,6 +161,7 @@ def test_rows_of_format_3_keep_their_ids_and_when_they_were_changed(tiers: Tiers
 
 @each_table
 def test_nothing_in_cold_names_a_place_in_hot(tiers: Tiers, table: str) -> None:
+    # AR-32
     assert errors(tiers.hand_off(table)) == []
     hot = f"{tiers.hot.folder}/"
     named = list(named_paths(tiers.cold))

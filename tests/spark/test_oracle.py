@@ -67,6 +67,7 @@ def test_what_one_snapshot_refers_to_is_what_iceberg_lists_for_it(story: Story, 
 
 def test_every_byte_under_a_managed_prefix_stands_in_one_stage(story: Story) -> None:
     """I-3: active, historical, retained for a clone and failsafe sum up to what is on the disk."""
+    # ML-1
     w = story.warehouse
     services = w.services(story.now)
     rows = storage_rows(totals_now(services))

@@ -160,6 +160,7 @@ NEEDED_NOW: Mapping[str, Callable[[Table, int], object]] = {
 def test_what_a_planned_snapshot_is_needed_for_by_now_makes_the_plan_anew_the_same_night(
     what: str,
 ) -> None:
+    # AR-40
     lake, table = overwritten()
     plan, old = planned(lake), table.snapshots[1]
     table.append("late")

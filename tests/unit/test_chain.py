@@ -42,6 +42,7 @@ def test_a_second_run_right_away_changes_nothing_but_the_run_record() -> None:
 
 
 def test_failsafe_ends_exactly_at_its_time_and_not_a_millisecond_before() -> None:
+    # ML-13
     lake = Lake()
     daily(lake, 12)
     lake.on(12).run()
@@ -56,6 +57,7 @@ def test_failsafe_ends_exactly_at_its_time_and_not_a_millisecond_before() -> Non
 
 
 def test_a_backfill_of_past_days_within_an_hour_deletes_nothing_it_has_just_expired() -> None:
+    # PX-7
     lake = Lake()
     daily(lake, 30)
     lake.on(30)
@@ -67,6 +69,7 @@ def test_a_backfill_of_past_days_within_an_hour_deletes_nothing_it_has_just_expi
 
 
 def test_past_days_in_any_order_end_in_the_same_state() -> None:
+    # PX-8
     ends = set()
     for order in permutations((12, 15, 18)):
         lake = Lake()
@@ -100,6 +103,7 @@ def test_with_thirty_days_of_window_a_file_goes_between_day_37_and_39() -> None:
 
 
 def test_files_of_a_transient_table_wait_one_day() -> None:
+    # ML-13
     lake = Lake()
     table = lake.on(0).table("t", properties={"meltline.transient": "true"})
     for day in range(6):
@@ -110,6 +114,7 @@ def test_files_of_a_transient_table_wait_one_day() -> None:
 
 
 def test_with_no_retention_replaced_files_wait_in_failsafe_all_the_same() -> None:
+    # ML-14, TT-10
     lake = Lake(account=business(retention_days=0))
     table = lake.on(0).table("t")
     table.overwrite("a")

@@ -91,6 +91,7 @@ def names(lake: Lake) -> set[str]:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_clone_is_a_table_of_its_own_with_one_snapshot_and_no_past(version: int) -> None:
+    # ML-22
     lake, table = daily(version=version)
     table.branch("wip", table.head)
     table.statistics(table.head)
@@ -111,6 +112,7 @@ def test_a_clone_is_a_table_of_its_own_with_one_snapshot_and_no_past(version: in
 
 
 def test_not_one_file_is_written_but_the_metadata_of_the_clone_and_the_sources_guard() -> None:
+    # ML-22, DS-2
     lake, table = daily()
     before = lake.paths()
     copy = copied(lake)
@@ -175,6 +177,7 @@ def test_a_table_that_nobody_has_written_to_has_a_clone_that_shares_nothing() ->
 
 
 def test_source_and_clone_go_on_each_for_itself() -> None:
+    # DS-13
     lake, table = daily()
     copy = copied(lake)
     shared = live(copy)
@@ -186,6 +189,7 @@ def test_source_and_clone_go_on_each_for_itself() -> None:
 
 
 def test_clones_of_clones_name_the_first_ones_files() -> None:
+    # DS-15
     lake, table = daily()
     copy = copied(lake)
     second = copied(lake, "lake.air.second", COPY)
@@ -198,6 +202,7 @@ def test_clones_of_clones_name_the_first_ones_files() -> None:
 
 
 def test_a_clone_holds_what_the_table_held_at_the_point() -> None:
+    # TT-33
     lake, table = daily()
     assert live(copied(lake, at=1.5)) == {table.data("f1")}
     clone(lake.services(), NAME, "lake.air.before", point=at(1, Side.BEFORE))
@@ -276,6 +281,7 @@ def test_where_the_metadata_of_then_is_gone_the_snapshot_tells_its_columns() -> 
     ],
 )
 def test_a_point_without_an_answer_is_refused(point: TravelPoint, error: type[Exception]) -> None:
+    # TT-38
     lake, _ = daily()
     before = lake.paths()
     with pytest.raises(error):
@@ -296,6 +302,7 @@ def test_a_statement_that_runs_or_has_failed_is_no_point(state: StatementState) 
 
 
 def test_a_table_is_cloned_right_after_its_creation() -> None:
+    # TT-38
     lake = Lake()
     table = lake.on(0).table("t")
     lake.on(1)
@@ -339,6 +346,7 @@ def cloned_database(lake: Lake, **more: Any) -> Cloned:
 
 
 def test_a_database_is_cloned_with_all_that_is_in_it_at_one_instant() -> None:
+    # TT-34
     lake, tables = a_database()
     done = cloned_database(lake, point=at(1.5))
     assert {str(one.table) for one in done.created} == {
@@ -369,6 +377,7 @@ def test_a_schema_is_cloned_with_what_lies_below_it() -> None:
 
 
 def test_a_statement_that_changed_some_of_the_tables_is_a_point_for_all() -> None:
+    # TT-35
     lake, tables = a_database()
     tables["t"].edit(lambda d: d["snapshots"][2]["summary"].update({STATEMENT_ID: "s"}))
     before = TravelPoint(Side.BEFORE, StatementPoint("s"))
@@ -383,6 +392,7 @@ def short_of_days(lake: Lake, name: str) -> None:
 
 
 def test_one_table_that_cannot_be_read_so_far_back_stops_the_whole_clone() -> None:
+    # TT-36
     lake, _ = a_database()
     short_of_days(lake, "lake.air.u")
     before, paths = names(lake), lake.paths()
@@ -439,6 +449,7 @@ def test_a_table_that_cannot_be_read_stops_the_whole_clone() -> None:
 def test_what_cannot_be_cloned_says_why_and_changes_nothing(
     source: str, target: str, error: type[MeltlineError]
 ) -> None:
+    # TT-39
     lake = Lake(other_catalogs=("theirs",))
     lake.on(0).table("t").append("a")
     lake.table("theirs.air.t").append("a")
@@ -459,6 +470,7 @@ def test_a_dropped_table_has_to_come_back_first() -> None:
 
 
 def test_a_profile_without_clones_says_so() -> None:
+    # ML-32, C-24
     lake = Lake(account=AccountPolicy(PROFILES["ducklake_managed"]))
     lake.on(0).table("t").append("a")
     with pytest.raises(CloneNotSupported, match="ducklake_managed"):
@@ -618,6 +630,7 @@ def on_disk(lake: Lake) -> int:
 
 
 def test_shared_bytes_are_counted_once_on_their_owner() -> None:
+    # ML-18, DS-3
     lake, table = daily()
     lake.run()
     alone = stages(lake)["t"]
@@ -632,6 +645,7 @@ def test_shared_bytes_are_counted_once_on_their_owner() -> None:
 
 
 def test_what_only_a_clone_needs_stands_with_its_owner_as_retained_for_the_clone() -> None:
+    # ML-4
     lake, table = daily()
     copied(lake)
     shared = table.data("f3")
@@ -648,6 +662,7 @@ def test_what_only_a_clone_needs_stands_with_its_owner_as_retained_for_the_clone
 def test_a_source_that_is_dropped_and_purged_leaves_its_clones_what_they_need(
     clones_of_clones: bool,
 ) -> None:
+    # ML-12
     lake, table = daily()
     copy = copied(lake)
     lake.catalogs["lake"].set_namespace_properties(("sea",), {"owner": "bob"})

@@ -115,6 +115,7 @@ def cold_path(path: str) -> str:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_each_snapshot_is_whole_in_cold_and_nothing_else_is_there(version: int) -> None:
+    # AR-32, AR-35
     tiers = Tiers()
     table = tiers.table(version=version)
     for commit in (("a", "b"), ("c",), ("d",)):

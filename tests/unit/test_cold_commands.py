@@ -260,6 +260,7 @@ def test_a_value_that_is_none_cannot_be_set_by_command(key: str, value: str) -> 
 
 
 def test_commands_do_not_work_in_the_archive() -> None:
+    # AR-34
     lake, _ = archived()
     services = lake.services()
     with pytest.raises(CatalogReadOnly, match="the archive"):

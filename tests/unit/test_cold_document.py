@@ -108,6 +108,7 @@ def test_a_new_cold_table_is_one_of_its_own(version: int) -> None:
 
 
 def test_a_snapshot_is_as_it_was_but_for_its_list() -> None:
+    # AR-33
     made = first(hot(1, 2, 3), 2)
     assert made["snapshots"] == [{**snapshot(2), "manifest-list": "s3://ice/2.avro"}]
 
@@ -128,6 +129,7 @@ def test_main_is_the_newest_whatever_comes_last() -> None:
 
 
 def test_adding_what_is_there_changes_nothing() -> None:
+    # AR-33
     document = hot(1, 2, 3)
     made = first(document, 1, 2)
     assert more(made, document, 1, 2) == made

@@ -84,6 +84,7 @@ def test_what_hot_has_is_never_read_from_cold() -> None:
 
 
 def test_a_time_outside_the_window_is_read_from_cold_with_the_interval_of_its_answer() -> None:
+    # AR-28
     lake, _ = handed_over()
     first, second, *_ = lake.control.archived()
     located = found(lake, moment(0.5))
@@ -96,6 +97,7 @@ def test_a_time_outside_the_window_is_read_from_cold_with_the_interval_of_its_an
 
 
 def test_without_leave_the_error_says_that_cold_has_it_and_cold_is_not_read() -> None:
+    # AR-28
     lake, _ = handed_over()
     lake.store.delete([lake.cold.location(replace(NAME, catalog="ice"))])
     with pytest.raises(OutsideRetention) as refused:

@@ -32,6 +32,7 @@ PATHS = st.builds(
     ],
 )
 def test_a_copy_lies_at_the_originals_path_below_the_cold_warehouse(path: str, copy: str) -> None:
+    # AR-31
     assert original_of(f"{COLD}/{copy}", COLD) == path
     assert mirrored(path, COLD) == mirrored(path, f"{COLD}/") == f"{COLD}/{copy}"
 

@@ -180,6 +180,7 @@ def refused(lake: Lake, error: type[Exception], before: float = 2.5, **changes: 
 
 
 def test_before_its_retention_in_cold_is_past_nothing_goes() -> None:
+    # AR-36
     lake, _ = archived()
     lake.on(21)
     assert "until 2026-01-23" in refused(lake, HoldInForce)
@@ -316,6 +317,7 @@ def deepened(lake: Lake, name: TableName | None = None) -> Deepened:
 
 
 def test_where_a_deep_copy_is_due_nothing_goes_before_it_is_there_and_it_stays_for_ever() -> None:
+    # AR-29
     lake, _ = archived(**{"meltline.deep": "true"})
     lake.on(30)
     assert "planned_not_deep" in refused(lake, GateNotPassed)

@@ -108,6 +108,7 @@ def test_the_archive_as_meltline_left_it_is_nobody_elses() -> None:
 
 
 def test_a_foreign_snapshot_is_noticed_by_verify_and_doctor_with_a_way_back() -> None:
+    # AR-34
     lake, _ = archived()
     ours = lake.cold.location(ICE)
     commit(lake, a_snapshot)

@@ -171,6 +171,7 @@ def test_the_scene_does_what_it_is_there_for(scene: Scene) -> None:
 def test_a_run_after_a_kill_at_any_call_ends_where_an_undisturbed_one_does(
     scene: Scene, after: bool, again: str
 ) -> None:
+    # PX-11
     expected, due, calls = undisturbed(scene.build, scene.day)
     assert len(calls) > 100  # the kills are really spread over the whole chain
     for at in scene.kills(calls):

@@ -297,9 +297,10 @@ def test_every_finding_of_doctor_is_named() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a page's headings can be linked by."""
+    """What a page's headings, and rows with an id of their own, can be linked by."""
     headings = re.findall(r"^#+ (.+)$", FENCED.sub("", text(page)), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    ids = re.findall(r'<a id="([^"]+)">', text(page))
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in headings} | {*ids}
 
 
 @pages(*PAGES)

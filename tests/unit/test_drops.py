@@ -1,4 +1,4 @@
-"""Drop, undrop and rename: a registration moves, the table stays what it is (TT-40 to TT-53)."""
+"""Drop, undrop and rename: a registration moves, the table stays what it is (TT-40 to TT-46)."""
 
 import json
 from datetime import timedelta
@@ -70,6 +70,7 @@ def keep(lake: Lake, text: str, days: int, kind: ObjectKind | None = None) -> No
 
 
 def test_a_dropped_table_stays_registered_under_its_uuid_with_the_facts_of_its_drop() -> None:
+    # TT-40
     lake, table = written()
     uuid = table.uuid
     done = dropped(lake)
@@ -84,6 +85,7 @@ def test_a_dropped_table_stays_registered_under_its_uuid_with_the_facts_of_its_d
 
 
 def test_an_undrop_brings_back_the_very_same_table_and_no_file_moves() -> None:
+    # TT-42
     lake, table = written()
     before, files = table.document, lake.paths()
     dropped(lake)
@@ -130,6 +132,7 @@ def test_a_dry_run_changes_nothing() -> None:
 
 
 def test_a_name_that_is_taken_is_freed_by_a_rename_and_both_versions_stand_side_by_side() -> None:
+    # TT-41, TT-44
     lake, table = written()
     first = table.uuid
     dropped(lake)
@@ -143,6 +146,7 @@ def test_a_name_that_is_taken_is_freed_by_a_rename_and_both_versions_stand_side_
 
 
 def test_of_several_versions_the_one_dropped_last_comes_back_first() -> None:
+    # TT-43
     lake = Lake()
     uuids = []
     for day in range(3):
@@ -171,6 +175,7 @@ def test_of_two_versions_dropped_at_one_moment_the_later_drop_comes_back_first()
 
 
 def test_a_table_comes_back_to_the_end_of_its_retention_and_not_a_moment_later() -> None:
+    # TT-45
     lake, _ = written()
     dropped(lake)
     lake.on(9)
@@ -181,6 +186,7 @@ def test_a_table_comes_back_to_the_end_of_its_retention_and_not_a_moment_later()
 
 
 def test_a_table_whose_retention_is_zero_cannot_be_brought_back_at_all() -> None:
+    # TT-46
     lake, _ = written()
     keep(lake, NAME, 0)
     dropped(lake)
@@ -205,6 +211,7 @@ def test_an_infinite_retention_brings_back_after_years() -> None:
 
 
 def test_a_later_change_of_the_schemas_policy_does_not_touch_what_was_dropped() -> None:
+    # TT-22
     lake, _ = written()
     written("u", lake)
     keep(lake, "lake.air", 90)
@@ -237,6 +244,7 @@ def container() -> Lake:
 
 
 def test_a_database_goes_and_comes_back_with_all_that_is_in_it_and_its_own_properties() -> None:
+    # TT-53
     lake = container()
     before, there = lake.catalogs["lake"].listing(), names(lake)
     done = dropped(lake, "lake.air")
@@ -253,6 +261,7 @@ def test_a_database_goes_and_comes_back_with_all_that_is_in_it_and_its_own_prope
 
 
 def test_children_take_the_containers_retention_shorter_or_longer_than_their_own() -> None:
+    # TT-24
     lake = container()
     keep(lake, "lake.air.t", 90)
     keep(lake, "lake.air.eu.a", 1)
@@ -265,6 +274,7 @@ def test_children_take_the_containers_retention_shorter_or_longer_than_their_own
 
 
 def test_what_was_dropped_one_by_one_keeps_its_own_time_and_stays_dropped() -> None:
+    # TT-25
     lake = container()
     keep(lake, "lake.air.eu.a", 30)
     dropped(lake, "lake.air.eu.a")
@@ -277,6 +287,7 @@ def test_what_was_dropped_one_by_one_keeps_its_own_time_and_stays_dropped() -> N
 
 
 def test_a_table_waits_for_its_container_to_come_back_first() -> None:
+    # TT-53
     lake = container()
     dropped(lake, "lake.air.eu", ObjectKind.SCHEMA)
     there = names(lake)

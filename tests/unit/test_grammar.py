@@ -316,6 +316,7 @@ B = "BEFORE(STATEMENT => 's')"
 def test_clauses_are_found_in_any_position_and_nothing_else_is_touched(
     text: str, left: str
 ) -> None:
+    # TT-26
     assert cut(text) == left
 
 

@@ -63,6 +63,7 @@ class Grumpy:
 
 
 def test_expired_snapshots_are_in_cold_before_they_leave_hot() -> None:
+    # AR-30
     lake = Lake(has_cold=True)
     table = daily(lake, 12)
     before = {sid: table.snapshot(sid) for sid in table.snapshots}

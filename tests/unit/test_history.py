@@ -34,6 +34,7 @@ def shown(lake: Lake, what: Listed = Listed.TABLES, **more: Any) -> list[tuple[s
 
 
 def test_the_columns_are_those_that_people_know_in_their_order() -> None:
+    # TT-48
     assert [field.name for field in fields(HistoryRow)] == COLUMNS
 
 
@@ -69,6 +70,7 @@ def test_a_table_without_a_commit_has_no_rows_and_no_bytes() -> None:
 
 
 def test_what_is_there_comes_first_by_name_then_what_was_dropped_the_latest_first() -> None:
+    # TT-50
     lake = Lake()
     for day, name in enumerate(["b", "c", "a", "d"]):
         lake.on(day).table(name)
@@ -80,6 +82,7 @@ def test_what_is_there_comes_first_by_name_then_what_was_dropped_the_latest_firs
 
 
 def test_an_object_dropped_twice_has_two_rows_and_what_came_back_is_not_dropped() -> None:
+    # TT-49
     lake = Lake()
     for day in range(2):
         lake.on(day).table("t", location=f"file:///w/air/t-{day}")
@@ -124,6 +127,7 @@ def test_a_dropped_row_shows_the_frozen_retention_and_a_live_one_the_present() -
     ],
 )
 def test_like_is_sqls_whatever_the_case(like: str, names: list[str]) -> None:
+    # TT-47
     lake = Lake()
     for name in ("LOADDATA1", "loaddata2", "proddata1", "lake.air.`a[b]`"):
         lake.table(name)

@@ -49,6 +49,7 @@ def test_the_only_snapshot_is_kept_as_the_head_for_ever() -> None:
 
 
 def test_a_quiet_table_keeps_the_snapshot_that_was_current_at_the_start_of_the_window() -> None:
+    # AR-4, AR-5
     story = history().commit("old", day=0).commit("older than it looks", day=1000)
     assert story.kept(day=1003, window=7) == {"old", "older than it looks"}
     assert story.why("old", day=1003, window=7) == {"window"}
@@ -58,6 +59,7 @@ def test_a_quiet_table_keeps_the_snapshot_that_was_current_at_the_start_of_the_w
 def test_an_age_equal_to_the_window_is_kept_and_one_millisecond_more_is_not(
     ms: int, kept: bool
 ) -> None:
+    # C-2
     story = daily(2)
     assert ("S1" in story.kept(day=0, window=7, as_of=instant(9, ms=ms))) is kept
 
@@ -88,6 +90,7 @@ def test_times_that_came_out_of_order_keep_what_time_travel_still_answers() -> N
 
 @pytest.mark.parametrize("changed", ["2026-03-29", "2026-10-25", "2026-03-08"])
 def test_a_day_is_24_hours_across_a_change_of_summer_time(changed: str) -> None:
+    # C-30
     start = parse_instant(f"{changed}T00:30:00+01:00")
     begun = (start - instant(0)) / timedelta(days=1)
     story = history().commit("S1", day=begun - 1).commit("S2", day=begun)
@@ -97,6 +100,7 @@ def test_a_day_is_24_hours_across_a_change_of_summer_time(changed: str) -> None:
 
 
 def test_the_worked_example_of_ar_54_comes_out_as_written() -> None:
+    # AR-54
     story = history().commit("S1", day=0).commit("S2", day=20).commit("S3", day=40)
     assert story.kept(day=40, window=30) == {"S1", "S2", "S3"}
     assert story.kept(day=50, window=30) == {"S1", "S2", "S3"}  # C-2: the boundary is kept
@@ -104,6 +108,7 @@ def test_the_worked_example_of_ar_54_comes_out_as_written() -> None:
 
 
 def test_the_worked_example_of_ar_55_keeps_the_tagged_one_until_the_tag_is_dropped() -> None:
+    # AR-55
     story = history().commit("S1", day=0).commit("S2", day=20).commit("S3", day=40).tag("t", "S1")
     assert story.why("S1", day=5000, window=30) == {"tag"}
     assert story.expired(day=5000, window=30) == {"S2"}
@@ -114,6 +119,7 @@ def test_the_worked_example_of_ar_55_keeps_the_tagged_one_until_the_tag_is_dropp
 
 
 def test_a_rolled_back_snapshot_answers_for_the_time_it_was_current() -> None:
+    # TT-1
     story = daily(3).rollback_to("S2", day=5)
     assert story.why("S3", day=6, window=2) == {"window"}
     assert story.expired(day=7.5, window=2) == {"S1", "S3"}
@@ -169,6 +175,7 @@ def test_a_fast_forward_gives_main_the_branch_and_ends_the_old_head_then() -> No
 
 
 def test_every_branch_head_is_kept_however_old() -> None:
+    # AR-4
     story = daily(1).branch("b").commit("B1", day=2, branch="b").commit("S2", day=3)
     assert story.kept(day=5000, window=1) == {"B1", "S2"}
     assert "head" in story.why("B1", day=5000, window=1)
@@ -283,6 +290,7 @@ def test_a_count_that_cannot_be_read_keeps_the_branch_whole() -> None:
 def test_a_tag_goes_one_millisecond_after_its_age_counted_from_its_snapshot(
     ms: int, goes: bool
 ) -> None:
+    # F-3
     story = daily(5).tag("t", "S1", max_ref_age_ms=millis(30))
     keeps = story.keeps(day=0, window=0, as_of=instant(31, ms=ms))
     assert keeps.expired_refs == (("t",) if goes else ())
@@ -307,6 +315,7 @@ def test_a_tag_keeps_its_snapshot_and_none_of_its_ancestors() -> None:
 
 
 def test_two_tags_on_a_snapshot_keep_it_until_the_last_one_goes() -> None:
+    # ML-10
     story = daily(3).tag("short", "S1", max_ref_age_ms=1).tag("long", "S1")
     keeps = story.keeps(day=90, window=0)
     assert keeps.expired_refs == ("short",)

@@ -63,6 +63,7 @@ def is_there(lake: Lake, path: str) -> bool:
 
 
 def test_a_leased_snapshot_stays_with_its_files_and_goes_after_its_release() -> None:
+    # DS-21, TT-4
     lake, table = overwritten()
     first, data = table.snapshots[0], table.data("f0")
     lease = acquire(lake, table, first, 7 * DAY)
@@ -82,6 +83,7 @@ def test_a_leased_snapshot_stays_with_its_files_and_goes_after_its_release() -> 
 
 
 def test_a_dead_lease_ends_by_itself() -> None:
+    # C-16
     lake, table = overwritten()
     first = table.snapshots[0]
     acquire(lake, table, first, HOUR)

@@ -274,6 +274,7 @@ def test_what_a_second_name_let_go_of_when_it_was_set_back_goes_with_the_table()
 
 
 def test_a_new_table_in_the_old_folder_loses_nothing_when_the_dropped_one_is_let_go() -> None:
+    # TT-41
     lake, _ = dropped(Lake(unique=map("m{}".format, count()).__next__))
     new = lake.table("t")
     new.append("mine")

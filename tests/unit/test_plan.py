@@ -76,6 +76,7 @@ def test_a_snapshot_a_ref_and_a_file_of_one_name_are_three_things() -> None:
 
 
 def test_the_digest_of_nothing_is_known_and_approves_nothing_else() -> None:
+    # PX-5
     assert plan_digest(UUID, [], [], []) == "sha256:" + hashlib.sha256(b"").hexdigest()
     assert plan_digest(UUID, [], [], []) != plan_digest(UUID, [1], [], [])
 

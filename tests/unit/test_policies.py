@@ -77,6 +77,7 @@ def applied(lake: Lake, text: str) -> object:
 
 
 def test_the_nearest_word_wins_and_unsetting_returns_to_the_next() -> None:
+    # TT-13, TT-15
     lake = Lake()
     lake.table("lake.air.eu.t").append("f")
     table = "lake.air.eu.t"
@@ -168,6 +169,7 @@ def test_infinite_keeps_everything_where_the_profile_allows_it() -> None:
 def test_a_value_that_the_profile_does_not_allow_is_refused_and_nothing_is_set(
     profile: str, values: dict[str, Any]
 ) -> None:
+    # TT-8
     lake, table = overwritten(lake=Lake(account=AccountPolicy(PROFILES[profile])))
     for name in ("lake.air.t", "lake.air", "account"):
         with pytest.raises(RetentionOutOfRange) as refused:

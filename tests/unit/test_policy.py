@@ -65,6 +65,7 @@ LIMITS: dict[str, tuple[int | None, ...]] = {
 
 
 def test_these_are_the_profiles_and_no_others() -> None:
+    # C-18
     assert PROFILES.keys() == LIMITS.keys()
 
 
@@ -84,6 +85,7 @@ def test_lakehouse_has_seven_days_no_maximum_and_one_day_for_transient_tables() 
 
 @pytest.mark.parametrize("name", list(LIMITS))
 def test_a_table_that_says_nothing_gets_its_profile(name: str) -> None:
+    # TT-5
     found = retention(table(), profile=name)
     default, _, _, failsafe = LIMITS[name][:4]
     assert found.window == (None if default is None else days(default))
@@ -131,6 +133,7 @@ def test_one_day_under_a_range_is_lifted_into_it_and_said() -> None:
 
 
 def test_the_nearest_setting_wins_whether_longer_or_shorter() -> None:
+    # AR-26
     inner, outer = level("lake.a.b", retention="5"), level("lake.a", retention="30")
     assert retention(table(retention="2"), inner, outer).window == days(2)
     assert retention(table(), inner, outer).window == days(5)
@@ -157,6 +160,7 @@ def test_the_account_minimum_lifts_any_number_and_leaves_the_longer_ones() -> No
 
 
 def test_infinite_is_not_the_same_as_nothing_said() -> None:
+    # ML-33
     assert retention(table(retention="infinite"), profile="lakehouse").window is None
     assert retention(table(), profile="lakehouse").window == days(7)
     assert retention(table(retention="7"), profile="ducklake_managed").window == days(7)
@@ -275,6 +279,7 @@ def test_a_retention_of_more_days_than_the_calendar_has_is_for_ever() -> None:
 
 
 def test_an_asked_for_retention_of_zero_is_allowed_with_a_warning() -> None:
+    # ML-26
     found = retention(table(retention="0"))
     assert found.window == days(0)
     assert found.warnings
@@ -285,6 +290,7 @@ def test_an_asked_for_retention_of_zero_is_allowed_with_a_warning() -> None:
 
 @pytest.mark.parametrize("word", ["false", "FALSE", "no", "0", "", "tru", "yes", "on"])
 def test_anything_but_true_opts_a_table_out(word: str) -> None:
+    # ML-34
     assert not is_enabled([("lake.air.t", {ENABLED: word})])
 
 
@@ -414,6 +420,7 @@ def test_transient_from_the_start_is_in_order() -> None:
 def test_dropping_before_the_latest_rows_can_have_come_is_said(
     after: str, late: str, said: int
 ) -> None:
+    # LT-31
     found = retention(("lake.air.t", {DROP_AFTER: after}), ("lake.air", {MAX_LATENESS: late}))
     assert len(found.warnings) == said
     assert not retention(("lake.air.t", {DROP_AFTER: after})).warnings

@@ -94,6 +94,7 @@ def test_a_size_is_written_for_a_person() -> None:
 
 
 def test_an_instant_is_read_with_its_offset_and_kept_in_utc() -> None:
+    # TT-28
     noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
     for text in ("2026-01-31T12:00:00Z", "2026-01-31T13:00+01:00", " 2026-01-31 12:00:00+00:00 "):
         assert parse_instant(text) == noon

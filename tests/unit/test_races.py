@@ -96,6 +96,7 @@ def test_a_commit_that_changes_nothing_planned_lets_the_same_plan_through() -> N
 def test_what_makes_a_planned_snapshot_needed_makes_the_plan_stale(
     interfere: Callable[[Table, int], None],
 ) -> None:
+    # AR-40
     lake, table = overwritten()
     before = table.snapshots
     plan = expiration(lake)
@@ -126,6 +127,7 @@ def test_a_table_replaced_under_its_name_is_not_touched_by_the_old_plan() -> Non
 
 
 def test_no_gate_no_commit() -> None:
+    # PX-1
     lake, table = overwritten()
     plan = expiration(lake, gated=False)
     (done,) = apply_expirations(lake.services(), [plan])
@@ -280,6 +282,7 @@ def test_a_clock_behind_the_ledger_purges_nothing() -> None:
 
 
 def test_a_file_that_a_new_table_refers_to_since_the_gate_is_taken_back() -> None:
+    # AR-51
     lake, table, plan = departed()
     path = table.data("f0")
     back = lake.register("lake.air.again", _old_metadata(lake, table))

@@ -86,6 +86,7 @@ def test_from_the_word_on_a_purge_leaves_its_files_alone_before_anybody_has_look
 
 
 def test_when_the_recovered_table_lets_them_go_they_wait_their_whole_time_again() -> None:
+    # ML-8
     lake, table, ids = expired()
     bring_back(lake, ids[1])
     lake.on(13).run()

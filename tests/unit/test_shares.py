@@ -257,6 +257,7 @@ def test_an_update_of_what_has_not_moved_commits_nothing() -> None:
 
 
 def test_what_somebody_writes_to_a_share_is_said_and_undone() -> None:
+    # DS-14
     lake, table = written()
     shared(lake)
     copy = table_of(lake)

@@ -119,6 +119,7 @@ def policy(sql: Session, name: str, key: str) -> object:
 
 
 def test_a_clause_becomes_the_snapshot_and_nothing_else_changes(sql: Session) -> None:
+    # TT-26
     first, second, *_ = sql.table.snapshots
     text = "SELECT  a.id -- t AT(x)\nFROM t AT(OFFSET => -60*60*24*2) a, lake.air.t {} b ;"
     before = "BEFORE(TIMESTAMP => '2026-01-02T00:00:00Z')"
@@ -140,6 +141,7 @@ def renamed(document: dict[str, Any]) -> None:
 
 
 def test_where_the_columns_have_changed_old_rows_come_under_the_present_ones(sql: Session) -> None:
+    # TT-3
     sql.table.edit(renamed)
     clause, second = "AT(TIMESTAMP => '2026-01-02')", sql.table.snapshots[1]
     assert sql.sent(f"SELECT t.number FROM air.t {clause} WHERE 1=1") == (
@@ -169,6 +171,7 @@ def test_all_clauses_of_a_statement_share_one_now(sql: Session) -> None:
 
 
 def test_a_tag_is_read_by_its_snapshot(sql: Session) -> None:
+    # AR-42
     sql.table.tag("q'1", sql.table.snapshots[0])
     assert sql.sent("SELECT * FROM t FOR TAG 'q''1'") == (
         f"SELECT * FROM t VERSION AS OF {sql.table.snapshots[0]}"
@@ -298,6 +301,7 @@ def test_tables_of_other_scopes_are_listed_where_they_are(sql: Session) -> None:
 
 
 def test_retention_is_set_and_unset_at_every_level(sql: Session) -> None:
+    # TT-12
     assert sql.rows("ALTER TABLE t SET DATA_RETENTION_TIME_IN_DAYS=30;") == [
         ("lake.air.t", RETENTION, None, "30")
     ]
@@ -327,6 +331,7 @@ def test_the_accounts_minimum_is_the_accounts_alone(sql: Session) -> None:
 
 
 def test_a_table_is_created_with_its_retention_in_sparks_words(sql: Session) -> None:
+    # TT-18
     assert sql.sent("CREATE TABLE u(a NUMBER) DATA_RETENTION_TIME_IN_DAYS=90") == (
         "CREATE TABLE u(a DECIMAL(38, 0)) TBLPROPERTIES ('meltline.retention-days' = '90')"
     )
@@ -409,6 +414,7 @@ def test_a_database_is_cloned_as_it_was_before_a_statement(sql: Session) -> None
 def test_tables_that_reach_not_so_far_back_are_left_out_only_where_that_is_said(
     sql: Session,
 ) -> None:
+    # TT-37
     sql.lake.on(0).table("short", properties={RETENTION: "1"}).overwrite("s")
     sql.lake.on(3.5)
     text = "CREATE DATABASE restored_db CLONE air AT(OFFSET => -60*60*24*2)"
@@ -554,6 +560,7 @@ STORAGE = "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO"
 
 
 def test_each_database_has_a_row_with_its_bytes_by_stage(sql: Session) -> None:
+    # ML-36
     sql.lake.table("lake.sea.s", properties={}).overwrite("s")
     services = sql.lake.services()
     run_chain(services, sql.lake.request())
@@ -588,6 +595,7 @@ HISTORY = "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO_HISTORY;"
 
 
 def test_the_history_of_storage_has_what_each_run_recorded_for_thirty_days(sql: Session) -> None:
+    # ML-37
     recorded = []
     for day in (4, 5, 34):
         sql.lake.on(day + 0.5)
@@ -616,6 +624,7 @@ def test_the_history_of_storage_keeps_a_dropped_database_under_its_name(sql: Ses
 
 
 def test_each_database_says_its_retention_and_where_that_comes_from(sql: Session) -> None:
+    # ML-35
     sql.lake.table("lake.sea.s")
     own = {RETENTION: "30"}
     sql.lake.catalogs["lake"].set_namespace_properties(("sea",), own | {TRANSIENT: "true"})

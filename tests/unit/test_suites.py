@@ -55,10 +55,12 @@ def test_every_kind_of_plan_has_a_suite_of_its_kind() -> None:
 
 
 def test_an_expiration_must_answer_every_question_of_the_design() -> None:
+    # PX-4
     assert facts_of(expire_suite(Limits())) == EXPIRE_FACTS
 
 
 def test_a_purge_must_answer_every_question_of_the_design() -> None:
+    # PX-4
     assert facts_of(purge_suite(Limits())) == PURGE_FACTS
 
 

@@ -112,6 +112,7 @@ def test_a_file_must_have_reached_its_minimum_age_when_it_is_listed(
 
 
 def test_a_longer_minimum_age_may_be_asked_for_and_none_below_a_day() -> None:
+    # AR-11
     swept = Swept()
     swept.leave("orphan", day=1)
     swept.sweep_twice(minimum_age=16.5 * DAY)
@@ -239,6 +240,7 @@ def test_a_file_committed_between_the_listings_stays() -> None:
 
 
 def test_a_file_committed_after_the_store_was_listed_stays() -> None:
+    # AR-16
     swept = Swept()
     late = swept.leave("late")
     swept.sweep(FIRST)

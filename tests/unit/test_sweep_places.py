@@ -301,6 +301,7 @@ def test_a_checksum_file_goes_with_its_file() -> None:
 
 
 def test_two_names_that_may_mean_one_file_stay_both() -> None:
+    # AR-10
     swept = Swept()
     swept.leave("a b")
     swept.leave("a%20b")

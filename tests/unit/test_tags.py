@@ -47,6 +47,7 @@ def on(day: float) -> Point:
 
 
 def test_a_tag_of_seven_days_on_an_old_snapshot_lasts_seven_days_from_the_tagging() -> None:
+    # F-3
     lake, table = overwritten()
     first = table.snapshots[0]
     found = tag(lake, table, "week", Point(first), days=7)
@@ -59,6 +60,7 @@ def test_a_tag_of_seven_days_on_an_old_snapshot_lasts_seven_days_from_the_taggin
 
 
 def test_a_tag_for_ever_says_so_and_no_default_of_the_table_ends_it() -> None:
+    # AR-41
     lake, table = overwritten()
     first = table.snapshots[0]
     found = tag(lake, table, "audit", Point(first), days=None)
@@ -71,6 +73,7 @@ def test_a_tag_for_ever_says_so_and_no_default_of_the_table_ends_it() -> None:
 
 
 def test_an_untagged_snapshot_goes_with_the_next_run() -> None:
+    # AR-43
     lake, table = overwritten()
     first = table.snapshots[0]
     tag(lake, table, "audit", Point(first), days=None)
@@ -110,6 +113,7 @@ def test_a_tag_that_would_be_void_at_once_or_leave_the_calendar_is_refused(days:
 
 @pytest.mark.parametrize("profile", ["lite_free", "lite_paid"])
 def test_a_lite_profile_has_no_tags_for_ever(profile: str) -> None:
+    # ML-24
     lake, table = overwritten(account=AccountPolicy(PROFILES[profile]))
     with pytest.raises(RetentionOutOfRange, match="for ever"):
         tag(lake, table, "t", days=None)
@@ -176,6 +180,7 @@ def test_a_gap_that_another_tool_left_in_the_history_is_no_answer() -> None:
 
 
 def test_an_unknown_or_expired_snapshot_cannot_be_tagged() -> None:
+    # AR-44
     lake, table = overwritten()
     first = table.snapshots[0]
     lake.run()

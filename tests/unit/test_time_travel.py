@@ -79,6 +79,7 @@ def mark(table: Table, statement: str, *snapshots: int) -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_at_includes_a_change_at_that_very_instant_and_before_does_not(version: int) -> None:
+    # TT-27
     lake, table = daily(version=version)
     first, second, third, _ = table.snapshots
     assert (at(lake, table, 1), before(lake, table, 1)) == (second, first)
@@ -148,6 +149,7 @@ def test_the_very_edge_of_the_window_is_inside() -> None:
 
 
 def test_outside_the_window_is_an_error_although_the_snapshot_is_still_there() -> None:
+    # TT-2, TT-32
     lake, table = daily(20)
     table.tag("old", table.snapshots[2])
     for side in Side:
@@ -162,6 +164,7 @@ def test_a_time_to_come_is_an_error() -> None:
 
 
 def test_every_point_of_the_window_is_readable_after_every_run() -> None:
+    # TT-1
     lake, table = daily(30)
     by_day = list(table.snapshots)
     lake.run()
@@ -198,6 +201,7 @@ def test_after_an_increase_what_has_expired_is_an_error_that_names_the_new_windo
 
 
 def test_with_no_retention_only_the_present_is_readable() -> None:
+    # TT-9
     lake, table = daily()
     name = find_object(lake.services(), str(table.name))
     change_policy(lake.services(), name, {RETENTION: "0"}, dry_run=False)
@@ -290,6 +294,7 @@ def test_without_log_and_earlier_metadata_nobody_guesses() -> None:
 
 
 def test_a_statement_of_two_commits_is_at_its_last_and_before_its_first() -> None:
+    # DS-4, TT-30
     lake, table = daily(4)
     first, second, third, _ = table.snapshots
     mark(table, "s-1", second, third)
@@ -367,6 +372,7 @@ def test_a_query_means_the_instant_at_which_it_was_completed() -> None:
 
 
 def test_a_running_or_failed_statement_is_no_point() -> None:
+    # TT-31
     lake, table = daily()
     for state, ended in ((StatementState.RUNNING, None), (StatementState.FAILED, T0 + DAY)):
         statement = recorded(lake, state, ended)
@@ -376,6 +382,7 @@ def test_a_running_or_failed_statement_is_no_point() -> None:
 
 
 def test_an_unknown_statement_is_an_error() -> None:
+    # TT-31
     lake, table = daily()
     with pytest.raises(StatementNotFound, match="s-9"):
         found(lake, table, Side.AT, StatementPoint("s-9"))
@@ -420,6 +427,7 @@ def test_what_is_no_tag_is_not_read_by_that_name(name: str) -> None:
 
 
 def test_an_offset_counts_back_from_now() -> None:
+    # TT-29
     assert moment_of_offset(T0, -300) == T0 - timedelta(minutes=5)
     assert moment_of_offset(T0, 0) == T0
     for ahead in (1, 0.5, -1e15, float("nan")):
@@ -458,6 +466,7 @@ class WatchingReader:
 
 
 def test_the_snapshot_is_leased_while_it_is_read_and_no_longer() -> None:
+    # TT-4
     lake, table = daily()
     reader = WatchingReader(lake)
     point = TravelPoint(Side.AT, Moment(T0 + 1.5 * DAY))
@@ -484,6 +493,7 @@ def test_nothing_is_started_for_a_point_that_cannot_be_read() -> None:
 
 
 def test_the_snapshots_own_schema_is_read_on_request() -> None:
+    # TT-3
     lake, table = daily(2)
 
     def renamed(document: dict[str, Any]) -> None:

@@ -33,6 +33,7 @@ def daily(count: int = 4, version: int = 2) -> tuple[Lake, Table]:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_rollback_points_main_back_and_loses_no_snapshot(version: int) -> None:
+    # DS-16, DS-17
     lake, table = daily(version=version)
     before = table.snapshots
     moved = rollback(lake.services(), table.name, Point(before[1]), dry_run=False)
@@ -128,6 +129,7 @@ def test_a_branch_begins_at_the_head_or_where_main_was_at_a_time() -> None:
 
 
 def test_publishing_brings_a_branchs_commits_to_main() -> None:
+    # DS-16
     lake, table = daily()
     table.branch("b", table.head)
     table.append("b1", ref="b")
@@ -239,6 +241,7 @@ def summed(lake: Lake, table: Table) -> None:
 
 
 def test_a_diff_adds_up_what_the_commits_in_between_say_of_themselves() -> None:
+    # DS-16
     lake, table = daily()
     table.replace(remove=["f0"])
     summed(lake, table)

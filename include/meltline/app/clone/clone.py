@@ -1,6 +1,6 @@
 """Clone: a table, schema or database as it is or was, under new names, with no file copied.
 
-Requirements TT-33 to TT-39, ML-22, DS-1 to DS-3, DS-13, DS-15.
+Requirements TT-33 to TT-39, ML-22, DS-2, DS-3, DS-13, DS-15.
 
 The order is safety: first a word for each snapshot, so that no purge takes its files
 (`app/wanted`), and a look at what purges have claimed; then the sharing in the control ledger;

@@ -1,4 +1,4 @@
-"""Drop and rename: a registration moves, nothing of a table is copied or deleted (TT-40 to TT-53).
+"""Drop and rename: a registration moves, nothing of a table is copied or deleted (TT-40 to TT-46).
 
 A dropped table stays registered under its UUID in `meltline_dropped`, so that its files stay
 referenced for every tool that reads the catalog. When its frozen retention has ended, the chain

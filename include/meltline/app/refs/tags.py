@@ -1,4 +1,4 @@
-"""Tags: named snapshots that stay as long as somebody said (AR-41 to AR-46, ML-24)."""
+"""Tags: named snapshots that stay as long as somebody said (AR-41 to AR-44, AR-46, ML-24)."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

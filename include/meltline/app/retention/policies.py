@@ -1,6 +1,6 @@
 """Policies: set, unset and shown. The catalog's property is the truth; the ledger remembers it.
 
-Requirements ML-26 to ML-34, TT-5 to TT-25, AR-26.
+Requirements ML-26 to ML-30, ML-32 to ML-34, TT-5 to TT-25, AR-26.
 """
 
 from collections.abc import Mapping, Sequence
