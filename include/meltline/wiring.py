@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from meltline.adapters.archive.copies import Pace, Stores
+from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_cache import ArchiveBook
 from meltline.adapters.archive.copy_reader import StoreCopyReader
 from meltline.adapters.archive.permanent_store import DeepCopies
@@ -21,6 +21,7 @@ from meltline.adapters.gx.engine import GreatExpectationsEngine
 from meltline.adapters.manifests.fastavro_reader import AvroManifests
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.adapters.object_store.folder_listing import FolderStores
+from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.sql_ledger.ledger import SqlControlLedger
 from meltline.app.orphans.sweep import SweepServices

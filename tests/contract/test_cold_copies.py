@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from meltline.adapters.archive.copies import Pace, Stores
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import StoreRefused
 from meltline.testing.store import MemoryStore

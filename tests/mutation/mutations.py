@@ -660,8 +660,8 @@ MUTATIONS = (
     ),
     Mutation(
         "busy tables: what moved is checked together again before each commit", "app/expire/expire_commits.py",
-        "[p for plan in waiting for p in self._attempt([plan], outcomes, anew=True)]",
-        "self._attempt(waiting, outcomes, anew=True)", (BUSY,),
+        "waiting, anew = [[plan] for plan in moved], True",
+        "waiting, anew = [moved] if moved else [], True", (BUSY,),
     ),
     *CLOCKS,
     *EPOCHS,

@@ -81,15 +81,15 @@ READERS = (
     ),
     Mutation(
         "expirations that met wait alike", "app/expire/expire_commits.py",
-        "random.uniform(0.05, 0.2)", "0.1", (TIMES,),
+        "until_done(attempt, self.pause)", "until_done(attempt, lambda _: self.pause(0.1))", (TIMES,),
     ),
     Mutation(
         "edits that met wait alike", "adapters/catalogs/table_commits.py",
-        "random.uniform(0.02, 0.1)", "0.1", (TIMES,),
+        "until_done(attempt, pause)", "until_done(attempt, lambda _: pause(0.1))", (TIMES,),
     ),
     Mutation(
         "moves that met wait alike", "adapters/catalogs/table_renames.py",
-        "random.uniform(0.02, 0.1)", "0.1", (TIMES,),
+        "until_done(attempt, pause)", "until_done(attempt, lambda _: pause(0.1))", (TIMES,),
     ),
     Mutation(
         "the archive has no limit of its own", "wiring.py",

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.archive.copies import Pace, Stores
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.object_store.pace import Pace
 from meltline.config.load import load_config
 from meltline.testing.store import MemoryStore
 from meltline.wiring import Wiring

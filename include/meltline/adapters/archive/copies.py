@@ -1,61 +1,14 @@
 """Copying single files from hot to cold, verified, with memory that no file's length changes."""
 
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from threading import Lock
 
+from meltline.adapters.object_store.pace import Pace
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.errors import StoreRefused
 from meltline.ports import ObjectStore, StoredObject
-
-
-class Pace:
-    """Lets so many operations pass in a second, whoever asks.
-
-    Args:
-        per_second: How many; 0 for no limit.
-        seconds: A clock that only goes on.
-        sleep: Waits for so many seconds.
-    """
-
-    def __init__(
-        self,
-        per_second: float = 0,
-        seconds: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._per_second = per_second
-        self._seconds, self._sleep = seconds, sleep
-        self._next = 0.0
-        self._guard = Lock()
-
-    def __reduce__(self) -> tuple[type["Pace"], tuple[float]]:
-        return Pace, (self._per_second,)  # another process has a clock of its own
-
-    def shared(self, parts: int) -> "Pace":
-        """The pace of each of some that work at once."""
-        return Pace(self._per_second / parts, self._seconds, self._sleep)
-
-    def wait(self) -> None:
-        """Waits until one operation may be sent."""
-        if delay := self.delay(self._seconds()):
-            self._sleep(delay)
-
-    def delay(self, now: float) -> float:
-        """Takes one operation's turn, and says for how many seconds it has to wait.
-
-        Args:
-            now: Seconds on a clock that only goes on.
-        """
-        if not self._per_second:
-            return 0.0
-        with self._guard:
-            due = max(self._next, now)
-            self._next = due + 1 / self._per_second
-        return due - now
 
 
 @dataclass(frozen=True, slots=True)

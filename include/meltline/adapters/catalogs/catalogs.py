@@ -56,8 +56,7 @@ from meltline.ports import (
     TableEdit,
     TableMove,
 )
-
-_ATTEMPTS = 5
+from meltline.retries import until_done
 
 
 def open_catalog(config: CatalogConfig, store: ObjectStore) -> Catalog:
@@ -169,21 +168,25 @@ class LoadedTables:
                 found=self._config.type,
                 next="make the change with Spark SQL: ALTER TABLE",
             )
-        for _ in range(_ATTEMPTS):
-            table = self._load(name)
-            document = open_document(self._store, name, table.metadata_location, WallClock())
-            edit(document)
-            if not document.is_changed:
-                return table.metadata_location
-            requirements, updates = as_updates(document)
-            try:
-                done = self._catalog().commit_table(table, requirements, updates)
-            except CommitFailedException:
-                continue
-            except CommitStateUnknownException as unknown:
-                raise fate_unknown(name, str(unknown)[:200]) from unknown
-            return done.metadata_location
-        raise always_others(name, _ATTEMPTS)
+        location = until_done(lambda: self._committed(name, edit))
+        if location is None:
+            raise always_others(name)
+        return location
+
+    def _committed(self, name: TableName, edit: TableEdit) -> str | None:
+        """Where the table stands once it is edited; None where somebody else was first."""
+        table = self._load(name)
+        document = open_document(self._store, name, table.metadata_location, WallClock())
+        edit(document)
+        if not document.is_changed:
+            return table.metadata_location
+        requirements, updates = as_updates(document)
+        try:
+            return self._catalog().commit_table(table, requirements, updates).metadata_location
+        except CommitFailedException:
+            return None
+        except CommitStateUnknownException as unknown:
+            raise fate_unknown(name, str(unknown)[:200]) from unknown
 
     def set_table_properties(
         self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()

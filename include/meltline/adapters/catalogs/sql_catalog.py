@@ -53,8 +53,7 @@ from meltline.ports import (
     TableEdit,
     TableMove,
 )
-
-_ATTEMPTS = 5
+from meltline.retries import until_done
 
 
 def may_migrate(config: CatalogConfig) -> bool:
@@ -289,16 +288,19 @@ class SqlTables:
 
     def _insert(self, at: Mapping[TableName, str], namespaces: Namespaces) -> None:
         subject = next(iter(at), TableName(self.name, (), ""))
-        for _ in range(_ATTEMPTS):
+
+        def attempt() -> bool | None:
             try:
                 with self._begin() as connection:
                     Moves(connection, self._config.catalog_name, self.name).create(at, namespaces)
-                return
             except IntegrityError:  # a namespace's row that somebody made meanwhile
-                continue
+                return None
             except SQLAlchemyError as failure:
                 raise fate_unknown(subject, type(failure).__name__) from failure
-        raise name_taken(subject)
+            return True
+
+        if not until_done(attempt):
+            raise name_taken(subject)
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
         """Takes a table's row away if it still stands there. See the port."""

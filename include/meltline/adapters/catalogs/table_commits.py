@@ -1,6 +1,5 @@
 """Editing a table where the client writes its metadata: read, change, write, compare and set."""
 
-import random
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -11,8 +10,7 @@ from meltline.domain.errors import CatalogReadOnly, CommitConflict
 from meltline.domain.iceberg.metadata_editor import MetadataEditor, unreadable
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ObjectStore, TableEdit
-
-_ATTEMPTS = 5
+from meltline.retries import ATTEMPTS, until_done
 
 
 class Pointers(Protocol):
@@ -46,7 +44,8 @@ def commit_edit(
     A file of ours that lost the race is taken away again: its name is new and no catalog has ever
     had it. When a swap's outcome is unknown, the file stays.
     """
-    for attempt in range(_ATTEMPTS):
+
+    def attempt() -> str | None:
         base = pointers.location(name)
         document = open_document(store, name, base, clock)
         edit(document)
@@ -57,8 +56,12 @@ def commit_edit(
         if pointers.swap(name, base, new.location):
             return new.location
         store.delete([new.location])
-        pause(random.uniform(0.02, 0.1) * 2**attempt)
-    raise always_others(name, _ATTEMPTS)
+        return None
+
+    location = until_done(attempt, pause)
+    if location is None:
+        raise always_others(name)
+    return location
 
 
 def open_document(
@@ -72,13 +75,13 @@ def open_document(
     return MetadataEditor.read(name, location, content, clock.now())
 
 
-def always_others(name: TableName | str, attempts: int) -> CommitConflict:
+def always_others(name: TableName | str) -> CommitConflict:
     """Every attempt met a commit of somebody else."""
     return CommitConflict(
         f"{name} changed each time its metadata was to be swapped",
         object=str(name),
         expected="the table to stand still for a moment",
-        found=f"{attempts} commits of others in a row; nothing of ours was done",
+        found=f"{ATTEMPTS} commits of others in a row; nothing of ours was done",
         next="run the command again",
     )
 

@@ -1,6 +1,5 @@
 """Moving tables where the client writes their metadata: read, change, write, swap them at once."""
 
-import random
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,8 +16,8 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.names import TableName, quote_part
 from meltline.ports import NOT_REGISTERED, NewTable, ObjectStore, TableEdit, TableMove
+from meltline.retries import until_done
 
-_ATTEMPTS = 5
 Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
 
 
@@ -69,17 +68,20 @@ def commit_moves(
 
     Files of ours that surely lost are taken away again: no catalog has ever had them.
     """
-    for attempt in range(_ATTEMPTS):
+
+    def attempt() -> bool | None:
         steps = _write_all(rows, store, moves, clock, unique)
         try:
             if rows.apply(steps, create, remove):
-                return
+                return True
         except (NameConflict, NamespaceNotEmpty, CatalogReadOnly):
             _take_away(store, steps)
             raise
         _take_away(store, steps)
-        pause(random.uniform(0.02, 0.1) * 2**attempt)
-    raise always_others(", ".join(str(move.source) for move in moves[:3]), _ATTEMPTS)
+        return None
+
+    if not until_done(attempt, pause):
+        raise always_others(", ".join(str(move.source) for move in moves[:3]))
 
 
 def _write_all(

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from meltline.adapters.object_store.pace import Pace
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.withheld import Why
 from meltline.ports import DeleteOutcome, ObjectStat, ObjectStore
@@ -45,13 +46,14 @@ class StoreDeleter:
         for fewer or more than were asked for, none of these counts as deleted. What is gone already
         is not asked for again.
         """
-        pace = _Pace(keys_per_second, self._seconds, self._wait)
+        pace = Pace(keys_per_second, self._seconds, self._wait)
+        most = max(1, min(_LOOKED_AT, keys_per_second // _SHARE_OF_A_SECOND))
         share = max(1, min(_LOOKED_AT, keys_per_second // 2))
         shares = [files[at : at + share] for at in range(0, len(files), share)]
         looks = map(self._look, shares) if keys_per_second < 2 else _one_ahead(self._look, shares)
         outcomes: list[DeleteOutcome] = []
         for some, looked_at in zip(shares, looks, strict=True):
-            done = self._delete(looked_at, pace)
+            done = self._delete(looked_at, pace, most)
             outcomes += [done[file.path] for file in some]
         return outcomes
 
@@ -65,11 +67,12 @@ class StoreDeleter:
         refused = self._refused([path for path, outcome in outcomes.items() if outcome is None])
         return outcomes | {p: DeleteOutcome(p, _kept(why)) for p, why in refused.items()}
 
-    def _delete(self, outcomes: _LookedAt, pace: "_Pace") -> Mapping[str, DeleteOutcome]:
+    def _delete(self, outcomes: _LookedAt, pace: Pace, most: int) -> Mapping[str, DeleteOutcome]:
+        """Deletes what is free, `most` of it at a time."""
         free = [path for path, outcome in outcomes.items() if outcome is None]
-        for at in range(0, len(free), pace.portion):
-            portion = free[at : at + pace.portion]
-            pace.keep(len(portion))
+        for at in range(0, len(free), most):
+            portion = free[at : at + most]
+            pace.wait(len(portion))
             answers = self._store.delete(portion)
             if [answer.path for answer in answers] != portion:
                 answers = [DeleteOutcome(path, _NO_ANSWER) for path in portion]
@@ -91,24 +94,6 @@ def _one_ahead(
                 yield looked_at
         if ahead:
             yield ahead.result()
-
-
-class _Pace:
-    """How fast keys are sent: at no moment more than the rate and one portion allow."""
-
-    def __init__(
-        self, rate: int, seconds: Callable[[], float], wait: Callable[[float], None]
-    ) -> None:
-        self.portion = max(1, min(_LOOKED_AT, rate // _SHARE_OF_A_SECOND))
-        self._rate, self._seconds, self._wait = rate, seconds, wait
-        self._start, self._sent = seconds(), 0
-
-    def keep(self, keys: int) -> None:
-        """Waits until some more keys may be sent."""
-        ahead = self._sent / self._rate - (self._seconds() - self._start)
-        if ahead > 0:
-            self._wait(ahead)
-        self._sent += keys
 
 
 def _judged(file: DepartedObject, stat: ObjectStat) -> DeleteOutcome | None:

@@ -11,10 +11,12 @@ from sqlalchemy import Connection, text
 from meltline.access import Access, make_file, make_folder
 from meltline.adapters.sql_ledger.tables.schema import REVISION, current_revision
 from meltline.domain.errors import SetupMissing
+from meltline.retries import until_done
 
 _SCRIPTS = Path(__file__).parent / "migrations"
 _ANY_NUMBER = 6_353_101  # names our lock among the database's advisory locks
 
+_NO_WAITING = "PRAGMA journal_mode = WAL"
 _ATTEMPTS = 20  # of processes that make one ledger at the same time
 
 
@@ -54,15 +56,17 @@ def create_sqlite_file(database: Path, access: Access) -> None:
     # Not through the engine: the mode cannot change inside a transaction. It stays in the file.
     connection = sqlite3.connect(database, timeout=30, isolation_level=None)
     try:
-        for attempt in range(_ATTEMPTS):
-            connection.execute("BEGIN IMMEDIATE")  # waits its turn, which the change does not
-            connection.execute("COMMIT")
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError:  # another one came in between
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                return
+        if not until_done(lambda: _without_waiting(connection), attempts=_ATTEMPTS):
+            connection.execute(_NO_WAITING)  # and it says why not
     finally:
         connection.close()
+
+
+def _without_waiting(connection: sqlite3.Connection) -> bool | None:
+    connection.execute("BEGIN IMMEDIATE")  # waits its turn, which the change does not
+    connection.execute("COMMIT")
+    try:
+        connection.execute(_NO_WAITING)
+    except sqlite3.OperationalError:  # another one came in between
+        return None
+    return True

@@ -4,7 +4,6 @@ By the crash protocol (docs/safety.md) every line may be the last one before a k
 finds a plan `applying` asks the catalog what became of it.
 """
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,8 +23,8 @@ from meltline.domain.deletion.recheck import still_valid
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import CatalogListing, Lock, PlanTransition
+from meltline.retries import ATTEMPTS, until_done
 
-_ATTEMPTS = 5
 _COMMITTERS = 4  # groups committed side by side
 
 
@@ -74,14 +73,17 @@ class Commits:
     def make(self, plans: Sequence[Plan]) -> Mapping[str, Outcome]:
         """Commits each plan, or finds out that it was; by the plan's id."""
         outcomes: dict[str, Outcome] = {}
-        waiting = self._attempt(plans, outcomes, anew=False)
-        for attempt in range(_ATTEMPTS - 1):
-            if not waiting:
-                break
-            self.pause(random.uniform(0.05, 0.2) * 2**attempt)
-            # Each on its own now: while one is committed another one may move on.
-            waiting = [p for plan in waiting for p in self._attempt([plan], outcomes, anew=True)]
-        return outcomes | {plan.id: _restless(plan) for plan in waiting}
+        waiting, anew = [plans], False
+
+        def attempt() -> bool | None:
+            nonlocal waiting, anew
+            moved = [p for some in waiting for p in self._attempt(some, outcomes, anew=anew)]
+            # Each on its own from now on: while one is committed another one may move on.
+            waiting, anew = [[plan] for plan in moved], True
+            return None if moved else True
+
+        until_done(attempt, self.pause)
+        return outcomes | {plan.id: _restless(plan) for (plan,) in waiting}
 
     def _attempt(
         self, plans: Sequence[Plan], outcomes: dict[str, Outcome], *, anew: bool
@@ -272,7 +274,7 @@ class Commits:
 
 def _restless(plan: Plan) -> PlanStale:
     return PlanStale(
-        f"{plan.table} changed at each of {_ATTEMPTS} attempts to commit",
+        f"{plan.table} changed at each of {ATTEMPTS} attempts to commit",
         object=plan.id,
         expected="a quiet moment",
         found="a conflict each time",

@@ -13,11 +13,12 @@ from meltline.app.ground.preconditions import EPOCH, GENERATION, standing_epoch
 from meltline.app.services import ReadContext
 from meltline.domain.epochs import Epoch, newest_confirmed, number_in
 from meltline.domain.errors import CatalogUnlistable, CommitConflict, MeltlineError
+from meltline.retries import until_done
 
 STOPPED = "meltline.stopped"
 """The namespace property that says who has stopped everything, for a ledger that is adopted."""
 
-_ATTEMPTS = 20
+_ATTEMPTS = 20  # of all that decide something at the same time
 
 
 def raise_epoch(
@@ -42,7 +43,9 @@ def raise_epoch(
     """
     confirmed = [epoch for epoch in ledgers.control.epochs() if epoch.confirmed]
     base = max(confirmed, key=lambda epoch: epoch.number, default=None)
-    for _ in range(_ATTEMPTS):
+
+    def attempt() -> bool | None:
+        nonlocal base
         epoch = _noted(ledgers, why)
         expected = {
             EPOCH: None if base is None else base.written,
@@ -52,13 +55,15 @@ def raise_epoch(
             _set(ledgers, {EPOCH: epoch.written, **(updates or {})}, removals, expected)
         except CommitConflict:
             base = _caught_up(ledgers)
-            continue
+            return None
         if newest_confirmed(ledgers.control.epochs()) > epoch.number:
             base = epoch  # a catalog that cannot compare and set may have lost a newer one to it
-            continue
+            return None
         ledgers.control.confirm_epoch(epoch.nonce)
-        return
-    raise _restless(ledgers)
+        return True
+
+    if not until_done(attempt, attempts=_ATTEMPTS):
+        raise _restless(ledgers)
 
 
 def _restless(ledgers: ReadContext) -> CommitConflict:
