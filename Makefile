@@ -1,7 +1,7 @@
 # Every target sets up first what it needs (setup/run); once that is done it costs nothing.
 run := ./setup/run
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test check bench soak pages lock
+.PHONY: help setup demo up down test check measure bench soak pages lock
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -21,11 +21,15 @@ down:  ## stop exactly what `make up` started
 test:  ## run every test
 	@MELTLINE_FEATURES=test $(run) python -m tests.halves
 
-check:  ## format, lint, types, borders between the packages
+check:  ## format, lint, types, borders between the packages, and the limits of `measure`
 	@$(run) ruff format --check .
 	@$(run) ruff check .
 	@$(run) mypy
 	@$(run) lint-imports
+	@$(run) python -m tests.house 0
+
+measure:  ## the house in figures with their limits, and the worst places of each
+	@$(run) python -m tests.house $(PLACES)
 
 bench:  ## Meltline beside Iceberg's procedures; a part of it: make bench BENCH="fleet --scale 0.1"
 	@MELTLINE_FEATURES=test,s3 $(run) python -m benchmarks $(or $(BENCH),all)
