@@ -280,8 +280,8 @@ def test_every_error_is_named_with_its_exit_code() -> None:
 
 def test_every_finding_of_doctor_is_named() -> None:
     app = ROOT / "include/meltline/app"
-    modules = ("doctor.py", "drop_risks.py", "cold_findings.py", "consumer_findings.py")
-    source = "".join(text(app / module) for module in modules)
+    modules = [*(app / "doctor").glob("*.py"), *app.rglob("*_findings.py")]
+    source = "".join(text(module) for module in sorted({*modules}))
     found = set(re.findall(r'^\s+"([a-z]+(?:_[a-z]+)*)",$', source, re.MULTILINE))
     found |= set(re.findall(r'_error\("(\w+)"', source))
     found |= set(re.findall(r'ColdFinding\("\w+", "(\w+)"', source))
