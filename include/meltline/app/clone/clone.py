@@ -4,10 +4,9 @@ Requirements TT-33 to TT-39, ML-22, DS-2, DS-3, DS-13, DS-15.
 
 The order is safety: first a word for each snapshot, so that no purge takes its files
 (`ground/purge_vetoes`), and a look at what purges have claimed; then the sharing in the control
-ledger; then the guard of each source, a commit that sees the snapshot still there; then all clones are
-registered at once; then a last look. From the word on the files cannot go, and from the
-registration on the clone itself keeps them, whoever holds which lock and wherever the command
-dies.
+ledger; then the guard of each source, a commit that sees the snapshot still there; then all clones
+are registered at once; then a last look. From the word on the files cannot go, and from the
+registration on the clone itself keeps them, whoever holds which lock and wherever the command dies.
 """
 
 from collections.abc import Callable, Mapping, Sequence
