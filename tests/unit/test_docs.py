@@ -316,6 +316,16 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
     assert broken == []
 
 
+@pages(*PAGES)
+def test_every_module_that_a_page_names_is_there(page: Path) -> None:
+    spans = {span.partition("::")[0] for span in INLINE.findall(FENCED.sub("", text(page)))}
+    names = [re.sub("^T/", "tests/", span) for span in spans]
+    ours = re.compile(r"(?:app|adapters|domain|ports|tests|include)/[\w/]+\.py")
+    roots = (ROOT, ROOT / "include" / "meltline")
+    gone = [n for n in names if ours.fullmatch(n) and not any((r / n).exists() for r in roots)]
+    assert gone == []
+
+
 def test_every_page_can_be_reached_from_the_readme() -> None:
     reached, waiting = set[Path](), [ROOT / "README.md"]
     while waiting:

@@ -1,7 +1,7 @@
 """The gate's own look at streaming writers: does a plan cut one off from its mark?
 
 The engines' walks once more, told from what they meet on the way and not from what is kept:
-nothing of `domain.writers` is used.
+nothing of `domain.retention.writers` is used.
 """
 
 from collections.abc import Collection, Mapping

@@ -18,7 +18,7 @@ class PlanKind(StrEnum):
     EXPIRE = "expire"
     PURGE = "purge"
     PRUNE = "prune"
-    """What leaves cold, by a person's word; its plan is kept in cold (`domain.pruning`)."""
+    """What leaves cold, by a person's word; its plan is kept in cold (`domain.archive.pruning`)."""
 
 
 class PlanState(StrEnum):
@@ -70,7 +70,7 @@ class Plan:
         state: Where it stands.
         committed_base: The metadata file that the expiration commit replaced, once applied.
         note: Why it is stale, refused or already done.
-        batch: Which of the run's batches it belongs to, from 1 on (`domain.batches`).
+        batch: Which of the run's batches it belongs to, from 1 on (`domain.deletion.batches`).
         repeats: How many later runs have planned the very same, after it was refused. The header
             is the last one's.
     """

@@ -111,7 +111,7 @@ class TableMetadata:
 
     Attributes:
         uuid: Of which registration it is: an id of ours, by which all state about it is kept
-            (`app.entries`). As parsed it is Iceberg's UUID, which copies share.
+            (`app.catalog.registrations`). As parsed it is Iceberg's UUID, which copies share.
         table_uuid: Iceberg's UUID, as the file says it. Copies and second registrations have the
             same one, so nothing may hang on it but the lineage of metadata files.
     """
