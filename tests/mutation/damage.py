@@ -8,7 +8,23 @@ STORES = "tests/contract/test_object_store.py"
 
 BULK = "tests/contract/test_bulk_manifests.py"
 
+DATUMS = "tests/unit/test_avro_datums.py"
+
 DAMAGE = (
+    Mutation(
+        "a block becomes as large as its bytes ask for",
+        "adapters/manifests/avro_codecs.py",
+        "stream.decompress(packed, LARGEST_BLOCK)",
+        "stream.decompress(packed, 1 << 40)",
+        (DATUMS,),
+    ),
+    Mutation(
+        "records without fields are read for ever",
+        "adapters/manifests/avro_container.py",
+        "            if block.records > len(content):",
+        "            if not content:",
+        (DATUMS,),
+    ),
     Mutation(
         "Spark's decoder takes any number for a status",
         "adapters/manifests/spark_decoder.py",

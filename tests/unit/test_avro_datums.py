@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from meltline.adapters.manifests.avro_blocks import (
     ENTRIES_READ,
-    Block,
-    blocks,
     datums,
     entries_schema,
 )
-from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.adapters.manifests.avro_codecs import LARGEST_BLOCK, pack
+from meltline.adapters.manifests.avro_container import AvroFile, Block, as_number
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from tests.unit.avro_files import Entry, manifest_bytes
+
+CODECS = ["null", "deflate", "bzip2", "xz", "snappy", "zstandard"]
 
 
 def entries(count: int) -> list[Entry]:
@@ -47,7 +48,7 @@ def decoded(content: bytes) -> list[dict[str, Any]]:
     file = AvroFile.read(content)
     schema = json.loads(entries_schema(file.header["avro.schema"]))
     found: list[dict[str, Any]] = []
-    for datum in datums(file.codec, blocks(file)):
+    for datum in datums(file.codec, file.blocks()):
         source = io.BytesIO(datum.content)
         rows: Any = fastavro.schemaless_reader(source, schema, json.loads(ENTRIES_READ))
         assert len(rows) == datum.records
@@ -56,7 +57,7 @@ def decoded(content: bytes) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard"])
+@pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_manifest_s_data_are_its_records_in_their_order(version: int, codec: str) -> None:
     content = with_codec(manifest_bytes(version, entries(3_000)), codec)
@@ -72,8 +73,8 @@ def test_a_manifest_s_data_are_its_records_in_their_order(version: int, codec: s
 
 def test_many_blocks_make_few_data_and_large_ones_stay_apart() -> None:
     file = AvroFile.read(manifest_bytes(2, entries(40_000)))
-    found = list(datums(file.codec, blocks(file)))
-    assert 1 < len(found) < len(list(blocks(file))) / 10
+    found = list(datums(file.codec, file.blocks()))
+    assert 1 < len(found) < len(list(file.blocks())) / 10
     assert sum(datum.records for datum in found) == 40_000
 
 
@@ -131,18 +132,18 @@ def test_a_damaged_frame_is_refused_or_changes_no_frame(at: int, change: int) ->
     body[at % len(body)] ^= change
     damaged = AvroFile(file.header, file.sync, bytes(body))
     try:
-        found = list(blocks(damaged))
+        found = list(damaged.blocks())
     except ValueError:
         return
     lengths = [len(block.packed) for block in found]
-    assert lengths == [len(block.packed) for block in blocks(file)]
+    assert lengths == [len(block.packed) for block in file.blocks()]
 
 
 def test_a_file_cut_short_is_refused() -> None:
     file = AvroFile.read(manifest_bytes(2, entries(900)))
     for cut in (1, 16, 17, 500):
         with pytest.raises(ValueError, match="end"):
-            list(blocks(AvroFile(file.header, file.sync, file.body[:-cut])))
+            list(AvroFile(file.header, file.sync, file.body[:-cut]).blocks())
 
 
 def packed(content: bytes) -> bytes:
@@ -167,6 +168,23 @@ def packed(content: bytes) -> bytes:
 def test_a_block_that_would_cost_memory_or_is_cut_is_refused(block: Block, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         list(datums("deflate", [block]))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_no_reader_of_records_unpacks_more_than_a_block_may_have(codec: str) -> None:
+    file = AvroFile.read(manifest_bytes(2, entries(1)))
+    bomb = pack(codec, bytes(LARGEST_BLOCK + 1))
+    body = as_number(1) + as_number(len(bomb)) + bomb + file.sync
+    damaged = AvroFile({**file.header, "avro.codec": codec.encode()}, file.sync, body)
+    with pytest.raises(ValueError, match=r"too many|more than"):
+        next(damaged.records())
+
+
+def test_records_are_not_looked_for_where_there_are_fewer_bytes() -> None:
+    nothing = json.dumps({"type": "record", "name": "nothing", "fields": []}).encode()
+    body = as_number(1 << 40) + as_number(3) + b"abc" + bytes(16)
+    with pytest.raises(ValueError, match="1099511627776 records in 3 bytes"):
+        next(AvroFile({"avro.schema": nothing}, bytes(16), body).records())
 
 
 def test_an_empty_block_does_not_end_the_others() -> None:

@@ -294,7 +294,7 @@ RECORDS = st.lists(
 )
 
 
-@given(RECORDS, st.sampled_from(["null", "deflate", "snappy", "zstandard"]))
+@given(RECORDS, st.sampled_from(["null", "deflate", "bzip2", "xz", "snappy", "zstandard"]))
 def test_a_file_rewritten_with_its_own_records_holds_the_same(
     records: list[dict[str, Any]], codec: str
 ) -> None:

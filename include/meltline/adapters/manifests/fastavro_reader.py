@@ -14,7 +14,7 @@ from typing import Any
 
 import fastavro
 
-from meltline.adapters.manifests.avro_blocks import blocks, datums
+from meltline.adapters.manifests.avro_blocks import datums
 from meltline.adapters.manifests.avro_container import AvroFile
 from meltline.domain.errors import MetadataUnreadable
 from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestEntry, ManifestFile
@@ -80,14 +80,9 @@ def _rows(content: bytes, projected: Projected) -> Iterator[Any]:
     Thousands of small files have one schema, and taking that apart costs more than their rows; so
     it is done once.
     """
-    try:
-        file = AvroFile.read(content)
-    except ValueError:  # noise, or a codec that only fastavro knows: it says what is wrong
-        reader = fastavro.reader(io.BytesIO(content))
-        yield from fastavro.reader(io.BytesIO(content), projected(reader.writer_schema))
-        return
+    file = AvroFile.read(content)
     written, wanted = _prepared(file.header["avro.schema"], projected)
-    for block in blocks(file):
+    for block in file.blocks():
         for datum in datums(file.codec, [block]):
             source = io.BytesIO(datum.content)
             found: Any = fastavro.schemaless_reader(source, written, wanted)

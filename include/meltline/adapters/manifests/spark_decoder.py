@@ -22,12 +22,10 @@ from pyspark.sql.avro.functions import from_avro
 
 from meltline.adapters.manifests.avro_blocks import (
     ENTRIES_READ,
-    Block,
-    blocks,
     datums,
     entries_schema,
 )
-from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.adapters.manifests.avro_container import AvroFile, Block
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.manifests.prefix_reads import front_length
 from meltline.adapters.spark.distribution import spread
@@ -279,10 +277,10 @@ def _checked(store: ObjectStore, unit: _Unit) -> tuple[AvroFile, Sequence[Block]
         if front.bytes != unit["manifest_bytes"]:
             raise ValueError("it is not as long as its list says")
         file = AvroFile.read(front.content)
-        return file, list(_first(blocks(file), unit["wanted"]))
+        return file, list(_first(file.blocks(), unit["wanted"]))
     content = store.read(unit["manifest"])
     file = AvroFile.read(content)
-    found = list(blocks(file))
+    found = list(file.blocks())
     records = sum(block.records for block in found)
     if (len(content), records) != (unit["manifest_bytes"], unit["records"]):
         raise ValueError("it is not what its list says")

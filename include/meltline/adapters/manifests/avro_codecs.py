@@ -1,0 +1,122 @@
+"""How the blocks of an Avro file are packed, and what unpacking one may cost (decision 033).
+
+What is unpacked comes from files that anybody may have damaged: a few kilobytes can stand for
+gigabytes. So no block is unpacked beyond `LARGEST_BLOCK`, none whose bytes end too early passes for
+a shorter one, and Snappy's checksum is looked at.
+"""
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+LARGEST_BLOCK = 64 * 1024 * 1024  # bytes: writers make blocks of 64 KiB; noise announces anything
+_RAW = -zlib.MAX_WBITS  # Avro's deflate has neither header nor checksum
+_A_PART = 256 * 1024  # bytes of a block that are unpacked at once
+
+
+class _Unpacker(Protocol):
+    """What unpacks a stream of bytes, up to so many of them."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    def decompress(self, packed: bytes, most: int, /) -> bytes: ...
+
+
+def pack(codec: str, content: bytes) -> bytes:
+    """A block's bytes as a file holds them."""
+    return _CODECS[codec][0](content)
+
+
+def unpack(codec: str, packed: bytes) -> bytes:
+    """A block's bytes.
+
+    Raises:
+        ValueError: They are more than `LARGEST_BLOCK`, or damaged.
+    """
+    return _CODECS[codec][1](packed)
+
+
+def is_known(codec: str) -> bool:
+    """Whether blocks of this codec can be packed and unpacked."""
+    return codec in _CODECS
+
+
+def _bounded(content: bytes) -> bytes:
+    if len(content) > LARGEST_BLOCK:
+        raise ValueError(f"a block has more than {LARGEST_BLOCK} bytes")
+    return content
+
+
+def _by(unpacker: Callable[[], _Unpacker]) -> Callable[[bytes], bytes]:
+    def unpacked(packed: bytes) -> bytes:
+        stream = unpacker()
+        try:
+            content = stream.decompress(packed, LARGEST_BLOCK)
+        except (OSError, zlib.error, lzma.LZMAError) as damaged:
+            raise ValueError(str(damaged)) from damaged
+        if not stream.eof:
+            raise ValueError("a block's bytes end too early, or are too many")
+        return content
+
+    return unpacked
+
+
+def _deflated(content: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=_RAW)
+    return packer.compress(content) + packer.flush()
+
+
+def _to_snappy(content: bytes) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly
+
+    packed: bytes = pa.compress(content, "snappy", asbytes=True)
+    return packed + zlib.crc32(content).to_bytes(4)
+
+
+def _from_snappy(packed: bytes) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly
+
+    length = shift = at = 0
+    while True:  # the length leads, seven bits a byte
+        length |= (packed[at] & 0x7F) << shift
+        if packed[at] < 0x80:
+            break
+        at, shift = at + 1, shift + 7
+    if length > LARGEST_BLOCK:
+        raise ValueError(f"a block has more than {LARGEST_BLOCK} bytes")
+    content: bytes = pa.decompress(packed[:-4], length, "snappy", asbytes=True)
+    if zlib.crc32(content).to_bytes(4) != packed[-4:]:
+        raise ValueError("a block's checksum is wrong")
+    return content
+
+
+def _to_zstandard(content: bytes) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly
+
+    packed: bytes = pa.compress(content, "zstd", asbytes=True)
+    return packed
+
+
+def _from_zstandard(packed: bytes) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly, and few files are packed so
+
+    parts, length = [], 0
+    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+        # In parts: room is made for all that is asked for, and not given back where noise ends it.
+        while length <= LARGEST_BLOCK and (part := stream.read(_A_PART)):
+            parts.append(part)
+            length += len(part)
+    return _bounded(b"".join(parts))
+
+
+_CODECS: Mapping[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+    "null": (bytes, _bounded),
+    "deflate": (_deflated, _by(lambda: zlib.decompressobj(_RAW))),
+    "bzip2": (bz2.compress, _by(bz2.BZ2Decompressor)),
+    "xz": (lzma.compress, _by(lzma.LZMADecompressor)),
+    "snappy": (_to_snappy, _from_snappy),
+    "zstandard": (_to_zstandard, _from_zstandard),
+}
