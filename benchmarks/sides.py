@@ -12,7 +12,6 @@ from benchmarks.watch import Seen, watching
 from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.observe.observe import observe
 from meltline.app.run.lifecycle import (
-    RunRequest,
     expire_step,
     gate_step,
     observe_step,
@@ -21,6 +20,7 @@ from meltline.app.run.lifecycle import (
     settle_step,
 )
 from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState

@@ -21,9 +21,10 @@ from benchmarks.sides import (
     require_done,
 )
 from benchmarks.watch import watching
-from meltline.app.orphans.sweep import SweepRequest, sweep
-from meltline.app.run.lifecycle import RunRequest, observe_step, plan_purge_step, purge_step
+from meltline.app.orphans.sweep import sweep
+from meltline.app.run.lifecycle import observe_step, plan_purge_step, purge_step
 from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.units import format_instant
 
@@ -81,7 +82,7 @@ def _sweep_before(bench: Bench, lake: Lake) -> float:
         observe_step(services, request, summary)
         watch = Stopwatch()
         with watch.timing("sweep"):
-            sweep(services, SweepRequest(request), summary)
+            sweep(services, request, summary)
         require_done(summary)
         return watch.seconds
 
@@ -96,7 +97,7 @@ def _sweep_now(bench: Bench, side: str, lake: Lake) -> Run:
     watch = Stopwatch()
     with watching(lake.metadata_folders()) as watched:
         with watch.timing("sweep"):
-            sweep(services, SweepRequest(request), summary)
+            sweep(services, request, summary)
         lake.clock.moment += FAILSAFE + timedelta(seconds=1)
         with watch.timing("plan purge"):
             purges = plan_purge_step(services, request)

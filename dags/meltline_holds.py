@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from meltline.orchestration.as_of import INSTANT
+from meltline.app.run_request import INSTANT
 from meltline.orchestration.command_step import CommandStep
 from meltline.orchestration.words import hold_words
 
@@ -35,7 +35,7 @@ PARAMS = {
     "name": Param(None, type=["null", "string"], pattern=r"^[^\r\n]+$", title="Name",
         section="Add", description_md="A table or namespace, or `table@snapshot`; odd parts in "
         "backticks."),
-    "until": Param(None, type=["null", "string"], format="date-time", pattern=INSTANT,
+    "until": Param(None, **INSTANT.schema,
         title="Until", section="Add", description_md="When it ends by itself. Empty: never."),
     "kind": Param(None, type=["null", "string"], enum=[None, "table", "schema", "database"],
         title="Kind", section="Add", description_md="Where the name could be two things."),

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain, task
+from meltline.orchestration.form import form_field
 
-from meltline.orchestration.as_of import INSTANT
 from meltline.orchestration.batch_steps import BatchStep, PlanStep, in_batches
 from meltline.orchestration.configuration import cold_pool
 from meltline.orchestration.spark_step import SparkStep
@@ -39,16 +39,10 @@ others are done. Run it again when the cause is gone: it goes on where it stoppe
 """
 
 PARAMS = {
-    "tables": Param("", type="string", pattern=r"^[^\r\n]*$", title="Tables",
-        description_md="Globs over `catalog.namespace.table`, comma-separated. Empty: all."),
-    "as_of": Param(None, type=["null", "string"], format="date-time", title="As of",
-        pattern=INSTANT,
-        description_md="The day that decides retention, not later than now (a dry run may look "
-        "ahead). Empty: the end of the run's data interval, else now."),
-    "dry_run": Param(False, type="boolean", title="Dry run",
-        description_md="Plan and show, change nothing."),
-    "any_hour": Param(False, type="boolean", title="At any hour",
-        description_md="Copy history to cold outside `handoff.quiet-window` too."),
+    "tables": form_field("tables"),
+    "as_of": form_field("as_of"),
+    "dry_run": form_field("dry_run"),
+    "any_hour": form_field("any_hour", title="At any hour"),
     "approve_over_limit": Param(False, type="boolean", title="Approve above the limit",
         section="Approval", description_md="Purge more than `limits.approve-above` at once. "
         "Refused unless a person triggers the run and says why."),

@@ -3,9 +3,10 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from airflow.sdk import DAG, Param, TriggerRule, get_current_context, task
+from airflow.sdk import DAG, TriggerRule, get_current_context, task
+from meltline.orchestration.form import form_field
 
-from meltline.orchestration.sweep_step import SweepStep
+from meltline.orchestration.spark_step import SparkStep
 
 APPS = Path(__file__).resolve().parent.parent / "spark_apps"
 
@@ -26,18 +27,7 @@ Unpause it for the weekly run, or trigger it from the UI. The first run only rem
 table that was never read holds back everything, for the files may be anybody's.
 """
 
-PARAMS = {
-    "tables": Param("", type="string", pattern=r"^[^\r\n]*$", title="Tables",
-        description_md="Globs over `catalog.namespace.table`, comma-separated. Empty: all."),
-    "minimum_age": Param("", type="string", pattern=r"^(\d+(d|h|m|s))?$", title="Minimum age",
-        description_md="How long ago a file must have been modified: `3d`, at least `24h`. Empty: "
-        "`sweep.minimum-age` of the configuration."),
-    "inventory": Param("", type="string", pattern=r"^[^\r\n]*$", title="Inventory",
-        description_md="A Parquet file or folder with columns `path`, `size` and `modified` that "
-        "replaces the listing. Empty: the store is listed."),
-    "dry_run": Param(False, type="boolean", title="Dry run",
-        description_md="Look and show, remember nothing."),
-}  # fmt: skip
+PARAMS = {name: form_field(name) for name in ("tables", "minimum_age", "inventory", "dry_run")}
 
 
 with DAG(
@@ -58,13 +48,9 @@ with DAG(
     },
 ):
     # One task: the listing must come before the metadata, and nothing of it is kept but strays.
-    sweep = SweepStep(
+    sweep = SparkStep(
         task_id="sweep",
         application=APPS / "sweep.py",
-        arguments=[
-            "--minimum-age={{ params.minimum_age }}",
-            "--inventory={{ params.inventory }}",
-        ],
         previews=True,
         doc_md="Lists the store, reads what is new, and records what departs.",
     )

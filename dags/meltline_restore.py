@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from meltline.orchestration.as_of import INSTANT
+from meltline.app.run_request import INSTANT
 from meltline.orchestration.command_step import CommandStep
 from meltline.orchestration.words import restore_words
 
@@ -42,7 +42,7 @@ PARAMS = {
     "snapshot": Param(None, type=["null", "string"], pattern=r"^-?\d+$", title="Snapshot",
         section="Rollback and recover", description_md="Its id. A recovery takes the newest "
         "that has expired when there is none."),
-    "at": Param(None, type=["null", "string"], format="date-time", pattern=INSTANT, title="At",
+    "at": Param(None, **INSTANT.schema, title="At",
         section="Rollback and clone", description_md="What was current then."),
     "new_name": Param(None, type=["null", "string"], pattern=NAME, title="New name",
         section="Recover and clone", description_md="In full: of a recovery's table, of a clone."),

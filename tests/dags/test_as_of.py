@@ -9,7 +9,7 @@ import pytest
 from meltline.domain.errors import AsOfInFuture, UsageInvalid
 from meltline.domain.units import format_instant
 from meltline.orchestration.as_of import as_of
-from meltline.orchestration.request import Request
+from meltline.orchestration.request import run_request
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -168,8 +168,8 @@ APPROVED = {"approve_over_limit": True, "reason": " Old exports, agreed with fin
 
 
 def test_a_person_approves_with_a_reason() -> None:
-    found = Request.of(manual(**APPROVED), NOTHING)
-    assert found.approval == "Old exports, agreed with finance."
+    found = run_request(manual(**APPROVED), NOTHING)
+    assert found.approve == "Old exports, agreed with finance."
 
 
 @pytest.mark.parametrize(
@@ -178,17 +178,17 @@ def test_a_person_approves_with_a_reason() -> None:
 def test_only_a_manual_run_may_approve(kind: str) -> None:
     context = ContextBuilder(run(kind, MIDNIGHT), interval(MIDNIGHT), APPROVED).build()
     with pytest.raises(UsageInvalid, match="only a person"):
-        Request.of(context, NOTHING)
+        run_request(context, NOTHING)
 
 
 @pytest.mark.parametrize("reason", [None, "", "  \n"])
 def test_an_approval_without_a_reason_is_refused(reason: str | None) -> None:
     with pytest.raises(UsageInvalid, match="reason"):
-        Request.of(manual(approve_over_limit=True, reason=reason), NOTHING)
+        run_request(manual(approve_over_limit=True, reason=reason), NOTHING)
 
 
 def test_a_reason_alone_approves_nothing() -> None:
-    assert Request.of(manual(reason="just in case"), NOTHING).approval == ""
+    assert run_request(manual(reason="just in case"), NOTHING).approve == ""
 
 
 # --- what the apps are told ------------------------------------------------------------------
@@ -198,21 +198,17 @@ def test_each_argument_is_one_word_whatever_is_in_it() -> None:
     person = run("manual", MIDNIGHT, run_id="manual__1", triggering_user_name="Ada L.")
     params = {"tables": "-lake.air.*, *.b c", "dry_run": True, "any_hour": True}
     context = ContextBuilder(person, params=params)
-    request = Request.of(context.build(), NOTHING)
-    assert request.arguments("/a b/meltline.yaml", "/tmp/s.json") == [
-        "--config=/a b/meltline.yaml",
+    request = run_request(context.build(), NOTHING)
+    assert request.words() == [
         "--run-id=manual__1",
         "--as-of=2026-03-02T00:00:00Z",
-        "--summary=/tmp/s.json",
         "--tables=-lake.air.*, *.b c",
         "--dry-run",
         "--any-hour",
     ]
-    assert request.private(approvable=True) == ["--who=Ada L."]
+    assert request.words(private=True) == ["--who=Ada L."]
 
 
 def test_what_was_not_asked_for_is_not_said() -> None:
-    words = Request.of(scheduled(), NOTHING).arguments("c", "s")
-    assert [word.partition("=")[0] for word in words] == [
-        "--config", "--run-id", "--as-of", "--summary",
-    ]  # fmt: skip
+    words = run_request(scheduled(), NOTHING).words()
+    assert [word.partition("=")[0] for word in words] == ["--run-id", "--as-of"]

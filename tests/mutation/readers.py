@@ -37,7 +37,17 @@ READERS = (
     ),
     Mutation(
         "who asked and why stand on the app's command line", "orchestration/spark_step.py",
-        "in_file(Path(folder, \"words.json\"), private)", "*private", (SPARK_STEP,),
+        'in_file(Path(folder, "words.json"), request.words(private=True))',
+        "*request.words(private=True)", (SPARK_STEP,),
+    ),
+    Mutation(
+        "who asked for a run stands on the app's command line", "app/run_request.py",
+        '_asked("who asked for it", private=True)', '_asked("who asked for it")',
+        ("tests/unit/test_run_request.py",),
+    ),
+    Mutation(
+        "an approval reaches apps that take none", "orchestration/spark_step.py",
+        'request = replace(request, approve="")', "pass", (SPARK_STEP,),
     ),
     Mutation(
         "the umask decides who may read the control ledger", "access.py",

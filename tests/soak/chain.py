@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from meltline.app.doctor.init import init
-from meltline.app.run.lifecycle import RunRequest, run_chain
+from meltline.app.run.lifecycle import run_chain
+from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
 from meltline.config.load import load_config
 from meltline.domain.clock import NOW

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from meltline.app.run.airflow_steps import StepRequest, run_step
-from meltline.app.run.lifecycle import RunRequest
 from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
 from tests.spark import walk
 from tests.spark.stranger import MERGE_ON_READ
 from tests.spark.warehouse import DAY, SPACE, TODAY, Contents, Warehouse, tables_of

@@ -16,8 +16,8 @@ import pytest
 
 from meltline.adapters.object_store.folder_listing import FolderStores, Level
 from meltline.app.run.airflow_steps import StepRequest, run_step
-from meltline.app.run.lifecycle import RunRequest
 from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
 from meltline.cli.main import run
 from meltline.cli.run.step import main
 from meltline.domain.deletion.orphans import OrphanCandidate, SweptPlaces
@@ -61,7 +61,7 @@ class Village:
     def sweep(self, now: datetime, **asked: Any) -> Summary:
         services = self.w.services(now)
         services.sweeper.cut_above = 5  # so that folders are cut, as large ones are
-        request = StepRequest(RunRequest(f"sweep-{now:%j}", now), **asked)
+        request = StepRequest(RunRequest(f"sweep-{now:%j}", now, **asked))
         return run_step("sweep", services, request)
 
     def waiting(self, now: datetime) -> set[str]:

@@ -14,8 +14,9 @@ from pyspark.sql import Row, SparkSession
 from demo.staging import stage_commit_times
 from meltline.adapters.spark.session import jar_paths, java_options
 from meltline.app.doctor.init import init
-from meltline.app.run.lifecycle import RunRequest, run_chain
+from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
 from meltline.config.load import load_config
 from meltline.domain.clock import NOW

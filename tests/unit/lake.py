@@ -15,8 +15,9 @@ from meltline.adapters.archive.copy_reader import StoreCopyReader
 from meltline.adapters.manifests.fastavro_reader import AvroManifests
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.app.doctor.init import init
-from meltline.app.run.lifecycle import RunRequest, run_chain
+from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
 from meltline.app.safety.confinement import Confinement
 from meltline.app.services import ColdTier, RunContext
 from meltline.config.load import CatalogConfig, Config

@@ -42,9 +42,8 @@ class Swept:
     def sweep(self, day: float, services: SweepServices | None = None, **asked: Any) -> Summary:
         """One sweep on a day; nothing that is needed may be missing afterwards."""
         self.lake.on(day)
-        run = replace(self.lake.request(tables=asked.pop("tables", ())),
-                      dry_run=asked.pop("dry_run", False))  # fmt: skip
-        summary = run_step("sweep", services or self.services(), StepRequest(run, **asked))
+        run = replace(self.lake.request(), **asked)
+        summary = run_step("sweep", services or self.services(), StepRequest(run))
         self.lake.check_nothing_is_missing()
         return summary
 

@@ -10,8 +10,9 @@ import pytest
 
 from meltline.app.catalog.metadata import load_state
 from meltline.app.run.airflow_steps import StepRequest, run_step
-from meltline.app.run.lifecycle import RunRequest, run_chain
+from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
 from meltline.app.storage.explain import explain_table
 from meltline.domain.archive.archive import COLD_OF, read_archived
 from meltline.domain.archive.cold import HandoffSettings

@@ -8,10 +8,11 @@ import typer
 
 from meltline.app.doctor.doctor import examine
 from meltline.app.run.summary import plan_document
+from meltline.app.run_request import globs
 from meltline.app.services import ReadContext
 from meltline.app.storage.explain import Explanation, explain_path, explain_table
 from meltline.app.storage.report import StorageHistory, in_flight_bytes, listed_files, storage_rows
-from meltline.cli.options import AsJson, AsOf, ConfigPath, Tables, globs, instant, ready, wire
+from meltline.cli.options import AsJson, AsOf, ConfigPath, Tables, instant, ready, wire
 from meltline.cli.output import console, plain, print_json, print_rows
 from meltline.cli.run.lifecycle import PlanName, print_plans
 from meltline.domain.deletion.storage import StorageRow

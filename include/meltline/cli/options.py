@@ -3,20 +3,20 @@
 import os
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from meltline.app.ground.preconditions import require_prepared
-from meltline.app.run.lifecycle import RunRequest
+from meltline.app.run_request import DURATION, INSTANT, OPTIONS, RunRequest
 from meltline.app.services import ReadContext
 from meltline.config.load import load_config
 from meltline.domain.clock import resolve_as_of
-from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.objects import ObjectKind
-from meltline.domain.units import parse_duration, parse_instant
+from meltline.domain.units import parse_instant
 from meltline.wiring import Wiring
 
 ConfigPath = Annotated[
@@ -24,13 +24,16 @@ ConfigPath = Annotated[
     typer.Option("--config", help="meltline.yaml; else MELTLINE_CONFIG, else ./meltline.yaml"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on stdout")]
-Tables = Annotated[
-    str, typer.Option("--tables", help="globs over catalog.namespace.table, comma-separated")
-]
-AsOf = Annotated[
-    str | None, typer.Option("--as-of", help="the logical date: ISO 8601; now when left out")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="say what would happen; change nothing")]
+
+
+def declared(name: str, **more: Any) -> Any:
+    """An option as `RunRequest` declares it."""
+    return typer.Option(OPTIONS[name].flag, help=OPTIONS[name].help, **more)
+
+
+Tables = Annotated[str, declared("tables")]
+AsOf = Annotated[str | None, declared("as_of")]
+DryRun = Annotated[bool, declared("dry_run")]
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="catalog.namespace.table")]
 Kind = Annotated[
@@ -71,18 +74,7 @@ def instant(
     Raises:
         UsageInvalid: It is none.
     """
-    if text is None:
-        return None
-    try:
-        return parse(text)
-    except ValueError as odd:
-        raise UsageInvalid(
-            f"{option} is not an instant",
-            object=option,
-            expected="ISO 8601 with an offset, such as 2026-11-21T00:00:00Z, or a date",
-            found=text,
-            next=str(odd),
-        ) from odd
+    return None if text is None else replace(INSTANT, parse=parse).read(text, option)
 
 
 def duration(text: str, option: str) -> timedelta:
@@ -91,29 +83,22 @@ def duration(text: str, option: str) -> timedelta:
     Raises:
         UsageInvalid: It is none.
     """
-    try:
-        return parse_duration(text)
-    except ValueError as odd:
-        raise UsageInvalid(
-            f"{option} is not a duration",
-            object=option,
-            expected="a whole number and s, m, h or d, such as 1h",
-            found=text,
-            next=str(odd),
-        ) from odd
+    span: timedelta = DURATION.read(text, option)
+    return span
 
 
-def request(wiring: Wiring, tables: str, as_of: str | None, dry_run: bool) -> RunRequest:
-    """A run of its own, under a new id."""
-    now = wiring.clock.now()
-    return RunRequest(
-        run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
-        as_of=resolve_as_of(instant(as_of), now, dry_run=dry_run),
-        tables=globs(tables),
-        dry_run=dry_run,
+def request(
+    wiring: Wiring, *, run_id: str = "", as_of: str | None = None, **written: Any
+) -> RunRequest:
+    """What was written on a command line; a run of its own, under a new id, where none is named.
+
+    Raises:
+        UsageInvalid: Something written stands for nothing.
+        AsOfInFuture: A real run was asked for a time that has not come.
+    """
+    now, dry_run = wiring.clock.now(), bool(written.get("dry_run"))
+    return RunRequest.read(
+        run_id or f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
+        resolve_as_of(instant(as_of), now, dry_run=dry_run),
+        written,
     )
-
-
-def globs(text: str) -> tuple[str, ...]:
-    """`--tables` taken apart."""
-    return tuple(glob.strip() for glob in text.split(",") if glob.strip())

@@ -8,12 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from meltline.app.run_request import INSTANT
 from meltline.domain.clock import NOW, resolve_as_of
-from meltline.domain.errors import UsageInvalid
-from meltline.domain.units import parse_instant
-
-INSTANT = r"^\d{4}-(0\d|1[0-2])-[0-3]\dT[0-2]\d:[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$"
-"""For forms: Airflow checks the format date-time only where a further package is installed."""
 
 
 def as_of(context: Mapping[str, Any], environ: Mapping[str, str]) -> datetime:
@@ -35,29 +31,18 @@ def as_of(context: Mapping[str, Any], environ: Mapping[str, str]) -> datetime:
         UsageInvalid: The parameter or the simulated clock is not an instant with an offset.
     """
     params, run = context["params"], context["dag_run"]
-    simulated = _instant(NOW, environ[NOW]) if environ.get(NOW) else None
+    simulated = INSTANT.read(environ[NOW], NOW) if environ.get(NOW) else None
     if asked := params.get("as_of"):
         wall = simulated or datetime.now(UTC)
-        return resolve_as_of(_instant("as_of", asked), wall, dry_run=bool(params.get("dry_run")))
+        return resolve_as_of(
+            INSTANT.read(asked, "as_of"), wall, dry_run=bool(params.get("dry_run"))
+        )
     # The wall clock of a run is when it started: all its steps, and their retries, agree on that.
     wall = simulated or _plain(run.start_date or datetime.now(UTC))
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if start is not None and end is not None and start < end:
         return min(_plain(end), wall)
     return simulated or min(_plain(run.run_after), wall)
-
-
-def _instant(name: str, text: str) -> datetime:
-    try:
-        return parse_instant(text)
-    except ValueError as odd:
-        raise UsageInvalid(
-            f"{name} is not an instant: {odd}",
-            object=name,
-            expected="ISO 8601 with an offset, such as 2026-11-21T00:00:00Z",
-            found=text,
-            next="write it with its offset, or leave it empty",
-        ) from odd
 
 
 def _plain(moment: datetime) -> datetime:

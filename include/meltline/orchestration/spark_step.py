@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +19,7 @@ from airflow.sdk.exceptions import (
 
 from meltline.domain.errors import SetupMissing
 from meltline.orchestration.configuration import config_path, for_good, python_path
-from meltline.orchestration.request import Request
+from meltline.orchestration.request import run_request
 from meltline.private_words import in_file
 
 
@@ -73,16 +74,19 @@ class SparkStep(SparkSubmitOperator):
             AirflowFailException: It cannot be done, and trying again would not change that.
         """
         with for_good():
-            request = Request.of(context, os.environ)
+            request = run_request(context, os.environ)
             if request.dry_run and not self.previews:
                 raise AirflowSkipException("a dry run changes nothing")
+            if not self.approvable:
+                request = replace(request, approve="")
             self._prepare()
             with TemporaryDirectory(prefix="meltline-") as folder:
                 summary = Path(folder, "summary.json")
-                private = request.private(approvable=self.approvable)
                 self.application_args = [
-                    in_file(Path(folder, "words.json"), private),
-                    *request.arguments(config_path(), str(summary)),
+                    in_file(Path(folder, "words.json"), request.words(private=True)),
+                    f"--config={config_path()}",
+                    f"--summary={summary}",
+                    *request.words(),
                     *self.words(),
                 ]
                 super().execute(context)

@@ -22,8 +22,8 @@ from meltline.app.orphans.orphan_candidates import (
     sift,
 )
 from meltline.app.orphans.scan_roots import Claims, places_to_sweep
-from meltline.app.run.lifecycle import RunRequest
 from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
 from meltline.domain.deletion.orphans import (
     OrphanObservation,
@@ -49,20 +49,6 @@ class SweepServices(RunContext):
     """The chain's ports, and the one that lists the store."""
 
     sweeper: Sweeper
-
-
-@dataclass(frozen=True)
-class SweepRequest:
-    """What a sweep was asked for.
-
-    Attributes:
-        minimum_age: Instead of the configured one; None to take that.
-        inventory: What stands in for a listing of the store; None to list it.
-    """
-
-    run: RunRequest
-    minimum_age: timedelta | None = None
-    inventory: Inventory | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +90,7 @@ class Swept:
         }
 
 
-def sweep(services: SweepServices, request: SweepRequest, summary: Summary) -> Swept:
+def sweep(services: SweepServices, request: RunRequest, summary: Summary) -> Swept:
     """Lists, observes, decides, records. A second sweep right away records nothing.
 
     Raises:
@@ -113,32 +99,31 @@ def sweep(services: SweepServices, request: SweepRequest, summary: Summary) -> S
         ClockRefused: The wall clock, by which ages count, disagrees with the store's.
         LockHeld: Another sweep is under way.
     """
-    run, settings = request.run, services.config.sweep
+    settings = services.config.sweep
     if request.minimum_age is not None:
         settings = replace(settings, minimum_age=request.minimum_age)
     require_generation(services)
-    if not run.dry_run:
+    if not request.dry_run:
         require_clock(services)
     wait = services.config.limits.lock_wait
-    holder = f"{services.who} run {run.run_id}"
+    holder = f"{services.who} run {request.run_id}"
     with services.control.lock(_LOCK, holder, wait=wait, lease=_LEASE):
         return _sweep(services, request, settings, summary)
 
 
 def _sweep(
-    services: SweepServices, request: SweepRequest, settings: SweepSettings, summary: Summary
+    services: SweepServices, run: RunRequest, settings: SweepSettings, summary: Summary
 ) -> Swept:
-    run = request.run
     services.sweeper.prepare()
     places, unswept = places_to_sweep(services, run.tables)
-    listing = _listing(services, request.inventory, places, settings)
+    listing = _listing(services, run.inventory, places, settings)
     observation = observe(services)
     summary.observed(observation, run.tables)
     claims = Claims(services, observation, run.tables)
     services.progress("sweep: holding the listing against the file ledger")
     sifted = sift(services, observation, claims, listing.strays())
     sifted.refused.update(unswept)
-    judged = _judge(services, observation, places, listing, sifted, settings, request.inventory)
+    judged = _judge(services, observation, places, listing, sifted, settings, run.inventory)
     held_back = _held_back(services, observation, listing)
     orphans = [] if held_back else judged.get(StrayVerdict.ORPHAN, [])
     if not run.dry_run:

@@ -2,19 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from meltline.app.archive.archive_snapshots import pending_handoffs
 from meltline.app.catalog.tables import read_tables
 from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.ground.preconditions import require_datable
 from meltline.app.observe.observe import observe
-from meltline.app.orphans.sweep import SweepRequest, SweepServices, sweep
+from meltline.app.orphans.sweep import SweepServices, sweep
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import approve
 from meltline.app.run.lifecycle import (
     APPLICABLE,
-    RunRequest,
     expire_step,
     hand_off_step,
     judge_step,
@@ -28,10 +26,10 @@ from meltline.app.run.lifecycle import (
 )
 from meltline.app.run.run_plans import RunPlans
 from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
 from meltline.app.safety.stored_plans import PlannedFiles
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
-from meltline.ports import Inventory
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,6 @@ class StepRequest:
     run: RunRequest
     kind: PlanKind = PlanKind.EXPIRE
     batch: int = 0
-    approve: str = ""
-    minimum_age: timedelta | None = None
-    inventory: Inventory | None = None
 
 
 Step = Callable[[SweepServices, StepRequest, Summary], None]
@@ -138,8 +133,8 @@ def _plan_purge(services: RunContext, request: StepRequest, summary: Summary) ->
 
 def _purge(services: RunContext, request: StepRequest, summary: Summary) -> None:
     plans = _plans(services, request, PlanKind.PURGE, *APPLICABLE)
-    if request.approve:
-        approve(services, plans, request.approve)
+    if request.run.approve:
+        approve(services, plans, request.run.approve)
     purge_step(services, plans, summary)
     let_go_step(services, request.run)
 
@@ -149,8 +144,7 @@ def _report(services: RunContext, _: StepRequest, __: Summary) -> None:
 
 
 def _sweep(services: SweepServices, request: StepRequest, summary: Summary) -> None:
-    asked = SweepRequest(request.run, request.minimum_age, request.inventory)
-    sweep(services, asked, summary)
+    sweep(services, request.run, summary)
 
 
 STEPS: Mapping[str, Step] = {

@@ -1,8 +1,7 @@
 """The whole chain, for people without Airflow: the same steps that the DAG runs as Spark apps."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from meltline.app.archive.archive_snapshots import hand_off, may_go_on, pending_handoffs
 from meltline.app.archive.cold_mending import mend_copies
@@ -26,6 +25,7 @@ from meltline.app.purge.plan_purge import (
 from meltline.app.purge.purge import PurgeResult, apply_purges
 from meltline.app.retention.policies import remember_policies
 from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
 from meltline.app.safety.stored_plans import PlannedFiles, end_plan, store_plans
 from meltline.app.services import RunContext
 from meltline.app.storage.report import StorageHistory, record_storage
@@ -52,23 +52,6 @@ _OVERTAKEN = (  # facts by which a gate tells that others have acted since the p
 _UPKEEP = "the file ledger"
 _SETTLED_AFTER = timedelta(days=7)  # no run takes so long that it could go by what was open then
 APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
-
-
-@dataclass(frozen=True)
-class RunRequest:
-    """What a run was asked for.
-
-    Attributes:
-        as_of: The logical date, already resolved against the wall clock.
-        tables: Globs of `--tables`; none is all.
-        any_hour: History may be copied to cold outside the quiet window too.
-    """
-
-    run_id: str
-    as_of: datetime
-    tables: tuple[str, ...] = ()
-    dry_run: bool = False
-    any_hour: bool = False
 
 
 def run_chain(services: RunContext, request: RunRequest) -> Summary:

@@ -9,13 +9,13 @@ from meltline.app.archive.cold_status import ColdStatus, cold_list, cold_status
 from meltline.app.archive.cold_verify import Verified, cold_verify
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.catalog.tables import read_tables
+from meltline.app.run_request import globs
 from meltline.cli.options import (
     AsJson,
     AsOf,
     ConfigPath,
     TableArgument,
     Tables,
-    globs,
     instant,
     ready,
     ready_wiring,

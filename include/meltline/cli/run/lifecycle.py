@@ -19,11 +19,21 @@ from meltline.app.observe.observe import observe as look_at_everything
 from meltline.app.observe.observe import rebuild as rebuild_index
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges, approve
-from meltline.app.run.lifecycle import RunRequest, plan_purge_step, run_chain
+from meltline.app.run.lifecycle import plan_purge_step, run_chain
 from meltline.app.run.summary import Summary, plan_document
+from meltline.app.run_request import RunRequest
 from meltline.app.safety.roots import as_yaml
 from meltline.app.services import RunContext
-from meltline.cli.options import AsJson, AsOf, ConfigPath, DryRun, Tables, request, wire
+from meltline.cli.options import (
+    AsJson,
+    AsOf,
+    ConfigPath,
+    DryRun,
+    Tables,
+    declared,
+    request,
+    wire,
+)
 from meltline.cli.output import console, print_json, print_rows
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind
@@ -99,7 +109,7 @@ def observe(
 ) -> int:
     """Look at every catalog and take in what is new."""
     wiring = wire(config)
-    asked = request(wiring, tables, None, dry_run=False)
+    asked = request(wiring, tables=tables)
     services = wiring.services("observe", asked.run_id)
     require_datable(services)
     if rebuild:
@@ -158,7 +168,7 @@ def plan_purge_command(
 def _plan(
     wiring: Wiring, kind: PlanKind, tables: str, as_of: str | None, dry_run: bool, as_json: bool
 ) -> int:
-    asked = request(wiring, tables, as_of, dry_run)
+    asked = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run)
     services = wiring.services(f"plan {kind}", asked.run_id)
     summary = Summary(asked.run_id, asked.as_of)
     plans = _make_plans(services, asked, kind, summary)
@@ -263,9 +273,7 @@ def apply_plan(
     config: ConfigPath = None,
     as_json: AsJson = False,
     dry_run: DryRun = False,
-    approval: Annotated[
-        str, typer.Option("--approve", metavar="REASON", help="approve a purge over the limit")
-    ] = "",
+    approval: Annotated[str, declared("approve", metavar="REASON")] = "",
 ) -> int:
     """Carry out a plan whose gate has passed."""
     wiring = wire(config)
@@ -313,13 +321,11 @@ def run(
     tables: Tables = "",
     as_of: AsOf = None,
     dry_run: DryRun = False,
-    any_hour: Annotated[
-        bool, typer.Option("--any-hour", help="copy to cold outside the quiet window too")
-    ] = False,
+    any_hour: Annotated[bool, declared("any_hour")] = False,
 ) -> int:
     """The whole chain in one Spark session, for people without Airflow."""
     wiring = wire(config)
-    asked = replace(request(wiring, tables, as_of, dry_run), any_hour=any_hour)
+    asked = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run, any_hour=any_hour)
     services = wiring.services("run", asked.run_id)
     record = RunRecord(asked.run_id, asked.as_of, wiring.clock.now())
     if not dry_run:

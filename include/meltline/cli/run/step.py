@@ -2,25 +2,20 @@
 
 import argparse
 import json
-import os
 import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from meltline.access import Access, make_file, make_folder
 from meltline.app.run.airflow_steps import StepRequest, run_step
-from meltline.app.run.lifecycle import RunRequest
-from meltline.config.load import load_config
-from meltline.domain.clock import resolve_as_of
+from meltline.app.run_request import OPTIONS
+from meltline.cli.options import request, wire
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import MeltlineError
-from meltline.domain.units import parse_duration, parse_instant
-from meltline.ports import Inventory
 from meltline.private_words import spelt_out
-from meltline.wiring import Wiring, to_stderr
+from meltline.wiring import to_stderr
 
 
 def main(step: str, arguments: Sequence[str] | None = None) -> None:
@@ -31,7 +26,7 @@ def main(step: str, arguments: Sequence[str] | None = None) -> None:
     """
     try:
         words = spelt_out(sys.argv[1:] if arguments is None else arguments)
-        asked = _parser(step).parse_args(words)
+        asked = app_parser(step).parse_args(words)
         document = _run(step, asked)
     except MeltlineError as error:
         to_stderr(f"{error.type}: {json.dumps(error.as_json())}")
@@ -43,27 +38,11 @@ def main(step: str, arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(step: str, asked: argparse.Namespace) -> dict[str, object]:
-    config = load_config(asked.config, os.environ, Path.cwd())
-    wiring = Wiring(config)
-    as_of: datetime = resolve_as_of(asked.as_of, wiring.clock.now(), dry_run=asked.dry_run)
-    run = RunRequest(
-        asked.run_id, as_of, _globs(asked.tables), dry_run=asked.dry_run, any_hour=asked.any_hour
-    )
-    request = StepRequest(
-        run,
-        PlanKind(asked.kind),
-        asked.batch,
-        asked.approve,
-        minimum_age=asked.minimum_age,
-        inventory=Inventory(asked.inventory) if asked.inventory else None,
-    )
-    services = replace(wiring.services(step, run.run_id), who=asked.who or wiring.who)
+    wiring = wire(asked.config)
+    run = request(wiring, **{name: getattr(asked, name) for name in OPTIONS})
+    services = replace(wiring.services(step, run.run_id), who=run.who or wiring.who)
     services.control.start_run(wiring.run_record(run.run_id, run.as_of))
-    return run_step(step, services, request).as_json()
-
-
-def _globs(text: str) -> tuple[str, ...]:
-    return tuple(glob.strip() for glob in text.split(",") if glob.strip())
+    return run_step(step, services, StepRequest(run, asked.kind, asked.batch)).as_json()
 
 
 def _write(path: Path, document: dict[str, object]) -> None:
@@ -75,24 +54,16 @@ def _write(path: Path, document: dict[str, object]) -> None:
     draft.replace(path)
 
 
-def _age(text: str) -> timedelta | None:
-    """A duration; nothing at all is none."""
-    return parse_duration(text) if text else None
-
-
-def _parser(step: str) -> argparse.ArgumentParser:
+def app_parser(step: str) -> argparse.ArgumentParser:
+    """What any Spark app may be told: what a run is asked for, and where the app stands in it."""
     parser = argparse.ArgumentParser(prog=f"{step}.py", description=f"Meltline's step {step}.")
+    for name, option in OPTIONS.items():
+        if option.default is False:
+            parser.add_argument(option.flag, help=option.help, action="store_true")
+        else:
+            parser.add_argument(option.flag, help=option.help, required=name == "run_id")
     parser.add_argument("--config", type=Path, help="meltline.yaml")
-    parser.add_argument("--run-id", required=True, help="names the run its plans belong to")
-    parser.add_argument("--as-of", type=parse_instant, help="ISO 8601; now when left out")
-    parser.add_argument("--tables", default="", help="globs over catalog.namespace.table")
-    parser.add_argument("--dry-run", action="store_true", help="plan, and change nothing")
-    parser.add_argument("--any-hour", action="store_true", help="copy outside the quiet window")
-    parser.add_argument("--kind", default="expire", choices=["expire", "purge"])
+    parser.add_argument("--kind", type=PlanKind, default=PlanKind.EXPIRE, help="expire or purge")
     parser.add_argument("--batch", type=int, default=0, help="only this batch of the run's plans")
-    parser.add_argument("--approve", default="", help="why purges over the limit may go ahead")
-    parser.add_argument("--minimum-age", type=_age, help="of what a sweep takes")
-    parser.add_argument("--inventory", default="", help="a Parquet folder instead of a listing")
-    parser.add_argument("--who", default="", help="who asked for it")
     parser.add_argument("--summary", type=Path, required=True, help="where the summary goes")
     return parser

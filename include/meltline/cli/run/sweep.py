@@ -2,19 +2,17 @@
 
 import json
 from dataclasses import replace
-from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 
-from meltline.app.orphans.sweep import SweepRequest
 from meltline.app.orphans.sweep import sweep as sweep_orphans
-from meltline.app.run.lifecycle import RunRequest
 from meltline.app.run.summary import Summary
-from meltline.cli.options import AsJson, ConfigPath, DryRun, Tables, request, wire
+from meltline.app.run_request import RunRequest
+from meltline.cli.options import AsJson, ConfigPath, DryRun, Tables, declared, request, wire
 from meltline.cli.output import console, print_json, print_rows
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.units import format_size, parse_duration
+from meltline.domain.units import format_size
 from meltline.ports import Inventory
 
 
@@ -27,12 +25,8 @@ def sweep(
     config: ConfigPath = None,
     as_json: AsJson = False,
     tables: Tables = "",
-    minimum_age: Annotated[
-        str, typer.Option("--minimum-age", help="of what may depart: 3d, at least 24h")
-    ] = "",
-    inventory: Annotated[
-        str, typer.Option("--inventory", help="a Parquet file or folder instead of a listing")
-    ] = "",
+    minimum_age: Annotated[str, declared("minimum_age")] = "",
+    inventory: Annotated[str, declared("inventory")] = "",
     inventory_table: Annotated[
         str, typer.Option("--inventory-table", help="an Iceberg table instead of a listing")
     ] = "",
@@ -40,14 +34,14 @@ def sweep(
 ) -> int:
     """Find files that no commit has named; old ones that were seen twice begin to wait."""
     wiring = wire(config)
-    asked = SweepRequest(
-        request(wiring, tables, None, dry_run),
-        _age(minimum_age),
-        _inventory(inventory, inventory_table),
+    asked = request(
+        wiring, tables=tables, minimum_age=minimum_age, inventory=inventory, dry_run=dry_run
     )
-    summary = Summary(asked.run.run_id, asked.run.as_of)
-    services = wiring.services("sweep", asked.run.run_id)
-    record = wiring.run_record(asked.run.run_id, asked.run.as_of)
+    if inventory_table:
+        asked = replace(asked, inventory=_only(inventory_table, inventory))
+    summary = Summary(asked.run_id, asked.as_of)
+    services = wiring.services("sweep", asked.run_id)
+    record = wiring.run_record(asked.run_id, asked.as_of)
     if not dry_run:
         services.control.start_run(record)
     sweep_orphans(services, asked, summary)
@@ -55,25 +49,12 @@ def sweep(
     if not dry_run:
         ended = wiring.clock.now()
         services.control.finish_run(replace(record, ended_at=ended, summary=json.dumps(document)))
-    print_json(document) if as_json else _print(asked.run, document)
+    print_json(document) if as_json else _print(asked, document)
     return summary.exit_code
 
 
-def _age(text: str) -> timedelta | None:
-    try:
-        return parse_duration(text) if text else None
-    except ValueError as odd:
-        raise UsageInvalid(
-            f"{text} is not a duration",
-            object="--minimum-age",
-            expected="such as 3d or 36h",
-            found=text,
-            next=str(odd),
-        ) from odd
-
-
-def _inventory(path: str, table: str) -> Inventory | None:
-    if path and table:
+def _only(table: str, path: str) -> Inventory:
+    if path:
         raise UsageInvalid(
             "there are two inventories",
             object="--inventory",
@@ -81,7 +62,7 @@ def _inventory(path: str, table: str) -> Inventory | None:
             found=f"{path} and {table}",
             next="leave out one of the two",
         )
-    return Inventory(path or table, is_table=bool(table)) if path or table else None
+    return Inventory(table, is_table=True)
 
 
 def _print(run: RunRequest, document: dict[str, Any]) -> None:

@@ -1,0 +1,222 @@
+"""What a run is asked for, declared once: commands, forms and command lines follow from here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.units import (
+    format_duration,
+    format_instant,
+    parse_duration,
+    parse_instant,
+)
+from meltline.ports import Inventory
+
+
+def globs(text: str) -> tuple[str, ...]:
+    """Globs that stand in one text, with commas between them."""
+    return tuple(glob.strip() for glob in text.split(",") if glob.strip())
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How values of one kind are written, and read.
+
+    Attributes:
+        noun: What a text is not that cannot be read, such as `an instant`.
+        example: What is expected instead.
+        parse: Reads a text that is not empty; raises ValueError.
+        spell: Writes a value so that `parse` reads it again.
+        blank: What the field of a form holds that nobody has filled in.
+        schema: JSON schema of such a field.
+    """
+
+    noun: str = "a text"
+    example: str = ""
+    parse: Callable[[str], Any] = str
+    spell: Callable[[Any], str] = str
+    blank: str | bool | None = ""
+    schema: Mapping[str, Any] = field(
+        default_factory=lambda: {"type": "string", "pattern": r"^[^\r\n]*$"}
+    )
+
+    def read(self, text: str, name: str) -> Any:
+        """The value that a text stands for.
+
+        Args:
+            text: As a person wrote it.
+            name: What it is for, for the error.
+
+        Raises:
+            UsageInvalid: It stands for none.
+        """
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise UsageInvalid(
+                f"{name} is not {self.noun}",
+                object=name,
+                expected=self.example,
+                found=text,
+                next=str(error),
+            ) from error
+
+
+TEXT = Notation()
+GLOBS = Notation("globs", parse=globs, spell=", ".join)
+FLAG = Notation("a switch", parse=bool, blank=False, schema={"type": "boolean"})
+PATH = Notation("a path", parse=Inventory, spell=lambda inventory: inventory.source)
+DURATION = Notation(
+    "a duration",
+    "a whole number and s, m, h or d, such as 1h",
+    parse_duration,
+    format_duration,
+    schema={"type": "string", "pattern": r"^(\d+(d|h|m|s))?$"},
+)
+INSTANT = Notation(
+    "an instant",
+    "ISO 8601 with an offset, such as 2026-11-21T00:00:00Z, or a date",
+    parse_instant,
+    format_instant,
+    blank=None,
+    schema={
+        "type": ["null", "string"],
+        "format": "date-time",
+        # Airflow checks the format date-time only where a further package is installed.
+        "pattern": r"^\d{4}-(0\d|1[0-2])-[0-3]\dT[0-2]\d:[0-5]\d(:[0-5]\d(\.\d+)?)?"
+        r"(Z|[+-]\d\d:\d\d)$",
+    },
+)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One thing that a run is asked for.
+
+    Attributes:
+        help: In one line.
+        form: What a form says instead, in Markdown.
+        private: Whether other users of the machine must not read it.
+        name: In a form and in the code; a command line has it with dashes.
+        default: What holds when it is left out.
+    """
+
+    help: str
+    notation: Notation = TEXT
+    form: str = ""
+    private: bool = False
+    name: str = ""
+    default: Any = None
+
+    @property
+    def flag(self) -> str:
+        """Its name on a command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+    def word(self, value: Any) -> str:
+        """Its word on a command line."""
+        return self.flag if value is True else f"{self.flag}={self.notation.spell(value)}"
+
+
+def _asked(help: str, notation: Notation = TEXT, **more: Any) -> Mapping[str, Option]:
+    return {"option": Option(help, notation, **more)}
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a run was asked for, with how each of it is asked.
+
+    Attributes:
+        as_of: The logical date, already resolved against the wall clock.
+        tables: Globs; none is all.
+        any_hour: History may be copied to cold outside the quiet window too.
+        approve: Why a person approves purges above the limit; empty when nobody does.
+        minimum_age: Of what a sweep takes; None is as configured.
+        inventory: What stands in for a sweep's listing of the store; None to list it.
+        who: Who asked for it; empty is whoever runs it.
+    """
+
+    run_id: str = field(metadata=_asked("names the run its plans belong to"))
+    as_of: datetime = field(
+        metadata=_asked(
+            "the logical date: ISO 8601; now when left out",
+            INSTANT,
+            form="The day that decides retention, not later than now (a dry run may look ahead). "
+            "Empty: the end of the run's data interval, else now.",
+        )
+    )
+    tables: tuple[str, ...] = field(
+        default=(),
+        metadata=_asked("globs over catalog.namespace.table, comma-separated; empty: all", GLOBS),
+    )
+    dry_run: bool = field(
+        default=False, metadata=_asked("say what would happen; change nothing", FLAG)
+    )
+    any_hour: bool = field(
+        default=False,
+        metadata=_asked("copy history to cold outside `handoff.quiet-window` too", FLAG),
+    )
+    minimum_age: timedelta | None = field(
+        default=None,
+        metadata=_asked(
+            "how long ago a file must have been modified: 3d, at least 24h; "
+            "empty: `sweep.minimum-age`",
+            DURATION,
+        ),
+    )
+    inventory: Inventory | None = field(
+        default=None,
+        metadata=_asked(
+            "a Parquet file or folder with columns path, size and modified; "
+            "empty: the store is listed",
+            PATH,
+        ),
+    )
+    approve: str = field(
+        default="", metadata=_asked("why a purge over the limit may go ahead", private=True)
+    )
+    who: str = field(default="", metadata=_asked("who asked for it", private=True))
+
+    @classmethod
+    def read(cls, run_id: str, as_of: datetime, written: Mapping[str, Any]) -> "RunRequest":
+        """Reads what a person wrote on a command line or in a form; what is empty is left out.
+
+        Args:
+            run_id: Of the run.
+            as_of: Its logical date, resolved.
+            written: By the options' names; what is none of them is passed over.
+
+        Raises:
+            UsageInvalid: Something written stands for nothing.
+        """
+        texts = {name: str(written.get(name) or "").strip() for name in OPTIONS}
+        given = {
+            name: OPTIONS[name].notation.read(text, OPTIONS[name].flag)
+            for name, text in texts.items()
+            if text
+        }
+        return cls(**{**given, "run_id": run_id, "as_of": as_of})
+
+    def words(self, *, private: bool = False) -> list[str]:
+        """The words of a command line from which `read` makes the same, as far as asked for.
+
+        Each value stays with its name in one word: a value may then begin with a dash.
+
+        Args:
+            private: Those that other users of the machine may not read, else all others.
+        """
+        return [
+            option.word(getattr(self, name))
+            for name, option in OPTIONS.items()
+            if option.private is private and getattr(self, name) != option.default
+        ]
+
+
+OPTIONS: Mapping[str, Option] = {
+    declared.name: replace(
+        declared.metadata["option"], name=declared.name, default=declared.default
+    )
+    for declared in fields(RunRequest)
+}
