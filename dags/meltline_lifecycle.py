@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain, task
-from meltline.orchestration.form import form_field
 
 from meltline.orchestration.batch_steps import BatchStep, PlanStep, in_batches
 from meltline.orchestration.configuration import cold_pool
+from meltline.orchestration.form import form_field
 from meltline.orchestration.spark_step import SparkStep
 
 APPS = Path(__file__).resolve().parent.parent / "spark_apps"

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from meltline.orchestration.form import form_field
 
+from meltline.orchestration.form import form_field
 from meltline.orchestration.spark_step import SparkStep
 
 APPS = Path(__file__).resolve().parent.parent / "spark_apps"
