@@ -255,6 +255,7 @@ def test_a_manifest_that_another_table_refers_to_stays_with_all_it_names(shelf: 
 
 
 def test_when_all_tables_let_go_a_shared_file_departs_once_and_names_them_all(shelf: Shelf) -> None:
+    # ML-10
     keys = [SnapshotKey("source", 1), SnapshotKey("copy", 1), SnapshotKey("copy", 2)]
     gone = {shelf.short(file.path): file for file in shelf.ledger.departing(keys)}
     assert gone["source/shared"].table_uuids == ("copy", "source")

@@ -1,7 +1,8 @@
 """Random histories of random tables, and random lifecycle runs between them.
 
-After every step the invariants I-1 to I-7 hold; in the end, when all is quiet, exactly what nobody
-needs is gone. `MELTLINE_EXAMPLES=2000` looks longer, `make soak` for hours.
+After every step the invariants I-1 to I-7 hold, and with I-2 so do ML-1 and ML-8; in the end, when
+all is quiet, exactly what nobody needs is gone. `MELTLINE_EXAMPLES=2000` looks longer, `make soak`
+for hours.
 """
 
 from collections.abc import Sequence

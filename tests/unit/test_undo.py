@@ -35,9 +35,10 @@ def daily(count: int = 4, version: int = 2) -> tuple[Lake, Table]:
 def test_a_rollback_points_main_back_and_loses_no_snapshot(version: int) -> None:
     # DS-16, DS-17
     lake, table = daily(version=version)
-    before = table.snapshots
+    before, files = table.snapshots, lake.paths()
     moved = rollback(lake.services(), table.name, Point(before[1]), dry_run=False)
     assert (moved.before, moved.after, moved.commits) == (before[3], before[1], 2)
+    assert lake.paths() == files | {table.metadata_location}
     assert table.head == table.refs["main"]["snapshot-id"] == before[1]
     assert table.snapshots == before
     log = table.document["snapshot-log"]
