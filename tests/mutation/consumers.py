@@ -27,7 +27,7 @@ CONSUMERS = (
     ),
     Mutation(
         "consumers: the whole line is kept, not what comes after", "domain/retention/consumers.py",
-        "found.update(line[: max(places, default=-1) + 1])", "found.update(line)", BOTH,
+        "unread.update(line[: max(places, default=-1) + 1])", "unread.update(line)", BOTH,
     ),
     Mutation(
         "consumers: a tag of ours ends by the table's default", "domain/retention/policy.py",
@@ -63,8 +63,8 @@ CONSUMERS = (
     ),
     Mutation(
         "consumers: a policy that cannot be read counts the shorter way", "domain/retention/consumers.py",
-        "    longest = max([account.consumer_keep, *known])\n",
-        "    longest = min([account.consumer_keep, *known])\n", OWN,
+        "    longest = max([account.consumer_keep, *spans])\n",
+        "    longest = min([account.consumer_keep, *spans])\n", OWN,
     ),
     Mutation(
         "consumers: a clone takes its source's with it", "domain/clone/clones.py",

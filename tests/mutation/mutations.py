@@ -95,8 +95,8 @@ MUTATIONS = (
     ),
     Mutation(
         "the earliest end of several lines counts", "domain/retention/retained_snapshots.py",
-        "result[snapshot_id] = max(ends.get(snapshot_id) or [request.as_of])",
-        "result[snapshot_id] = min(ends.get(snapshot_id) or [request.as_of])", (KEEP,),
+        "latest[snapshot_id] = max(ends.get(snapshot_id) or [request.as_of])",
+        "latest[snapshot_id] = min(ends.get(snapshot_id) or [request.as_of])", (KEEP,),
     ),
     Mutation(
         "entries with status DELETED keep files", "testing/index.py",
@@ -347,7 +347,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a cut log makes a snapshot forget its first days", "domain/archive/cold.py",
-        "    earliest = min(made, spans[0].start) if made < log[0].at else spans[0].start\n",
+        "    earliest = min(committed, spans[0].start) if committed < log[0].at else spans[0].start\n",
         "    earliest = spans[0].start\n", (COLD,),
     ),
     Mutation(

@@ -115,7 +115,7 @@ READERS = (
     ),
     Mutation(
         "rows that come as late as they may find their partition gone", "domain/retention/policy.py",
-        "found[DROP_AFTER][1] > found[MAX_LATENESS][1]", "found[DROP_AFTER][1] >= found[MAX_LATENESS][1]", (POLICY, POLICIES),
+        "horizons[DROP_AFTER][1] > horizons[MAX_LATENESS][1]", "horizons[DROP_AFTER][1] >= horizons[MAX_LATENESS][1]", (POLICY, POLICIES),
     ),
     Mutation(
         "nobody is told of rows that come too late", "domain/retention/policy.py",

@@ -30,7 +30,7 @@ def totals(*manifests: ManifestFile, read: Mapping[str, ManifestOutcome] | None 
 
 def test_live_files_are_the_added_and_the_existing_ones() -> None:
     found = totals(manifest(3, 4, 5), manifest(1, 0, 0, deletes=True), manifest(0, 2, 1, CHILD))
-    assert (found.data, found.deletes) == (9, 1)
+    assert (found.data_files, found.deletes) == (9, 1)
     assert found.own == {PARENT: (4, 5), CHILD: (0, 1)}
 
 

@@ -51,25 +51,25 @@ class FixedClock:
         return self.moment
 
 
-def resolve_as_of(asked: datetime | None, now: datetime, *, dry_run: bool) -> datetime:
+def resolve_as_of(requested: datetime | None, now: datetime, *, dry_run: bool) -> datetime:
     """The one `as_of` rule, for the UI, the schedule, backfills and the command line (PX-7).
 
     Args:
-        asked: The logical date that was asked for; None means now.
+        requested: The logical date that was asked for; None means now.
         now: The wall clock.
         dry_run: A dry run may look ahead: it is a preview of the days to come.
 
     Raises:
         AsOfInFuture: A real run was asked for a time that has not come.
     """
-    if asked is None:
+    if requested is None:
         return now
-    if asked > now and not dry_run:
+    if requested > now and not dry_run:
         raise AsOfInFuture(
-            f"as_of {format_instant(asked)} has not come yet",
+            f"as_of {format_instant(requested)} has not come yet",
             object="as_of",
             expected=f"at most {format_instant(now)}",
-            found=format_instant(asked),
+            found=format_instant(requested),
             next="use --dry-run to preview a day to come",
         )
-    return asked
+    return requested

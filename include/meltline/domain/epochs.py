@@ -60,5 +60,5 @@ def standing(stated: str, since: int, epochs: Sequence[Epoch]) -> Epoch | None:
         since: The newest epoch that was confirmed before the catalog was asked.
         epochs: What the ledger knew after it, from that number on.
     """
-    here = [epoch for epoch in epochs if epoch.is_at(stated)]
-    return next((epoch for epoch in here if epoch.confirmed or epoch.number > since), None)
+    matching = [epoch for epoch in epochs if epoch.is_at(stated)]
+    return next((epoch for epoch in matching if epoch.confirmed or epoch.number > since), None)

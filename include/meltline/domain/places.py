@@ -34,23 +34,23 @@ def is_local(place: str) -> bool:
 
 def places_in(paths: Iterable[str], is_link: Callable[[str], bool]) -> set[str]:
     """Where some files lie, and those local ones that are links to a file of another name."""
-    found: set[str] = set()
+    places: set[str] = set()
     local: dict[str, bool] = {}
     for path in paths:
         folder = path.rpartition("/")[0]
         if folder not in local:
             place = place_of(path)
-            found.add(place)
+            places.add(place)
             local[folder] = is_local(place)
         if local[folder] and is_link(path):
-            found.add(path)
-    return found
+            places.add(path)
+    return places
 
 
 def store_of(path: str) -> str:
     """The store of a location, such as `s3://bucket/`; `file:///` for all local files."""
-    scheme, _, rest = claim_prefix(path).partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}/"
+    scheme, _, location = claim_prefix(path).partition("://")
+    return f"{scheme}://{location.partition('/')[0]}/"
 
 
 @dataclass(frozen=True)
@@ -73,23 +73,23 @@ class StoreNames:
             tuple(frozenset(map(store_of, group)) for group in different),
         )
 
-    def are_same(self, one: str, other: str) -> bool:
+    def are_same(self, store: str, peer: str) -> bool:
         """Whether two stores are said to be one place."""
-        return one == other or any({one, other} <= group for group in self.same)
+        return store == peer or any({store, peer} <= group for group in self.same)
 
-    def are_different(self, one: str, other: str) -> bool:
+    def are_different(self, store: str, peer: str) -> bool:
         """Whether two stores are said to be different places."""
-        return one != other and any({one, other} <= group for group in self.different)
+        return store != peer and any({store, peer} <= group for group in self.different)
 
     @property
     def contradictions(self) -> tuple[tuple[str, str], ...]:
         """Pairs that are said to be both."""
         return tuple(
             sorted(
-                (one, other)
+                (store, peer)
                 for group in self.same
-                for one in group
-                for other in group
-                if one < other and self.are_different(one, other)
+                for store in group
+                for peer in group
+                if store < peer and self.are_different(store, peer)
             )
         )

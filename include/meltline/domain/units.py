@@ -24,11 +24,11 @@ def parse_duration(text: str) -> timedelta:
     Raises:
         ValueError: The text is not a whole number followed by a unit.
     """
-    found = _DURATION.match(text.strip())
-    if found is None:
+    match = _DURATION.match(text.strip())
+    if match is None:
         raise ValueError(f"{text!r} is not a duration: write a whole number and d, h, m or s")
     try:
-        return int(found[1]) * _UNITS[found[2]]
+        return int(match[1]) * _UNITS[match[2]]
     except OverflowError as far:
         raise ValueError(f"{text!r} is not a duration: it leaves the calendar") from far
 
@@ -47,10 +47,10 @@ def parse_size(text: str | int) -> int:
     Raises:
         ValueError: The text is not a number with an optional binary unit.
     """
-    found = _SIZE.match(str(text).strip())
-    if found is None:
+    match = _SIZE.match(str(text).strip())
+    if match is None:
         raise ValueError(f"{text!r} is not a size: write bytes, or a number and KiB to PiB")
-    return round(Decimal(found[1]) * int(1024 ** _SIZES[found[2] or "B"]))
+    return round(Decimal(match[1]) * int(1024 ** _SIZES[match[2] or "B"]))
 
 
 def format_size(size: int) -> str:

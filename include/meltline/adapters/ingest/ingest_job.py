@@ -214,7 +214,7 @@ class _Columns:
                 return whole
             changed = read_changes(whole, asked.manifest, self._owners, step)
         outcome = self._with_places(changed.outcome, changed.entries)
-        if not outcome.error and not outcome.odd:
+        if not outcome.error and not outcome.ambiguity:
             self._add(asked, changed.entries, step)
             self._add_spans(changed.since, changed.until)
         return outcome
@@ -333,9 +333,9 @@ def read_changes(front: Prefix, manifest: ManifestFile, owners: OwnerIndex, step
         owners=tuple(sorted(_owners(manifest, entries, owners))),
         bytes_added=sum(entry.bytes for entry in live),
         bytes_removed=sum(entry.bytes for entry in gone),
-        odd="" if step.is_first else _oddity(manifest, entries, step),
+        ambiguity="" if step.is_first else _oddity(manifest, entries, step),
     )
-    if outcome.odd:
+    if outcome.ambiguity:
         return Changed(outcome)
     since = [_numbered(entry, manifest) for entry in live]
     since += [entry.file_sequence_number or 0 for entry in gone]

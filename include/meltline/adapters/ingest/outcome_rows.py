@@ -18,7 +18,7 @@ def outcome_of(row: dict[str, object]) -> ManifestOutcome:
         error=str(row["error"]),
         bytes_added=int(row["bytes_added"]),  # type: ignore[call-overload]
         bytes_removed=int(row["bytes_removed"]),  # type: ignore[call-overload]
-        odd=str(row["odd"]),
+        ambiguity=str(row["odd"]),
         places=tuple(row["places"]),  # type: ignore[arg-type]
     )
 
@@ -35,7 +35,7 @@ def outcome_rows(outcomes: Sequence[ManifestOutcome], schema: pa.Schema) -> pa.R
             "error": outcome.error,
             "bytes_added": outcome.bytes_added,
             "bytes_removed": outcome.bytes_removed,
-            "odd": outcome.odd,
+            "odd": outcome.ambiguity,
             "places": list(outcome.places),
         }
         for outcome in outcomes

@@ -103,5 +103,5 @@ def as_far_as_told(
 ) -> Sequence[SnapshotDelta]:
     """The steps up to the first whose manifests do not tell its changes in a usable way."""
     return list(
-        takewhile(lambda step: not any(outcomes[m.path].odd for m in step.manifests), steps)
+        takewhile(lambda step: not any(outcomes[m.path].ambiguity for m in step.manifests), steps)
     )

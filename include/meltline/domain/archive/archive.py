@@ -91,7 +91,7 @@ def archived_property(
         files_copied: As in `ArchivedSnapshot`.
         bytes_copied: Likewise.
     """
-    said = {
+    facts = {
         "from": to_millis(validity.start),
         "until": None if validity.end is None else to_millis(validity.end),
         "files": files,
@@ -101,7 +101,7 @@ def archived_property(
         "files-copied": files_copied,
         "bytes-copied": bytes_copied,
     }
-    return f"{ARCHIVED}{snapshot_id}", json.dumps(said, separators=(",", ":"))
+    return f"{ARCHIVED}{snapshot_id}", json.dumps(facts, separators=(",", ":"))
 
 
 def read_archived(
@@ -114,24 +114,24 @@ def read_archived(
         table: The hot table's name.
         keep_for: How long copies are kept from when they were verified.
     """
-    found = []
+    archived = []
     for snapshot in state.snapshots.values():
         try:
-            said = json.loads(state.properties[f"{ARCHIVED}{snapshot.snapshot_id}"])
-            until, verified = said["until"], from_millis(said["verified"])
+            facts = json.loads(state.properties[f"{ARCHIVED}{snapshot.snapshot_id}"])
+            until, verified = facts["until"], from_millis(facts["verified"])
             end = None if until is None else from_millis(until)
-            found.append(
+            archived.append(
                 ArchivedSnapshot(
                     table_uuid=state.properties[COLD_OF],
                     table=table,
                     snapshot_id=snapshot.snapshot_id,
                     committed_at=snapshot.committed_at,
-                    validity=Validity(from_millis(said["from"]), end),
-                    files=int(said["files"]),
-                    bytes=int(said["bytes"]),
-                    rows=int(said["rows"]),
-                    files_copied=int(said.get("files-copied", 0)),
-                    bytes_copied=int(said.get("bytes-copied", 0)),
+                    validity=Validity(from_millis(facts["from"]), end),
+                    files=int(facts["files"]),
+                    bytes=int(facts["bytes"]),
+                    rows=int(facts["rows"]),
+                    files_copied=int(facts.get("files-copied", 0)),
+                    bytes_copied=int(facts.get("bytes-copied", 0)),
                     cold_location=state.metadata_location,
                     verified_at=verified,
                     keep_until=verified + keep_for,
@@ -139,4 +139,4 @@ def read_archived(
             )
         except (KeyError, TypeError, ValueError, OverflowError):
             continue  # it is handed over once more, and said anew
-    return sorted(found, key=lambda one: (one.committed_at, one.snapshot_id))
+    return sorted(archived, key=lambda copy: (copy.committed_at, copy.snapshot_id))

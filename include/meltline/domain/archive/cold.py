@@ -70,15 +70,15 @@ def cold_policy(account: AccountPolicy, levels: Levels) -> ColdPolicy:
 
 
 def _nearest(levels: Levels, key: str) -> tuple[str, str] | None:
-    return next(((name, found[key]) for name, found in levels if key in found), None)
+    return next(((name, level[key]) for name, level in levels if key in level), None)
 
 
 def _cadence(account: AccountPolicy, levels: Levels, warnings: list[str]) -> tuple[Cadence, str]:
-    found = _nearest(levels, COLD)
-    if found is None:
+    setting = _nearest(levels, COLD)
+    if setting is None:
         cadence = Cadence(account.cold)
         return cadence, PROFILE if cadence is Cadence.NONE else ACCOUNT
-    source, raw = found
+    source, raw = setting
     try:
         return Cadence(raw.strip().lower()), source
     except ValueError:
@@ -88,11 +88,11 @@ def _cadence(account: AccountPolicy, levels: Levels, warnings: list[str]) -> tup
 
 def _keep_for(account: AccountPolicy, levels: Levels, warnings: list[str]) -> timedelta:
     days = account.cold_retention_days
-    if found := _nearest(levels, COLD_RETENTION):
-        source, raw = found
-        asked = parse_days(raw)
-        if isinstance(asked, int) and 0 <= asked <= LONGEST_DAYS:
-            days = asked
+    if setting := _nearest(levels, COLD_RETENTION):
+        source, raw = setting
+        parsed = parse_days(raw)
+        if isinstance(parsed, int) and 0 <= parsed <= LONGEST_DAYS:
+            days = parsed
         else:
             days = LONGEST_DAYS
             warnings.append(
@@ -103,10 +103,10 @@ def _keep_for(account: AccountPolicy, levels: Levels, warnings: list[str]) -> ti
 
 
 def _deep(account: AccountPolicy, levels: Levels, warnings: list[str]) -> bool:
-    found = _nearest(levels, DEEP)
-    if found is None:
+    setting = _nearest(levels, DEEP)
+    if setting is None:
         return account.deep
-    source, raw = found
+    source, raw = setting
     word = raw.strip().lower()
     if word not in ("true", "false"):
         warnings.append(f"{source}: {DEEP}={raw} is neither true nor false; true applied")
@@ -130,12 +130,12 @@ class Readable:
 
 def readable(cadence: Cadence, state: TableMetadata, snapshot_id: int, ended: datetime) -> Readable:
     """The times of one expired snapshot, by the log and by when, at the latest, it `ended`."""
-    log, made = state.snapshot_log, state.snapshots[snapshot_id].committed_at
+    log, committed = state.snapshot_log, state.snapshots[snapshot_id].committed_at
     spans = [span for span in _spans(log, ended) if span.start_id == snapshot_id]
     if not spans:
-        return Readable(Validity(made, made), (made, max(made, ended)))
+        return Readable(Validity(committed, committed), (committed, max(committed, ended)))
     # Before the log's first entry there may have been others, which an expiration has cut off.
-    earliest = min(made, spans[0].start) if made < log[0].at else spans[0].start
+    earliest = min(committed, spans[0].start) if committed < log[0].at else spans[0].start
     # Between two of its spans others were current; where those are archived too, they answer.
     first = spans[0] if cadence is Cadence.ALL else spans[-1]
     return Readable(Validity(first.start, spans[-1].end), (earliest, max(earliest, ended)))
@@ -151,10 +151,10 @@ class _Span:
 
 
 def _spans(log: Sequence[SnapshotLogEntry], ended: datetime) -> list[_Span]:
-    ends = [*(entry.at for entry in log[1:]), ended]
+    ends = [*(logged.at for logged in log[1:]), ended]
     return [
-        _Span(entry.snapshot_id, entry.at, end)
-        for entry, end in zip(log, ends[: len(log)], strict=True)
+        _Span(logged.snapshot_id, logged.at, end)
+        for logged, end in zip(log, ends[: len(log)], strict=True)
     ]
 
 
@@ -179,7 +179,7 @@ def chosen(
         return {}
     last = {state.refs[name].snapshot_id for name in keeps.expired_refs if name in state.heads}
     children = _newest_children(state)
-    found: dict[int, Validity] = {}
+    validities: dict[int, Validity] = {}
     for snapshot_id in sorted(keeps.expired, key=lambda s: (state.snapshots[s].committed_at, s)):
         ended = keeps.superseded_at[snapshot_id]
         assert ended is not None  # heads that stay are not expired
@@ -190,8 +190,8 @@ def chosen(
         # A branch whose time is up counts no more in the keep set; its commits are there still.
         end = max(end, children.get(snapshot_id, end))
         if cadence is Cadence.ALL or snapshot_id in last or ends_a_period(cadence, start, end):
-            found[snapshot_id] = times.claimed
-    return found
+            validities[snapshot_id] = times.claimed
+    return validities
 
 
 def _newest_children(state: TableMetadata) -> Mapping[int, datetime]:

@@ -64,12 +64,12 @@ class Registration:
         Its parent stays named, there or not: that is how every table looks whose history has been
         expired, readers end there, and the line closes when the parent comes later.
         """
-        made = deepcopy(dict(self.raw))
+        raw = deepcopy(dict(self.raw))
         if self.manifest_list:
-            made["manifest-list"] = self.manifest_list
+            raw["manifest-list"] = self.manifest_list
         else:
-            made["manifests"] = list(self.manifests)
-        return made
+            raw["manifests"] = list(self.manifests)
+        return raw
 
 
 @dataclass(frozen=True)
@@ -118,17 +118,17 @@ def with_snapshots(cold: Mapping[str, Any], addition: Addition, at: datetime) ->
         at: When the copies were verified.
     """
     hot, new = addition.hot, addition.snapshots
-    made = _described(dict(cold), hot)
-    added = [one.as_json() for one in new]
-    made["snapshots"] = sorted(_merged(made.get("snapshots"), added, "snapshot-id"), key=_age)
-    made["properties"] = _properties(cold, addition, at)
-    made["snapshot-log"] = _log(cold, hot, {s["snapshot-id"] for s in made["snapshots"]})
-    if made["snapshots"]:
-        made["current-snapshot-id"] = made["snapshots"][-1]["snapshot-id"]
-        made["refs"] = _refs(made, hot, [one.snapshot_id for one in new])
+    merged = _described(dict(cold), hot)
+    added = [registration.as_json() for registration in new]
+    merged["snapshots"] = sorted(_merged(merged.get("snapshots"), added, "snapshot-id"), key=_age)
+    merged["properties"] = _properties(cold, addition, at)
+    merged["snapshot-log"] = _log(cold, hot, {s["snapshot-id"] for s in merged["snapshots"]})
+    if merged["snapshots"]:
+        merged["current-snapshot-id"] = merged["snapshots"][-1]["snapshot-id"]
+        merged["refs"] = _refs(merged, hot, [registration.snapshot_id for registration in new])
     for key in _STATISTICS:
-        made[key] = _merged(made.get(key), _statistics(hot, key, new), "snapshot-id")
-    return made
+        merged[key] = _merged(merged.get(key), _statistics(hot, key, new), "snapshot-id")
+    return merged
 
 
 def _age(snapshot: Mapping[str, Any]) -> tuple[int, int]:
@@ -139,45 +139,45 @@ def _merged(
     old: Sequence[Mapping[str, Any]] | None, new: Iterable[Mapping[str, Any]], key: str
 ) -> list[Document]:
     """Two lists as one, by id; what both have is as the later one has it."""
-    found = {one[key]: dict(one) for one in [*(old or ()), *new]}
-    return list(found.values())
+    by_id = {record[key]: dict(record) for record in [*(old or ()), *new]}
+    return list(by_id.values())
 
 
 # --- columns, partitions, orders ------------------------------------------------------------------
 
 
-def _described(made: Document, hot: Mapping[str, Any]) -> Document:
+def _described(document: Document, hot: Mapping[str, Any]) -> Document:
     """What both know of columns, partitions and orders; hot's present ones are the present ones.
 
     Only of these three is it sure that they fit each other. A snapshot is read by its own schema.
     """
     described = {**_format_1_lists(hot), **hot}
     for lists, key, current in _DESCRIPTIONS:
-        made[lists] = _merged(made.get(lists), described[lists], key)
-        made[current] = described[current]
+        document[lists] = _merged(document.get(lists), described[lists], key)
+        document[current] = described[current]
     for counter in _COUNTERS:
-        known = [one[counter] for one in (made, hot) if counter in one]
-        if known:
-            made[counter] = max(known)
-    made["format-version"] = max(made["format-version"], hot["format-version"])
+        counts = [metadata[counter] for metadata in (document, hot) if counter in metadata]
+        if counts:
+            document[counter] = max(counts)
+    document["format-version"] = max(document["format-version"], hot["format-version"])
     for key in _FORMAT_1_ONLY:
-        made.pop(key, None)
-        if made["format-version"] == 1:
-            made[key] = hot[key]
-    return made
+        document.pop(key, None)
+        if document["format-version"] == 1:
+            document[key] = hot[key]
+    return document
 
 
 def _format_1_lists(hot: Mapping[str, Any]) -> Document:
     """What the oldest tables of format 1 say in other words."""
-    made: Document = {}
+    lists: Document = {}
     if "schemas" not in hot:
-        made |= {"schemas": [{**hot["schema"], "schema-id": 0}], "current-schema-id": 0}
+        lists |= {"schemas": [{**hot["schema"], "schema-id": 0}], "current-schema-id": 0}
     if "partition-specs" not in hot:
         spec = {"spec-id": 0, "fields": hot["partition-spec"]}
-        made |= {"partition-specs": [spec], "default-spec-id": 0}
+        lists |= {"partition-specs": [spec], "default-spec-id": 0}
     if "sort-orders" not in hot:
-        made |= {"sort-orders": [{"order-id": 0, "fields": []}], "default-sort-order-id": 0}
-    return made
+        lists |= {"sort-orders": [{"order-id": 0, "fields": []}], "default-sort-order-id": 0}
+    return lists
 
 
 # --- what names snapshots -------------------------------------------------------------------------
@@ -191,63 +191,63 @@ def _log(cold: Mapping[str, Any], hot: Mapping[str, Any], archived: set[int]) ->
     a time in the gap is refused, instead of being given what was current before it.
     """
     entries = {
-        (one["timestamp-ms"], one["snapshot-id"]): dict(one)
+        (logged["timestamp-ms"], logged["snapshot-id"]): dict(logged)
         for log in (cold, hot)
-        for one in log.get("snapshot-log") or ()
+        for logged in log.get("snapshot-log") or ()
     }
     line = [entries[key] for key in sorted(entries, key=lambda key: key[0])]
-    before = [None, *(one["snapshot-id"] for one in line)]
+    before = [None, *(logged["snapshot-id"] for logged in line)]
     return [
-        one
-        for one, previous in zip(line, before[: len(line)], strict=True)
-        if one["snapshot-id"] in archived or previous in archived
+        logged
+        for logged, previous in zip(line, before[: len(line)], strict=True)
+        if logged["snapshot-id"] in archived or previous in archived
     ]
 
 
 def _refs(
-    made: Mapping[str, Any], hot: Mapping[str, Any], new: Sequence[int]
+    document: Mapping[str, Any], hot: Mapping[str, Any], new: Sequence[int]
 ) -> dict[str, Document]:
     """main, and the tags. A name that is taken stays what it is; the other gets its id behind it.
 
     Ages are left out: nothing leaves cold by itself.
     """
-    refs = {name: dict(ref) for name, ref in (made.get("refs") or {}).items()}
-    refs[MAIN] = {"snapshot-id": made["current-snapshot-id"], "type": "branch"}
+    refs = {name: dict(ref) for name, ref in (document.get("refs") or {}).items()}
+    refs[MAIN] = {"snapshot-id": document["current-snapshot-id"], "type": "branch"}
     for name, ref in (hot.get("refs") or {}).items():
         snapshot_id = ref["snapshot-id"]
         if ref["type"] != "tag" or snapshot_id not in new:
             continue
-        taken = refs.get(name, {"snapshot-id": snapshot_id})["snapshot-id"] != snapshot_id
-        kept = f"{name}@{snapshot_id}" if taken else name
-        refs[kept] = {"snapshot-id": snapshot_id, "type": "tag"}
+        is_taken = refs.get(name, {"snapshot-id": snapshot_id})["snapshot-id"] != snapshot_id
+        free_name = f"{name}@{snapshot_id}" if is_taken else name
+        refs[free_name] = {"snapshot-id": snapshot_id, "type": "tag"}
     return refs
 
 
 def _statistics(hot: Mapping[str, Any], key: str, new: Sequence[Registration]) -> list[Document]:
-    copies = {one.snapshot_id: one.statistics for one in new}
+    copies = {copy.snapshot_id: copy.statistics for copy in new}
     return [
-        {**one, "statistics-path": copies[one["snapshot-id"]][one["statistics-path"]]}
-        for one in hot.get(key) or ()
-        if one["statistics-path"] in copies.get(one["snapshot-id"], {})
+        {**file, "statistics-path": copies[file["snapshot-id"]][file["statistics-path"]]}
+        for file in hot.get(key) or ()
+        if file["statistics-path"] in copies.get(file["snapshot-id"], {})
     ]
 
 
 def _properties(cold: Mapping[str, Any], addition: Addition, at: datetime) -> dict[str, str]:
     """Hot's, without what is said of that very table, and cold's own words about its snapshots."""
     hot = copied_properties(addition.hot.get("properties") or {})
-    kept = {key: value for key, value in hot.items() if not key.startswith(_NOT_COPIED)}
-    said = (
+    from_hot = {key: text for key, text in hot.items() if not key.startswith(_NOT_COPIED)}
+    archived = (
         archived_property(
-            one.snapshot_id,
-            one.validity,
-            files=one.files,
-            bytes=one.bytes,
-            rows=one.rows,
+            registration.snapshot_id,
+            registration.validity,
+            files=registration.files,
+            bytes=registration.bytes,
+            rows=registration.rows,
             at=at,
-            files_copied=one.files_copied,
-            bytes_copied=one.bytes_copied,
+            files_copied=registration.files_copied,
+            bytes_copied=registration.bytes_copied,
         )
-        for one in addition.snapshots
+        for registration in addition.snapshots
     )
     guarded = {GC: "false", ENGINE_DELETES_METADATA: "false", COLD_OF: addition.hot_uuid}
-    return {**(cold.get("properties") or {}), **kept, **dict(said), **guarded}
+    return {**(cold.get("properties") or {}), **from_hot, **dict(archived), **guarded}

@@ -76,15 +76,15 @@ class ColdPast:
         return self._at(instant, Side.AT)
 
     def of(self, snapshot_id: int) -> Resolved | None:
-        """An archived snapshot, with when main was it; None where cold does not have it.
+        """An copy snapshot, with when main was it; None where cold does not have it.
 
         The interval is empty where nobody can prove that main ever was.
         """
         if snapshot_id not in self.state.snapshots:
             return None
-        copy = next((one for one in self._copies() if one.snapshot_id == snapshot_id), None)
-        made = self.state.snapshots[snapshot_id].committed_at
-        start, end = self._span(copy) if copy else (made, made)
+        copy = next((copy for copy in self._copies() if copy.snapshot_id == snapshot_id), None)
+        committed = self.state.snapshots[snapshot_id].committed_at
+        start, end = self._span(copy) if copy else (committed, committed)
         return Resolved(snapshot_id, start, end)
 
     def _copies(self) -> list[ArchivedSnapshot]:
@@ -105,17 +105,17 @@ class ColdPast:
         ]
         if not around:
             raise self._gap(at)
-        found = max(around)[1]
-        if self._is_contradicted(found, at, side):
+        snapshot_id = max(around)[1]
+        if self._is_contradicted(snapshot_id, at, side):
             raise self._gap(at)
-        return self._narrowed(found, at, side)
+        return self._narrowed(snapshot_id, at, side)
 
     def _is_contradicted(self, snapshot_id: int, at: datetime, side: Side) -> bool:
         """Whether the log has main move on, inside the interval, to what cold does not have."""
         come = [
             e for e in self.state.snapshot_log if (e.at <= at if side is Side.AT else e.at < at)
         ]
-        copy = next(one for one in self._copies() if one.snapshot_id == snapshot_id)
+        copy = next(copy for copy in self._copies() if copy.snapshot_id == snapshot_id)
         last = come[-1] if come else None
         return (
             last is not None and last.at > copy.validity.start and last.snapshot_id != snapshot_id
@@ -134,13 +134,13 @@ class ColdPast:
         """When main became something else, as far as cold knows."""
         for copy in self._copies():
             yield from self._span(copy)
-        for entry in self.state.snapshot_log:
-            yield entry.at
+        for logged in self.state.snapshot_log:
+            yield logged.at
 
     def _by_tag(self, name: str, side: Side) -> Resolved:
         ref = self.state.refs.get(name)
-        found = self.of(ref.snapshot_id) if ref and not ref.is_branch else None
-        if found is None:
+        resolved = self.of(ref.snapshot_id) if ref and not ref.is_branch else None
+        if resolved is None:
             tags = sorted(n for n, r in self.state.refs.items() if not r.is_branch)
             raise RefNotFound(
                 f"no archived snapshot of {self.table} had a tag {name}",
@@ -150,8 +150,8 @@ class ColdPast:
                 next=f"`meltline cold list {self.table}` lists what is there",
             )
         if side is Side.AT:
-            return found
-        return self._at(found.valid_from, side)
+            return resolved
+        return self._at(resolved.valid_from, side)
 
     def _by_statement(self, statement: Ended, side: Side) -> Resolved:
         """AT is what was current when it was completed; BEFORE is what its first commit replaced.
@@ -174,11 +174,11 @@ class ColdPast:
 
     def _gap(self, at: datetime) -> OutsideRetention:
         """The error that names what cold has on both sides of an instant."""
-        spans = sorted((*self._span(one), one.snapshot_id) for one in self._copies())
+        spans = sorted((*self._span(copy), copy.snapshot_id) for copy in self._copies())
         proved = [span for span in spans if span[0] < span[1]]
         before = max((s for s in proved if s[1] <= at), key=lambda s: s[1], default=None)
         after = next((s for s in proved if s[0] > at), None)
-        nearest = [_told(*span) for span in (before, after) if span is not None]
+        nearest = [_span_text(*span) for span in (before, after) if span is not None]
         return OutsideRetention(
             f"cold does not have what {self.table} was at {format_instant(at)}",
             object=str(self.table),
@@ -189,5 +189,5 @@ class ColdPast:
         )
 
 
-def _told(start: datetime, end: datetime, snapshot_id: int) -> str:
+def _span_text(start: datetime, end: datetime, snapshot_id: int) -> str:
     return f"{format_instant(start)} to {format_instant(end)} (snapshot {snapshot_id})"

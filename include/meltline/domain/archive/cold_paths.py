@@ -38,12 +38,12 @@ def mirrored(path: str, warehouse: str) -> str:
 def original_of(copy: str, warehouse: str) -> str:
     """The path that is mirrored at a place of cold; empty where none is."""
     base = warehouse.rstrip("/") + "/"
-    place, _, rest = copy.removeprefix(base).partition("/")
+    place, _, tail = copy.removeprefix(base).partition("/")
     if place != _NO_AUTHORITY:
-        authority, _, rest = rest.partition("/")
+        authority, _, tail = tail.partition("/")
         begin = {_NO_AUTHORITY: "", 2 * _NO_AUTHORITY: "//"}.get(authority, f"//{_read(authority)}")
         place = f"{_read(place)}:{begin}"
-    path = f"{place.removeprefix(_NO_AUTHORITY)}/" + "/".join(map(_read, rest.split("/")))
+    path = f"{place.removeprefix(_NO_AUTHORITY)}/" + "/".join(map(_read, tail.split("/")))
     try:
         return path if copy.startswith(base) and mirrored(path, warehouse) == copy else ""
     except ValueError:
@@ -63,12 +63,12 @@ def _decoded(spelled: re.Match[str]) -> str:
 
 def _taken_apart(path: str) -> tuple[list[str], str]:
     """The folders that stand for scheme and authority, and what comes after these."""
-    scheme, colon, rest = path.partition(":")
+    scheme, colon, after_scheme = path.partition(":")
     if not colon or "/" in scheme:
         return [_NO_AUTHORITY], path
-    if not rest.startswith("//"):
-        return [_spelled(scheme), _NO_AUTHORITY], rest
-    authority, slash, tail = rest[2:].partition("/")
+    if not after_scheme.startswith("//"):
+        return [_spelled(scheme), _NO_AUTHORITY], after_scheme
+    authority, slash, tail = after_scheme[2:].partition("/")
     if not authority:
         return [_spelled(scheme), 2 * _NO_AUTHORITY], slash + tail
     is_ours = not authority.strip("_")  # it would read like one of the two above
@@ -80,7 +80,7 @@ def _spelled(part: str) -> str:
     """One part of a path; an empty one, which is a part of its own to some stores, is `~`."""
     if part in _DOTS:
         return part.replace(".", "~2E")
-    return _ODD.sub(lambda odd: "".join(f"~{b:02X}" for b in odd[0].encode()), part) or "~"
+    return _ODD.sub(lambda match: "".join(f"~{b:02X}" for b in match[0].encode()), part) or "~"
 
 
 def lies_under(path: str, folder: str) -> bool:

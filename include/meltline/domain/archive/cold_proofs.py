@@ -37,13 +37,13 @@ class CopyProof:
         same_time = abs(self.modified_at - modified_at) < _SAME_TIME
         return (self.bytes, self.etag) == (bytes, etag) and same_time
 
-    def like(self, other: "CopyProof") -> bool:
+    def like(self, later: "CopyProof") -> bool:
         """Whether another look at the copy shows it as it was, so that it need not be read."""
-        return bool(self.etag) and self.shows(other.bytes, other.modified_at, other.etag)
+        return bool(self.etag) and self.shows(later.bytes, later.modified_at, later.etag)
 
-    def seen_as(self, other: "CopyProof") -> "CopyProof":
+    def seen_as(self, later: "CopyProof") -> "CopyProof":
         """The same bytes, as the store shows them now."""
-        return replace(self, modified_at=other.modified_at, etag=other.etag)
+        return replace(self, modified_at=later.modified_at, etag=later.etag)
 
 
 def proofs_folder(warehouse: str) -> str:
@@ -55,14 +55,14 @@ def proofs_as_text(proofs: Iterable[CopyProof]) -> str:
     """A document of proofs, one line each, as it lies in the archive."""
     rows = (
         {
-            "path": one.path,
-            "bytes": one.bytes,
-            "sha256": one.sha256,
-            "modified": to_millis(one.modified_at),
-            "etag": one.etag,
-            "from-source": one.from_source,
+            "path": proof.path,
+            "bytes": proof.bytes,
+            "sha256": proof.sha256,
+            "modified": to_millis(proof.modified_at),
+            "etag": proof.etag,
+            "from-source": proof.from_source,
         }
-        for one in proofs
+        for proof in proofs
     )
     return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
 

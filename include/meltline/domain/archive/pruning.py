@@ -66,8 +66,8 @@ def read_plan(written: bytes) -> PrunePlan:
     try:
         table_uuid, cold_uuid, snapshots, files = json.loads(written)
         plan = PrunePlan(str(table_uuid), str(cold_uuid), tuple(snapshots), tuple(files))
-    except TypeError as odd:
-        raise ValueError(str(odd)) from odd
+    except TypeError as error:
+        raise ValueError(str(error)) from error
     if plan.written != written:
         raise ValueError("it has been altered")
     return plan
@@ -85,7 +85,7 @@ def tags_on(document: Mapping[str, Any], ids: Collection[int]) -> list[str]:
 
 
 def without_snapshots(
-    document: Mapping[str, Any], ids: Collection[int], said: Mapping[str, str]
+    document: Mapping[str, Any], ids: Collection[int], updates: Mapping[str, str]
 ) -> dict[str, Any]:
     """A cold table's metadata without some of its snapshots.
 
@@ -95,24 +95,24 @@ def without_snapshots(
     Args:
         document: What it says now.
         ids: The snapshots; its newest is none of them.
-        said: Properties that it says from then on.
+        updates: Properties that it says from then on.
     """
     assert newest(document) not in ids
-    made = dict(document)
-    made["snapshots"] = [s for s in document["snapshots"] if s["snapshot-id"] not in ids]
-    made["refs"] = {n: r for n, r in document["refs"].items() if r["snapshot-id"] not in ids}
+    pruned = dict(document)
+    pruned["snapshots"] = [s for s in document["snapshots"] if s["snapshot-id"] not in ids]
+    pruned["refs"] = {n: r for n, r in document["refs"].items() if r["snapshot-id"] not in ids}
     for key in _STATISTICS:
-        if key in made:
-            made[key] = [f for f in document[key] or () if f["snapshot-id"] not in ids]
-    left = {s["snapshot-id"] for s in made["snapshots"]}
+        if key in pruned:
+            pruned[key] = [f for f in document[key] or () if f["snapshot-id"] not in ids]
+    remaining = {s["snapshot-id"] for s in pruned["snapshots"]}
     log = document.get("snapshot-log") or []
-    before = [None, *(entry["snapshot-id"] for entry in log)]
-    made["snapshot-log"] = [
-        entry
-        for entry, previous in zip(log, before[: len(log)], strict=True)
-        if entry["snapshot-id"] in left or previous in left
+    before = [None, *(logged["snapshot-id"] for logged in log)]
+    pruned["snapshot-log"] = [
+        logged
+        for logged, previous in zip(log, before[: len(log)], strict=True)
+        if logged["snapshot-id"] in remaining or previous in remaining
     ]
-    gone = {f"{ARCHIVED}{id}" for id in ids}
-    kept = {k: v for k, v in (document.get("properties") or {}).items() if k not in gone}
-    made["properties"] = {**kept, **said}
-    return made
+    removed = {f"{ARCHIVED}{id}" for id in ids}
+    properties = {k: v for k, v in (document.get("properties") or {}).items() if k not in removed}
+    pruned["properties"] = {**properties, **updates}
+    return pruned

@@ -72,52 +72,52 @@ def restored_metadata(
     columns = Columns(then.schema_id, files.spec_id)
     dated = Source(source.state, source.document, source.snapshot_id, columns)
     at = first_moment(dated, now)
-    made = document_of(dated, own, at, {})
-    made["properties"] = _properties(source, at)
-    made |= _partitioning(source.document, made, files.spec_id)
-    made["snapshots"] = [_snapshot(raw, files) for raw in made["snapshots"]]
+    restored = document_of(dated, own, at, {})
+    restored["properties"] = _properties(source, at)
+    restored |= _partitioning(source.document, restored, files.spec_id)
+    restored["snapshots"] = [_snapshot(raw, files) for raw in restored["snapshots"]]
     for key in _STATISTICS:
-        made[key] = _statistics(source, key, files.statistics)
-    return first_file(own.name, made, unique)
+        restored[key] = _statistics(source, key, files.statistics)
+    return first_file(own.name, restored, unique)
 
 
 def _properties(source: Source, at: datetime) -> dict[str, str]:
-    kept = copied_properties(source.state.properties)
-    said = {
+    copied = copied_properties(source.state.properties)
+    provenance = {
         f"{RESTORED}from": str(source.state.name),
         f"{RESTORED}snapshot-id": str(source.snapshot_id),
         f"{RESTORED}at": format_instant(at),
     }
-    plain = {k: v for k, v in kept.items() if not k.startswith(_OURS) and k not in _GUARDS}
-    return plain | said
+    plain = {k: v for k, v in copied.items() if not k.startswith(_OURS) and k not in _GUARDS}
+    return plain | provenance
 
 
 def _partitioning(
-    cold: Mapping[str, Any], made: Mapping[str, Any], spec_id: int | None
+    cold: Mapping[str, Any], restored: Mapping[str, Any], spec_id: int | None
 ) -> dict[str, Any]:
     """The snapshot's partitioning, where its columns are the present ones of cold.
 
     Where they are not, `document_of` has seen to it that columns and partitioning fit.
     """
-    if made["current-schema-id"] != cold["current-schema-id"]:
+    if restored["current-schema-id"] != cold["current-schema-id"]:
         return {}
-    for spec in made["partition-specs"]:
+    for spec in restored["partition-specs"]:
         if spec["spec-id"] == spec_id:
-            legacy = {"partition-spec": spec["fields"]} if "partition-spec" in made else {}
+            legacy = {"partition-spec": spec["fields"]} if "partition-spec" in restored else {}
             return {"default-spec-id": spec_id, **legacy}
     return {}
 
 
 def _snapshot(raw: Mapping[str, Any], files: Retrieved) -> dict[str, Any]:
-    named = {key: value for key, value in raw.items() if key not in ("manifest-list", "manifests")}
+    copy = {key: field for key, field in raw.items() if key not in ("manifest-list", "manifests")}
     if files.manifest_list:
-        return {**named, "manifest-list": files.manifest_list}
-    return {**named, "manifests": list(files.manifests)}
+        return {**copy, "manifest-list": files.manifest_list}
+    return {**copy, "manifests": list(files.manifests)}
 
 
 def _statistics(source: Source, key: str, copies: Mapping[str, str]) -> list[dict[str, Any]]:
     return [
-        {**one, "statistics-path": copies[one["statistics-path"]]}
-        for one in source.document.get(key) or ()
-        if one["snapshot-id"] == source.snapshot_id and one["statistics-path"] in copies
+        {**file, "statistics-path": copies[file["statistics-path"]]}
+        for file in source.document.get(key) or ()
+        if file["snapshot-id"] == source.snapshot_id and file["statistics-path"] in copies
     ]

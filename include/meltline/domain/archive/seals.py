@@ -20,24 +20,24 @@ _LEFT_OUT = ("metadata-log", "last-updated-ms")  # every commit sets them when i
 
 def seal_of(document: Mapping[str, Any]) -> str:
     """The seal that belongs into a document, whether it is in there or not."""
-    said = {key: value for key, value in document.items() if key not in _LEFT_OUT}
+    sealed = {key: field for key, field in document.items() if key not in _LEFT_OUT}
     properties = dict(document.get("properties") or {})
     properties.pop(SEAL, None)
-    said["properties"] = properties
-    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    sealed["properties"] = properties
+    return sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
 
 
 def foreign_to(document: Mapping[str, Any]) -> list[str]:
     """What of a cold table's metadata Meltline did not write; of unsealed ones, its snapshots."""
     properties = document.get("properties") or {}
-    found = [
+    problems = [
         f"snapshot {id} was committed to the archive by somebody else"
-        for one in document.get("snapshots") or ()
-        if f"{ARCHIVED}{(id := one['snapshot-id'])}" not in properties
+        for snapshot in document.get("snapshots") or ()
+        if f"{ARCHIVED}{(id := snapshot['snapshot-id'])}" not in properties
     ]
-    if not found and SEAL in properties and properties[SEAL] != seal_of(document):
-        found.append("the metadata of the cold table were changed by somebody else")
-    return found
+    if not problems and SEAL in properties and properties[SEAL] != seal_of(document):
+        problems.append("the metadata of the cold table were changed by somebody else")
+    return problems
 
 
 def sealing(edit: Edit) -> Edit:

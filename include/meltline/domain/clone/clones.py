@@ -133,11 +133,11 @@ def first_metadata(source: Source, own: Identity, now: datetime, unique: str) ->
         MetadataUnreadable: The table asks for a compression that Iceberg does not know.
     """
     at = first_moment(source, now)
-    said = {
+    properties = {
         **_guarded_copy(source.state.properties, shares=source.snapshot_id is not None),
         **_provenance(source.state, source.snapshot_id, at),
     }
-    return first_file(own.name, document_of(source, own, at, said), unique)
+    return first_file(own.name, document_of(source, own, at, properties), unique)
 
 
 def first_moment(source: Source, now: datetime) -> datetime:
@@ -151,10 +151,10 @@ def document_of(
     source: Source, own: Identity, at: datetime, properties: Mapping[str, str]
 ) -> dict[str, Any]:
     """The metadata of a table of its own over what its source held; its history begins at `at`."""
-    made = only_snapshot(source.document, source.snapshot_id)
-    made |= _columns(source.document, source.columns) if source.columns else {}
+    document = only_snapshot(source.document, source.snapshot_id)
+    document |= _columns(source.document, source.columns) if source.columns else {}
     first = {"timestamp-ms": to_millis(at), "snapshot-id": source.snapshot_id}
-    return made | {
+    return document | {
         "table-uuid": own.uuid,
         "location": own.location,
         "last-updated-ms": to_millis(at),
@@ -166,16 +166,16 @@ def document_of(
 
 def _guarded_copy(properties: Mapping[str, str], *, shares: bool) -> dict[str, str]:
     """A source's properties for its clone; one without a snapshot shares nothing."""
-    made = copied_properties(properties)
+    copied = copied_properties(properties)
     if shares:
-        return {**made, **guarded(made)}
-    updates, removals = unguarded(made)
-    return {**{key: value for key, value in made.items() if key not in removals}, **updates}
+        return {**copied, **guarded(copied)}
+    updates, removals = unguarded(copied)
+    return {**{key: text for key, text in copied.items() if key not in removals}, **updates}
 
 
 def _provenance(state: TableMetadata, snapshot_id: int | None, at: datetime) -> dict[str, str]:
-    said = {CLONED_FROM: str(state.name), CLONED_UUID: state.uuid, CLONED_AT: format_instant(at)}
-    return said if snapshot_id is None else said | {CLONED_SNAPSHOT: str(snapshot_id)}
+    origin = {CLONED_FROM: str(state.name), CLONED_UUID: state.uuid, CLONED_AT: format_instant(at)}
+    return origin if snapshot_id is None else origin | {CLONED_SNAPSHOT: str(snapshot_id)}
 
 
 def copied_properties(properties: Mapping[str, str]) -> dict[str, str]:
@@ -187,8 +187,8 @@ def copied_properties(properties: Mapping[str, str]) -> dict[str, str]:
     own = (f"{HOLD}.", "meltline.snapshot-hold.", "meltline.consumer.", _SHARED, _CLONED)
     left_out = {*KEYS, *_PATHS, HOLD}
     return {
-        key: value
-        for key, value in properties.items()
+        key: text
+        for key, text in properties.items()
         if key not in left_out and not key.startswith(own)
     }
 
@@ -199,21 +199,21 @@ def only_snapshot(document: Document, snapshot_id: int | None) -> dict[str, Any]
     Sequence numbers and row ids go on from where the document is: what is written next is newer
     than every file that the snapshot names.
     """
-    made = dict(document)
-    snapshots = [dict(s) for s in made.get("snapshots") or [] if s["snapshot-id"] == snapshot_id]
+    copy = dict(document)
+    snapshots = [dict(s) for s in copy.get("snapshots") or [] if s["snapshot-id"] == snapshot_id]
     for snapshot in snapshots:
         snapshot.pop("parent-snapshot-id", None)
-    made["snapshots"] = snapshots
-    made["current-snapshot-id"] = snapshot_id
-    made["refs"] = {MAIN: {"snapshot-id": snapshot_id, "type": "branch"}}
+    copy["snapshots"] = snapshots
+    copy["current-snapshot-id"] = snapshot_id
+    copy["refs"] = {MAIN: {"snapshot-id": snapshot_id, "type": "branch"}}
     if snapshot_id is None:
-        made["refs"] = {}
-        if made["format-version"] < _FORMAT_WITHOUT_NUMBER:
-            made["current-snapshot-id"] = -1
+        copy["refs"] = {}
+        if copy["format-version"] < _FORMAT_WITHOUT_NUMBER:
+            copy["current-snapshot-id"] = -1
     for key in ("statistics", "partition-statistics"):
-        if key in made:
-            made[key] = []
-    return made
+        if key in copy:
+            copy[key] = []
+    return copy
 
 
 # --- columns as they were -------------------------------------------------------------------------
@@ -264,27 +264,27 @@ def _columns(document: Document, columns: Columns) -> dict[str, Any]:
     )
     if spec is None or order is None:
         return {}
-    made: dict[str, Any] = {
+    updates: dict[str, Any] = {
         "current-schema-id": columns.schema_id,
         "default-spec-id": spec["spec-id"],
         "default-sort-order-id": order["order-id"],
     }
     # Format 1 says both once more, for readers that know of one alone.
     legacy = {"schema": schema, "partition-spec": spec["fields"]}
-    return made | {key: value for key, value in legacy.items() if key in document}
+    return updates | {key: field for key, field in legacy.items() if key in document}
 
 
 def _fitting(
-    document: Document, key: str, id: str, wanted: Sequence[object], fields: frozenset[int]
+    document: Document, key: str, id: str, preferred: Sequence[object], fields: frozenset[int]
 ) -> Document | None:
     """The first of the wanted ones, else the newest, all of whose columns are there."""
     every: Sequence[Document] = document.get(key) or []
-    known = sorted(every, key=lambda one: int(one[id]), reverse=True)
-    first = [found for one in wanted if (found := _by_id(document, key, id, one))]
-    for found in (*first, *known):
-        sources = (s for field in found["fields"] for s in _sources(field))
+    newest_first = sorted(every, key=lambda number: int(number[id]), reverse=True)
+    first = [record for number in preferred if (record := _by_id(document, key, id, number))]
+    for record in (*first, *newest_first):
+        sources = (s for field in record["fields"] for s in _sources(field))
         if fields.issuperset(sources):
-            return found
+            return record
     return None
 
 
@@ -294,19 +294,19 @@ def _sources(field: Document) -> Sequence[int]:
     return several or [field["source-id"]]
 
 
-def _by_id(document: Document, key: str, id: str, wanted: object) -> Document | None:
-    known: Sequence[Document] = document.get(key) or []
-    return next((one for one in known if one.get(id) == wanted), None)
+def _by_id(document: Document, key: str, id: str, record_id: object) -> Document | None:
+    records: Sequence[Document] = document.get(key) or []
+    return next((record for record in records if record.get(id) == record_id), None)
 
 
 def _field_ids(kind: object) -> list[int]:
     """The ids of all fields of a type, nested ones too."""
     if not isinstance(kind, Mapping):
         return []
-    found: list[int] = []
+    field_ids: list[int] = []
     for field in kind.get("fields") or []:
-        found += [field["id"], *_field_ids(field["type"])]
+        field_ids += [field["id"], *_field_ids(field["type"])]
     for part in ("element", "key", "value"):
         if part in kind:
-            found += [kind[f"{part}-id"], *_field_ids(kind[part])]
-    return found
+            field_ids += [kind[f"{part}-id"], *_field_ids(kind[part])]
+    return field_ids

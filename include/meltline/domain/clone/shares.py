@@ -129,16 +129,16 @@ def tag_of(share: str) -> str:
 
 def shared_document(source: Source, own: Identity, share: str, at: datetime) -> dict[str, Any]:
     """The metadata of a share's table. Engines may not expire or purge it, ever."""
-    said = copied_properties(source.state.properties) | {
+    properties = copied_properties(source.state.properties) | {
         GC: "false",
         _NAME: share,
         _OF: str(source.state.name),
         _OF_UUID: source.state.uuid,
     }
-    said.pop(GC_BEFORE, None)
-    made = document_of(source, own, at, said)
-    made["properties"][_DIGEST] = _digest(made)
-    return made
+    properties.pop(GC_BEFORE, None)
+    document = document_of(source, own, at, properties)
+    document["properties"][_DIGEST] = _digest(document)
+    return document
 
 
 def emptied(document: MetadataEditor) -> None:
@@ -154,8 +154,8 @@ def is_of_share(properties: Mapping[str, str]) -> bool:
 
 def is_untouched(document: Mapping[str, Any]) -> bool:
     """Whether a share's table says what it was made to say: nobody has written to it."""
-    said = (document.get("properties") or {}).get(_DIGEST)
-    return bool(said == _digest(document))
+    stated_digest = (document.get("properties") or {}).get(_DIGEST)
+    return bool(stated_digest == _digest(document))
 
 
 def _digest(document: Mapping[str, Any]) -> str:

@@ -84,22 +84,22 @@ def pack(
         loads: What batches weigh already.
     """
     total = sum(sizes.values()) + sum(loads.values())
-    wanted = min(settings.most_apps, -(-total // settings.files_per_app))
-    held = {number: loads.get(number, 0) for number in range(FIRST_BATCH, FIRST_BATCH + wanted)}
-    found = {}
+    apps = min(settings.most_apps, -(-total // settings.files_per_app))
+    held = {number: loads.get(number, 0) for number in range(FIRST_BATCH, FIRST_BATCH + apps)}
+    batches = {}
     for key in sorted(sizes, key=lambda key: (-sizes[key], key)):
-        found[key] = min(held, key=lambda number: (held[number], number))
-        held[found[key]] += sizes[key]
-    return found
+        batches[key] = min(held, key=lambda number: (held[number], number))
+        held[batches[key]] += sizes[key]
+    return batches
 
 
 def homes(plans: Sequence[Plan], groups: Groups) -> dict[str, int]:
     """Each group's batch; groups that were found to be one meanwhile are in the first of theirs."""
-    found: dict[str, int] = {}
+    batches: dict[str, int] = {}
     for plan in plans:
         key = groups.key(plan.table_uuid)
-        found[key] = min(plan.batch, found.get(key, plan.batch))
-    return found
+        batches[key] = min(plan.batch, batches.get(key, plan.batch))
+    return batches
 
 
 def listed(work: Mapping[int, Sequence[Plan]]) -> list[Batch]:
@@ -109,11 +109,11 @@ def listed(work: Mapping[int, Sequence[Plan]]) -> list[Batch]:
     again.
     """
     of = max((number for number, plans in work.items() if plans), default=0)
-    found = []
+    batches = []
     for number in range(FIRST_BATCH, FIRST_BATCH + of):
         plans = work.get(number, ())
-        found.append(Batch(number, of, len(plans), sum(plan.files for plan in plans)))
-    return found
+        batches.append(Batch(number, of, len(plans), sum(plan.files for plan in plans)))
+    return batches
 
 
 def _weight(plan: Plan) -> int:

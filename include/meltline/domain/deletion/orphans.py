@@ -153,10 +153,10 @@ def is_hidden_folder(name: str) -> bool:
 class SweptPlaces:
     """Which folders a sweep looks at: tables nest, and the longest matching prefix decides."""
 
-    def __init__(self, swept: Iterable[str], others: Iterable[str] = ()) -> None:
+    def __init__(self, swept: Iterable[str], owned: Iterable[str] = ()) -> None:
         """Takes the prefixes to sweep, and all other prefixes that some table owns."""
         self._swept = frozenset(swept)
-        self._others = frozenset(others) - self._swept
+        self._others = frozenset(owned) - self._swept
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -182,10 +182,10 @@ class SweptPlaces:
         return self.looks_at(folder) or any(prefix.startswith(claim) for prefix in self._swept)
 
 
-def _is_within(prefix: str, others: frozenset[str]) -> bool:
+def _is_within(prefix: str, owned: frozenset[str]) -> bool:
     at = _parent(prefix)
     while at:
-        if at in others:
+        if at in owned:
             return True
         at = _parent(at)
     return False
@@ -226,13 +226,13 @@ def unknown_tables(paths: Iterable[str], metadata_folders: Iterable[str]) -> tup
         paths: Files that nothing names.
         metadata_folders: Where known tables keep, or would keep, their metadata files.
     """
-    known = {location_key(folder) for folder in metadata_folders}
-    found: set[str] = set()
+    known_folders = {location_key(folder) for folder in metadata_folders}
+    prefixes: set[str] = set()
     for path in filter(is_metadata, paths):
         folder = path.rpartition("/")[0]
-        if location_key(folder) not in known:
-            found.add(claim_prefix(folder.removesuffix("/metadata")))
-    return tuple(sorted(found))
+        if location_key(folder) not in known_folders:
+            prefixes.add(claim_prefix(folder.removesuffix("/metadata")))
+    return tuple(sorted(prefixes))
 
 
 def is_below(path: str, prefixes: Sequence[str]) -> bool:
@@ -240,17 +240,17 @@ def is_below(path: str, prefixes: Sequence[str]) -> bool:
     return claim_prefix(path).startswith(tuple(prefixes))
 
 
-def same_place(path: str, known: str) -> bool:
+def same_place(path: str, claim: str) -> bool:
     """Whether two locations differ in scheme or authority alone (AR-10, Iceberg #4194)."""
-    one, other = split_location(location_key(path)), split_location(location_key(known))
-    return one != other and one.path == other.path
+    place, claimed = split_location(location_key(path)), split_location(location_key(claim))
+    return place != claimed and place.path == claimed.path
 
 
-def same_file_perhaps(path: str, prefix: str, known: str) -> bool:
+def same_file_perhaps(path: str, prefix: str, claim: str) -> bool:
     """Whether a location may be another name for a file under a prefix, by way of a link, say.
 
     That is so when it ends alike, from the name of the prefix's own folder on.
     """
-    key, other, folder = location_key(path), location_key(known), location_key(prefix).rstrip("/")
+    key, claimed, folder = location_key(path), location_key(claim), location_key(prefix).rstrip("/")
     tail = key[len(folder.rpartition("/")[0]) :]
-    return key != other and key.startswith(folder + "/") and other.endswith(tail)
+    return key != claimed and key.startswith(folder + "/") and claimed.endswith(tail)

@@ -102,9 +102,9 @@ class Plan:
         """Whether there is nothing to do (PX-5)."""
         return not (self.snapshots or self.refs or self.files)
 
-    def is_refused_as(self, other: "Plan") -> bool:
+    def is_refused_as(self, refused: "Plan") -> bool:
         """Whether it was refused with the content that another run planned since."""
-        return self.state is PlanState.REFUSED and self.digest == other.digest
+        return self.state is PlanState.REFUSED and self.digest == refused.digest
 
     def again(self, later: "Plan") -> "Plan":
         """The same plan as a later run has made it, to be judged anew."""

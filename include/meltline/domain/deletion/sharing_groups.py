@@ -8,8 +8,8 @@ class Groups:
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         self._members: dict[str, set[str]] = {}
-        for one, other in pairs:
-            joined = self._members.get(one, {one}) | self._members.get(other, {other})
+        for first, second in pairs:
+            joined = self._members.get(first, {first}) | self._members.get(second, {second})
             for member in joined:
                 self._members[member] = joined
 

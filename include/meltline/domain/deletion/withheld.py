@@ -24,7 +24,7 @@ class Withheld:
         step: Which plans would have named them: `expire`, `purge` or `sweep`.
         table: Whose they are.
         place: Where they lie: a folder, or a store.
-        other: By what name something refers to them, or may; empty where that is not why.
+        claimant: By what name something refers to them, or may; empty where that is not why.
         files: How many; `bytes` is their size.
     """
 
@@ -32,7 +32,7 @@ class Withheld:
     why: Why
     table: str
     place: str
-    other: str
+    claimant: str
     files: int
     bytes: int
 
@@ -41,22 +41,22 @@ class Withheld:
         """The line of the configuration that settles it; empty where none does."""
         if self.why is Why.OUTSIDE:
             return f"storage-roots: [{self.place}]"
-        if self.why in (Why.LINK, Why.UNPROVED) or is_local(self.place) or is_local(self.other):
+        if self.why in (Why.LINK, Why.UNPROVED) or is_local(self.place) or is_local(self.claimant):
             return ""
-        pair = f"[[{_bare(self.place)}, {_bare(self.other)}]]"
+        pair = f"[[{_bare(self.place)}, {_bare(self.claimant)}]]"
         return f"different: {pair}"
 
     @property
     def notice(self) -> str:
         """What is kept and why, in a sentence."""
-        what = f"{self.table}: {self.files} files, {format_size(self.bytes)}, are kept"
+        subject = f"{self.table}: {self.files} files, {format_size(self.bytes)}, are kept"
         if self.why is Why.OUTSIDE:
-            return f"{what}: {self.place} lies outside every root"
+            return f"{subject}: {self.place} lies outside every root"
         if self.why is Why.LINK:
-            return f"{what}: in {self.place} they are links, or lead out of every root"
+            return f"{subject}: in {self.place} they are links, or lead out of every root"
         if self.why is Why.UNPROVED:
-            return f"{what}: of what is in {self.place} nobody can vouch for the copy in cold"
-        return f"{what}: in {self.place} they may be the same as what {self.other} names"
+            return f"{subject}: of what is in {self.place} nobody can vouch for the copy in cold"
+        return f"{subject}: in {self.place} they may be the same as what {self.claimant} names"
 
     @property
     def fix(self) -> str:
@@ -71,14 +71,14 @@ class Withheld:
                 "the original under its path, has again the bytes that were recorded"
             )
         if not self.line:
-            return f"they go once nothing refers to them as {self.other} any more"
+            return f"they go once nothing refers to them as {self.claimant} any more"
         pair = self.line.removeprefix("different: ")
         return f"add to the configuration: same: {pair} if these are one place, else {self.line}"
 
 
 def order(withheld: Withheld) -> tuple[str, str, str, str]:
     """By what such rows are sorted: no two of a step are alike in it."""
-    return withheld.why, withheld.table, withheld.place, withheld.other
+    return withheld.why, withheld.table, withheld.place, withheld.claimant
 
 
 def _bare(store: str) -> str:

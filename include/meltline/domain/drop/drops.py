@@ -112,8 +112,8 @@ def read_drop(catalog: str, properties: Mapping[str, str]) -> Drop | None:
         days, failsafe = parse_days(properties[_RETENTION]), int(properties[_FAILSAFE])
         parts = split_name(properties[_NAME])
         is_table = properties[_KIND] == ObjectKind.TABLE
-        known = days == INFINITE or (isinstance(days, int) and days >= 0)
-        if days is None or not known or failsafe < 0 or (is_table and len(parts) < 2):
+        is_readable = days == INFINITE or (isinstance(days, int) and days >= 0)
+        if days is None or not is_readable or failsafe < 0 or (is_table and len(parts) < 2):
             return None
         name = (
             ObjectName(catalog, parts[:-1], parts[-1]) if is_table else ObjectName(catalog, parts)
@@ -133,7 +133,7 @@ def read_drop(catalog: str, properties: Mapping[str, str]) -> Drop | None:
 
 def without_drop(properties: Mapping[str, str]) -> dict[str, str]:
     """An object's own properties, as they were before the drop."""
-    return {key: value for key, value in properties.items() if key not in KEYS}
+    return {key: text for key, text in properties.items() if key not in KEYS}
 
 
 def levels_of(
@@ -160,9 +160,9 @@ def levels_of(
         return []
     old = drop.object.namespace
     levels = [old[:depth] for depth in range(len(old), 0, -1)]
-    found = [(str(ObjectName(catalog, level)), namespaces.get(level, {})) for level in levels]
-    for stands, said in namespaces.items():
-        kept = read_drop(catalog, said) if is_dropped_name(stands) else None
-        if kept is not None and kept.object.namespace in levels and kept.at >= drop.at:
-            found.append((str(ObjectName(catalog, stands)), said))
-    return found
+    settings = [(str(ObjectName(catalog, level)), namespaces.get(level, {})) for level in levels]
+    for stands, marks in namespaces.items():
+        later = read_drop(catalog, marks) if is_dropped_name(stands) else None
+        if later is not None and later.object.namespace in levels and later.at >= drop.at:
+            settings.append((str(ObjectName(catalog, stands)), marks))
+    return settings

@@ -39,10 +39,10 @@ class HistoryRow:
 
 def ordered(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
     """What is there first, by name; then what was dropped, the latest first (TT-50)."""
-    found = sorted(rows, key=lambda row: (row.name, row.database_name, row.schema_name))
-    dropped = [row for row in found if row.dropped_on is not None]
+    by_name = sorted(rows, key=lambda row: (row.name, row.database_name, row.schema_name))
+    dropped = [row for row in by_name if row.dropped_on is not None]
     dropped.sort(key=lambda row: row.dropped_on.timestamp() if row.dropped_on else 0, reverse=True)
-    return [*(row for row in found if row.dropped_on is None), *dropped]
+    return [*(row for row in by_name if row.dropped_on is None), *dropped]
 
 
 def is_like(name: str, pattern: str) -> bool:
@@ -55,10 +55,10 @@ def is_like(name: str, pattern: str) -> bool:
 
 def created_on(state: TableMetadata) -> datetime | None:
     """When a table was made: its first metadata file, else the oldest trace of it."""
-    if made := known_creation(state):
-        return made
+    if created := known_creation(state):
+        return created
     moments = [*state.metadata_times.values(), state.last_updated]
-    moments += [entry.at for entry in state.snapshot_log]
+    moments += [logged.at for logged in state.snapshot_log]
     moments += [snapshot.committed_at for snapshot in state.snapshots.values()]
     return min(moments, default=None)
 
@@ -71,8 +71,8 @@ def known_creation(state: TableMetadata) -> datetime | None:
     first = state.metadata_log[0] if state.metadata_log else state.metadata_location
     if not is_first_file(first):
         return None
-    made = state.metadata_times.get(first, state.last_updated)
-    return min([made, *(entry.at for entry in state.snapshot_log[:1])])
+    created = state.metadata_times.get(first, state.last_updated)
+    return min([created, *(logged.at for logged in state.snapshot_log[:1])])
 
 
 def current(state: TableMetadata) -> Snapshot | None:
@@ -111,10 +111,10 @@ def _term(field: Mapping[str, Any], names: Mapping[Any, str]) -> str:
 
 
 def _of_id(document: Mapping[str, Any], key: str, id_key: str, default: str) -> Mapping[str, Any]:
-    wanted = document.get(default)
-    return next((one for one in _list(document, key) if one.get(id_key) == wanted), {})
+    record_id = document.get(default)
+    return next((record for record in _list(document, key) if record.get(id_key) == record_id), {})
 
 
 def _list(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
-    found = document.get(key)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    rows = document.get(key)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

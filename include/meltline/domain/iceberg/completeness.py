@@ -15,11 +15,11 @@ class Totals:
     """Live files that a snapshot's manifests count; None where one does not count them.
 
     Attributes:
-        data: Live data files; `deletes` are live delete files.
+        data_files: Live data files; `deletes` are live delete files.
         added: Files that the snapshot's own manifests add; `removed` are those they remove.
     """
 
-    data: int | None
+    data_files: int | None
     deletes: int | None
     own: Mapping[int, tuple[int, int]]
 
@@ -28,7 +28,7 @@ class Totals:
         cls, manifests: Iterable[ManifestFile], outcomes: Mapping[str, ManifestOutcome]
     ) -> "Totals":
         """Counts from the manifest list, or from the manifests read where it has no counts."""
-        data = deletes = 0
+        data_files = deletes = 0
         own: dict[int, tuple[int, int]] = {}
         for manifest in manifests:
             counts = _counts(manifest, outcomes.get(manifest.path))
@@ -38,11 +38,11 @@ class Totals:
             if manifest.is_deletes:
                 deletes += added + existing
             else:
-                data += added + existing
+                data_files += added + existing
             if manifest.added_snapshot_id is not None:
                 before = own.get(manifest.added_snapshot_id, (0, 0))
                 own[manifest.added_snapshot_id] = (before[0] + added, before[1] + removed)
-        return cls(data, deletes, own)
+        return cls(data_files, deletes, own)
 
 
 def _counts(manifest: ManifestFile, outcome: ManifestOutcome | None) -> tuple[int, int, int] | None:
@@ -63,12 +63,12 @@ class Verdict:
     problem: str = ""
 
 
-def check_totals(snapshot: Snapshot, found: Totals, parent: Totals | None) -> Verdict:
+def check_totals(snapshot: Snapshot, totals: Totals, parent: Totals | None) -> Verdict:
     """Holds a snapshot's manifests against its summary's totals, or against its parent."""
-    if found.data is None or found.deletes is None:
+    if totals.data_files is None or totals.deletes is None:
         return Verdict(checked=False)
     checked = 0
-    for key, count in ((_DATA_TOTAL, found.data), (_DELETE_TOTAL, found.deletes)):
+    for key, count in ((_DATA_TOTAL, totals.data_files), (_DELETE_TOTAL, totals.deletes)):
         raw = snapshot.summary.get(key)
         if raw is None or not raw.isdecimal():
             continue
@@ -78,15 +78,15 @@ def check_totals(snapshot: Snapshot, found: Totals, parent: Totals | None) -> Ve
             return Verdict(checked=True, problem=problem)
     if checked == 2:
         return Verdict(checked=True)
-    return _check_parent(snapshot, found, parent)
+    return _check_parent(snapshot, totals, parent)
 
 
-def _check_parent(snapshot: Snapshot, found: Totals, parent: Totals | None) -> Verdict:
-    if parent is None or parent.data is None or parent.deletes is None:
+def _check_parent(snapshot: Snapshot, totals: Totals, parent: Totals | None) -> Verdict:
+    if parent is None or parent.data_files is None or parent.deletes is None:
         return Verdict(checked=False)
-    added, removed = found.own.get(snapshot.snapshot_id, (0, 0))
-    expected = parent.data + parent.deletes + added - removed
-    actual = (found.data or 0) + (found.deletes or 0)
+    added, removed = totals.own.get(snapshot.snapshot_id, (0, 0))
+    expected = parent.data_files + parent.deletes + added - removed
+    actual = (totals.data_files or 0) + (totals.deletes or 0)
     if expected != actual:
         problem = f"its manifests hold {actual} live files, its parent and changes give {expected}"
         return Verdict(checked=True, problem=problem)

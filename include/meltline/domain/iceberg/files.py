@@ -69,8 +69,8 @@ class ManifestOutcome:
         error: Why it cannot be trusted; empty when it was read and its counts agree.
         bytes_added: Of a manifest that was read for its changes, the bytes of the files it adds;
             `bytes_removed` of those it removes.
-        odd: Why its changes do not tell what its snapshot refers to, though nothing is wrong with
-            it: it has to be read wholly.
+        ambiguity: Why its changes do not tell what its snapshot refers to, though nothing is
+            wrong with it: it has to be read wholly.
         places: Where the files lie that it keeps, and those of them that are links (`places_in`).
     """
 
@@ -82,7 +82,7 @@ class ManifestOutcome:
     error: str = ""
     bytes_added: int = 0
     bytes_removed: int = 0
-    odd: str = ""
+    ambiguity: str = ""
     places: tuple[str, ...] = ()
 
 

@@ -57,6 +57,6 @@ class SharedFacts:
     def summary(self, raw: Mapping[object, object]) -> SnapshotSummary:
         """The summary as the spec's JSON has it; what is no text becomes one."""
         keys = tuple(map(str, raw))
-        values = (str(value) for value in raw.values())
-        shared = tuple(self._texts.setdefault(value, value) for value in values)
+        values = (str(text) for text in raw.values())
+        shared = tuple(self._texts.setdefault(text, text) for text in values)
         return SnapshotSummary(self._keys.setdefault(keys, keys), shared)

@@ -95,8 +95,8 @@ def _follows(
 
 
 def _new(before: Sequence[ManifestFile], after: Sequence[ManifestFile]) -> tuple[ManifestFile, ...]:
-    there = {manifest.path for manifest in before}
-    return tuple(manifest for manifest in after if manifest.path not in there)
+    earlier_paths = {manifest.path for manifest in before}
+    return tuple(manifest for manifest in after if manifest.path not in earlier_paths)
 
 
 def _is_counted(manifest: ManifestFile) -> bool:

@@ -36,13 +36,13 @@ def split_location(path: str) -> Location:
     """
     if path.startswith("file:///"):  # most of millions
         return Location("file", "", path[7:])
-    scheme, colon, rest = path.partition(":")
+    scheme, colon, after_scheme = path.partition(":")
     if not colon or "/" in scheme:
         return Location("file", "", path)
     scheme = scheme.lower()
-    if not rest.startswith("//"):
-        return Location(scheme, "", rest)
-    authority, slash, tail = rest[2:].partition("/")
+    if not after_scheme.startswith("//"):
+        return Location(scheme, "", after_scheme)
+    authority, slash, tail = after_scheme[2:].partition("/")
     if scheme == "file" and authority.lower() == "localhost":
         authority = ""
     return Location(scheme, authority, slash + tail)

@@ -103,10 +103,10 @@ class MetadataEditor:
     def set_properties(self, updates: Mapping[str, str], removals: Sequence[str] = ()) -> None:
         """Sets some properties and removes others; a removal of nothing changes nothing."""
         properties = self._document.get("properties") or {}
-        wanted = {key: value for key, value in properties.items() if key not in removals}
-        wanted.update(updates)
-        if wanted != properties:
-            self._document["properties"] = wanted
+        updated = {key: text for key, text in properties.items() if key not in removals}
+        updated.update(updates)
+        if updated != properties:
+            self._document["properties"] = updated
 
     def set_ref(self, ref: SnapshotRef) -> None:
         """Creates a branch or tag, or moves it.
@@ -117,17 +117,17 @@ class MetadataEditor:
             "snapshot-id": ref.snapshot_id,
             "type": "branch" if ref.is_branch else "tag",
         }
-        for key, value in {
+        for key, limit in {
             "max-ref-age-ms": ref.max_ref_age_ms,
             "max-snapshot-age-ms": ref.max_snapshot_age_ms,
             "min-snapshots-to-keep": ref.min_snapshots_to_keep,
         }.items():
-            if value is not None:
-                written[key] = value
-        moved = self._document.get("current-snapshot-id") != ref.snapshot_id
+            if limit is not None:
+                written[key] = limit
+        is_moved = self._document.get("current-snapshot-id") != ref.snapshot_id
         refs = self._refs()
         refs[ref.name] = {**refs.get(ref.name, {}), **written}
-        if ref.name == MAIN and moved:
+        if ref.name == MAIN and is_moved:
             self._document["current-snapshot-id"] = ref.snapshot_id
             log = self._document.setdefault("snapshot-log", [])
             log.append({"timestamp-ms": to_millis(self.at), "snapshot-id": ref.snapshot_id})
@@ -140,8 +140,8 @@ class MetadataEditor:
     def replace(self, content: Mapping[str, Any]) -> None:
         """Has the table say what another document says; what it is and where it lies stays."""
         own = ("table-uuid", "location", "metadata-log", "last-updated-ms")
-        kept = {key: self._document[key] for key in own if key in self._document}
-        self._document = {**deepcopy(dict(content)), **kept}
+        own_fields = {key: self._document[key] for key in own if key in self._document}
+        self._document = {**deepcopy(dict(content)), **own_fields}
 
     def _refs(self) -> dict[str, Any]:
         """The refs as written. A file without them has main alone, by its current snapshot."""
@@ -231,8 +231,8 @@ def parse_json(name: TableName, location: str, content: bytes) -> object:
         document = json.loads(text)
         if _SURROGATE.search(text):  # halves of a letter pass here, and nowhere behind
             json.dumps(document, ensure_ascii=False).encode()
-    except (ValueError, EOFError, OSError, RecursionError, zlib.error) as odd:
-        raise unreadable(name, location, f"{type(odd).__name__}: {odd}") from odd
+    except (ValueError, EOFError, OSError, RecursionError, zlib.error) as error:
+        raise unreadable(name, location, f"{type(error).__name__}: {error}") from error
     return document
 
 
@@ -246,14 +246,14 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def unreadable(
-    name: TableName, location: str, found: str, kind: type[MetadataUnreadable] = MetadataUnreadable
+    name: TableName, location: str, reason: str, kind: type[MetadataUnreadable] = MetadataUnreadable
 ) -> MetadataUnreadable:
     """A metadata file that is missing or no JSON."""
     return kind(
         f"{name}: its metadata file cannot be read",
         object=location,
         expected="the JSON document that the catalog points to",
-        found=found,
+        found=reason,
         next="restore the file, register an older one, or drop the table",
     )
 

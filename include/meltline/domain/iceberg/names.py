@@ -27,11 +27,11 @@ def split_name(text: str) -> tuple[str, ...]:
     parts: list[str] = []
     at = 0
     while True:
-        found = _PART.match(text, at)
-        if found is None:
+        match = _PART.match(text, at)
+        if match is None:
             raise ValueError(f"{text!r} is not a dotted name")
-        parts.append(found[1].replace("``", "`") if found[1] else found[2])
-        at = found.end()
+        parts.append(match[1].replace("``", "`") if match[1] else match[2])
+        at = match.end()
         if at == len(text):
             return tuple(parts)
         if text[at] != ".":

@@ -64,8 +64,8 @@ def _present(state: TableMetadata, document: Schema) -> Schema:
 def _schema(state: TableMetadata, document: Schema, id: object) -> Schema:
     for schema in document.get("schemas") or []:
         if schema.get("schema-id") == id:
-            found: Schema = schema
-            return found
+            matching: Schema = schema
+            return matching
     if id is None and "schema" in document:  # format 1, before it kept several
         alone: Schema = document["schema"]
         return alone

@@ -156,8 +156,8 @@ class TableMetadata:
 
         Where a snapshot lies elsewhere by now, its paths were rewritten and it is another.
         """
-        both = (self.snapshots.get(number) for number in earlier.snapshots)
-        stay = all(s is None or s.lies_at(earlier.snapshots[s.snapshot_id].place) for s in both)
+        common = (self.snapshots.get(number) for number in earlier.snapshots)
+        stay = all(s is None or s.lies_at(earlier.snapshots[s.snapshot_id].place) for s in common)
         return stay and self.leads_on(earlier.table_uuid, earlier.metadata_location)
 
     def leads_on(self, table_uuid: str, metadata_location: str) -> bool:
@@ -214,14 +214,14 @@ def parse_table(name: TableName, location: str, size: int, document: object) -> 
     """
     try:
         return _parse(name, location, size, document)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as odd:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise MetadataUnreadable(
             f"{name}: the metadata file does not follow the Iceberg spec",
             object=location,
             expected="table metadata of format 1, 2 or 3",
-            found=f"{type(odd).__name__}: {odd}",
+            found=f"{type(error).__name__}: {error}",
             next="read the table with another engine; restore the file, or drop the table",
-        ) from odd
+        ) from error
 
 
 def _parse(name: TableName, location: str, size: int, document: object) -> TableMetadata:
@@ -271,17 +271,17 @@ def _refuse_unsupported(
     name: TableName, location: str, document: Mapping[str, object], properties: Mapping[str, str]
 ) -> None:
     version = document["format-version"]
-    odd = ""
+    unsupported = ""
     if type(version) is not int or not 1 <= version <= NEWEST_FORMAT:
-        odd = f"format {version}"
+        unsupported = f"format {version}"
     elif document.get("encryption-keys") or "encryption.key-id" in properties:
-        odd = "an encrypted table"
-    if odd:
+        unsupported = "an encrypted table"
+    if unsupported:
         raise FormatUnsupported(
-            f"{name} is {odd}: Meltline does not handle it",
+            f"{name} is {unsupported}: Meltline does not handle it",
             object=location,
             expected=f"formats 1 to {NEWEST_FORMAT}, not encrypted",
-            found=odd,
+            found=unsupported,
             next="nothing of it or of tables that share its files is touched; maintain it yourself",
         )
 
@@ -354,12 +354,12 @@ def _statistics(document: Mapping[str, object]) -> Iterator[StatisticsFile]:
 
 
 def _listed(raw: Mapping[str, object], key: str, *, required: bool = False) -> list[Any]:
-    found = raw[key] if required else raw.get(key)
-    if found is None and not required:
+    records = raw[key] if required else raw.get(key)
+    if records is None and not required:
         return []
-    if not isinstance(found, list):
-        raise TypeError(f"{key}: a list was expected, not {found!r}")
-    return found
+    if not isinstance(records, list):
+        raise TypeError(f"{key}: a list was expected, not {records!r}")
+    return records
 
 
 def _text(raw: object) -> str:

@@ -49,9 +49,9 @@ def current_at(state: TableMetadata, at: datetime, now: datetime) -> int:
         raise _outside(state, at, "no history", "a table that had a snapshot then")
     window = f"from {format_instant(log[0].at)} to {format_instant(now)}"
     if not log[0].at <= at <= now:
-        found = "a time to come" if at > now else "a time before the table's known history"
-        raise _outside(state, at, found, window)
-    position = max(n for n, entry in enumerate(log) if entry.at <= at)
+        problem = "a time to come" if at > now else "a time before the table's known history"
+        raise _outside(state, at, problem, window)
+    position = max(n for n, logged in enumerate(log) if logged.at <= at)
     snapshot_id = log[position].snapshot_id
     if snapshot_id not in state.snapshots or is_gap(state, position):
         raise _outside(state, at, "a gap in the table's history", window)
@@ -83,21 +83,21 @@ def require_snapshot(state: TableMetadata, snapshot_id: int) -> int:
     """
     if snapshot_id in state.snapshots:
         return snapshot_id
-    some = sorted(state.snapshots.values(), key=lambda s: s.committed_at, reverse=True)[:5]
+    newest = sorted(state.snapshots.values(), key=lambda s: s.committed_at, reverse=True)[:5]
     raise SnapshotNotFound(
         f"{state.name} has no snapshot {snapshot_id}",
         object=str(state.name),
-        expected="one of " + ", ".join(str(s.snapshot_id) for s in some) if some else "any",
+        expected="one of " + ", ".join(str(s.snapshot_id) for s in newest) if newest else "any",
         found=f"{snapshot_id}: never there, or expired",
         next=f"`meltline explain {state.name}` lists what is there; an expired one is not",
     )
 
 
-def _outside(state: TableMetadata, at: datetime, found: str, window: str) -> OutsideRetention:
+def _outside(state: TableMetadata, at: datetime, problem: str, window: str) -> OutsideRetention:
     return OutsideRetention(
         f"{state.name} cannot be read at {format_instant(at)}",
         object=str(state.name),
         expected=window,
-        found=f"{format_instant(at)}: {found}",
+        found=f"{format_instant(at)}: {problem}",
         next=f"choose a time {window}, or a snapshot of `meltline explain {state.name}`",
     )

@@ -70,10 +70,10 @@ class Consumer:
     @property
     def sentence(self) -> str:
         """The consumer, its snapshot, its last move and its end, for people."""
-        moved = format_instant(self.moved_at) if self.moved_at else "at an unknown time"
+        moved_at = format_instant(self.moved_at) if self.moved_at else "at an unknown time"
         end = format_instant(self.ends_at) if self.ends_at else "never"
         at = f"{self.table}@{self.snapshot_id}"
-        return f"consumer {self.name} has read to {at}, last moved {moved}, ends {end}"
+        return f"consumer {self.name} has read to {at}, last moved {moved_at}, ends {end}"
 
     def is_in_force(self, now: datetime) -> bool:
         """Whether it still keeps something; in its last millisecond it does."""
@@ -102,9 +102,9 @@ def consumers_of(state: TableMetadata) -> Iterator[Consumer]:
         if not ref.is_branch and tag.startswith(CONSUMER_TAG):
             name = tag.removeprefix(CONSUMER_TAG)
             raw = state.properties.get(_PROPERTY + name, "")
-            who, moved, keep = _read(raw, ref.snapshot_id)
+            who, moved_at, keep = _read(raw, ref.snapshot_id)
             ends = state.snapshots[ref.snapshot_id].instant_of_age(ref.max_ref_age_ms)
-            yield Consumer(name, str(state.name), ref.snapshot_id, who, moved, ends, keep)
+            yield Consumer(name, str(state.name), ref.snapshot_id, who, moved_at, ends, keep)
 
 
 def _read(raw: str, snapshot_id: int) -> tuple[str, datetime | None, timedelta | None]:
@@ -114,8 +114,8 @@ def _read(raw: str, snapshot_id: int) -> tuple[str, datetime | None, timedelta |
         keep = None if facts.get("keep") is None else parse_duration(facts["keep"])
         if facts.get("snapshot") != snapshot_id:
             return "", None, keep
-        moved = None if facts.get("moved") is None else parse_instant(facts["moved"])
-        return str(facts.get("who", "")), moved, keep
+        moved_at = None if facts.get("moved") is None else parse_instant(facts["moved"])
+        return str(facts.get("who", "")), moved_at, keep
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return "", None, None
 
@@ -133,23 +133,23 @@ def still_to_read(
         stands_at: Snapshots up to which somebody has read.
         ended: Branches that do not count any more.
     """
-    found = set(stands_at) & state.snapshots.keys()
-    for name, head in state.heads.items() if found else ():
+    unread = set(stands_at) & state.snapshots.keys()
+    for name, head in state.heads.items() if unread else ():
         if name not in ended:
             line = [snapshot.snapshot_id for snapshot in state.ancestry(head)]
             places = [place for place, id in enumerate(line) if id in stands_at]
-            found.update(line[: max(places, default=-1) + 1])
-    return found
+            unread.update(line[: max(places, default=-1) + 1])
+    return unread
 
 
 def readers(state: TableMetadata, ended: Collection[str] = ()) -> Mapping[int, list[Consumer]]:
     """Which consumers keep each snapshot; `ended` are refs that do not count any more."""
-    found: dict[int, list[Consumer]] = {}
+    readers_of: dict[int, list[Consumer]] = {}
     for consumer in consumers_of(state):
         if consumer.tag not in ended:
             for snapshot_id in still_to_read(state, [consumer.snapshot_id], ended):
-                found.setdefault(snapshot_id, []).append(consumer)
-    return found
+                readers_of.setdefault(snapshot_id, []).append(consumer)
+    return readers_of
 
 
 def is_cut_off(state: TableMetadata, consumer: Consumer) -> bool:
@@ -177,17 +177,17 @@ def consumer_keep(account: AccountPolicy, levels: Levels) -> ConsumerKeep:
 
     Args:
         account: The account level, as `meltline.yaml` has it.
-        levels: The table's properties and those around it, nearest first.
+        levels: The table's level and those around it, nearest first.
     """
-    said = [(name, found[CONSUMER_KEEP]) for name, found in levels if CONSUMER_KEEP in found]
-    if not said:
+    settings = [(name, level[CONSUMER_KEEP]) for name, level in levels if CONSUMER_KEEP in level]
+    if not settings:
         written = account.consumer_keep != AccountPolicy.consumer_keep
         return ConsumerKeep(account.consumer_keep, ACCOUNT if written else PROFILE)
-    source, raw = said[0]
+    source, raw = settings[0]
     if (span := read_keep(raw)) is not None:
         return ConsumerKeep(span, source)
-    known = [span for _, other in said[1:] if (span := read_keep(other)) is not None]
-    longest = max([account.consumer_keep, *known])
+    spans = [span for _, text in settings[1:] if (span := read_keep(text)) is not None]
+    longest = max([account.consumer_keep, *spans])
     warning = (
         f"{source}: {CONSUMER_KEEP}={raw} is no duration from {format_duration(SHORTEST)} to "
         f"{format_duration(LONGEST)}; {format_duration(longest)} applied"

@@ -86,11 +86,11 @@ class Hold:
 
 def object_holds(object: str, properties: Mapping[str, str]) -> Iterator[Hold]:
     """Holds on a whole table or namespace. What cannot be read holds for ever."""
-    for key, value in sorted(properties.items()):
-        if key == HOLD and value.strip():
-            yield Hold(object, object, value.strip())
+    for key, text in sorted(properties.items()):
+        if key == HOLD and text.strip():
+            yield Hold(object, object, text.strip())
         elif key.startswith(_OBJECT):
-            yield _read(key.removeprefix(_OBJECT), object, value)
+            yield _read(key.removeprefix(_OBJECT), object, text)
 
 
 def snapshot_holds(

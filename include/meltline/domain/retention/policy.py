@@ -131,20 +131,20 @@ def effective_retention(
             and default; a `transient` that was changed, the longer of both.
     """
     transient, transient_source = _flag(levels, TRANSIENT)
-    found = _retention(account, levels, transient, remembered)
-    found = replace(found, transient=transient, transient_source=transient_source)
+    retention = _retention(account, levels, transient, remembered)
+    retention = replace(retention, transient=transient, transient_source=transient_source)
     if remembered.transient in (None, transient):
-        return found
+        return retention
     before = _retention(account, levels, not transient, remembered)
     changed = (
         f"{transient_source}: {TRANSIENT} was {str(not transient).lower()} when the table was "
         "new and cannot change; the longer of both policies applied"
     )
     return replace(
-        found,
-        window=_longer(found.window, before.window),
-        failsafe=max(found.failsafe, before.failsafe),
-        warnings=(*found.warnings, changed),
+        retention,
+        window=_longer(retention.window, before.window),
+        failsafe=max(retention.failsafe, before.failsafe),
+        warnings=(*retention.warnings, changed),
     )
 
 
@@ -177,8 +177,8 @@ def _retention(
     )
 
 
-def _longer(one: timedelta | None, other: timedelta | None) -> timedelta | None:
-    return None if one is None or other is None else max(one, other)
+def _longer(window: timedelta | None, former: timedelta | None) -> timedelta | None:
+    return None if window is None or former is None else max(window, former)
 
 
 def is_enabled(levels: Levels) -> bool:
@@ -237,19 +237,19 @@ def _retention_days(
     if days == INFINITE:
         if maximum is None:
             return None, source
-        found = INFINITE
+        stated = INFINITE
     elif isinstance(days, int) and least <= days <= (maximum if maximum is not None else days):
         return days, source
     else:
-        found = raw
+        stated = raw
     # Out of range: the longest of what is known applies, and it is said.
-    known = [default, *(_known(parse_days(other)) for _, other in settings)]
+    allowed = [default, *(_finite_days(parse_days(text)) for _, text in settings)]
     old = remembered.days(source, RETENTION)
     if old is not None:
-        known.append(_known(old))
-    longest = _longest(known, maximum)
+        allowed.append(_finite_days(old))
+    longest = _longest(allowed, maximum)
     warnings.append(
-        f"{source}: {RETENTION}={found} is outside {least} to "
+        f"{source}: {RETENTION}={stated} is outside {least} to "
         f"{'no maximum' if maximum is None else maximum} of profile {profile.name}; "
         f"{INFINITE if longest is None else f'{longest} days'} applied"
     )
@@ -258,14 +258,14 @@ def _retention_days(
 
 def _longest(days: Sequence[int | None], maximum: int | None) -> int | None:
     """None among the days is for ever: the longest that the profile allows."""
-    known = [day for day in days if day is not None]
-    if len(known) < len(days):
+    finite = [day for day in days if day is not None]
+    if len(finite) < len(days):
         return maximum
-    top = max(known)
+    top = max(finite)
     return top if maximum is None else min(top, maximum)
 
 
-def _known(days: int | str | None) -> int | None:
+def _finite_days(days: int | str | None) -> int | None:
     """A number of days; None for `infinite`, and for a wish that cannot be read: keep."""
     return days if isinstance(days, int) else None
 
@@ -311,9 +311,9 @@ def _failsafe(
     days, source = (default, PROFILE) if own is None else (own, ACCOUNT)
     for name, properties in levels:
         if FAILSAFE in properties:
-            asked, source = parse_days(properties[FAILSAFE]), name
-            if isinstance(asked, int) and asked >= least_failsafe(profile, transient=transient):
-                days = asked
+            parsed, source = parse_days(properties[FAILSAFE]), name
+            if isinstance(parsed, int) and parsed >= least_failsafe(profile, transient=transient):
+                days = parsed
             else:
                 old = remembered.days(name, FAILSAFE)
                 days = max(days, default, old if isinstance(old, int) else 0)
@@ -330,13 +330,16 @@ def _writer_keep(
 ) -> tuple[timedelta, str]:
     """How long silent writers count; a word out of order gives the longest of all that is known."""
     default, own = AccountPolicy.writer_keep, min(account.writer_keep, _LONGEST)
-    said = [(name, found[WRITER_KEEP]) for name, found in levels if WRITER_KEEP in found]
-    if not said:
+    settings = [(name, level[WRITER_KEEP]) for name, level in levels if WRITER_KEEP in level]
+    if not settings:
         return own, PROFILE if own == default else ACCOUNT
-    source, raw = said[0]
+    source, raw = settings[0]
     if (span := read_writer_keep(raw)) is not None:
         return span, source
-    words = [remembered.values.get(source, {}).get(WRITER_KEEP, ""), *(word for _, word in said)]
+    words = [
+        remembered.values.get(source, {}).get(WRITER_KEEP, ""),
+        *(word for _, word in settings),
+    ]
     spans = [span for word in words if (span := read_writer_keep(word)) is not None]
     longest = max([own, default, *spans])
     warnings.append(
@@ -357,16 +360,16 @@ def read_writer_keep(raw: str) -> timedelta | None:
 
 def _horizons(levels: Levels) -> list[str]:
     """Says when rows would be dropped before the last of them can have come (LT-31)."""
-    found: dict[str, tuple[str, timedelta]] = {}
+    horizons: dict[str, tuple[str, timedelta]] = {}
     for name, properties in reversed(list(levels)):
         for key in (DROP_AFTER, MAX_LATENESS):
             try:
-                found[key] = name, parse_duration(properties[key])
+                horizons[key] = name, parse_duration(properties[key])
             except (KeyError, ValueError):
                 continue
-    if len(found) < 2 or found[DROP_AFTER][1] > found[MAX_LATENESS][1]:
+    if len(horizons) < 2 or horizons[DROP_AFTER][1] > horizons[MAX_LATENESS][1]:
         return []
     return [
-        f"{found[DROP_AFTER][0]}: {DROP_AFTER} is not longer than {MAX_LATENESS}; rows that come "
-        "late would find their partition gone"
+        f"{horizons[DROP_AFTER][0]}: {DROP_AFTER} is not longer than {MAX_LATENESS}; rows "
+        "that come late would find their partition gone"
     ]

@@ -29,9 +29,9 @@ from meltline.domain.retention.profiles import Cadence
 from meltline.domain.units import format_duration
 
 
-def is_in_order(profile: Profile, key: str, value: str, *, transient: bool) -> bool:
+def is_in_order(profile: Profile, key: str, setting: str, *, transient: bool) -> bool:
     """Whether a policy's value is one that the profile allows."""
-    days = parse_days(value)
+    days = parse_days(setting)
     if key == RETENTION:
         least, most = allowed_days(profile, transient=transient)
         if days == INFINITE:
@@ -41,14 +41,14 @@ def is_in_order(profile: Profile, key: str, value: str, *, transient: bool) -> b
         least = least_failsafe(profile, transient=transient)
         return isinstance(days, int) and least <= days <= LONGEST_DAYS
     if key == COLD:
-        return value.strip().lower() in [str(word) for word in Cadence]
+        return setting.strip().lower() in [str(word) for word in Cadence]
     if key == CONSUMER_KEEP:
-        return read_keep(value) is not None
+        return read_keep(setting) is not None
     if key == WRITER_KEEP:
-        return read_writer_keep(value) is not None
+        return read_writer_keep(setting) is not None
     if key in (MIN_RETENTION, COLD_RETENTION):
         return isinstance(days, int) and 0 <= days <= LONGEST_DAYS
-    return value.strip().lower() in ("true", "false")
+    return setting.strip().lower() in ("true", "false")
 
 
 def require_allowed(
@@ -75,14 +75,14 @@ def require_allowed(
             next="`meltline policy set --account --min-retention-days N`",
         )
     transient = is_transient(levels)
-    for key, value in changes.items():
-        if value is None or is_in_order(profile, key, value, transient=transient):
+    for key, setting in changes.items():
+        if setting is None or is_in_order(profile, key, setting, transient=transient):
             continue
         raise RetentionOutOfRange(
-            f"{key} of {name} cannot be {value}",
+            f"{key} of {name} cannot be {setting}",
             object=str(name),
             expected=_range(profile, key, transient=transient),
-            found=value,
+            found=setting,
             next="give a value in that range, or choose another profile in meltline.yaml",
         )
 

@@ -54,11 +54,11 @@ class SnapshotObservation:
     unreferenced_since: datetime | None = None
     was_on_branch: bool = False
 
-    def joined(self, other: "SnapshotObservation") -> "SnapshotObservation":
+    def joined(self, twin: "SnapshotObservation") -> "SnapshotObservation":
         """What both tell of one snapshot: it is unreferenced since the later of the two."""
-        mine, theirs = self.unreferenced_since, other.unreferenced_since
+        mine, theirs = self.unreferenced_since, twin.unreferenced_since
         since = None if mine is None or theirs is None else max(mine, theirs)
-        return SnapshotObservation(since, self.was_on_branch or other.was_on_branch)
+        return SnapshotObservation(since, self.was_on_branch or twin.was_on_branch)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def keep_set(request: KeepRequest) -> KeepSet:
         if request.dropped and not request.let_go:
             keep(snapshot_id, KeepReason.DROPPED)
     return KeepSet(
-        reasons={sid: tuple(sorted(found)) for sid, found in sorted(reasons.items())},
+        reasons={sid: tuple(sorted(why)) for sid, why in sorted(reasons.items())},
         superseded_at=ends,
         expired=tuple(sorted(state.snapshots.keys() - reasons.keys())),
         expired_refs=tuple(sorted(expired_refs)),
@@ -220,7 +220,7 @@ def _kept_by_branches(request: KeepRequest, refs: Sequence[SnapshotRef]) -> set[
     # A count that cannot be read keeps the branch whole.
     default_count = int(raw_count) if raw_count.isdecimal() else len(state.snapshots)
     default_age = _number(state, "history.expire.max-snapshot-age-ms")
-    kept: set[int] = set()
+    retained: set[int] = set()
     for ref in (ref for ref in refs if ref.is_branch):
         count = ref.min_snapshots_to_keep or default_count or 1
         age = ref.max_snapshot_age_ms if ref.max_snapshot_age_ms is not None else default_age
@@ -229,8 +229,8 @@ def _kept_by_branches(request: KeepRequest, refs: Sequence[SnapshotRef]) -> set[
             if position >= count and (age is None or span > age):
                 break
             if position:  # the head itself is kept as a head
-                kept.add(snapshot.snapshot_id)
-    return kept
+                retained.add(snapshot.snapshot_id)
+    return retained
 
 
 def superseded_at(request: KeepRequest, refs: Sequence[SnapshotRef]) -> dict[int, datetime | None]:
@@ -243,10 +243,10 @@ def superseded_at(request: KeepRequest, refs: Sequence[SnapshotRef]) -> dict[int
     """
     state = request.state
     ends: dict[int, list[datetime]] = {}
-    for entry, following in zip(state.snapshot_log, state.snapshot_log[1:], strict=False):
-        ends.setdefault(entry.snapshot_id, []).append(following.at)
+    for log_entry, following in zip(state.snapshot_log, state.snapshot_log[1:], strict=False):
+        ends.setdefault(log_entry.snapshot_id, []).append(following.at)
     log = state.snapshot_log
-    logged = {entry.snapshot_id for entry in log}
+    logged = {log_entry.snapshot_id for log_entry in log}
     if log:  # where the log's last entry is not main's head, nobody knows when it ended
         ends.setdefault(log[-1].snapshot_id, []).append(request.as_of)
     on_branch: set[int] = set()
@@ -268,10 +268,10 @@ def superseded_at(request: KeepRequest, refs: Sequence[SnapshotRef]) -> dict[int
             ends.setdefault(snapshot.snapshot_id, []).append(end)
             end = snapshot.committed_at
     heads = {ref.snapshot_id for ref in refs if ref.is_branch}
-    result: dict[int, datetime | None] = {}
+    latest: dict[int, datetime | None] = {}
     for snapshot_id in state.snapshots:
         if snapshot_id in heads:
-            result[snapshot_id] = None
+            latest[snapshot_id] = None
             continue
         if snapshot_id not in on_branch and snapshot_id not in going:
             unproved = _end_off_branches(request, snapshot_id, proved=snapshot_id in ends)
@@ -279,8 +279,8 @@ def superseded_at(request: KeepRequest, refs: Sequence[SnapshotRef]) -> dict[int
         elif snapshot_id not in logged:
             ends.setdefault(snapshot_id, []).extend(_end_on_main(state, snapshot_id))
         # Nothing proved on any line: unknown means later.
-        result[snapshot_id] = max(ends.get(snapshot_id) or [request.as_of])
-    return result
+        latest[snapshot_id] = max(ends.get(snapshot_id) or [request.as_of])
+    return latest
 
 
 def _end_on_main(state: TableMetadata, snapshot_id: int) -> list[datetime]:

@@ -26,15 +26,21 @@ def next_sightings(
         line = {snapshot.snapshot_id for snapshot in state.ancestry(head)}
         held |= line
         side |= line if name != MAIN else set()
-    found = {}
+    sightings = {}
     for snapshot_id in state.snapshots:
         was = before.get(snapshot_id, SnapshotObservation())
-        since = None if snapshot_id in held else _left(state, snapshot_id, was, last_look) or now
-        found[snapshot_id] = SnapshotObservation(since, was.was_on_branch or snapshot_id in side)
-    return found
+        since = (
+            None
+            if snapshot_id in held
+            else _off_branch_since(state, snapshot_id, was, last_look) or now
+        )
+        sightings[snapshot_id] = SnapshotObservation(
+            since, was.was_on_branch or snapshot_id in side
+        )
+    return sightings
 
 
-def _left(
+def _off_branch_since(
     state: TableMetadata, snapshot_id: int, was: SnapshotObservation, last_look: datetime | None
 ) -> datetime | None:
     """Since when a snapshot is on no branch, where that is known."""

@@ -56,9 +56,9 @@ class Writer:
     operator: str = ""
 
     def __str__(self) -> str:
-        what = {Engine.FLINK: "job ", Engine.KAFKA_CONNECT: "", Engine.SPARK: "query "}
+        id_kinds = {Engine.FLINK: "job ", Engine.KAFKA_CONNECT: "", Engine.SPARK: "query "}
         operator = f" operator {self.operator}" if self.operator else ""
-        return f"{self.engine} {what[self.engine]}{self.id}{operator}"
+        return f"{self.engine} {id_kinds[self.engine]}{self.id}{operator}"
 
 
 @dataclass(frozen=True)
@@ -110,26 +110,26 @@ def walks(state: TableMetadata, marks: Iterable[WriterMark]) -> dict[str, list[i
     longest: dict[str, int] = {}
     for mark in marks:
         longest[mark.branch] = max(mark.steps, longest.get(mark.branch, 0))
-    found: dict[str, list[int]] = {}
+    ids: dict[str, list[int]] = {}
     for branch, steps in longest.items():
         line = state.ancestry(state.refs[branch].snapshot_id)
-        found[branch] = [
+        ids[branch] = [
             snapshot.snapshot_id for _, snapshot in zip(range(steps), line, strict=False)
         ]
-    return found
+    return ids
 
 
 def writers_of(snapshot: Snapshot) -> list[Writer]:
     """The writers whose marks a snapshot carries."""
     summary = snapshot.summary
     keys = [key for key in summary if key.startswith(_PREFIXES)]
-    found: list[Writer] = []
+    writers: list[Writer] = []
     if FLINK_JOB in keys and FLINK_CHECKPOINT in keys:
         operator = summary[FLINK_OPERATOR] if FLINK_OPERATOR in keys else ""
-        found.append(Writer(Engine.FLINK, summary[FLINK_JOB], operator))
+        writers.append(Writer(Engine.FLINK, summary[FLINK_JOB], operator))
     for key in keys:
         if key.startswith(KAFKA_OFFSETS):
-            found.append(Writer(Engine.KAFKA_CONNECT, key.removeprefix(KAFKA_OFFSETS)))
+            writers.append(Writer(Engine.KAFKA_CONNECT, key.removeprefix(KAFKA_OFFSETS)))
     if SPARK_QUERY in keys:
-        found.append(Writer(Engine.SPARK, summary[SPARK_QUERY]))
-    return found
+        writers.append(Writer(Engine.SPARK, summary[SPARK_QUERY]))
+    return writers

@@ -112,17 +112,17 @@ class Past:
         if self.window is not None and at < self.now - self.window:
             raise self.outside(at, "a time outside the retention")
 
-    def outside(self, at: datetime, found: str) -> OutsideRetention:
+    def outside(self, at: datetime, reason: str) -> OutsideRetention:
         """The error that names the window."""
         name = self.state.name
         start = "the table's beginning"
         if self.window is not None:
             start = f"{format_instant(self.now - self.window)}, {format_duration(self.window)} back"
         return OutsideRetention(
-            f"{name} cannot be read as of {format_instant(at)}: {found}",
+            f"{name} cannot be read as of {format_instant(at)}: {reason}",
             object=str(name),
             expected=f"a time from {start}, to {format_instant(self.now)}",
-            found=f"{format_instant(at)}: {found}",
+            found=f"{format_instant(at)}: {reason}",
             next=f"choose a time in the window, or a tag; `meltline policy show {name}` "
             "says who set the window",
         )
@@ -179,12 +179,12 @@ def resolve(past: Past, point: TravelPoint) -> Resolved:
 
 def _by_time(past: Past, at: datetime, side: Side) -> Resolved:
     past.require_readable(at)
-    found = _by_log(past.state, at, side) or _by_metadata(past, at, side)
-    if found is None:
+    resolved = _by_log(past.state, at, side) or _by_metadata(past, at, side)
+    if resolved is None:
         raise past.outside(at, "nobody can tell any more what was current then")
-    if found.snapshot_id is not None and found.snapshot_id not in past.state.snapshots:
-        raise past.outside(at, f"snapshot {found.snapshot_id} has expired")
-    return found
+    if resolved.snapshot_id is not None and resolved.snapshot_id not in past.state.snapshots:
+        raise past.outside(at, f"snapshot {resolved.snapshot_id} has expired")
+    return resolved
 
 
 def _reached(times: list[datetime], at: datetime, side: Side) -> int | None:
@@ -194,11 +194,11 @@ def _reached(times: list[datetime], at: datetime, side: Side) -> int | None:
 
 
 def _by_log(state: TableMetadata, at: datetime, side: Side) -> Resolved | None:
-    position = _reached([entry.at for entry in state.snapshot_log], at, side)
-    return None if position is None else _entry(state, position)
+    position = _reached([logged.at for logged in state.snapshot_log], at, side)
+    return None if position is None else _unambiguous(state, position)
 
 
-def _entry(state: TableMetadata, position: int) -> Resolved | None:
+def _unambiguous(state: TableMetadata, position: int) -> Resolved | None:
     """An entry of the log, if nothing else can have been current before the next one."""
     return None if is_gap(state, position) else _logged(state, position)
 
@@ -226,8 +226,8 @@ def _by_metadata(past: Past, at: datetime, side: Side) -> Resolved | None:
         return Resolved(None, since, until)
     head = former.refs[MAIN].snapshot_id
     last = former.snapshot_log[-1] if former.snapshot_log else None
-    begun = last.at if last and last.snapshot_id == head else since
-    return Resolved(head, begun, until)
+    start = last.at if last and last.snapshot_id == head else since
+    return Resolved(head, start, until)
 
 
 def _by_statement(past: Past, statement: StatementPoint, side: Side) -> Resolved:
@@ -239,7 +239,7 @@ def _by_statement(past: Past, statement: StatementPoint, side: Side) -> Resolved
     }
     log = past.state.snapshot_log
     # In the order in which main first saw them: a rollback may bring one back later.
-    seen = dict.fromkeys(entry.snapshot_id for entry in log if entry.snapshot_id in own)
+    seen = dict.fromkeys(logged.snapshot_id for logged in log if logged.snapshot_id in own)
     if seen:
         chosen = list(seen)[-1 if side is Side.AT else 0]
         return _by_commit(past, chosen, side)
@@ -263,12 +263,12 @@ def _by_commit(past: Past, snapshot_id: int, side: Side) -> Resolved:
     By position and not by time: two commits may fall into one millisecond.
     """
     log = past.state.snapshot_log
-    position = next(n for n, entry in enumerate(log) if entry.snapshot_id == snapshot_id)
+    position = next(n for n, logged in enumerate(log) if logged.snapshot_id == snapshot_id)
     at = log[position].at
     past.require_readable(at)
     if side is Side.AT:
         return _logged(past.state, position)
-    before = _entry(past.state, position - 1) if position > 0 else None
+    before = _unambiguous(past.state, position - 1) if position > 0 else None
     if before is None or before.snapshot_id not in past.state.snapshots:
         return _by_time(past, at, side)
     return before
@@ -287,7 +287,7 @@ def _by_tag(past: Past, name: str, side: Side) -> Resolved:
             next=f"`meltline tags {state.name}` lists its tags",
         )
     snapshot = state.snapshots[ref.snapshot_id]
-    seen = [entry.snapshot_id for entry in state.snapshot_log]
+    seen = [logged.snapshot_id for logged in state.snapshot_log]
     if snapshot.snapshot_id not in seen:
         if side is Side.BEFORE:
             return _by_time(past, snapshot.committed_at, side)
