@@ -102,7 +102,7 @@ PLACES = (
     ),
     Mutation(
         "roots: an observed catalog's warehouse is one", "config/load.py",
-        "[found.warehouse for found in ours if not found.observe_only]",
-        "[found.warehouse for found in self.catalogs.values()]", NAMES,
+        "[catalog.warehouse for catalog in ours if not catalog.observe_only]",
+        "[catalog.warehouse for catalog in self.catalogs.values()]", NAMES,
     ),
 )  # fmt: skip

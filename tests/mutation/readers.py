@@ -29,7 +29,7 @@ READERS = (
     ),
     Mutation(
         "what an administrator hides is shown", "config/secrets.py",
-        "{of_catalogs})\", others]", "{of_catalogs})\"]", (CONFIG_SECRETS,),
+        "{of_catalogs})\", patterns]", "{of_catalogs})\"]", (CONFIG_SECRETS,),
     ),
     Mutation(
         "others may read the words in a file", "private_words.py",

@@ -112,8 +112,8 @@ class Config:
 
         Warehouses of the catalogs that are not merely observed, and not the archive's.
         """
-        ours = (found for name, found in self.catalogs.items() if name != self.cold)
-        places = [found.warehouse for found in ours if not found.observe_only]
+        ours = (catalog for name, catalog in self.catalogs.items() if name != self.cold)
+        places = [catalog.warehouse for catalog in ours if not catalog.observe_only]
         return tuple(dict.fromkeys([*filter(_is_place, places), *self.storage_roots]))
 
     @property
@@ -160,8 +160,8 @@ def load_config(explicit: Path | None, environ: Mapping[str, str], cwd: Path) ->
         model = ConfigFile.model_validate(tree, context=surroundings)
     except ValidationError as error:
         unfilled = {problem.key for problem in problems}
-        found = (_problem_of(detail, written) for detail in error.errors(include_url=False))
-        problems.extend(problem for problem in found if problem.key not in unfilled)
+        invalid = (_problem_of(detail, written) for detail in error.errors(include_url=False))
+        problems.extend(problem for problem in invalid if problem.key not in unfilled)
         raise _invalid(path, problems) from None
     if problems:
         raise _invalid(path, problems)
@@ -224,8 +224,8 @@ def _catalog(name: str, section: CatalogSection) -> CatalogConfig:
 def _find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path:
     if explicit is not None:
         path, why = explicit, "--config"
-    elif named := environ.get(ENVIRONMENT):
-        path, why = Path(named), ENVIRONMENT
+    elif setting := environ.get(ENVIRONMENT):
+        path, why = Path(setting), ENVIRONMENT
     else:
         path, why = Path(FILE_NAME), "the working directory"
     path = Path(os.path.abspath(cwd / path))  # noqa: PTH100 - a link's own directory counts
@@ -277,12 +277,12 @@ def _place(error: yaml.YAMLError) -> str:
     return f"something that is not YAML{where}"
 
 
-def _unreadable(path: Path, found: str, fix: str) -> ConfigInvalid:
+def _unreadable(path: Path, reason: str, fix: str) -> ConfigInvalid:
     return ConfigInvalid(
-        f"{path} cannot be read: {found}",
+        f"{path} cannot be read: {reason}",
         object=str(path),
         expected="a YAML file of keys and values",
-        found=found,
+        found=reason,
         next=fix,
     )
 
@@ -296,15 +296,15 @@ _Key: TypeAlias = tuple[str, ...]
 class _Problem:
     key: _Key
     expected: str
-    found: str
+    actual: str
     fix: str
 
     def __str__(self) -> str:
-        return f"{'.'.join(self.key)}: expected {self.expected}, found {self.found}; {self.fix}"
+        return f"{'.'.join(self.key)}: expected {self.expected}, found {self.actual}; {self.fix}"
 
 
 def _invalid(path: Path, problems: list[_Problem]) -> ConfigInvalid:
-    def told(words: list[str]) -> str:
+    def joined(words: list[str]) -> str:
         if len(problems) == 1:
             return words[0]
         return "; ".join(f"{'.'.join(p.key)}: {w}" for p, w in zip(problems, words, strict=True))
@@ -312,29 +312,29 @@ def _invalid(path: Path, problems: list[_Problem]) -> ConfigInvalid:
     return ConfigInvalid(
         "\n".join(f"{path}: {problem}" for problem in problems),
         object=", ".join(f"{path}: {'.'.join(problem.key)}" for problem in problems),
-        expected=told([problem.expected for problem in problems]),
-        found=told([problem.found for problem in problems]),
-        next=told([problem.fix for problem in problems]),
+        expected=joined([problem.expected for problem in problems]),
+        found=joined([problem.actual for problem in problems]),
+        next=joined([problem.fix for problem in problems]),
     )
 
 
 def _problem_of(detail: ErrorDetails, written: Mapping[str, object]) -> _Problem:
     key = tuple(str(part) for part in detail["loc"] if part != "[key]")
-    found = repr(key[-1]) if "[key]" in detail["loc"] else _shown(key, written)
+    present = repr(key[-1]) if "[key]" in detail["loc"] else _shown(key, written)
     context = detail.get("ctx", {})
     if detail["type"] == "missing":
         return _Problem(key, "a value", "nothing", f"add {key[-1]}")
     if detail["type"] == "extra_forbidden":
-        known = _known_keys(key[:-1])
-        near = _nearest(key[-1], known)
-        fix = f"did you mean {near}?" if near else f"remove it; known are {', '.join(known)}"
+        known_keys = _known_keys(key[:-1])
+        near = _nearest(key[-1], known_keys)
+        fix = f"did you mean {near}?" if near else f"remove it; known are {', '.join(known_keys)}"
         return _Problem(key, "a known key", "an unknown one", fix)
     if detail["type"] in {"model_type", "model_attributes_type", "dict_type"}:
-        return _Problem(key, "keys and values", found, "indent its keys below it")
+        return _Problem(key, "keys and values", present, "indent its keys below it")
     expected = context.get("expected") or detail["msg"].removeprefix("Input should be ")
     expected = str(expected).partition(", unable to")[0]
     fix = str(context.get("fix", "")) or f"write {expected}"
-    return _Problem(key, expected, found, fix)
+    return _Problem(key, expected, present, fix)
 
 
 def _known_keys(section: _Key) -> list[str]:
@@ -350,45 +350,45 @@ def _known_keys(section: _Key) -> list[str]:
     return sorted(str(field.alias) for field in model.model_fields.values())
 
 
-def _nearest(word: str, known: list[str], cutoff: float = 0.6) -> str:
+def _nearest(word: str, vocabulary: list[str], cutoff: float = 0.6) -> str:
     plain = word.lower().replace("_", "-")
-    return next(iter(difflib.get_close_matches(plain, known, n=1, cutoff=cutoff)), "")
+    return next(iter(difflib.get_close_matches(plain, vocabulary, n=1, cutoff=cutoff)), "")
 
 
 def _shown(key: _Key, written: Mapping[str, object]) -> str:
     """What the file has there, before `${NAME}` is filled in; nothing that may be a secret."""
-    value: object = written
+    node: object = written
     for part in key:
-        value = value.get(part) if isinstance(value, dict) else None
-    if value is None:
+        node = node.get(part) if isinstance(node, dict) else None
+    if node is None:
         return "nothing"
-    if isinstance(value, dict | list):
-        return "keys and values" if isinstance(value, dict) else "a list"
+    if isinstance(node, dict | list):
+        return "keys and values" if isinstance(node, dict) else "a list"
     open_catalog_keys = {"type", "observe-only", "catalog-name"}
     if key[0] == "control" or (key[0] == "catalogs" and key[-1] not in open_catalog_keys):
         return "another value"
-    return repr(value)
+    return repr(node)
 
 
 def _filled_in(
-    value: object, key: _Key, environ: Mapping[str, str], problems: list[_Problem]
+    node: object, key: _Key, environ: Mapping[str, str], problems: list[_Problem]
 ) -> Any:
-    if isinstance(value, dict):
-        return {k: _filled_in(v, (*key, str(k)), environ, problems) for k, v in value.items()}
-    if not isinstance(value, str):
-        return value
-    for name in re.findall(r"\$\{([^}]*)\}", value):
+    if isinstance(node, dict):
+        return {k: _filled_in(v, (*key, str(k)), environ, problems) for k, v in node.items()}
+    if not isinstance(node, str):
+        return node
+    for name in re.findall(r"\$\{([^}]*)\}", node):
         if name not in environ:
-            found = f"no variable {name} in the environment"
-            problems.append(_Problem(key, f"${{{name}}} to be set", found, f"export {name}"))
-    return re.sub(r"\$\{([^}]*)\}", lambda match: environ.get(match[1], ""), value)
+            absence = f"no variable {name} in the environment"
+            problems.append(_Problem(key, f"${{{name}}} to be set", absence, f"export {name}"))
+    return re.sub(r"\$\{([^}]*)\}", lambda match: environ.get(match[1], ""), node)
 
 
 def _misspelt_catalog_keys(tree: Mapping[str, Any]) -> Iterator[_Problem]:
     """A catalog takes any property, but `observe_only` passed through would observe nothing."""
-    known = sorted(str(field.alias) for field in CatalogSection.model_fields.values())
+    aliases = sorted(str(field.alias) for field in CatalogSection.model_fields.values())
     for name, catalog in catalogs_in(tree).items():
-        for word in catalog.keys() - set(known):
-            if near := _nearest(word, known, cutoff=0.85):
+        for word in catalog.keys() - set(aliases):
+            if near := _nearest(word, aliases, cutoff=0.85):
                 key = ("catalogs", name, word)
                 yield _Problem(key, "a known key", "an unknown one", f"did you mean {near}?")

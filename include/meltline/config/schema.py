@@ -82,7 +82,7 @@ def _without_null(schema: dict[str, Any]) -> None:
 
 
 # A section whose keys are all commented out says nothing, which is no mistake.
-_EMPTY_IS_DEFAULT = BeforeValidator(lambda value: {} if value == "" else value)
+_EMPTY_IS_DEFAULT = BeforeValidator(lambda raw: {} if raw == "" else raw)
 
 
 # --- the sections ----------------------------------------------------------------------------
@@ -119,24 +119,24 @@ class CatalogSection(Section):
 
     @field_validator("uri")
     @classmethod
-    def _reachable(cls, value: str, info: ValidationInfo) -> str:
+    def _reachable(cls, uri: str, info: ValidationInfo) -> str:
         kind = info.data.get("type", "")
         if kind == "sql":
-            return sqlalchemy_url(value, info)
+            return sqlalchemy_url(uri, info)
         beginnings, example = _URIS.get(kind, ((), ""))
-        if beginnings and not value.startswith(beginnings):
+        if beginnings and not uri.startswith(beginnings):
             raise wrong(f"an address that begins with {beginnings[0]}", f"write, say, {example}")
-        return value
+        return uri
 
     @field_validator("warehouse")
     @classmethod
-    def _absolute(cls, value: str, info: ValidationInfo) -> str:
+    def _absolute(cls, warehouse: str, info: ValidationInfo) -> str:
         kind = info.data.get("type", "")
-        if kind == "sql" and not value:
+        if kind == "sql" and not warehouse:
             raise wrong("a folder or bucket", "write, say, file:///data/warehouse")
-        if not value or (kind == "rest" and not value.startswith(("/", "file:"))):
-            return value  # a REST server may know its warehouse by a name
-        return local_warehouse(value, around(info).directory)
+        if not warehouse or (kind == "rest" and not warehouse.startswith(("/", "file:"))):
+            return warehouse  # a REST server may know its warehouse by a name
+        return local_warehouse(warehouse, around(info).directory)
 
 
 class AccountSection(Section):
@@ -158,10 +158,10 @@ class AccountSection(Section):
 
     @field_validator("reader_grace")
     @classmethod
-    def _leaves_readers_time(cls, value: timedelta, info: ValidationInfo) -> timedelta:
-        if not value and not around(info).sandbox:
+    def _leaves_readers_time(cls, span: timedelta, info: ValidationInfo) -> timedelta:
+        if not span and not around(info).sandbox:
             raise wrong("a duration longer than 0", "write one such as 6h, or set sandbox: true")
-        return value
+        return span
 
 
 class LimitsSection(Section):
@@ -254,66 +254,71 @@ class ConfigFile(Section):
 
     @field_validator("catalogs")
     @classmethod
-    def _one_at_least(cls, value: dict[str, CatalogSection]) -> dict[str, CatalogSection]:
-        if not value:
+    def _one_at_least(cls, catalogs: dict[str, CatalogSection]) -> dict[str, CatalogSection]:
+        if not catalogs:
             raise wrong("one catalog at least", "add one such as lake")
-        return value
+        return catalogs
 
     @field_validator("hot")
     @classmethod
-    def _changeable(cls, value: str, info: ValidationInfo) -> str:
+    def _changeable(cls, catalog: str, info: ValidationInfo) -> str:
         surroundings = around(info)
-        if surroundings.catalogs and value not in surroundings.catalogs:
-            known = ", ".join(surroundings.catalogs)
-            raise wrong(f"the name of a catalog: {known}", "name one of them, or add it")
-        if value in surroundings.observed:
+        if surroundings.catalogs and catalog not in surroundings.catalogs:
+            names = ", ".join(surroundings.catalogs)
+            raise wrong(f"the name of a catalog: {names}", "name one of them, or add it")
+        if catalog in surroundings.observed:
             fix = "name another, or take observe-only from it"
             raise wrong("a catalog that is not observe-only", fix)
-        return value
+        return catalog
 
     @field_validator("cold")
     @classmethod
-    def _apart_from_all_else(cls, value: str, info: ValidationInfo) -> str:
+    def _apart_from_all_else(cls, catalog: str, info: ValidationInfo) -> str:
         surroundings = around(info)
-        if not value:
-            return value
-        others = [name for name in surroundings.catalogs if name != surroundings.hot]
-        if value == surroundings.hot or (surroundings.catalogs and value not in others):
-            known = ", ".join(others) or "none yet"
-            raise wrong(f"a catalog other than the hot one: {known}", "add one for the archive")
-        if value in surroundings.observed:
+        if not catalog:
+            return catalog
+        candidates = [name for name in surroundings.catalogs if name != surroundings.hot]
+        if catalog == surroundings.hot or (surroundings.catalogs and catalog not in candidates):
+            names = ", ".join(candidates) or "none yet"
+            raise wrong(f"a catalog other than the hot one: {names}", "add one for the archive")
+        if catalog in surroundings.observed:
             raise wrong("a catalog that is not observe-only", "take observe-only from it")
-        place = surroundings.warehouses[value]
-        for name, other in surroundings.warehouses.items():
-            if name != value and place and other and nested(place, other, surroundings.directory):
+        place = surroundings.warehouses[catalog]
+        for name, theirs in surroundings.warehouses.items():
+            if (
+                name != catalog
+                and place
+                and theirs
+                and nested(place, theirs, surroundings.directory)
+            ):
                 fix = "give the archive a folder or bucket of its own"
                 raise wrong(f"a catalog whose warehouse is apart from that of {name}", fix)
-        return value
+        return catalog
 
     @field_validator("deep")
     @classmethod
-    def _a_store(cls, value: str, info: ValidationInfo) -> str:
-        return local_warehouse(value, around(info).directory) if value else value
+    def _a_store(cls, store: str, info: ValidationInfo) -> str:
+        return local_warehouse(store, around(info).directory) if store else store
 
     @field_validator("storage_roots")
     @classmethod
-    def _places(cls, value: list[str], info: ValidationInfo) -> list[str]:
-        if not all(value):
+    def _places(cls, places: list[str], info: ValidationInfo) -> list[str]:
+        if not all(places):
             raise wrong("folders or buckets", "write, say, [s3://bucket/tables]")
-        return [local_warehouse(place, around(info).directory) for place in value]
+        return [local_warehouse(place, around(info).directory) for place in places]
 
     @field_validator("same", "different")
     @classmethod
-    def _stores(cls, value: list[list[str]]) -> list[list[str]]:
-        for group in value:
+    def _stores(cls, groups: list[list[str]]) -> list[list[str]]:
+        for group in groups:
             if len(group) < 2 or not all(map(is_store, group)):
                 fix = "write each group such as [s3://one, s3://other]"
                 raise wrong("lists of two stores or more, without a path", fix)
-        return value
+        return groups
 
     @field_validator("different")
     @classmethod
-    def _not_the_same_too(cls, value: list[list[str]], info: ValidationInfo) -> list[list[str]]:
-        for pair in StoreNames.of(info.data.get("same", ()), value).contradictions:
+    def _not_the_same_too(cls, groups: list[list[str]], info: ValidationInfo) -> list[list[str]]:
+        for pair in StoreNames.of(info.data.get("same", ()), groups).contradictions:
             raise wrong(f"{' and '.join(pair)} to be the same or different", "take one away")
-        return value
+        return groups

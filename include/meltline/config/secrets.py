@@ -40,20 +40,20 @@ _LEAST = 4
 """Letters of a secret that is looked for in other texts; a shorter one stands in any of them."""
 
 
-def is_open(key: str, value: str) -> bool:
+def is_open(key: str, text: str) -> bool:
     """Whether a property of a catalog may be shown."""
-    return key in OPEN_PROPERTIES and not re.search(_LOGIN, value)
+    return key in OPEN_PROPERTIES and not re.search(_LOGIN, text)
 
 
-def redaction(others: str = "") -> str:
+def redaction(patterns: str = "") -> str:
     """Spark's `spark.redaction.regex`: what it hides on its pages, in its logs and in answers.
 
     Args:
-        others: What is hidden already.
+        patterns: What is hidden already.
     """
     names = "|".join(map(re.escape, OPEN_PROPERTIES))
     of_catalogs = rf"^spark\.sql\.catalog\.[^.]+\.(?!(?:{names})$)"
-    return "|".join(filter(None, [f"(?i:{_ALWAYS}|{_LOGIN}|{of_catalogs})", others]))
+    return "|".join(filter(None, [f"(?i:{_ALWAYS}|{_LOGIN}|{of_catalogs})", patterns]))
 
 
 def secret_values(addresses: list[str], properties: list[Mapping[str, str]]) -> frozenset[str]:
@@ -61,13 +61,11 @@ def secret_values(addresses: list[str], properties: list[Mapping[str, str]]) -> 
 
     A password that is its user's name too hides nothing, and with it `meltline` would be stars.
     """
-    values = [
-        value for each in properties for key, value in each.items() if not is_open(key, value)
-    ]
+    values = [text for each in properties for key, text in each.items() if not is_open(key, text)]
     for address in addresses:
         values += _passwords(address)
     return frozenset(
-        value for value in values if len(value) >= _LEAST and value not in ("true", "false")
+        text for text in values if len(text) >= _LEAST and text not in ("true", "false")
     )
 
 
@@ -76,5 +74,5 @@ def _passwords(address: str) -> Iterator[str]:
     logins = re.findall(r"://([^/@\s:]*):([^/\s]+)@", address)
     written = [password for user, password in logins if password != user]
     written += re.findall(r"(?i)[?&][^=&]*(?:password|secret|token|key)[^=&]*=([^&]+)", address)
-    for value in written:
-        yield from (value, unquote(value))
+    for secret in written:
+        yield from (secret, unquote(secret))

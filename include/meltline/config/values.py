@@ -77,37 +77,37 @@ def around(info: ValidationInfo) -> Surroundings:
     return info.context
 
 
-def _to_duration(value: object) -> object:
-    if not isinstance(value, str):
-        return value
+def _to_duration(raw: object) -> object:
+    if not isinstance(raw, str):
+        return raw
     try:
-        return timedelta(0) if value.strip() == "0" else parse_duration(value)
+        return timedelta(0) if raw.strip() == "0" else parse_duration(raw)
     except (ValueError, OverflowError):
         raise wrong("a duration", "write a whole number and d, h, m or s, such as 6h") from None
 
 
-def _to_size(value: object) -> object:
+def _to_size(raw: object) -> object:
     try:
-        return parse_size(value) if isinstance(value, str) else value
+        return parse_size(raw) if isinstance(raw, str) else raw
     except ValueError:
         raise wrong("a size", "write bytes, or a number and KiB to PiB, such as 1TiB") from None
 
 
-def _to_retention(value: object) -> object:
-    word = str(value).strip().lower()
+def _to_retention(raw: object) -> object:
+    word = str(raw).strip().lower()
     if word != INFINITE and not (word.isdecimal() and word.isascii()):
         raise wrong(f"a whole number of days, or {INFINITE}")
     return INFINITE if word == INFINITE else int(word)
 
 
-def _to_window(value: object) -> object:
+def _to_window(raw: object) -> object:
     """Minutes after midnight from which on, and until which, batches may begin."""
-    if value == "":
+    if raw == "":
         return None, None
-    found = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", str(value))
-    if found is None or found[1] + found[2] == found[3] + found[4]:
+    match = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", str(raw))
+    if match is None or match[1] + match[2] == match[3] + match[4]:
         raise wrong("a time of day in UTC and a later one", "write one such as 01:00-05:00")
-    hours = [int(part) for part in found.groups()]
+    hours = [int(part) for part in match.groups()]
     return hours[0] * 60 + hours[1], hours[2] * 60 + hours[3]
 
 
@@ -133,59 +133,59 @@ def old_enough(span: timedelta) -> timedelta:
     return span
 
 
-def namespace(value: str) -> str:
+def namespace(name: str) -> str:
     """Refuses what is no namespace, and that of the dropped tables."""
     try:
-        parts = split_name(value)
+        parts = split_name(name)
     except ValueError:
         raise wrong("a namespace such as meltline or ops.meltline") from None
     if parts[0] == "meltline_dropped":
         raise wrong("another namespace than that of dropped tables", "write meltline")
-    return value
+    return name
 
 
-def _catalog_name(value: str) -> str:
-    if not _NAME.match(value):
+def _catalog_name(name: str) -> str:
+    if not _NAME.match(name):
         raise wrong("a name of letters, digits, _ and -", "rename the catalog")
-    return value
+    return name
 
 
-def sqlalchemy_url(value: str, info: ValidationInfo) -> str:
+def sqlalchemy_url(url: str, info: ValidationInfo) -> str:
     """A SQLAlchemy URL; a relative SQLite file counts from the configuration's folder."""
-    scheme, separator, rest = value.partition("://")
+    scheme, separator, location = url.partition("://")
     if not separator or not scheme:
         raise wrong("a SQLAlchemy URL", "write one such as sqlite:///control.db")
     if scheme.partition("+")[0] != "sqlite":
-        return value
-    database, mark, query = rest.removeprefix("/").partition("?")
-    if not rest.startswith("/") or database in {"", ":memory:"} or database.startswith("file:"):
+        return url
+    database, mark, query = location.removeprefix("/").partition("?")
+    if not location.startswith("/") or database in {"", ":memory:"} or database.startswith("file:"):
         raise wrong("a SQLite file", "write one such as sqlite:///control.db")
     # SQLAlchemy decodes the path and ends it at a question mark; all else in it stays raw.
     directory = str(around(info).directory).replace("%", "%25").replace("?", "%3F")
     return f"{scheme}:///{os.path.normpath(Path(directory, database))}{mark}{query}"
 
 
-def control_url(value: str, info: ValidationInfo) -> str:
+def control_url(url: str, info: ValidationInfo) -> str:
     """The same, of a database that can hold the control ledger."""
-    if value.partition("://")[0].partition("+")[0] not in {"sqlite", "postgresql"}:
+    if url.partition("://")[0].partition("+")[0] not in {"sqlite", "postgresql"}:
         raise wrong("a SQLAlchemy URL of sqlite or postgresql", "write sqlite:///control.db")
-    return sqlalchemy_url(value, info)
+    return sqlalchemy_url(url, info)
 
 
-def local_warehouse(value: str, directory: Path) -> str:
+def local_warehouse(place: str, directory: Path) -> str:
     """A place; a local one is made absolute and loses its spelling."""
-    location = split_location(value)
+    location = split_location(place)
     if location.scheme != "file":
-        return value
+        return place
     if location.authority:
         fix = "write file:///path for an absolute path, or a bare relative one"
         raise wrong("a local path without a host", fix)
     return "file://" + os.path.normpath(directory / location.path)
 
 
-def is_store(value: str) -> bool:
+def is_store(place: str) -> bool:
     """Whether a value names a whole store: a scheme and a bucket or container, no folder."""
-    location = split_location(value)
+    location = split_location(place)
     return bool(location.authority) and not location.path.strip("/")
 
 
@@ -218,8 +218,8 @@ QuietWindow: TypeAlias = Annotated[
 ]
 
 
-def nested(one: str, other: str, directory: Path) -> bool:
+def nested(folder: str, peer: str, directory: Path) -> bool:
     """Whether one folder is the other, or lies in it."""
-    places = [f"{local_warehouse(place, directory).rstrip('/')}/-" for place in (one, other)]
+    places = [f"{local_warehouse(place, directory).rstrip('/')}/-" for place in (folder, peer)]
     folders = [place.removesuffix("/-") for place in places]
     return lies_under(places[0], folders[1]) or lies_under(places[1], folders[0])

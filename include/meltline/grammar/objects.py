@@ -44,10 +44,10 @@ def drop(cursor: Cursor) -> Statement | None:
     cursor.expect("DROP")
     if cursor.take("SHARE"):
         return DropShare(_share(cursor))
-    if cursor.here.is_word("NAMESPACE"):
+    if cursor.current.is_word("NAMESPACE"):
         kind = ObjectKind.SCHEMA
-    elif cursor.here.is_word(*KINDS):
-        kind = KINDS[cursor.here.value.upper()]
+    elif cursor.current.is_word(*KINDS):
+        kind = KINDS[cursor.current.text.upper()]
     else:
         return None
     cursor.next()
@@ -84,12 +84,12 @@ def alter(cursor: Cursor) -> Statement | None:
     name: Name = ()
     if cursor.take("ACCOUNT"):
         kind = ObjectKind.ACCOUNT
-    elif cursor.here.is_word(*KINDS):
-        kind = KINDS[cursor.next().value.upper()]
+    elif cursor.current.is_word(*KINDS):
+        kind = KINDS[cursor.next().text.upper()]
         name = cursor.name()
         if cursor.take("RENAME", "TO"):
             return RenameObject(kind, name, cursor.name("the new name"))
-        if not (cursor.here.is_word("SET", "UNSET") and cursor.ahead(1).is_word(*PARAMETERS)):
+        if not (cursor.current.is_word("SET", "UNSET") and cursor.ahead(1).is_word(*PARAMETERS)):
             return None
     else:
         return None
@@ -99,10 +99,10 @@ def alter(cursor: Cursor) -> Statement | None:
 
 def _changes(cursor: Cursor, sets: bool) -> dict[str, str | None]:
     changes: dict[str, str | None] = {}
-    while not changes or cursor.here.is_word(*PARAMETERS):
+    while not changes or cursor.current.is_word(*PARAMETERS):
         key = PARAMETERS[cursor.choice(*PARAMETERS)]
         changes[key] = days(cursor) if sets else None
-        if cursor.take_symbol(",") and not cursor.here.is_word(*PARAMETERS):
+        if cursor.take_symbol(",") and not cursor.current.is_word(*PARAMETERS):
             cursor.fail(" or ".join(PARAMETERS))
     return changes
 
@@ -113,9 +113,9 @@ def days(cursor: Cursor) -> str:
     if cursor.take("NULL"):
         return INFINITE
     sign = "-" if cursor.take_symbol("-") else ""
-    if cursor.here.kind is not Kind.NUMBER:
+    if cursor.current.kind is not Kind.NUMBER:
         cursor.fail("a number of days, or NULL for ever")
-    return sign + cursor.next().value
+    return sign + cursor.next().text
 
 
 def tag(cursor: Cursor) -> Statement:
@@ -150,10 +150,10 @@ def create(cursor: Cursor) -> Statement | None:
         name = _share(cursor)
         cursor.expect("FROM")
         return CreateShare(name, cursor.name("a database, schema or table"))
-    if not cursor.here.is_word(*KINDS):
+    if not cursor.current.is_word(*KINDS):
         return None
-    kind = KINDS[cursor.next().value.upper()]
-    if not cursor.here.is_name or cursor.comes("IF", "NOT", "EXISTS"):
+    kind = KINDS[cursor.next().text.upper()]
+    if not cursor.current.is_name or cursor.comes("IF", "NOT", "EXISTS"):
         return None
     target = cursor.name()
     if cursor.take("CLONE"):
@@ -166,7 +166,7 @@ def create(cursor: Cursor) -> Statement | None:
 def _clone(cursor: Cursor, kind: ObjectKind, target: Name) -> CloneObject:
     source = cursor.name("what is to be cloned")
     point = None
-    if begins_point(cursor) or begins_tag(cursor) or cursor.here.is_word("AT", "BEFORE"):
+    if begins_point(cursor) or begins_tag(cursor) or cursor.current.is_word("AT", "BEFORE"):
         point = point_in_time(cursor)
     ignore = False
     if cursor.take("IGNORE"):
@@ -176,6 +176,6 @@ def _clone(cursor: Cursor, kind: ObjectKind, target: Name) -> CloneObject:
 
 
 def _share(cursor: Cursor) -> str:
-    if not cursor.here.is_name:
+    if not cursor.current.is_name:
         cursor.fail("a share's name")
-    return cursor.next().value
+    return cursor.next().text

@@ -30,14 +30,14 @@ def parse(text: str) -> Statement:
     """
     tokens = tokens_of(text)
     cursor = Cursor(text, tokens)
-    if cursor.here.kind is Kind.END:
+    if cursor.current.kind is Kind.END:
         cursor.fail("a statement")
-    first = cursor.here.value.upper() if cursor.here.kind is Kind.WORD else ""
+    first = cursor.current.text.upper() if cursor.current.kind is Kind.WORD else ""
     if first in _OURS:
-        found = _OURS[first](cursor)
-        if found is not None:
+        statement = _OURS[first](cursor)
+        if statement is not None:
             cursor.expect_end()
-            return found
+            return statement
     if first == "CREATE" and (created := create_table(text, Cursor(text, tokens))):
         return created
     if call := _tiering(Cursor(text, tokens)):
@@ -49,12 +49,12 @@ def parse(text: str) -> Statement:
 
 def _tiering(cursor: Cursor) -> TieringCall | None:
     """SELECT lakets.function('…', …), as the source writes it; None of every other query."""
-    if not (cursor.take("SELECT", "LAKETS") and cursor.take_symbol(".") and cursor.here.is_name):
+    if not (cursor.take("SELECT", "LAKETS") and cursor.take_symbol(".") and cursor.current.is_name):
         return None
-    function = cursor.next().value
+    function = cursor.next().text
     arguments: list[str] = []
     while cursor.take_symbol("," if arguments else "("):
-        if cursor.here.kind is not Kind.STRING:
+        if cursor.current.kind is not Kind.STRING:
             return None
         arguments.append(cursor.string("a text in quotes"))
     closed = cursor.take_symbol(")")

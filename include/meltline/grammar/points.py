@@ -141,7 +141,7 @@ class PointInTime:
 
 def begins_point(cursor: Cursor) -> bool:
     """Whether AT | BEFORE with a selector comes next, and not a function or a list of aliases."""
-    if not cursor.here.is_word("AT", "BEFORE") or not cursor.ahead(1).is_symbol("("):
+    if not cursor.current.is_word("AT", "BEFORE") or not cursor.ahead(1).is_symbol("("):
         return False
     after = cursor.ahead(3)
     if cursor.ahead(2).is_word(*SELECTORS):
@@ -168,7 +168,7 @@ def point_in_time(cursor: Cursor) -> PointInTime:
     word = cursor.choice(*SELECTORS)
     cursor.expect_symbol("=>")
     selector = _READ[word](cursor)
-    if not cursor.here.is_symbol(")"):
+    if not cursor.current.is_symbol(")"):
         cursor.fail("`)` after one point")
     cursor.next()
     return PointInTime(side, selector)
@@ -187,14 +187,14 @@ def _tag(cursor: Cursor) -> TagSelector:
 
 def _timestamp(cursor: Cursor) -> TimestampSelector:
     """A text, a present moment, or one counted from another; a type may follow after `::`."""
-    found = _moment(cursor)
+    selector = _moment(cursor)
     while cursor.take_symbol("::"):
         _type(cursor)
-    return found
+    return selector
 
 
 def _moment(cursor: Cursor) -> TimestampSelector:
-    if cursor.here.kind is Kind.STRING:
+    if cursor.current.kind is Kind.STRING:
         return _written(cursor)
     if cursor.take("TIMESTAMP"):
         return _written(cursor)
@@ -208,53 +208,53 @@ def _moment(cursor: Cursor) -> TimestampSelector:
         return _dateadd(cursor)
     if cursor.take("CAST"):
         cursor.expect_symbol("(")
-        found = _timestamp(cursor)
+        selector = _timestamp(cursor)
         cursor.expect("AS")
         _type(cursor)
-        return _closed(cursor, found)
-    if cursor.here.is_word(*_READERS):
+        return _closed(cursor, selector)
+    if cursor.current.is_word(*_READERS):
         cursor.next()
         cursor.expect_symbol("(")
         return _closed(cursor, _timestamp(cursor))
     cursor.fail("a time in quotes, CURRENT_TIMESTAMP or DATEADD(…)")
 
 
-def _closed(cursor: Cursor, found: TimestampSelector) -> TimestampSelector:
+def _closed(cursor: Cursor, selector: TimestampSelector) -> TimestampSelector:
     cursor.expect_symbol(")")
-    return found
+    return selector
 
 
 def _type(cursor: Cursor) -> None:
-    if not cursor.here.is_word(*_TYPES):
+    if not cursor.current.is_word(*_TYPES):
         cursor.fail("TIMESTAMP_TZ, TIMESTAMP_LTZ or TIMESTAMP")
     cursor.next()
 
 
 def _written(cursor: Cursor) -> TimestampSelector:
-    place = cursor.here.start
+    place = cursor.current.start
     text = cursor.string("a time in quotes")
     try:
         return TimestampSelector(parse_moment(text))
-    except (ValueError, OverflowError) as odd:
+    except (ValueError, OverflowError) as error:
         expected = "a time with its offset, such as '2024-06-26T09:20:00-07:00'"
-        raise unreadable(cursor.text, place, expected, repr(text)) from odd
+        raise unreadable(cursor.text, place, expected, repr(text)) from error
 
 
 def _dateadd(cursor: Cursor) -> TimestampSelector:
     cursor.expect_symbol("(")
-    unit = cursor.here.value.upper().removesuffix("S")
-    if cursor.here.kind is not Kind.WORD or unit not in {**_SPANS, **_MONTHS}:
+    unit = cursor.current.text.upper().removesuffix("S")
+    if cursor.current.kind is not Kind.WORD or unit not in {**_SPANS, **_MONTHS}:
         cursor.fail("a unit: " + ", ".join({**_SPANS, **_MONTHS}).lower())
     cursor.next()
     cursor.expect_symbol(",")
-    place = cursor.here.start
+    place = cursor.current.start
     amount = _sum(cursor)
     if amount.denominator != 1:
         raise unreadable(cursor.text, place, "a whole number", str(float(amount)))
     cursor.expect_symbol(",")
-    found = _timestamp(cursor)
+    selector = _timestamp(cursor)
     cursor.expect_symbol(")")
-    return TimestampSelector(found.base, (*found.shifts, Shift(unit, int(amount))))
+    return TimestampSelector(selector.base, (*selector.shifts, Shift(unit, int(amount))))
 
 
 # --- arithmetic -------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def _product(cursor: Cursor) -> Fraction:
         if cursor.take_symbol("*"):
             total *= _factor(cursor)
         elif cursor.take_symbol("/"):
-            place = cursor.here.start
+            place = cursor.current.start
             divisor = _factor(cursor)
             if divisor == 0:
                 raise unreadable(cursor.text, place, "a number that is not 0", "0")
@@ -292,15 +292,15 @@ def _product(cursor: Cursor) -> Fraction:
 
 def _factor(cursor: Cursor) -> Fraction:
     sign = 1
-    while cursor.here.is_symbol("-") or cursor.here.is_symbol("+"):
-        sign = -sign if cursor.next().value == "-" else sign
+    while cursor.current.is_symbol("-") or cursor.current.is_symbol("+"):
+        sign = -sign if cursor.next().text == "-" else sign
     if cursor.take_symbol("("):
         total = _sum(cursor)
         cursor.expect_symbol(")")
         return sign * total
-    if cursor.here.kind is not Kind.NUMBER:
+    if cursor.current.kind is not Kind.NUMBER:
         cursor.fail("a number of seconds")
-    return sign * Fraction(cursor.next().value)
+    return sign * Fraction(cursor.next().text)
 
 
 _READ: Mapping[str, Callable[[Cursor], Selector]] = {

@@ -86,7 +86,7 @@ def query(text: str, cursor: Cursor) -> Query:
     Raises:
         SqlUnreadable: A time-travel clause is not right, or stands where no table's name ends.
     """
-    kind = cursor.here.value.upper()
+    kind = cursor.current.text.upper()
     return Query(text, kind, tuple(_clauses(cursor)), _views(cursor), _calls(cursor))
 
 
@@ -94,9 +94,9 @@ def information_view(cursor: Cursor) -> ReadView | None:
     """SELECT * FROM MD_INFORMATION_SCHEMA.view; None of every other query."""
     if not (cursor.take("SELECT") and cursor.take_symbol("*") and cursor.take("FROM")):
         return None
-    if not (cursor.take(_INFORMATION) and cursor.take_symbol(".") and cursor.here.is_name):
+    if not (cursor.take(_INFORMATION) and cursor.take_symbol(".") and cursor.current.is_name):
         return None
-    view = cursor.next().value.lower()
+    view = cursor.next().text.lower()
     while cursor.take_symbol(";"):
         continue
     return ReadView(view) if cursor.is_at_end else None
@@ -106,16 +106,16 @@ def _clauses(cursor: Cursor) -> Iterator[TimeClause]:
     common = _common_tables(cursor)
     at = 1
     while at < len(cursor.tokens) - 1:
-        here = Cursor(cursor.text, cursor.tokens, at)
-        found = _clause(here, at) if begins_point(here) or begins_tag(here) else None
-        if found is None:
+        position = Cursor(cursor.text, cursor.tokens, at)
+        clause = _clause(position, at) if begins_point(position) or begins_tag(position) else None
+        if clause is None:
             at += 1
             continue
-        if len(found.table) == 1 and found.table[0].upper() in common:
+        if len(clause.table) == 1 and clause.table[0].upper() in common:
             expected = "a table: a WITH query has no past"
-            raise unreadable(cursor.text, found.name_start, expected, found.table[0])
-        yield found
-        at = here.at
+            raise unreadable(cursor.text, clause.name_start, expected, clause.table[0])
+        yield clause
+        at = position.at
 
 
 def _clause(cursor: Cursor, at: int) -> TimeClause | None:
@@ -135,8 +135,8 @@ def _clause(cursor: Cursor, at: int) -> TimeClause | None:
     before = tokens[first - 1] if first else None
     if before is None or not (before.is_word(*_BEFORE_TABLES) or before.is_symbol(",")):
         cursor.fail("the clause right after a table's name, and an alias after it")
-    name: Name = tuple(token.value for token in tokens[first:at:2])
-    start = cursor.here.start
+    name: Name = tuple(token.text for token in tokens[first:at:2])
+    start = cursor.current.start
     point = point_in_time(cursor)
     return TimeClause(
         table=name,
@@ -151,18 +151,18 @@ def _clause(cursor: Cursor, at: int) -> TimeClause | None:
 
 def _alias_comes(cursor: Cursor) -> bool:
     """Whether an alias follows; behind TABLESAMPLE there is no place for one of ours."""
-    token = cursor.here
+    token = cursor.current
     if token.is_word("AS", "TABLESAMPLE"):
         return True
-    return token.is_name and not (token.kind is Kind.WORD and token.value.upper() in _AFTER_TABLES)
+    return token.is_name and not (token.kind is Kind.WORD and token.text.upper() in _AFTER_TABLES)
 
 
 def _common_tables(cursor: Cursor) -> set[str]:
     """Names of WITH queries: `name AS (`, or `name (columns) AS (`."""
-    found: set[str] = set()
+    names: set[str] = set()
     tokens = cursor.tokens
     if not any(token.is_word("WITH") for token in tokens):
-        return found
+        return names
     for at, token in enumerate(tokens[:-2]):
         if token.is_word("AS") and tokens[at + 1].is_symbol("(") and at > 0:
             name = at - 1
@@ -171,28 +171,28 @@ def _common_tables(cursor: Cursor) -> set[str]:
                     name -= 1
                 name -= 1
             if name >= 0 and tokens[name].is_name:
-                found.add(tokens[name].value.upper())
-    return found
+                names.add(tokens[name].text.upper())
+    return names
 
 
 def _views(cursor: Cursor) -> tuple[str, ...]:
     tokens = cursor.tokens
-    found = [
-        tokens[at + 2].value.lower()
+    names = [
+        tokens[at + 2].text.lower()
         for at in _named_in(tokens, _INFORMATION)
         if at and (tokens[at - 1].is_word(*_BEFORE_TABLES) or tokens[at - 1].is_symbol(","))
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(names))
 
 
 def _calls(cursor: Cursor) -> tuple[str, ...]:
     tokens = cursor.tokens
-    found = [
-        tokens[at + 2].value.lower()
+    names = [
+        tokens[at + 2].text.lower()
         for at in _named_in(tokens, _TIERING)
         if tokens[at + 3 : at + 4] and tokens[at + 3].is_symbol("(")
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(names))
 
 
 def _named_in(tokens: Sequence[Token], space: str) -> Iterator[int]:

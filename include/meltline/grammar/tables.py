@@ -31,10 +31,10 @@ def create_table(text: str, cursor: Cursor) -> CreateTable | None:
     if not cursor.take("TABLE"):
         return None
     cursor.take("IF", "NOT", "EXISTS")
-    if not cursor.here.is_name:
+    if not cursor.current.is_name:
         return None
     name = cursor.name()
-    edits = _types(cursor) if cursor.here.is_symbol("(") else []
+    edits = _types(cursor) if cursor.current.is_symbol("(") else []
     retention = _retention(cursor, edits)
     if not edits:
         return None
@@ -45,7 +45,7 @@ def _types(cursor: Cursor) -> list[Edit]:
     """The types of the columns, of those that Spark calls otherwise; reads past the list."""
     edits: list[Edit] = []
     depth = 0
-    while cursor.here.kind is not Kind.END:
+    while cursor.current.kind is not Kind.END:
         token = cursor.next()
         depth += token.is_symbol("(") - token.is_symbol(")")
         if depth == 0:
@@ -53,31 +53,31 @@ def _types(cursor: Cursor) -> list[Edit]:
         begins = depth == 1 and (token.is_symbol("(") or token.is_symbol(","))
         type = cursor.ahead(1)
         words = _TYPES_WITH_LENGTH if cursor.ahead(2).is_symbol("(") else _TYPES
-        if begins and cursor.here.is_name and type.is_word(*words):
-            edits.append((type.start, type.end, words[type.value.upper()]))
+        if begins and cursor.current.is_name and type.is_word(*words):
+            edits.append((type.start, type.end, words[type.text.upper()]))
     return edits
 
 
 def _retention(cursor: Cursor, edits: list[Edit]) -> str | None:
-    found: str | None = None
+    stated_days: str | None = None
     depth = 0
-    while cursor.here.kind is not Kind.END:
-        token = cursor.here
+    while cursor.current.kind is not Kind.END:
+        token = cursor.current
         depth += token.is_symbol("(") - token.is_symbol(")")
         if depth or not token.is_word("DATA_RETENTION_TIME_IN_DAYS", "TBLPROPERTIES"):
             cursor.next()
             continue
-        if found is not None or (token.is_word("TBLPROPERTIES") and _says_retention(cursor)):
-            expected = f"either {token.value.upper()} or '{RETENTION}' in TBLPROPERTIES, once"
+        if stated_days is not None or (token.is_word("TBLPROPERTIES") and _says_retention(cursor)):
+            expected = f"either {token.text.upper()} or '{RETENTION}' in TBLPROPERTIES, once"
             raise unreadable(cursor.text, token.start, expected, "both")
         cursor.next()
-        if PARAMETERS.get(token.value.upper()) == RETENTION:
-            found = days(cursor)
+        if PARAMETERS.get(token.text.upper()) == RETENTION:
+            stated_days = days(cursor)
             end = cursor.tokens[cursor.at - 1].end
-            edits.append((token.start, end, f"TBLPROPERTIES ('{RETENTION}' = '{found}')"))
-    return found
+            edits.append((token.start, end, f"TBLPROPERTIES ('{RETENTION}' = '{stated_days}')"))
+    return stated_days
 
 
 def _says_retention(cursor: Cursor) -> bool:
-    rest = cursor.tokens[cursor.at :]
-    return any(token.is_word("DATA_RETENTION_TIME_IN_DAYS") for token in rest)
+    following = cursor.tokens[cursor.at :]
+    return any(token.is_word("DATA_RETENTION_TIME_IN_DAYS") for token in following)

@@ -34,22 +34,22 @@ class Token:
 
     Attributes:
         kind: What it is.
-        value: A word as written; what is within quotes, with escapes resolved.
+        text: A word as written; what is within quotes, with escapes resolved.
         start: Where it begins in the statement; `end` is where the next character stands.
     """
 
     kind: Kind
-    value: str
+    text: str
     start: int
     end: int
 
     def is_word(self, *words: str) -> bool:
         """Whether it is one of these words, in any case and not in quotes."""
-        return self.kind is Kind.WORD and self.value.upper() in words
+        return self.kind is Kind.WORD and self.text.upper() in words
 
     def is_symbol(self, symbol: str) -> bool:
         """Whether it is that very sign."""
-        return self.kind is Kind.SYMBOL and self.value == symbol
+        return self.kind is Kind.SYMBOL and self.text == symbol
 
     @property
     def is_name(self) -> bool:
@@ -77,18 +77,18 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     """
     try:
         raw = _Tokenizer(dialect="spark").tokenize(text)
-    except TokenError as odd:
-        said = str(odd.__cause__ or odd)
-        found = _PLACE.search(said)
+    except TokenError as error:
+        message = str(error.__cause__ or error)
+        match = _PLACE.search(message)
         # What it calls a column is the place in the whole text.
-        place = min(int(found[1]), len(text)) if found else len(text)
-        said = _PLACE.sub("", said) if found else "the end"
-        raise unreadable(text, place, "quotes and comments that end", said.strip()) from odd
+        place = min(int(match[1]), len(text)) if match else len(text)
+        message = _PLACE.sub("", message) if match else "the end"
+        raise unreadable(text, place, "quotes and comments that end", message.strip()) from error
     tokens = [
         Token(
-            _kind(one.token_type, text[one.start : one.end + 1]), one.text, one.start, one.end + 1
+            _kind(tok.token_type, text[tok.start : tok.end + 1]), tok.text, tok.start, tok.end + 1
         )
-        for one in raw
+        for tok in raw
     ]
     return (*tokens, Token(Kind.END, "", len(text), len(text)))
 
@@ -103,16 +103,16 @@ def _kind(type: TokenType, raw: str) -> Kind:
     return Kind.WORD if _WORD.fullmatch(raw) else Kind.SYMBOL
 
 
-def unreadable(text: str, offset: int, expected: str, found: str) -> SqlUnreadable:
+def unreadable(text: str, offset: int, expected: str, actual: str) -> SqlUnreadable:
     """The error that says where."""
     before = text[:offset]
     line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
     place = f"line {line}, column {column}"
     return SqlUnreadable(
-        f"the statement cannot be read at {place}: {expected} expected, {found} found",
+        f"the statement cannot be read at {place}: {expected} expected, {actual} found",
         object=place,
         expected=expected,
-        found=found,
+        found=actual,
         next="docs/sql.md lists the statements; all else is for Spark as it is written",
     )
 
@@ -127,7 +127,7 @@ class Cursor:
         self.at = at
 
     @property
-    def here(self) -> Token:
+    def current(self) -> Token:
         """The token that comes next."""
         return self.tokens[self.at]
 
@@ -137,7 +137,7 @@ class Cursor:
 
     def next(self) -> Token:
         """Takes the next token."""
-        token = self.here
+        token = self.current
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return token
 
@@ -155,11 +155,11 @@ class Cursor:
     @property
     def is_at_end(self) -> bool:
         """Whether nothing comes any more."""
-        return self.here.kind is Kind.END
+        return self.current.kind is Kind.END
 
     def take_symbol(self, symbol: str) -> bool:
         """Takes a sign if it comes next."""
-        if not self.here.is_symbol(symbol):
+        if not self.current.is_symbol(symbol):
             return False
         self.next()
         return True
@@ -179,7 +179,7 @@ class Cursor:
         """Takes what may follow a statement. Raises SqlUnreadable where more stands."""
         while self.take_symbol(";"):
             continue
-        if self.here.kind is not Kind.END:
+        if self.current.kind is not Kind.END:
             self.fail("the end of the statement")
 
     def choice(self, *words: str) -> str:
@@ -189,36 +189,36 @@ class Cursor:
                 return word
         self.fail(" or ".join(words))
 
-    def name(self, what: str = "a name") -> tuple[str, ...]:
+    def name(self, expected: str = "a name") -> tuple[str, ...]:
         """Takes a dotted name. Raises SqlUnreadable."""
         parts: list[str] = []
         while True:
-            if not self.here.is_name:
-                self.fail(what)
-            parts.append(self.next().value)
+            if not self.current.is_name:
+                self.fail(expected)
+            parts.append(self.next().text)
             if not self.take_symbol("."):
                 return tuple(parts)
 
-    def string(self, what: str) -> str:
+    def string(self, expected: str) -> str:
         """Takes a text in quotes; two quotes in it stand for one. Raises SqlUnreadable."""
-        if self.here.kind is not Kind.STRING:
-            self.fail(what)
+        if self.current.kind is not Kind.STRING:
+            self.fail(expected)
         token = self.next()
-        value = token.value
-        while self.here.kind is Kind.STRING and self.here.start == token.end:
-            value += self.text[token.end] + self.here.value
+        text = token.text
+        while self.current.kind is Kind.STRING and self.current.start == token.end:
+            text += self.text[token.end] + self.current.text
             token = self.next()
-        return value
+        return text
 
-    def whole(self, what: str) -> int:
+    def whole(self, expected: str) -> int:
         """Takes a whole number. Raises SqlUnreadable."""
-        if self.here.kind is not Kind.NUMBER or not self.here.value.isdecimal():
-            self.fail(what)
-        return int(self.next().value)
+        if self.current.kind is not Kind.NUMBER or not self.current.text.isdecimal():
+            self.fail(expected)
+        return int(self.next().text)
 
     def fail(self, expected: str) -> NoReturn:
         """Says what was expected here. Raises SqlUnreadable."""
-        token = self.here
-        found = self.text[token.start : token.end]
-        word = f"{found!r}" if found else "the end"
+        token = self.current
+        actual = self.text[token.start : token.end]
+        word = f"{actual!r}" if actual else "the end"
         raise unreadable(self.text, token.start, expected, word)
