@@ -10,7 +10,23 @@ BULK = "tests/contract/test_bulk_manifests.py"
 
 DATUMS = "tests/unit/test_avro_datums.py"
 
+LEDGER_FILES = "tests/unit/test_ledger_files.py"
+
 DAMAGE = (
+    Mutation(
+        "a mistake in reading the ledger's files is a question to Spark",
+        "adapters/index_tables/parquet_scan.py",
+        "        except (FileNotFoundError, StoreRefused) as refused:",
+        "        except Exception as refused:",
+        (LEDGER_FILES,),
+    ),
+    Mutation(
+        "a file of the ledger that Arrow cannot read ends the step",
+        "adapters/index_tables/parquet_scan.py",
+        "    except (pa.ArrowException, OSError, UnicodeDecodeError) as damaged:",
+        "    except UnicodeDecodeError as damaged:",
+        (LEDGER_FILES,),
+    ),
     Mutation(
         "a block becomes as large as its bytes ask for",
         "adapters/manifests/avro_codecs.py",

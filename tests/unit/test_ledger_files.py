@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -291,6 +292,17 @@ def test_a_file_that_is_not_what_its_manifest_says_is_not_read_here(
         shelf.answer(asked())
 
 
+@pytest.mark.parametrize("length", [0, 4, 100, -1])
+def test_a_file_cut_short_or_of_noise_is_not_read_here(tmp_path: Path, length: int) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.file(numbers(1, 2))
+    file = tmp_path / "0.parquet"
+    sound = file.read_bytes()
+    file.write_bytes(sound[:length].ljust(len(sound), b"x"))
+    with pytest.raises(NotPlain):
+        shelf.answer(asked())
+
+
 @pytest.mark.parametrize("odd", [{"content": 1}, {"key_metadata": b"k"}, {"manifest_path": "/no"}])
 def test_a_manifest_of_deletes_or_one_that_is_not_readable_is_left_alone(
     tmp_path: Path, odd: Row
@@ -337,6 +349,47 @@ def test_a_file_without_ids_is_not_read_here(tmp_path: Path) -> None:
     shelf.file(numbers(1), file_path=str(plain), file_size_in_bytes=plain.stat().st_size)
     with pytest.raises(NotPlain):
         shelf.answer(asked())
+
+
+class Mistaken(ObjectStores):
+    """A store whose adapter has a mistake."""
+
+    def read(self, path: str) -> bytes:
+        raise AttributeError(path)
+
+
+def test_a_mistake_of_ours_is_no_reason_to_ask_spark(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.file(numbers(1))
+    with pytest.raises(AttributeError):
+        LedgerFiles(Mistaken({})).answer("t", shelf.now(), asked())
+
+
+def test_a_manifest_without_what_is_needed_is_not_read_here(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.file(numbers(1))
+    now = shelf.now()
+    first = {"manifest_path": shelf.listed[0]["manifest_path"], "added_data_files_count": 1}
+    written = record("listed", manifest_path="string", added_data_files_count="int")
+    Path(now.manifest_list).write_bytes(avro(written, [first]))
+    with pytest.raises(NotPlain):
+        LedgerFiles(ObjectStores({})).answer("t", now, asked())
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.sampled_from(["0.avro", "list.avro"]), st.integers(0), st.integers(0, 255))
+def test_a_damaged_manifest_is_read_or_left_to_spark(
+    tmp_path_factory: pytest.TempPathFactory, name: str, at: int, to: int
+) -> None:
+    shelf = Shelf(tmp_path_factory.mktemp("files"))
+    shelf.file([{**one, "word": "a word"} for one in numbers(1, 2, 3)])
+    now = shelf.now()
+    content = bytearray((shelf.folder / name).read_bytes())
+    content[at % len(content)] = to
+    (shelf.folder / name).write_bytes(content)
+    question = asked(columns=("word",), where=[("number", ">", 1), ("word", "=", "a word")])
+    with suppress(NotPlain):
+        LedgerFiles(ObjectStores({})).answer("t", now, question)
 
 
 def test_what_would_not_fit_into_memory_is_not_remembered(tmp_path: Path) -> None:

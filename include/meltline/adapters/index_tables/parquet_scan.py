@@ -6,23 +6,23 @@ Parquet files whose columns carry Iceberg's ids, that adds up to what its snapsh
 else `NotPlain` is raised, and Spark is asked instead.
 """
 
-import io
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from meltline.adapters.index_tables.scan_query import Bounds, Question, ordered, shaped
+from meltline.adapters.manifests.avro_container import AvroFile, Record
+from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import EntryStatus
 from meltline.ports import ObjectStore
 
@@ -33,6 +33,13 @@ _SMALL = 2 * 1024 * 1024  # bytes that are decoded before threads would have sta
 _FIELD_ID = b"PARQUET:field_id"
 _INTEGERS = ("int", "long", "timestamptz")
 _KINDS = (*_INTEGERS, "string")
+_LISTED = {"manifest_path", "content", "added_files_count", "existing_files_count"}
+_ENTRY = {"status", "data_file"}
+_PAIR = {"key", "value"}
+_FILE = {
+    *("content", "file_path", "file_format", "partition"),
+    *("record_count", "file_size_in_bytes"),
+}
 
 One = TypeVar("One")
 Made = TypeVar("Made")
@@ -117,20 +124,19 @@ class LedgerFiles:
         Raises:
             NotPlain: They cannot be read here, or Spark reads them faster.
         """
-        with _plainly():
-            asked = {c: table.fields[c] for c in question.asked if c in table.fields}
-            files = [
-                file
-                for file in self._files(name, table)
-                if question.may_be_in({c: file.bounds(*field) for c, field in asked.items()})
-            ]
-            if sum(file.length for file in files) > self.largest:
-                raise NotPlain
-            ids = {column: number for column, (number, _) in table.fields.items()}
-            contents = self._fetched(files)
-            threads = sum(map(len, contents)) > _SMALL
-            parts = _each(lambda content: _read(content, ids, question), contents, threads)
-            return pa.concat_tables([question.answer.empty_table(), *parts])
+        asked = {c: table.fields[c] for c in question.asked if c in table.fields}
+        files = [
+            file
+            for file in self._files(name, table)
+            if question.may_be_in({c: file.bounds(*field) for c, field in asked.items()})
+        ]
+        if sum(file.length for file in files) > self.largest:
+            raise NotPlain
+        ids = {column: number for column, (number, _) in table.fields.items()}
+        contents = self._fetched(files)
+        threads = sum(map(len, contents)) > _SMALL
+        parts = _each(lambda content: _read(content, ids, question), contents, threads)
+        return pa.concat_tables([question.answer.empty_table(), *parts])
 
     def keep(self, path: str, content: bytes) -> None:
         """Remembers a file that was written or read just now."""
@@ -144,7 +150,7 @@ class LedgerFiles:
     def _fetched(self, files: Sequence[DataFile]) -> list[bytes]:
         contents = {file.path: self._contents.get(file.path, b"") for file in files}
         missing = [path for path, content in contents.items() if not content]
-        contents |= zip(missing, _each(self._store.read, missing), strict=True)
+        contents |= zip(missing, _each(self._stored, missing), strict=True)
         all_fit = sum(map(len, contents.values())) <= self._remembered
         for file in files:
             if len(contents[file.path]) != file.length:
@@ -153,27 +159,24 @@ class LedgerFiles:
                 self.keep(file.path, contents[file.path])
         return [contents[file.path] for file in files]
 
+    def _stored(self, path: str) -> bytes:
+        try:
+            return self._store.read(path)
+        except (FileNotFoundError, StoreRefused) as refused:
+            raise NotPlain from refused
+
     def _files(self, name: str, table: TableNow) -> Sequence[DataFile]:
         """The snapshot's data files. They must be as many, and of as many rows, as it says."""
-        listed = _records(self._store.read(table.manifest_list))
+        listed = _records(self._stored(table.manifest_list), _LISTED)
         paths = [row["manifest_path"] for row in listed if _is_live(row)]
         known = self._manifests.get(name, {})
         new = [path for path in paths if path not in known]
-        known |= zip(new, _each(lambda path: _entries(self._store.read(path)), new), strict=True)
+        known |= zip(new, _each(lambda path: _entries(self._stored(path)), new), strict=True)
         self._manifests[name] = {path: known[path] for path in paths}  # and none of the past
         files = [file for path in paths for file in known[path]]
         if (len(files), sum(file.rows for file in files)) != (table.files, table.rows):
             raise NotPlain
         return files
-
-
-@contextmanager
-def _plainly() -> Iterator[None]:
-    """Whatever is odd about a file is left to Spark, and to Spark's words for it."""
-    try:
-        yield
-    except Exception as odd:
-        raise NotPlain from odd
 
 
 def _each(made: Callable[[One], Made], of: Sequence[One], threads: bool = True) -> list[Made]:
@@ -186,8 +189,19 @@ def _each(made: Callable[[One], Made], of: Sequence[One], threads: bool = True) 
 # --- manifests -------------------------------------------------------------------------------
 
 
-def _records(content: bytes) -> list[dict[str, Any]]:
-    return list(fastavro.reader(io.BytesIO(content)))  # type: ignore[arg-type]
+def _records(content: bytes, needed: Set[str]) -> list[Record]:
+    """The records of an Avro file. Raises NotPlain where one lacks a field."""
+    try:
+        records = list(AvroFile.read(content).records())
+    except ValueError as damaged:
+        raise NotPlain from damaged
+    _require(needed, records)
+    return records
+
+
+def _require(needed: Set[str], records: Iterable[Record]) -> None:
+    if not all(needed <= record.keys() for record in records):
+        raise NotPlain
 
 
 def _is_live(row: Mapping[str, Any]) -> bool:
@@ -199,17 +213,26 @@ def _is_live(row: Mapping[str, Any]) -> bool:
 
 
 def _entries(content: bytes) -> Sequence[DataFile]:
-    rows = _records(content)
-    return [_data_file(row["data_file"]) for row in rows if row["status"] != EntryStatus.DELETED]
+    rows = _records(content, _ENTRY)
+    files = [row["data_file"] for row in rows if row["status"] != EntryStatus.DELETED]
+    _require(_FILE, files)
+    return [_data_file(file) for file in files]
 
 
 def _data_file(row: Mapping[str, Any]) -> DataFile:
     if row["content"] or row["file_format"].upper() != "PARQUET" or row["partition"]:
         raise NotPlain
-    maps = (row.get(name) for name in ("lower_bounds", "upper_bounds", "null_value_counts"))
-    low, high, nulls = ({one["key"]: one["value"] for one in found or ()} for found in maps)
+    low, high, nulls = (
+        _by_column(row.get(name) or ())
+        for name in ("lower_bounds", "upper_bounds", "null_value_counts")
+    )
     size, count = row["file_size_in_bytes"], row["record_count"]
     return DataFile(row["file_path"], size, count, low, high, nulls)
+
+
+def _by_column(pairs: Sequence[Record]) -> dict[int, Any]:
+    _require(_PAIR, pairs)
+    return {pair["key"]: pair["value"] for pair in pairs}
 
 
 def _bound(value: bytes | None, kind: str) -> int | str | None:
@@ -217,18 +240,31 @@ def _bound(value: bytes | None, kind: str) -> int | str | None:
     if value is None:
         return None
     if kind == "string":
-        return value.decode()
+        try:
+            return value.decode()
+        except UnicodeDecodeError as damaged:
+            raise NotPlain from damaged
     return int.from_bytes(value, "little", signed=True) if kind in _INTEGERS else None
 
 
 # --- Parquet files -----------------------------------------------------------------------------
 
 
+@contextmanager
+def _as_parquet() -> Iterator[None]:
+    """What Arrow cannot read, or read as the table's types, is left to Spark."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as damaged:
+        raise NotPlain from damaged
+
+
 def _read(content: bytes, ids: Mapping[str, int], question: Question) -> pa.Table:
     """The rows of one file that are in the answer."""
-    file = pq.ParquetFile(pa.BufferReader(content))
-    names = _names(file.schema_arrow, ids)
-    groups = _groups(file.metadata, names, question)
+    with _as_parquet():
+        file = pq.ParquetFile(pa.BufferReader(content))
+        names = _names(file.schema_arrow, ids)
+        groups = _groups(file.metadata, names, question)
     if not question.asked:
         return _columns(file, groups, names, question.answer)
     fields = [question.schema.field(column) for column in question.asked]
@@ -242,7 +278,9 @@ def _read(content: bytes, ids: Mapping[str, int], question: Question) -> pa.Tabl
 
 def _names(schema: pa.Schema, ids: Mapping[str, int]) -> dict[str, str]:
     """By which name the file has each of the table's columns; one added later it lacks."""
-    in_file = {int((field.metadata or {})[_FIELD_ID]): field.name for field in schema}
+    if not all(field.metadata and _FIELD_ID in field.metadata for field in schema):
+        raise NotPlain
+    in_file = {int(field.metadata[_FIELD_ID]): field.name for field in schema}
     return {column: in_file[number] for column, number in ids.items() if number in in_file}
 
 
@@ -282,8 +320,9 @@ def _columns(
     if not there:
         count = sum(file.metadata.row_group(group).num_rows for group in groups)
         return pa.table([pa.nulls(count, field.type) for field in schema], schema=schema)
-    rows = file.read_row_groups(list(groups), columns=list(there), use_threads=False)
-    return shaped(rows.rename_columns([there[name] for name in rows.column_names]), schema)
+    with _as_parquet():
+        rows = file.read_row_groups(list(groups), columns=list(there), use_threads=False)
+        return shaped(rows.rename_columns([there[name] for name in rows.column_names]), schema)
 
 
 def _narrowed(

@@ -86,7 +86,7 @@ class AvroFile:
         """Its records, values of logical types left as they are stored.
 
         Raises:
-            ValueError: A block does not follow the format; fastavro may raise others.
+            ValueError: The header has no schema, or a block does not follow the format.
         """
         schema = self._schema()
         for block in self.blocks():
@@ -95,7 +95,7 @@ class AvroFile:
                 raise ValueError(f"{block.records} records in {len(content)} bytes")
             source = io.BytesIO(content)
             for _ in range(block.records):
-                yield fastavro.schemaless_reader(source, schema, None)  # type: ignore[misc]
+                yield _decoded(source, schema)
             if source.read(1):
                 raise ValueError("a block does not hold the records it announces")
 
@@ -120,7 +120,18 @@ class AvroFile:
         made.write(as_number(count) + as_number(len(packed)) + packed + self.sync)
 
     def _schema(self) -> Any:
-        return fastavro.parse_schema(_plain(json.loads(self.header["avro.schema"])))
+        try:
+            return fastavro.parse_schema(_plain(json.loads(self.header["avro.schema"])))
+        except Exception as noise:  # of a schema that is none fastavro says anything
+            raise ValueError(f"no schema: {type(noise).__name__}: {noise}") from noise
+
+
+def _decoded(source: BinaryIO, schema: Any) -> Record:
+    try:
+        record: Record = fastavro.schemaless_reader(source, schema, None)  # type: ignore[assignment]
+    except Exception as noise:  # of bytes that are no record fastavro says anything
+        raise ValueError(f"no record: {type(noise).__name__}: {noise}") from noise
+    return record
 
 
 def as_number(number: int) -> bytes:
