@@ -27,7 +27,7 @@ from meltline.domain.clock import WallClock
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata, parse_table
 from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest
-from meltline.testing.control import MemoryControlLedger
+from meltline.testing.control.ledger import memory_control_ledger
 
 _TABLE = "t"
 _FILES = 200_000
@@ -172,9 +172,9 @@ def _hand_off(hot: Lake, cold: Lake, night: Night) -> Run:
     config = load_config(cold.root / "meltline.yaml", {}, cold.root)
     catalog = SqlTables(config.catalogs[cold.name], store)
     stores = Stores(store, store, f"file://{cold.place}")
-    ledger = MemoryControlLedger(WallClock())
-    ledger.prepare()
-    book = ArchiveBook(ledger, store, f"file://{cold.place}")
+    ledger = memory_control_ledger(WallClock())
+    ledger.database.prepare()
+    book = ArchiveBook(ledger.copies, store, f"file://{cold.place}")
     archive = SparkArchive(hot.spark, stores, catalog, book, WallClock())
     request = _request(hot, cold, night)
     watch = Stopwatch()

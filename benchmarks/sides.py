@@ -161,11 +161,11 @@ def _pass(services: RunContext, plans: Sequence[Plan], kind: PlanKind) -> list[P
     now = services.clock.now()
     until = now + services.config.gates.ttl
     assert all(plan.kind is kind for plan in plans)
-    services.control.save_gate_results(
+    services.control.verdicts.save(
         [GateResult(plan.id, plan.digest, "none", 1, (), now, until) for plan in plans]
     )
     passed = []
-    for answer in services.control.move_plans(
+    for answer in services.control.plans.move_all(
         [PlanTransition(plan, PlanState.PASSED) for plan in plans]
     ):
         if isinstance(answer, MeltlineError):

@@ -66,7 +66,7 @@ def _print_storage(title: str, rows: Sequence[StorageRow]) -> None:
 def _print_runs(ledgers: ReadContext) -> None:
     lines = []
     for run, plans in _runs(ledgers):
-        verdicts = ledgers.control.gate_results([plan.id for plan in plans])
+        verdicts = ledgers.control.verdicts.newest([plan.id for plan in plans])
         for plan in plans:
             result = verdicts.get(plan.id)
             gate = "no gate" if result is None else "passed" if result.passed else "refused"
@@ -93,7 +93,7 @@ def _print_kept(ledgers: ReadContext) -> None:
 def _runs(ledgers: ReadContext) -> list[tuple[datetime, list[Plan]]]:
     """Each run's logical date and plans, first one first."""
     runs: dict[datetime, list[Plan]] = {}
-    for plan in reversed(ledgers.control.plans()):
+    for plan in reversed(ledgers.control.plans.find()):
         runs.setdefault(plan.as_of, []).append(plan)
     return sorted(runs.items())
 
@@ -105,7 +105,7 @@ def run_facts(ledgers: ReadContext) -> list[RunFacts]:
         done = [plan for plan in plans if plan.state is PlanState.APPLIED]
         expired = [plan for plan in done if plan.kind is PlanKind.EXPIRE]
         purged = [plan for plan in done if plan.kind is PlanKind.PURGE]
-        verdicts = ledgers.control.gate_results([plan.id for plan in plans]).values()
+        verdicts = ledgers.control.verdicts.newest([plan.id for plan in plans]).values()
         facts.append(
             RunFacts(
                 as_of=as_of,

@@ -23,7 +23,7 @@ from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.adapters.object_store.folder_listing import FolderStores
 from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stores import ObjectStores
-from meltline.adapters.sql_ledger.ledger import SqlControlLedger
+from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.app.orphans.sweep import SweepServices
 from meltline.app.retrieval.restore import Retrieval
 from meltline.app.safety.confinement import Confinement
@@ -99,7 +99,7 @@ class Wiring:
             },
             store=self.store,
             manifests=AvroManifests(),
-            control=SqlControlLedger(
+            control=sql_control_ledger(
                 self.config.control, self.clock, access=self.config.local_access
             ),
             reader=IcebergLedgerReader(hot, self.store, self.config.ledger_namespace),
@@ -175,7 +175,7 @@ class Wiring:
 
         config, catalogs = self.config, self.config.catalogs
         stores = self._tiers(cold)
-        book = ArchiveBook(ledgers.control, cold.store, cold.warehouse)
+        book = ArchiveBook(ledgers.control.copies, cold.store, cold.warehouse)
         return {
             "archive": SparkArchive(spark, stores, cold.catalog, book, self.clock),
             "rows": SparkRowComparer(spark, catalogs, cold.warehouse),

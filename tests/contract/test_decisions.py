@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import VouchedFile
+from meltline.ports import ControlLedger, VouchedFile
 from tests.contract.test_control_ledger import (
     ODD_NAMES,
-    Ledger,
     Shop,
     ledger,
     postgres_server,
@@ -30,38 +29,40 @@ WORD = VouchedFile(
 )
 
 
-def test_words_are_kept_by_table_until_they_are_taken_back(shop: Shop, ledger: Ledger) -> None:
+def test_words_are_kept_by_table_until_they_are_taken_back(
+    shop: Shop, ledger: ControlLedger
+) -> None:
     unread = replace(WORD, table=TableName.parse("lake.dark.a"), size=None, sha256="")
-    ledger.save_vouched([WORD, unread])
-    assert list(shop.handle().vouched()) == [unread, WORD]
-    assert shop.handle().forget_vouched(WORD.table)
-    assert list(ledger.vouched()) == [unread]
-    assert not ledger.forget_vouched(WORD.table)
+    ledger.decisions.save_vouched([WORD, unread])
+    assert list(shop.handle().decisions.vouched()) == [unread, WORD]
+    assert shop.handle().decisions.forget_vouched(WORD.table)
+    assert list(ledger.decisions.vouched()) == [unread]
+    assert not ledger.decisions.forget_vouched(WORD.table)
 
 
-def test_a_later_word_for_a_table_replaces_the_earlier_one(ledger: Ledger) -> None:
+def test_a_later_word_for_a_table_replaces_the_earlier_one(ledger: ControlLedger) -> None:
     later = replace(WORD, location="s3://lake/dark/t/metadata/00001-b.metadata.json", size=13)
-    ledger.save_vouched([WORD])
-    ledger.save_vouched([later])
-    assert list(ledger.vouched()) == [later]
-    ledger.save_vouched([])
-    assert list(ledger.vouched()) == [later]
+    ledger.decisions.save_vouched([WORD])
+    ledger.decisions.save_vouched([later])
+    assert list(ledger.decisions.vouched()) == [later]
+    ledger.decisions.save_vouched([])
+    assert list(ledger.decisions.vouched()) == [later]
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_odd_names_come_back_as_they_were(ledger: Ledger, name: str) -> None:
+def test_odd_names_come_back_as_they_were(ledger: ControlLedger, name: str) -> None:
     word = replace(WORD, table=TableName.parse(name))
-    ledger.save_vouched([word])
-    assert list(ledger.vouched()) == [word]
-    assert ledger.forget_vouched(word.table)
+    ledger.decisions.save_vouched([word])
+    assert list(ledger.decisions.vouched()) == [word]
+    assert ledger.decisions.forget_vouched(word.table)
 
 
 def test_lifted_guards_are_kept_until_a_table_shares_files_again(
-    shop: Shop, ledger: Ledger
+    shop: Shop, ledger: ControlLedger
 ) -> None:
     for uuid in ("a", "b", "a"):
-        ledger.save_lifted_guard(uuid)
-    assert shop.handle().lifted_guards() == {"a", "b"}
-    ledger.forget_lifted_guard("a")
-    ledger.forget_lifted_guard("none")
-    assert shop.handle().lifted_guards() == {"b"}
+        ledger.decisions.save_lifted_guard(uuid)
+    assert shop.handle().decisions.lifted_guards() == {"a", "b"}
+    ledger.decisions.forget_lifted_guard("a")
+    ledger.decisions.forget_lifted_guard("none")
+    assert shop.handle().decisions.lifted_guards() == {"b"}

@@ -45,7 +45,7 @@ def test_tables_that_never_rest_expire_night_for_night_and_lose_nothing(tmp_path
 def applied(lake: Path) -> list[Plan]:
     """Expirations that were committed, in order."""
     ledgers = Wiring(load_config(lake, os.environ, lake.parent)).ledgers()
-    plans = ledgers.control.plans(states=[PlanState.APPLIED])
+    plans = ledgers.control.plans.find(states=[PlanState.APPLIED])
     expired = [plan for plan in plans if plan.kind is PlanKind.EXPIRE]
     return sorted(expired, key=lambda plan: plan.created_at)
 

@@ -15,7 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from meltline.adapters.sql_ledger.ledger import SqlControlLedger
+from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.domain.clock import WallClock
 from meltline.domain.errors import UsageInvalid
 from tests.dags.airflow_home import AirflowHome
@@ -43,9 +43,9 @@ class Lake:
         catalog = lake.catalog()
         catalog.create_namespace("air")
         catalog.create_table(("air", "-odd t"), Schema(NestedField(1, "id", LongType())))
-        ledger = SqlControlLedger(f"sqlite:///{folder}/control.db", WallClock())
-        ledger.prepare()
-        ledger.close()
+        ledger = sql_control_ledger(f"sqlite:///{folder}/control.db", WallClock())
+        ledger.database.prepare()
+        ledger.database.close()
         (folder / "meltline.yaml").write_text(
             "control: sqlite:///control.db\nhot: lake\ncatalogs:\n  lake:\n    type: sql\n"
             "    uri: sqlite:///catalog.db\n    warehouse: w\n"
@@ -62,9 +62,9 @@ class Lake:
 
     def who(self, action: str) -> list[str]:
         """Under which names the audit has an action."""
-        ledger = SqlControlLedger(f"sqlite:///{self.folder}/control.db", WallClock())
-        found = [entry.who for entry in ledger.audit() if entry.action == action]
-        ledger.close()
+        ledger = sql_control_ledger(f"sqlite:///{self.folder}/control.db", WallClock())
+        found = [entry.who for entry in ledger.audit.entries() if entry.action == action]
+        ledger.database.close()
         return found
 
 

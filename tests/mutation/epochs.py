@@ -38,8 +38,8 @@ EPOCHS = (
     Mutation(
         "the epoch is raised before the stop is stored",
         "app/safety/stop_switch.py",
-        "    ledgers.control.set_stop(switch)\n    audit(",
-        '    raise_epoch(ledgers, "stop", {STOPPED: reason})\n    ledgers.control.set_stop(switch)\n    audit(',
+        "    ledgers.control.switch.set(switch)\n    audit(",
+        '    raise_epoch(ledgers, "stop", {STOPPED: reason})\n    ledgers.control.switch.set(switch)\n    audit(',
         TESTS,
     ),
     Mutation(
@@ -59,8 +59,8 @@ EPOCHS = (
     Mutation(
         "a go comes before the catalog knows",
         "app/safety/stop_switch.py",
-        '    raise_epoch(ledgers, "go", removals=[STOPPED])\n    ledgers.control.set_stop(None)\n',
-        '    ledgers.control.set_stop(None)\n    raise_epoch(ledgers, "go", removals=[STOPPED])\n',
+        '    raise_epoch(ledgers, "go", removals=[STOPPED])\n    ledgers.control.switch.set(None)\n',
+        '    ledgers.control.switch.set(None)\n    raise_epoch(ledgers, "go", removals=[STOPPED])\n',
         TESTS,
     ),
     Mutation(
@@ -101,21 +101,21 @@ EPOCHS = (
     Mutation(
         "every step of a run raises the epoch",
         "app/ground/epochs.py",
-        "        if not (run and self.ledgers.control.has_epoch(why)):\n",
+        "        if not (run and self.ledgers.control.epochs.has(why)):\n",
         "        if True:\n",
         TESTS,
     ),
     Mutation(
         "an adopted ledger keeps its approvals",
         "app/doctor/init.py",
-        "control.forget_approvals()",
+        "control.verdicts.forget_approvals()",
         "0",
         TESTS,
     ),
     Mutation(
         "an adopted ledger keeps its words for unreadable tables",
         "app/doctor/init.py",
-        "        control.forget_vouched(table)\n",
+        "        control.decisions.forget_vouched(table)\n",
         "        pass\n",
         TESTS,
     ),
@@ -189,8 +189,8 @@ CLOCKS = (
     ),
     Mutation(
         "the newest time stays after a word",
-        "testing/control.py",
-        "            self._newest = word.at\n",
+        "adapters/memory/control/decisions.py",
+        "            self.database.newest = word.at\n",
         "",
         CLOCK_TESTS,
     ),

@@ -266,8 +266,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a stop does not hold back commits", "app/expire/expire_commits.py",
-        "            require_go(self.services)\n            self.services.control.check_lock(",
-        "            self.services.control.check_lock(", (GUARDS, RACES),
+        "            require_go(self.services)\n            self.services.control.locks.check(",
+        "            self.services.control.locks.check(", (GUARDS, RACES),
     ),
     Mutation(
         "a dropped table goes before its time", "app/catalog/tables.py",
@@ -311,7 +311,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a table is let go although a person holds everything back", "app/drop/finalize.py",
-        "    if services.control.stopped() is None:", "    if True:", (LETTING_GO,),
+        "    if services.control.switch.stopped() is None:", "    if True:", (LETTING_GO,),
     ),
     Mutation(
         "of several last states one is believed", "app/drop/external_drops.py",
@@ -574,7 +574,7 @@ MUTATIONS = (
     Mutation(
         "a gate takes a word for one table for a word for all", "app/catalog/live_catalogs.py",
         "        unknown -= vouched_for(self.services, unknown)\n",
-        "        unknown = unknown if not self.services.control.vouched() else set()\n", (VOUCHING,),
+        "        unknown = unknown if not self.services.control.decisions.vouched() else set()\n", (VOUCHING,),
     ),
     Mutation(
         "what was read once may not have come to name others' files", "app/observe/observe.py",
@@ -619,7 +619,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a table that is cloned again counts as one that shares nothing", "app/clone/gc_guard.py",
-        "    ledgers.control.forget_lifted_guard(seen.uuid)\n", "", ("tests/unit/test_clone_races.py",),
+        "    ledgers.control.decisions.forget_lifted_guard(seen.uuid)\n", "", ("tests/unit/test_clone_races.py",),
     ),
     Mutation(
         "a pipe is opened like a file", "adapters/object_store/local.py",
@@ -679,8 +679,8 @@ MUTATIONS = (
     *REASONS,
     Mutation(
         "who shares files is noted after the snapshots", "app/observe/ingest.py",
-        "    if new:\n        services.control.add_sharing(sorted(new))\n",
-        "    services.files.record_snapshots(records)\n    if new:\n        services.control.add_sharing(sorted(new))\n",
+        "    if new:\n        services.control.registrations.add_sharing(sorted(new))\n",
+        "    services.files.record_snapshots(records)\n    if new:\n        services.control.registrations.add_sharing(sorted(new))\n",
         ("tests/unit/test_crash_protocol.py",),
     ),
     Mutation(

@@ -47,7 +47,7 @@ PLACES = (
     ),
     Mutation(
         "places: a ledger from before has none", "app/observe/observe.py",
-        "if known and not services.control.places():", "if not known:", NAMES,
+        "if known and not services.control.places.all():", "if not known:", NAMES,
     ),
     Mutation(
         "places: the same key in another store is another file", "app/safety/other_names.py",

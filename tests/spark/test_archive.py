@@ -25,8 +25,8 @@ from meltline.domain.archive.archive import Validity
 from meltline.domain.clock import WallClock
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import parse_table
-from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest
-from meltline.testing.control import MemoryControlLedger
+from meltline.ports import ChosenSnapshot, ControlLedger, HandedOver, HandoffRequest
+from meltline.testing.control.ledger import memory_control_ledger
 from tests.spark import merge_on_read
 from tests.spark.walk import disk, local
 from tests.spark.warehouse import SPACE, Warehouse
@@ -43,10 +43,10 @@ class Tiers:
 
     hot: Warehouse
     cold: Warehouse
-    book: MemoryControlLedger = field(default_factory=lambda: MemoryControlLedger(WallClock()))
+    ledger: ControlLedger = field(default_factory=lambda: memory_control_ledger(WallClock()))
 
     def __post_init__(self) -> None:
-        self.book.prepare()
+        self.ledger.database.prepare()
 
     def archive(self, few: int = 0) -> ColdArchive:
         """Executors do the work where there is more of it than `few` entries."""
@@ -55,7 +55,7 @@ class Tiers:
         catalog = SqlTables(config.catalogs[self.cold.catalog], store)
         crew = partial(SparkCrew, self.hot.spark, few=few)
         stores = Stores(store, store, f"file://{self.cold.folder}")
-        return ColdArchive(stores, catalog, crew, self.book, WallClock())
+        return ColdArchive(stores, catalog, crew, self.ledger.copies, WallClock())
 
     def request(self, table: str, snapshots: Sequence[int]) -> HandoffRequest:
         """The snapshots asked for, else all but the head; each valid until the next one came."""

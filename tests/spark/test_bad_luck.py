@@ -522,7 +522,7 @@ def test_a_clock_that_was_ahead_is_settled_by_a_word_and_its_departures_wait_ane
     assert "meltline clock disown" in refused.value.next
     now = small.later()
     services = w.services(now)
-    recorded = services.control.newest_time()
+    recorded = services.control.database.newest_time()
     assert recorded is not None
     disown(services, recorded, "it was ahead")
     assert set(small.waiting().values()) == {now + 7 * DAY}

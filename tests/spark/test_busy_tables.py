@@ -74,7 +74,7 @@ def test_busy_tables_expire_night_for_night_and_every_kept_snapshot_reads_row_fo
         assert not any(before[table] & set(w.snapshots(table)) for table in TABLES)
         assert not w.reachable() - w.disk().keys()
         writer.read()
-    plans = services.control.plans(states=[PlanState.APPLIED])
+    plans = services.control.plans.find(states=[PlanState.APPLIED])
     expired = [plan for plan in plans if plan.kind is PlanKind.EXPIRE]
     assert len(expired) == NIGHTS * len(TABLES)
     assert all(plan.committed_base != plan.base_location for plan in expired)

@@ -63,7 +63,7 @@ class Tiers:
         return TableName(self.hot.catalog, (SPACE,), table)
 
     def archived(self, table: str) -> list[ArchivedSnapshot]:
-        return [c for c in self.ledgers.control.archived() if c.table == self.name(table)]
+        return [c for c in self.ledgers.control.archived.all() if c.table == self.name(table)]
 
     def retrieval(self, few: int) -> Retrieval:
         """As wired, but that executors do the work where there is more of it than `few`."""

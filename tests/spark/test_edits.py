@@ -89,7 +89,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, ReadConte
     environ = {"MELTLINE_USER": "tester"}
     config = load_config(warehouse.yaml, environ, warehouse.root)
     ledgers = Wiring(config, environ, lambda line: None).ledgers()
-    ledgers.control.prepare()
+    ledgers.control.database.prepare()
     return warehouse, ledgers
 
 

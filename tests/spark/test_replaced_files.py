@@ -53,7 +53,11 @@ def test_files_overwritten_in_place_while_they_wait_stay_and_the_rest_of_the_pla
     assert waiting(w, now) == set()
     named = {Path(path) for path in left if any(path in notice for notice in summary.notices)}
     assert named == rewritten.keys()
-    kept = [e.detail for e in w.services(now).control.audit() if e.action == "keep replaced file"]
+    kept = [
+        e.detail
+        for e in w.services(now).control.audit.entries()
+        if e.action == "keep replaced file"
+    ]
     assert all(any(str(path) in detail for detail in kept) for path in rewritten)
     assert len(w.contents("t")) == 1
 

@@ -219,11 +219,11 @@ def test_a_program_can_keep_what_it_reads(lake: Warehouse) -> None:
     name = f"{lake.catalog}.{SPACE}.u"
     oldest = lake.snapshots("u")[0]
     with meltline.lease(name, snapshot_id=oldest, ttl="1h", config=lake.yaml) as mine:
-        (kept,) = ledgers.control.leases(datetime.now(UTC))
+        (kept,) = ledgers.control.leases.active(datetime.now(UTC))
         assert (kept.id, kept.snapshot_id) == (mine.id, oldest)
-    assert ledgers.control.leases(datetime.now(UTC)) == []
+    assert ledgers.control.leases.active(datetime.now(UTC)) == []
     with pytest.raises(LeaseLost), meltline.lease(name, config=lake.yaml) as mine:
-        ledgers.control.remove_lease(mine.id)
+        ledgers.control.leases.remove(mine.id)
 
 
 def test_a_clone_and_a_share_made_in_sql_are_read_in_sql(lake: Warehouse) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 from pyspark.errors import AnalysisException
 
-from meltline.adapters.sql_ledger.ledger import SqlControlLedger
+from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.app.catalog.resolve import find_object
 from meltline.app.drop.drop import drop, rename
 from meltline.app.drop.history import Listed, history
@@ -71,9 +71,9 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
     config = load_config(warehouse.yaml, {"MELTLINE_USER": "tester"}, warehouse.root)
     # The ledger's clock stands before all of it: it writes the newest time that there was.
     before = FixedClock(datetime.fromisoformat("2016-05-13T00:00:00-07:00"))
-    control = SqlControlLedger(config.control, before)
+    control = sql_control_ledger(config.control, before)
     ledgers = replace(Wiring(config).ledgers(), clock=before, control=control)
-    ledgers.control.prepare()
+    ledgers.control.database.prepare()
     made = Example(warehouse, ledgers)
     schema = find_object(ledgers, f"{CATALOG}.{SPACE}")
     change_policy(ledgers, schema, {RETENTION: "1"}, dry_run=False)

@@ -44,7 +44,7 @@ class DarkTable:
 
     def is_denied(self) -> None:
         """Who vouched for it takes the word back."""
-        names = {word.table for word in self._lake.control.vouched()}
+        names = {word.table for word in self._lake.control.decisions.vouched()}
         if self._at and self._names[0] in names:
             attach(self._lake.services(), self._names[0])
             self._lake.is_denied = True

@@ -28,15 +28,15 @@ class Gap(StrEnum):
 Act = Callable[[Gap], None]
 
 _AFTER: Mapping[str, Mapping[str, Gap]] = {
-    "control": {
-        "save_sightings": Gap.SIGHTED,
-        "save_tables": Gap.OBSERVED,
-        "add_plans": Gap.PLANNED,
-        "save_gate_results": Gap.GATED,
-    },
     "proofs": {"prove": Gap.PROVED},
     "committer": {"expire": Gap.COMMITTED},
     "deleter": {"delete": Gap.DELETED},
+}
+_AFTER_LEDGER: Mapping[str, Mapping[str, Gap]] = {
+    "observations": {"save_sightings": Gap.SIGHTED},
+    "registrations": {"save": Gap.OBSERVED},
+    "plans": {"add": Gap.PLANNED},
+    "verdicts": {"save": Gap.GATED},
 }
 _BEFORE: Mapping[str, Mapping[str, Gap]] = {"committer": {"expire": Gap.COMMITTING}}
 
@@ -57,6 +57,11 @@ def with_gaps(services: RunContext, act: Act) -> RunContext:
         port: _Port(getattr(services, port), _BEFORE.get(port, {}), after, reached)
         for port, after in _AFTER.items()
     }
+    parts: dict[str, Any] = {
+        part: _Port(getattr(services.control, part), {}, after, reached)
+        for part, after in _AFTER_LEDGER.items()
+    }
+    ports["control"] = replace(services.control, **parts)
     ports["catalogs"] = {
         name: _Port(catalog, {}, {"listing": Gap.LISTED}, reached)
         for name, catalog in services.catalogs.items()

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from meltline.app.services import ColdTier, RunContext
 from meltline.domain.errors import LockHeld, MeltlineError
-from meltline.ports import Lock
+from meltline.ports import ControlLedger, Lock
 from meltline.testing.archive import MemoryArchive
 
 PORTS = (
-    "store", "manifests", "control", "reader", "files", "committer", "deleter", "proofs", "gate",
+    "store", "manifests", "reader", "files", "committer", "deleter", "proofs", "gate",
     "copies", "rows",
 )  # fmt: skip
 
@@ -83,7 +83,7 @@ class Process:
         """Cold, and an archive that dies at any call that it makes itself."""
         store, catalog = Port(tier.store, "cold store", self), Port(tier.catalog, "cold", self)
         archive: Any = MemoryArchive(  # type: ignore[arg-type]
-            catalog, store, tier.warehouse, services.clock, services.control
+            catalog, store, tier.warehouse, services.clock, services.control.copies
         )
         return {"cold": ColdTier(catalog, store, tier.warehouse), "archive": archive}  # type: ignore[arg-type]
 
@@ -94,7 +94,7 @@ class Process:
     def of(self, services: RunContext) -> RunContext:
         """The services as this process uses them."""
         ports = {name: Port(getattr(services, name), name, self) for name in PORTS}
-        ports["control"] = _Control(services.control, "control", self)
+        ports["control"] = _control(services.control, self)
         catalogs = {name: Port(c, "catalog", self) for name, c in services.catalogs.items()}
         changes: dict[str, Any] = {**vars(services), **ports, "catalogs": catalogs}
         if services.cold is not None:
@@ -120,19 +120,28 @@ class Port:
         return call
 
 
-class _Control(Port):
+def _control(control: ControlLedger, process: Process) -> ControlLedger:
+    """The ledger, each of whose parts is a port."""
+    parts: dict[str, Any] = {
+        part: Port(port, f"control.{part}", process) for part, port in vars(control).items()
+    }
+    parts["locks"] = _Locks(control.locks, "control.locks", process)
+    return ControlLedger(**parts)
+
+
+class _Locks(Port):
     """Locks whose holder, once dead, neither renews nor frees them."""
 
     @contextmanager
-    def lock(self, key: str, holder: str, *, wait: timedelta, lease: timedelta) -> Iterator[Lock]:
-        with self.locks({key: holder}, wait=wait, lease=lease) as held:
+    def take(self, key: str, holder: str, *, wait: timedelta, lease: timedelta) -> Iterator[Lock]:
+        with self.take_all({key: holder}, wait=wait, lease=lease) as held:
             lock = held[key]
             if not isinstance(lock, Lock):
                 raise lock
             yield lock
 
     @contextmanager
-    def locks(
+    def take_all(
         self, holders: Mapping[str, str], *, wait: timedelta, lease: timedelta
     ) -> Iterator[Mapping[str, Lock | MeltlineError]]:
         held: dict[str, Lock | MeltlineError] = {}
@@ -151,4 +160,5 @@ class _Control(Port):
             self._call("release", [lock for lock in held.values() if isinstance(lock, Lock)])
 
     def _call(self, name: str, *args: Any) -> Any:
-        return self._process.call(f"control.{name}", lambda: getattr(self._target, name)(*args))
+        step = getattr(self._target.rows, name)
+        return self._process.call(f"{self._name}.{name}", lambda: step(*args))

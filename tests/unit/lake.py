@@ -34,7 +34,7 @@ from meltline.ports import DeleteOutcome
 from meltline.testing.archive import MemoryArchive
 from meltline.testing.catalog import MemoryCatalog
 from meltline.testing.committer import MemoryCommitter
-from meltline.testing.control import MemoryControlLedger
+from meltline.testing.control.ledger import memory_control_ledger
 from meltline.testing.files import MemoryFileLedger, MemoryLedgerReader
 from meltline.testing.proofs import MemoryProofReader
 from meltline.testing.rows import MemoryRowComparer
@@ -129,7 +129,7 @@ class Lake:
     def __post_init__(self) -> None:
         self.store = MemoryStore(clock=self.clock)
         self.catalogs = {name: self.new_catalog(name) for name in ("lake", *self.other_catalogs)}
-        self.control = MemoryControlLedger(
+        self.control = memory_control_ledger(
             self.clock, database=self.clock, lease_time=self.lease_time
         )
         self.files = MemoryFileLedger(self.store)
@@ -139,7 +139,7 @@ class Lake:
         ] = {}  # by list, or by the paths named inline
         self.cold = MemoryCatalog("ice", self.store, clock=self.clock, new_id=self.unique)
         self.archive = MemoryArchive(
-            self.cold, self.store, COLD_WAREHOUSE, self.clock, self.control
+            self.cold, self.store, COLD_WAREHOUSE, self.clock, self.control.copies
         )
         self._ids = 1000
         self._runs = 0

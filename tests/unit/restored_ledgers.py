@@ -17,18 +17,25 @@ from tests.unit.lake import DAY, Lake
 from tests.unit.recorded import rule
 from tests.unit.unlucky_lives import UnluckyLifecycles
 
-NOT_DATA = {"_clock", "_database", "_lease_time", "_guard"}
+NOT_DATA = {"clock", "own_clock", "lease_time", "database", "locks", "_guard"}
 
 
 def backup_of(lake: Lake) -> dict[str, Any]:
     """A copy of the control ledger's rows."""
-    rows = vars(lake.control).items()
-    return copy.deepcopy({k: v for k, v in rows if k not in NOT_DATA})
+    return {
+        part: copy.deepcopy({k: v for k, v in vars(port).items() if k not in NOT_DATA})
+        for part, port in _parts(lake).items()
+    }
 
 
 def restore(lake: Lake, backup: dict[str, Any]) -> None:
     """Puts a backup in the control ledger's place."""
-    vars(lake.control).update(copy.deepcopy(backup))
+    for part, port in _parts(lake).items():
+        vars(port).update(copy.deepcopy(backup[part]))
+
+
+def _parts(lake: Lake) -> dict[str, Any]:
+    return {**vars(lake.control), "locks": lake.control.locks.rows}
 
 
 class RestoredLedgers(UnluckyLifecycles):

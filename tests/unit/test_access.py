@@ -13,7 +13,7 @@ from sqlalchemy import create_engine
 
 from meltline.access import Access
 from meltline.adapters.gx.engine import GreatExpectationsEngine
-from meltline.adapters.sql_ledger.ledger import SqlControlLedger
+from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.exposed_files import open_files
 from meltline.cli.run import step
@@ -49,11 +49,11 @@ def test_the_control_ledger_and_what_lies_beside_it_are_for_those_who_were_named
 ) -> None:
     file = tmp_path / "new" / "deep" / "control.db"
     with umask(mask):
-        ledger = SqlControlLedger(f"sqlite:///{file}", WallClock(), access=access)
-        ledger.prepare()
+        ledger = sql_control_ledger(f"sqlite:///{file}", WallClock(), access=access)
+        ledger.database.prepare()
         reader = create_engine(f"sqlite:///{file}").connect()
         reader.exec_driver_sql("SELECT * FROM sqlite_master").all()  # keeps the -wal and -shm
-        ledger.set_generation(1)
+        ledger.database.set_generation(1)
     of_file, of_folder = MODES[access]
     beside = sorted(file.parent.iterdir())
     assert [path.name for path in beside] == ["control.db", "control.db-shm", "control.db-wal"]
@@ -61,15 +61,15 @@ def test_the_control_ledger_and_what_lies_beside_it_are_for_those_who_were_named
     assert {mode(file.parent), mode(file.parent.parent)} == {of_folder}
     reader.close()
     reader.engine.dispose()
-    ledger.close()
+    ledger.database.close()
 
 
 def test_a_folder_that_was_there_stays_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there").chmod(0o755)
-    ledger = SqlControlLedger(f"sqlite:///{tmp_path}/there/control.db", WallClock())
-    ledger.prepare()
-    ledger.close()
+    ledger = sql_control_ledger(f"sqlite:///{tmp_path}/there/control.db", WallClock())
+    ledger.database.prepare()
+    ledger.database.close()
     assert mode(tmp_path / "there") == 0o755
     assert mode(tmp_path / "there" / "control.db") == 0o600
 

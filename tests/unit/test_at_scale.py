@@ -66,7 +66,7 @@ def test_a_file_that_many_kept_snapshots_have_is_one_file() -> None:
         lake.on(day)
         table.append(f"f{day}")  # every later snapshot has it too
     lake.on(WINDOW + 10).run()
-    (plan,) = [plan for plan in lake.control.plans() if plan.kind is PlanKind.EXPIRE]
+    (plan,) = [plan for plan in lake.control.plans.find() if plan.kind is PlanKind.EXPIRE]
     assert len(plan.snapshots) == 9
     assert len(table.snapshots) == WINDOW + 1
     assert lake.waiting() and not [path for path in lake.waiting() if path.endswith(".parquet")]

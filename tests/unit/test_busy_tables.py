@@ -135,7 +135,7 @@ class _Forgetful:
 
 def lease(table: Table, snapshot_id: int) -> None:
     until = table.lake.clock.moment + DAY
-    table.lake.control.save_lease(Lease("l", table.uuid, snapshot_id, until))
+    table.lake.control.leases.save(Lease("l", table.uuid, snapshot_id, until))
 
 
 def _back_and_forth(table: Table, old: int) -> None:

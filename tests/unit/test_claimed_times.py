@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
@@ -38,8 +39,9 @@ class With:
 
 
 def off_the_database(lake: Lake, by: timedelta) -> Any:
-    control = With(lake.control, database_now=lambda: lake.clock.now() + by)
-    return lake.services(control=control)
+    control = lake.control
+    database = With(control.database, now=lambda: lake.clock.now() + by)
+    return lake.services(control=replace(control, database=database))
 
 
 def off_the_store(lake: Lake, by: timedelta) -> Any:
@@ -81,11 +83,12 @@ def test_nothing_is_purged_by_a_clock_that_is_further_off(
 def slow_after_the_proof(lake: Lake, pause: timedelta) -> Any:
     """Services of a machine that stands still between the proof of a batch and its deletes."""
 
-    def lost_locks(locks: Sequence[Any]) -> Any:
+    def lost(locks: Sequence[Any]) -> Any:
         lake.clock.moment += pause
-        return lake.control.lost_locks(locks)
+        return lake.control.locks.lost(locks)
 
-    return lake.services(control=With(lake.control, lost_locks=lost_locks))
+    locks = With(lake.control.locks, lost=lost)
+    return lake.services(control=replace(lake.control, locks=locks))
 
 
 def test_deletes_begin_within_five_minutes_of_their_proof() -> None:
@@ -98,7 +101,7 @@ def test_a_proof_older_than_five_minutes_deletes_nothing_and_drops_its_claim() -
     lake, _, plan = departed()
     (late,) = apply_purges(slow_after_the_proof(lake, TOLERATED + STEP), [plan])
     assert isinstance(late.error, PlanStale) and "five minutes" in late.error.expected
-    assert lake.deleter.deleted == [] and not lake.control.claimed_paths()
+    assert lake.deleter.deleted == [] and not lake.control.claims.paths()
     (done,) = apply_purges(lake.services(), [plan])
     assert done.error is None and lake.deleter.deleted
 

@@ -63,7 +63,7 @@ def live_on(lake: Lake, table: Table, *days: float) -> None:
 def check(lake: Lake, table: Table, story: str) -> None:
     """After weeks of runs: a clone has all it names, and nothing else is left of the command."""
     first = table.data("f0")
-    assert lake.control.wanted_back() == [], story
+    assert lake.control.vetoes.all() == [], story
     if is_there(lake):
         copy = Table(lake, TableName.parse(COPY))
         assert {entry.path for entry in copy.live()} == {first}, story
@@ -272,16 +272,16 @@ def test_a_clone_of_a_source_that_is_dropped_in_the_middle_is_whole() -> None:
     lake, table = a_lake()
     first = table.data("f0")
     clones(Interrupted(at=before_create, intrude=table.drop).of(lake.services()))
-    assert is_there(lake) and len(lake.control.wanted_back()) == 1
+    assert is_there(lake) and len(lake.control.vetoes.all()) == 1
     for day in (4, 15, 24, 25, 34):
         assert lake.on(day).run().exit_code == 0
-    assert first in lake.paths() and lake.control.wanted_back() == []
+    assert first in lake.paths() and lake.control.vetoes.all() == []
 
 
 def test_the_words_of_a_finished_clone_are_taken_back_so_that_no_run_reads_all_its_files() -> None:
     lake, _ = a_lake()
     clones(lake.services())
-    assert lake.control.wanted_back() == []
+    assert lake.control.vetoes.all() == []
 
 
 def test_that_a_guard_was_lifted_is_known_of_the_table_and_not_of_a_name() -> None:
@@ -289,10 +289,10 @@ def test_that_a_guard_was_lifted_is_known_of_the_table_and_not_of_a_name() -> No
     one, other = lake.table("one"), lake.table("other")
     services = lake.services()
     states = [load_state(lake.store, t.name, t.metadata_location) for t in (one, other)]
-    lake.control.add_sharing([(one.uuid, other.uuid)])
+    lake.control.registrations.add_sharing([(one.uuid, other.uuid)])
     assert may_share(services, states) == {one.uuid, other.uuid}
-    lake.control.add_audit(AuditEntry(lake.clock.now(), "x", "lift guard", str(other.name)))
-    lake.control.save_lifted_guard(one.uuid)
+    lake.control.audit.add(AuditEntry(lake.clock.now(), "x", "lift guard", str(other.name)))
+    lake.control.decisions.save_lifted_guard(one.uuid)
     assert may_share(services, states) == {other.uuid}
     set_guard(services, states[0])
     assert may_share(services, states) == {one.uuid, other.uuid}

@@ -293,7 +293,7 @@ def test_a_point_without_an_answer_is_refused(point: TravelPoint, error: type[Ex
 def test_a_statement_that_runs_or_has_failed_is_no_point(state: StatementState) -> None:
     lake, _ = daily()
     began = StatementRecord("q-1", "INSERT", "ann", state, lake.clock.now())
-    lake.control.save_statement(began)
+    lake.control.statements.save(began)
     before = lake.paths()
     point = TravelPoint(Side.BEFORE, StatementPoint("q-1"))
     with pytest.raises(StatementNotCompleted, match="q-1"):
@@ -458,7 +458,7 @@ def test_what_cannot_be_cloned_says_why_and_changes_nothing(
     before = lake.paths()
     with pytest.raises(error) as refused:
         clone(lake.services(), source, target)
-    assert refused.value.next and lake.paths() == before and lake.control.wanted_back() == []
+    assert refused.value.next and lake.paths() == before and lake.control.vetoes.all() == []
 
 
 def test_a_dropped_table_has_to_come_back_first() -> None:
@@ -483,7 +483,7 @@ def test_a_dry_run_checks_everything_and_changes_nothing() -> None:
     done = clone(lake.services(), NAME, COPY, dry_run=True)
     assert [(str(o.table), o.uuid, o.snapshot_id) for o in done.created] == [(COPY, "", table.head)]
     assert (lake.paths(), table.document, names(lake)) == (before, document, {NAME})
-    assert lake.control.sharing() == [] and lake.control.wanted_back() == []
+    assert lake.control.registrations.sharing() == [] and lake.control.vetoes.all() == []
     with pytest.raises(NameConflict):
         clone(lake.services(), NAME, NAME, dry_run=True)
 
@@ -492,21 +492,21 @@ def test_what_a_purge_has_begun_to_delete_is_refused_by_name_and_nothing_is_left
     lake, table = daily()
     lake.run()
     lake.on(20).run()
-    plan = lake.control.plans()[-1]
+    plan = lake.control.plans.find()[-1]
     before, document = lake.paths(), table.document
-    with lake.control.lock("a purge", "somebody", wait=timedelta(0), lease=MINUTE) as lock:
-        lake.control.claim_batches([Claim(plan.id, 9, lock, [table.data("f3")])])
+    with lake.control.locks.take("a purge", "somebody", wait=timedelta(0), lease=MINUTE) as lock:
+        lake.control.claims.take([Claim(plan.id, 9, lock, [table.data("f3")])])
         with pytest.raises(FilesClaimed) as refused:
             copied(lake)
     assert table.data("f3") in refused.value.object
     assert (lake.paths(), table.document) == (before, document)
-    assert lake.control.wanted_back() == [] and lake.control.sharing() == []
+    assert lake.control.vetoes.all() == [] and lake.control.registrations.sharing() == []
 
 
 def test_while_a_run_works_on_the_table_nothing_is_cloned() -> None:
     lake, table = daily()
     with (
-        lake.control.lock(table.uuid, "a run", wait=timedelta(0), lease=MINUTE),
+        lake.control.locks.take(table.uuid, "a run", wait=timedelta(0), lease=MINUTE),
         pytest.raises(LockHeld),
     ):
         copied(lake)
@@ -530,7 +530,7 @@ def test_a_name_that_somebody_takes_at_the_last_moment_leaves_everything_as_it_w
     before = names(lake)
     with pytest.raises(NameConflict):
         clone(services, "lake.air", "lake.copy", ObjectKind.DATABASE)
-    assert names(lake) == before and lake.control.wanted_back() == []
+    assert names(lake) == before and lake.control.vetoes.all() == []
     assert all("gc.enabled" not in t.document["properties"] for t in tables.values())
     assert lake.paths("file:///w/copy") == set()
     assert catalog.listing().namespaces["copy",] == {"theirs": "yes"}
@@ -621,7 +621,7 @@ def stages(lake: Lake) -> dict[str, tuple[int, int]]:
     day = lake.clock.now().date().isoformat()
     return {
         row.table.name: (row.active_bytes + row.historical_bytes, row.retained_for_clone_bytes)
-        for row in lake.control.storage(day)
+        for row in lake.control.storage.of(day)
     }
 
 

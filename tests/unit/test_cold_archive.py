@@ -64,7 +64,9 @@ class Tiers:
         stores = Stores(store, store, COLD_WAREHOUSE)
         crew = partial(LocalCrew, threads=1, few=self.few)
         catalog: Any = Watched(self.lake.cold, seen)
-        return ColdArchive(stores, catalog, crew, self.lake.control, self.lake.clock, self.limits)
+        return ColdArchive(
+            stores, catalog, crew, self.lake.control.copies, self.lake.clock, self.limits
+        )
 
     def request(self, table: Table, *snapshots: int, cold: str = "") -> HandoffRequest:
         location = table.metadata_location

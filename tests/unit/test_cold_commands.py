@@ -52,7 +52,7 @@ def test_the_status_counts_what_is_there_and_what_waits() -> None:
     stuck = table.snapshots[0]
     lake.on(12).run(services=lake.services(archive=refusing(lake, stuck)))
     (found,) = cold_status(lake.services())
-    copies = lake.control.archived()
+    copies = lake.control.archived.all()
     assert (found.table, found.policy, found.waiting) == (NAME, "all", 1)
     assert found.archived == len(copies) > 2
     stored = {path for path in lake.paths(COLD_WAREHOUSE) if "metadata.json" not in path}
@@ -161,10 +161,10 @@ def test_without_a_cold_tier_there_is_nothing_to_verify() -> None:
 
 def test_a_lost_ledger_learns_from_cold_what_is_there() -> None:
     lake, _ = archived()
-    before = lake.control.archived()
-    lake.control._archived.clear()
+    before = lake.control.archived.all()
+    lake.control.archived.rows.clear()
     assert remember_copies(lake.services()) == len(before)
-    after = lake.control.archived()
+    after = lake.control.archived.all()
     assert [(c.table_uuid, c.snapshot_id, c.validity, c.rows, c.bytes_copied) for c in after] == [
         (c.table_uuid, c.snapshot_id, c.validity, c.rows, c.bytes_copied) for c in before
     ]
@@ -174,16 +174,16 @@ def test_a_lost_ledger_learns_from_cold_what_is_there() -> None:
 
 def test_adopting_an_emptied_ledger_reads_the_archive_again_and_makes_its_catalog() -> None:
     lake, _ = archived()
-    before = {(c.table_uuid, c.snapshot_id) for c in lake.control.archived()}
-    lake.control._archived.clear()
-    lake.control.set_generation(0)
+    before = {(c.table_uuid, c.snapshot_id) for c in lake.control.archived.all()}
+    lake.control.archived.rows.clear()
+    lake.control.database.set_generation(0)
     prepared: list[bool] = []
     services = lake.services(prepare_cold=lambda: prepared.append(True))
     with pytest.raises(LedgerOutOfStep):
         init(services)
     init(services, adopt=True)
     assert prepared
-    assert {(c.table_uuid, c.snapshot_id) for c in lake.control.archived()} == before
+    assert {(c.table_uuid, c.snapshot_id) for c in lake.control.archived.all()} == before
 
 
 # --- doctor ----------------------------------------------------------------------------------

@@ -48,7 +48,8 @@ def services(lake: Lake, **changes: Any) -> RunContext:
     """With the archive that is used in earnest."""
     stores = Stores(lake.store, lake.store, COLD_WAREHOUSE)
     return lake.services(
-        archive=ColdArchive(stores, lake.cold, LocalCrew, lake.control, lake.clock), **changes
+        archive=ColdArchive(stores, lake.cold, LocalCrew, lake.control.copies, lake.clock),
+        **changes,
     )
 
 
@@ -86,7 +87,7 @@ def test_what_hot_has_is_never_read_from_cold() -> None:
 def test_a_time_outside_the_window_is_read_from_cold_with_the_interval_of_its_answer() -> None:
     # AR-28
     lake, _ = handed_over()
-    first, second, *_ = lake.control.archived()
+    first, second, *_ = lake.control.archived.all()
     located = found(lake, moment(0.5))
     assert located.tier == COLD and located.table == NAME
     assert located.resolved == Resolved(first.snapshot_id, T0, T0 + DAY)
@@ -116,7 +117,7 @@ def test_the_error_of_a_table_without_copies_promises_nothing() -> None:
 
 def test_a_gap_is_an_error_that_names_what_lies_on_both_sides() -> None:
     lake, table = handed_over(20)
-    first, second, third, *_ = lake.control.archived()
+    first, second, third, *_ = lake.control.archived.all()
     forget(lake, second.snapshot_id)
     with pytest.raises(OutsideRetention, match="cold does not have") as gap:
         found(lake, moment(1.5))
@@ -235,14 +236,14 @@ def test_a_tag_that_is_in_cold_alone_is_read_there() -> None:
 
 
 def table_second(lake: Lake) -> int:
-    return lake.control.archived()[1].snapshot_id
+    return lake.control.archived.all()[1].snapshot_id
 
 
 def statement(lake: Lake, started: float, completed: float) -> StatementPoint:
     record = StatementRecord(
         "q-1", "INSERT", "ann", StatementState.COMPLETED, T0 + started * DAY, T0 + completed * DAY
     )
-    lake.control.save_statement(record)
+    lake.control.statements.save(record)
     return StatementPoint("q-1")
 
 
@@ -275,7 +276,7 @@ def test_a_statement_is_read_from_cold_by_when_it_ran() -> None:
 def test_where_the_commit_of_a_statement_is_not_archived_nobody_can_tell() -> None:
     lake, _ = marked()
     q = statement(lake, 0.9, 1.1)
-    forget(lake, lake.control.archived()[1].snapshot_id)
+    forget(lake, lake.control.archived.all()[1].snapshot_id)
     for side in Side:
         with pytest.raises(OutsideRetention):
             found(lake, TravelPoint(side, q))
@@ -333,8 +334,8 @@ def test_two_tables_that_had_the_name_at_once_are_told_apart_by_the_reader() -> 
     place = "file:///cold/twin.metadata.json"
     lake.store.write(place, json.dumps(twin).encode())
     lake.cold.register(replace(name, name="t__another"), place)
-    copy = lake.control.archived()[0]
-    lake.control.save_archived([replace(copy, table_uuid="another")])
+    copy = lake.control.archived.all()[0]
+    lake.control.archived.save([replace(copy, table_uuid="another")])
     drop(services(lake), str(NAME), dry_run=False)
     with pytest.raises(NameConflict, match="several tables"):
         found(lake, moment(0.5))

@@ -53,7 +53,7 @@ def archived(days: int = 12, **more: str) -> tuple[Lake, Table]:
 
 
 def ids(lake: Lake) -> list[int]:
-    return [copy.snapshot_id for copy in lake.control.archived() if copy.table == NAME]
+    return [copy.snapshot_id for copy in lake.control.archived.all() if copy.table == NAME]
 
 
 def ports(lake: Lake, **changes: Any) -> RunContext:
@@ -95,7 +95,7 @@ def test_old_snapshots_go_with_the_files_that_nothing_else_needs() -> None:
     assert [s["snapshot-id"] for s in document(lake)["snapshots"]] == before[3:]
     assert cold_files(lake) == needed(lake)
     assert not [key for key in document(lake)["properties"] if key.startswith(PRUNING)]
-    (entry,) = [e for e in lake.control.audit() if e.action == "cold prune"]
+    (entry,) = [e for e in lake.control.audit.entries() if e.action == "cold prune"]
     assert (entry.object, entry.reason) == (str(NAME), "costs") and done.digest in entry.detail
 
 
@@ -202,7 +202,7 @@ def test_a_copy_of_which_nobody_knows_how_long_it_stays_does_not_go() -> None:
     first = ids(lake)[0]
     del changed["properties"][f"meltline.archived.{first}"]
     assert lake.cold.commit(COLD, base, changed)
-    lake.control.forget_archived(table.uuid, [first])
+    lake.control.archived.forget(table.uuid, [first])
     lake.on(30)
     assert str(first) in refused(lake, HoldInForce)
 
@@ -210,10 +210,10 @@ def test_a_copy_of_which_nobody_knows_how_long_it_stays_does_not_go() -> None:
 def test_holds_stops_and_handoffs_at_work_forbid_it() -> None:
     lake, table = archived()
     lake.on(30)
-    lake.control.set_stop(StopSwitch("ann", "wait", lake.clock.now()))
+    lake.control.switch.set(StopSwitch("ann", "wait", lake.clock.now()))
     refused(lake, Stopped)
-    lake.control.set_stop(None)
-    with lake.control.lock(
+    lake.control.switch.set(None)
+    with lake.control.locks.take(
         f"handoff {table.uuid}", "run", wait=timedelta(0), lease=timedelta(minutes=2)
     ):
         refused(lake, LockHeld)
@@ -335,7 +335,7 @@ def test_where_a_deep_copy_is_due_nothing_goes_before_it_is_there_and_it_stays_f
 
 
 def deep_bytes(lake: Lake) -> int:
-    return sum(copy.deep_bytes for copy in lake.control.archived())
+    return sum(copy.deep_bytes for copy in lake.control.archived.all())
 
 
 def test_what_is_deep_already_is_not_copied_again_and_what_came_since_is() -> None:
@@ -367,7 +367,7 @@ def test_a_copy_that_is_not_whole_does_not_go_deep() -> None:
     lake.store.delete([lost])
     done = deepened(lake)
     assert len(done.errors) == 2 and all("not whole" in error for error in done.errors)
-    missing = [copy.snapshot_id for copy in lake.control.archived() if copy.deep_at is None]
+    missing = [copy.snapshot_id for copy in lake.control.archived.all() if copy.deep_at is None]
     assert missing == ids(lake)[1:3] and done.snapshots == len(ids(lake)) - 2
     lake.on(60)
     assert "planned_not_deep" in refused(lake, GateNotPassed)

@@ -46,7 +46,7 @@ def test_what_a_store_shows_unchanged_is_read_only_where_all_content_is_asked_fo
     shown = store.measure(path)
     assert shown is not None and shown.etag
     other = "0" * 64
-    lake.control.save_copies([CopyProof(path, 3, other, shown.modified_at, shown.etag)])
+    lake.control.copies.save([CopyProof(path, 3, other, shown.modified_at, shown.etag)])
     for content, odd in ((False, set()), (True, {path})):
         check = ContentCheck(lake.control, store, content)
         check.look([shown])
@@ -60,14 +60,14 @@ def test_what_a_store_shows_unchanged_is_read_only_where_all_content_is_asked_fo
 
 def test_files_without_a_digest_are_counted_and_read_when_all_content_is_asked_for() -> None:
     lake, _ = archived()
-    everything = [path for path in lake.paths(COLD_WAREHOUSE) if lake.control.copies([path])]
-    lake.control.forget_copies(everything)
+    everything = [path for path in lake.paths(COLD_WAREHOUSE) if lake.control.copies.of([path])]
+    lake.control.copies.forget(everything)
     first = verify(lake)
     assert not any(one.problems for one in first)
     assert [one.unread for one in first] == [one.files for one in first]
     read = verify(lake, content=True)
     assert [(one.unread, one.alone) for one in read] == [(0, one.files) for one in read]
-    assert not any(known.from_source for known in lake.control.copies(everything).values())
+    assert not any(known.from_source for known in lake.control.copies.of(everything).values())
     assert [(one.unread, one.alone) for one in verify(lake)] == [(0, 0)] * len(read)
 
 

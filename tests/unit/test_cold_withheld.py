@@ -55,7 +55,7 @@ def test_where_its_copy_is_hurt_as_well_it_is_kept_by_name_and_the_others_go(
     written_again(lake, path, 0)
     hurt(lake, copy, is_lost=is_lost)
     summary = others_go_and_it_stays(lake, path, others)
-    (kept,) = lake.control.withheld()
+    (kept,) = lake.control.places.withheld()
     assert (kept.why, kept.files, kept.table) == (Why.UNPROVED, 1, "lake.air.t")
     told = " ".join(summary.notices)
     assert kept.notice in told and "meltline cold verify lake.air.t" in told and path in told
@@ -77,10 +77,10 @@ def test_it_goes_once_its_copy_is_what_was_recorded_again() -> None:
     written_again(lake, path, 0)
     hurt(lake, copy, is_lost=False)
     lake.on(PURGE_DAY).run()
-    assert lake.control.withheld() and shown is not None
+    assert lake.control.places.withheld() and shown is not None
     lake.store.write(copy, body)
     assert lake.on(PURGE_DAY + 1).run().exit_code == 0
-    assert not lake.control.withheld() and path not in lake.waiting()
+    assert not lake.control.places.withheld() and path not in lake.waiting()
 
 
 def test_a_copy_that_only_a_gate_finds_damaged_holds_the_others_up_for_one_night() -> None:
@@ -123,7 +123,7 @@ def test_while_nothing_may_be_mended_the_others_go_too() -> None:
     summary = lake.on(PURGE_DAY).run(services=lake.services(archive=Idle()))
     assert summary.exit_code == 0 and not others & lake.paths() and path in lake.paths()
     lake.on(PURGE_DAY + 1).run()
-    assert path not in lake.paths() and not lake.control.withheld()
+    assert path not in lake.paths() and not lake.control.places.withheld()
 
 
 def test_statistics_that_come_after_the_handoff_go_to_cold_with_the_next_one() -> None:

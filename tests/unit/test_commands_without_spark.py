@@ -19,7 +19,7 @@ from pyiceberg.catalog.sql import SqlCatalogBaseTable
 from sqlalchemy import create_engine, text
 
 import meltline as meltline_in_python
-from meltline.adapters.sql_ledger.ledger import SqlControlLedger
+from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.cli.main import run
 from meltline.domain.clock import WallClock
 from meltline.domain.units import format_instant, to_millis
@@ -113,9 +113,9 @@ def home(tmp_path: Path) -> Home:
             {"at": f"file://{metadata}"},
         )
     engine.dispose()
-    ledger = SqlControlLedger(f"sqlite:///{tmp_path}/control.db", WallClock())
-    ledger.prepare()
-    ledger.close()
+    ledger = sql_control_ledger(f"sqlite:///{tmp_path}/control.db", WallClock())
+    ledger.database.prepare()
+    ledger.database.close()
     (tmp_path / "meltline.yaml").write_text(
         "control: sqlite:///control.db\nhot: lake\ncatalogs:\n  lake:\n    type: sql\n"
         "    uri: sqlite:///catalog.db\n    warehouse: w\n"

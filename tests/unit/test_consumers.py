@@ -279,7 +279,7 @@ def test_a_new_consumer_waits_for_the_run_that_works_on_the_table_and_a_move_for
     lake, table = written()
     every = table.snapshots
     read_to(lake, table, every[1])
-    with lake.control.lock(table.uuid, "a run", wait=timedelta(0), lease=DAY):
+    with lake.control.locks.take(table.uuid, "a run", wait=timedelta(0), lease=DAY):
         with pytest.raises(LockHeld):
             read_to(lake, table, every[2], name="new")
         with pytest.raises(LockHeld):
@@ -520,7 +520,9 @@ def test_who_moved_a_consumer_where_and_when_stands_in_the_catalog_and_the_audit
     }
     remove_consumer(lake.services(), table.name, "bill")
     assert REMEMBERED not in table.document["properties"] and table.refs.keys() == {"main"}
-    told = [(e.action, e.object, e.who) for e in lake.control.audit() if "consumer" in e.action]
+    told = [
+        (e.action, e.object, e.who) for e in lake.control.audit.entries() if "consumer" in e.action
+    ]
     assert told == [
         ("consumer set", f"{table.name}@{every[2]}", "tester"),
         ("consumer reset", f"{table.name}@{every[1]}", "tester"),

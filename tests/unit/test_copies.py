@@ -20,7 +20,7 @@ from meltline.app.run.summary import Summary
 from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.testing.control import MemoryControlLedger
+from meltline.testing.control.ledger import memory_control_ledger
 from tests.unit.avro_files import list_bytes
 from tests.unit.copies import (
     copied,
@@ -571,13 +571,13 @@ def test_a_lease_on_a_dropped_table_does_not_lie_on_a_new_one_of_its_name() -> N
     new.overwrite("b")
     lake.run()
     lake.on(6.9)
-    (lease,) = lake.control.leases(lake.clock.now())
+    (lease,) = lake.control.leases.active(lake.clock.now())
     lake._ids = lease.snapshot_id - 1  # an id is a random number: it may be drawn again
     assert new.append("c") == lease.snapshot_id
     new.overwrite("d")
-    lake.control.renew_lease(lease.id, lake.clock.now())
+    lake.control.leases.renew(lease.id, lake.clock.now())
     nights(lake, 7, 13.8)
-    lake.control.renew_lease(lease.id, lake.clock.now())
+    lake.control.leases.renew(lease.id, lake.clock.now())
     nights(lake, 14)
     assert lease.snapshot_id not in new.snapshots
 
@@ -650,7 +650,7 @@ def test_a_manifest_list_whose_bytes_changed_in_place_keeps_its_group_and_is_nam
     assert all(one.level == "error" and "--rebuild" in one.fix for one in incidents)
     lake.store.write(place, before)  # the way out: what was written there comes back
     nights(lake, 42, 50, 58)
-    assert prod.snapshots == [prod.head] and lake.control.incidents() == []
+    assert prod.snapshots == [prod.head] and lake.control.incidents.all() == []
 
 
 def test_what_is_written_under_a_manifest_list_counts_once_a_person_has_it_read_anew() -> None:
@@ -660,10 +660,10 @@ def test_what_is_written_under_a_manifest_list_counts_once_a_person_has_it_read_
     place = prod.manifest_list(prod.head)
     lake.store.write(place, remarked(lake.store.read(place)))
     lake.on(10).run()
-    assert len(prod.snapshots) == 3 and lake.control.incidents()
+    assert len(prod.snapshots) == 3 and lake.control.incidents.all()
     rebuild(lake.services())
     lake.run()
-    assert prod.snapshots == [prod.head] and lake.control.incidents() == []
+    assert prod.snapshots == [prod.head] and lake.control.incidents.all() == []
 
 
 def test_a_changed_list_of_a_catalog_that_is_away_for_a_day_has_changed_still() -> None:
@@ -673,10 +673,10 @@ def test_a_changed_list_of_a_catalog_that_is_away_for_a_day_has_changed_still() 
     place = prod.manifest_list(prod.head)
     lake.store.write(place, remarked(lake.store.read(place)))
     lake.on(10).run()
-    (incident,) = lake.control.incidents()
+    (incident,) = lake.control.incidents.all()
     lake.catalogs["lake"].unlistable = "no answer"
     assert observe(lake.services()).purge_blocked
-    assert lake.control.incidents() == [incident]
+    assert lake.control.incidents.all() == [incident]
 
 
 def test_a_changed_list_is_over_once_it_is_restored_though_a_clone_that_named_it_was_dropped() -> (
@@ -690,11 +690,11 @@ def test_a_changed_list_is_over_once_it_is_restored_though_a_clone_that_named_it
     before = lake.store.read(place)
     lake.store.write(place, remarked(before))
     lake.on(10).run()
-    assert clone.uuid in {incident.table_uuid for incident in lake.control.incidents()}
+    assert clone.uuid in {incident.table_uuid for incident in lake.control.incidents.all()}
     clone.drop()
     assert place in lake.run().tables["lake.air.prod"].skipped
     lake.store.write(place, before)
-    assert lake.run().exit_code == 0 and lake.control.incidents() == []
+    assert lake.run().exit_code == 0 and lake.control.incidents.all() == []
 
 
 def test_a_copy_of_a_clone_that_takes_its_name_is_another_table() -> None:
@@ -781,7 +781,9 @@ def test_copies_keep_their_files_where_the_control_ledger_begins_anew(name: str)
     lake.on(1)
     go_apart(prod, copy)
     lake.run()
-    lake.control = MemoryControlLedger(lake.clock, database=lake.clock, lease_time=lake.lease_time)
+    lake.control = memory_control_ledger(
+        lake.clock, database=lake.clock, lease_time=lake.lease_time
+    )
     init(lake.services(), adopt=True)
     lake.on(2).run()
     swept(lake, 10, 17)

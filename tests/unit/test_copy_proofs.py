@@ -87,16 +87,16 @@ def test_the_refusal_names_the_copy_and_what_is_wrong_with_it() -> None:
 def test_a_copy_that_was_never_held_against_its_original_is_not_enough() -> None:
     lake, _ = archived()
     _, copy = last_copy(lake)
-    note = at_the_gate(lake, lambda: lake.control.forget_copies([copy]))
+    note = at_the_gate(lake, lambda: lake.control.copies.forget([copy]))
     assert f"{copy} was never held against" in note
 
 
 def test_a_digest_of_the_copy_alone_is_not_enough() -> None:
     lake, _ = archived()
     _, copy = last_copy(lake)
-    (known,) = lake.control.copies([copy]).values()
+    (known,) = lake.control.copies.of([copy]).values()
     of_copy = replace(known, from_source=False)
-    note = at_the_gate(lake, lambda: lake.control.save_copies([of_copy]))
+    note = at_the_gate(lake, lambda: lake.control.copies.save([of_copy]))
     assert "was never held against" in note
 
 
@@ -114,8 +114,8 @@ def test_a_copy_that_its_store_shows_otherwise_than_it_was_recorded_is_not_enoug
 ) -> None:
     lake, _ = archived()
     _, copy = last_copy(lake)
-    (known,) = lake.control.copies([copy]).values()
-    note = at_the_gate(lake, lambda: lake.control.save_copies([change(known)]))
+    (known,) = lake.control.copies.of([copy]).values()
+    note = at_the_gate(lake, lambda: lake.control.copies.save([change(known)]))
     assert f"{copy} has been changed since" in note
 
 
@@ -155,7 +155,7 @@ def test_what_was_lost_or_damaged_is_made_anew_by_the_next_run_while_its_origina
     assert summary.exit_code == 0, summary.as_json()
     assert lake.store.read(copy) == before and lake.deleter.deleted
     assert any("made anew" in notice for notice in summary.notices)
-    (entry,) = [one for one in lake.control.audit() if one.action == MEND]
+    (entry,) = [one for one in lake.control.audit.entries() if one.action == MEND]
     assert mirrored(entry.detail.splitlines()[0], COLD_WAREHOUSE) == copy
 
 
@@ -188,11 +188,11 @@ def test_a_lost_copy_whose_original_is_alive_holds_a_purge_up_for_one_night() ->
 def test_copies_from_before_are_read_once_beside_their_originals_and_recorded() -> None:
     lake, _ = archived()
     original, copy = last_copy(lake)
-    everything = [path for path in lake.paths(COLD_WAREHOUSE) if lake.control.copies([path])]
+    everything = [path for path in lake.paths(COLD_WAREHOUSE) if lake.control.copies.of([path])]
     assert len(everything) > 10
-    lake.control.forget_copies(everything)
+    lake.control.copies.forget(everything)
     assert lake.on(PURGE_DAY).run().exit_code == 0
-    (known,) = lake.control.copies([copy]).values()
+    (known,) = lake.control.copies.of([copy]).values()
     assert known.from_source and original in lake.deleter.deleted
     assert known.sha256 == sha256(lake.store.read(copy)).hexdigest()
 
@@ -204,7 +204,7 @@ def test_where_copy_and_original_are_both_damaged_the_original_stays_for_ever() 
     lake.store.write(original, b"?" * len(lake.store.read(original)))
 
     stores = Stores(lake.store, lake.store, COLD_WAREHOUSE, mends=True)
-    (known,) = lake.control.copies([copy]).values()
+    (known,) = lake.control.copies.of([copy]).values()
     with pytest.raises(StoreRefused, match="not the bytes that were copied once"):
         stores.prove(original, known.bytes, known)
     assert "cold_unproved" in purge_notes(not_mending(lake))
@@ -223,12 +223,12 @@ def test_nothing_is_read_or_asked_where_nothing_is_archived() -> None:
 
 def test_what_is_known_of_copies_outlives_the_ledger() -> None:
     store = MemoryStore()
-    book = ArchiveBook(Lake().control, store, COLD_WAREHOUSE)
+    book = ArchiveBook(Lake().control.copies, store, COLD_WAREHOUSE)
     old = CopyProof(f"{COLD_WAREHOUSE}/a", 1, "0" * 64, T0, '"1"')
-    book.save_copies([old])
-    book.save_copies([old])
+    book.save([old])
+    book.save([old])
     new = replace(old, etag='"2"')
-    book.save_copies([new])
+    book.save([new])
     documents = list(store.list(proofs_folder(COLD_WAREHOUSE)))
     assert len(documents) == 2  # what is known already is not written again
     told = [list(read_proofs(gzip.decompress(store.read(d.path)).decode())) for d in documents]
@@ -237,15 +237,15 @@ def test_what_is_known_of_copies_outlives_the_ledger() -> None:
 
 def test_an_adopted_ledger_learns_the_newest_word_of_the_archive() -> None:
     lake, _ = archived()
-    book = ArchiveBook(lake.control, lake.store, COLD_WAREHOUSE)
+    book = ArchiveBook(lake.control.copies, lake.store, COLD_WAREHOUSE)
     _, copy = last_copy(lake)
-    (known,) = lake.control.copies([copy]).values()
+    (known,) = lake.control.copies.of([copy]).values()
     for day, etag in ((1, "old"), (2, "new")):
         lake.on(EXPIRE_DAY + day)
-        book.save_copies([replace(known, etag=etag)])
-    lake.control.forget_copies([copy])
+        book.save([replace(known, etag=etag)])
+    lake.control.copies.forget([copy])
     remember_copies(lake.services())
-    assert lake.control.copies([copy])[copy].etag == "new"
+    assert lake.control.copies.of([copy])[copy].etag == "new"
 
 
 # --- single copies -------------------------------------------------------------------------------

@@ -92,11 +92,11 @@ class EndState:
                 d.path: (d.state, d.owner, d.bytes)
                 for d in lake.files.departures(frozenset(DepartureState))
             },
-            claimed=frozenset(lake.control.claimed_paths()),
-            begun=tuple(p.id for p in lake.control.plans(states=[PlanState.APPLYING])),
+            claimed=frozenset(lake.control.claims.paths()),
+            begun=tuple(p.id for p in lake.control.plans.find(states=[PlanState.APPLYING])),
             cold={str(e.name): _in_cold(lake, e) for e in lake.cold.listing().entries},
             copies=frozenset(p for p in lake.paths(COLD_WAREHOUSE) if "metadata.json" not in p),
-            archived=frozenset((c.table_uuid, c.snapshot_id) for c in lake.control.archived()),
+            archived=frozenset((c.table_uuid, c.snapshot_id) for c in lake.control.archived.all()),
         )
 
 
@@ -108,7 +108,7 @@ def _in_cold(lake: Lake, entry: CatalogEntry) -> Any:
 _LOOK = replace(Lake().table("lake.look.at").name)
 
 
-COLD = ("cold", "copies", "rows", "control.save_archived", "control.archived")
+COLD = ("cold", "copies", "rows", "control.archived.save", "control.archived.all")
 
 
 def undisturbed(
@@ -270,11 +270,11 @@ def test_departures_of_a_killed_commit_are_recorded_under_its_own_plan_once() ->
     lake.let_leases_end()
     lake.run("next")
     plans = {
-        lake.control.plan(d.plan_id).run_id
+        lake.control.plans.get(d.plan_id).run_id
         for d in lake.files.departures(frozenset({DepartureState.FAILSAFE}))
     }
     assert plans == {"run"}
-    assert not [p for p in lake.control.plans(run_id="next") if p.kind is PlanKind.EXPIRE]
+    assert not [p for p in lake.control.plans.find(run_id="next") if p.kind is PlanKind.EXPIRE]
 
 
 def test_a_kill_as_snapshots_are_recorded_loses_no_tie_between_tables_that_share_files() -> None:
@@ -287,7 +287,7 @@ def test_a_kill_as_snapshots_are_recorded_loses_no_tie_between_tables_that_share
         lake.run("run", services=process.of(lake.services()))
     lake.let_leases_end()
     lake.run("next")
-    assert lake.control.sharing() == [(table.uuid, clone.uuid)]
+    assert lake.control.registrations.sharing() == [(table.uuid, clone.uuid)]
 
 
 def test_a_kill_is_not_an_error_that_a_gate_may_turn_into_a_verdict() -> None:
@@ -299,4 +299,4 @@ def test_a_kill_is_not_an_error_that_a_gate_may_turn_into_a_verdict() -> None:
     services: RunContext = lake.services(gate=DyingGate())
     with pytest.raises(Killed):
         lake.run("run", services=services)
-    assert {plan.state for plan in lake.control.plans()} == {PlanState.PLANNED}
+    assert {plan.state for plan in lake.control.plans.find()} == {PlanState.PLANNED}

@@ -97,11 +97,11 @@ def test_what_is_named_while_it_is_deleted_is_an_incident_that_names_it(
     assert isinstance(purged.error, DeletedWhileNamed)
     assert named_by in purged.error.found and purged.error.next
     assert summary.exit_code == 1 and named_by in summary.tables["lake.air.t"].failed
-    incidents = {one.object: one for one in lake.control.incidents()}
+    incidents = {one.object: one for one in lake.control.incidents.all()}
     assert act is register_old or path in incidents
     assert all(named_by in one.message and one.next for one in incidents.values())
     assert all(one.kind == "DeletedWhileNamed" for one in incidents.values())
-    (entry,) = [e for e in lake.control.audit() if e.action == "incident"]
+    (entry,) = [e for e in lake.control.audit.entries() if e.action == "incident"]
     assert set(incidents) == {line.partition(": ")[0] for line in entry.detail.splitlines()}
     findings = [f for f in examine(lake.services()) if f.code == "incident"]
     assert {f.object for f in findings} == set(incidents)
@@ -110,7 +110,7 @@ def test_what_is_named_while_it_is_deleted_is_an_incident_that_names_it(
 
 def test_other_batches_of_its_group_stop_and_other_groups_go_on() -> None:
     lake, (one, two, three) = waiting_lake("one", "two", "three")
-    lake.control.add_sharing([(one.uuid, three.uuid)])
+    lake.control.registrations.add_sharing([(one.uuid, three.uuid)])
     plans = gated(lake)
     lake.limits = ROOMY_SLOW
     first = min(one, three, key=lambda table: next(p.id for p in plans if p.table == table.name))
@@ -157,10 +157,10 @@ def test_where_nobody_can_look_afterwards_the_purge_is_not_done_and_the_next_run
     (purged,) = apply_purges(lake.services(deleter=deleter), plans)
     assert isinstance(purged.error, CatalogUnlistable)
     assert purged.plan.state is PlanState.APPLYING
-    assert lake.control.incidents() == []
+    assert lake.control.incidents.all() == []
     lake.catalogs["lake"].unlistable = ""
     run_on(lake, 20)
-    assert [one.object for one in lake.control.incidents()] == [table.data("f0")]
+    assert [one.object for one in lake.control.incidents.all()] == [table.data("f0")]
 
 
 def test_what_a_killed_purge_did_not_look_at_the_next_run_does() -> None:
@@ -175,7 +175,7 @@ def test_what_a_killed_purge_did_not_look_at_the_next_run_does() -> None:
         apply_purges(lake.services(deleter=Meanwhile(lake, table, die, after=True)), plans)
     lake.let_leases_end()
     run_on(lake, 20)
-    assert [one.object for one in lake.control.incidents()] == [table.data("f0")]
+    assert [one.object for one in lake.control.incidents.all()] == [table.data("f0")]
 
 
 def test_a_new_object_that_is_committed_under_a_path_after_its_delete_is_no_incident() -> None:
@@ -188,7 +188,7 @@ def test_a_new_object_that_is_committed_under_a_path_after_its_delete_is_no_inci
 
     deleter = Meanwhile(lake, table, write, after=True)
     (purged,) = apply_purges(lake.services(deleter=deleter), plans)
-    assert purged.error is None and lake.control.incidents() == []
+    assert purged.error is None and lake.control.incidents.all() == []
     lake.check_nothing_is_missing()
 
 
@@ -196,25 +196,25 @@ def hit_lake() -> tuple[Lake, Table, bytes]:
     lake, (table,) = waiting_lake("t")
     plans, content = gated(lake), lake.store.read(table.data("f0"))
     apply_purges(lake.services(deleter=Meanwhile(lake, table, add_files)), plans)
-    assert lake.control.incidents()
+    assert lake.control.incidents.all()
     return lake, table, content
 
 
 def test_an_incident_stands_until_the_file_is_there_again() -> None:
     lake, table, content = hit_lake()
     run_on(lake, 21)
-    assert [one.object for one in lake.control.incidents()] == [table.data("f0")]
+    assert [one.object for one in lake.control.incidents.all()] == [table.data("f0")]
     lake.store.write(table.data("f0"), content)
     lake.on(22).run()
-    assert lake.control.incidents() == []
-    assert any(entry.action == "end incident" for entry in lake.control.audit())
+    assert lake.control.incidents.all() == []
+    assert any(entry.action == "end incident" for entry in lake.control.audit.entries())
 
 
 def test_an_incident_stands_until_nothing_names_the_file_any_more() -> None:
     lake, table, _ = hit_lake()
     table.overwrite("g")
     run_on(lake, 23)
-    assert lake.control.incidents(), "the window keeps what names it"
+    assert lake.control.incidents.all(), "the window keeps what names it"
     for day in (31, 40):
         run_on(lake, day)
-    assert lake.control.incidents() == []
+    assert lake.control.incidents.all() == []

@@ -388,7 +388,10 @@ def test_what_was_never_dropped_cannot_come_back() -> None:
 def test_a_drop_waits_for_the_run_that_works_on_the_table() -> None:
     lake, table = written()
     wait, lease = timedelta(0), timedelta(minutes=2)
-    with lake.control.lock(table.uuid, "a run", wait=wait, lease=lease), pytest.raises(LockHeld):
+    with (
+        lake.control.locks.take(table.uuid, "a run", wait=wait, lease=lease),
+        pytest.raises(LockHeld),
+    ):
         dropped(lake)
     assert names(lake) == {NAME}
 

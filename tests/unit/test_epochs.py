@@ -71,7 +71,7 @@ def test_a_backup_from_before_a_stop_does_not_lift_it() -> None:
     before = backup_of(lake)
     stop(lake.services(), "a fire")
     restore(lake, before)
-    assert lake.control.stopped() is None
+    assert lake.control.switch.stopped() is None
     with pytest.raises(LedgerOutOfStep) as refused:
         lake.run()
     assert "init --adopt" in refused.value.next
@@ -86,7 +86,7 @@ def test_adopting_it_puts_the_stop_in_force_again() -> None:
     done = init(lake.services(), adopt=True)
     assert done.lost is not None and "a fire" in done.lost.stop
     assert "tester: stop" in done.lost.last_known
-    held = lake.control.stopped()
+    held = lake.control.switch.stopped()
     assert held is not None and "a fire" in held.reason
     errors = lake.run().as_json()
     assert Stopped.__name__ in str(errors) or "stopped" in str(errors)
@@ -104,7 +104,7 @@ def test_after_a_go_no_stop_comes_back_by_adopting() -> None:
     done = init(lake.services(), adopt=True)
     assert done.lost is not None and done.lost.stop == ""
     # The ledger itself says that it is stopped: that is kept until a person says go.
-    assert lake.control.stopped() is not None
+    assert lake.control.switch.stopped() is not None
 
 
 def test_a_ledger_that_begins_anew_takes_over_the_stop_too() -> None:
@@ -114,7 +114,7 @@ def test_a_ledger_that_begins_anew_takes_over_the_stop_too() -> None:
     restore(lake, empty)
     assert is_out_of_step(lake)
     init(lake.services(), adopt=True)
-    assert lake.control.stopped() is not None
+    assert lake.control.switch.stopped() is not None
 
 
 def test_approvals_and_words_are_asked_for_again_after_adopting() -> None:
@@ -125,17 +125,17 @@ def test_approvals_and_words_are_asked_for_again_after_adopting() -> None:
     detach(lake.services(), [dark.name], "mine alone")
     before = backup_of(lake)
     attach(lake.services(), dark.name)
-    assert list(lake.control.vouched()) == []
+    assert list(lake.control.decisions.vouched()) == []
     restore(lake, before)
-    assert len(lake.control.vouched()) == 1  # the word that was taken back
+    assert len(lake.control.decisions.vouched()) == 1  # the word that was taken back
     assert is_out_of_step(lake)
     done = init(lake.services(), adopt=True)
     assert done.lost is not None
     assert (done.lost.approvals, done.lost.words) == (len(plans), (dark.name,))
-    assert list(lake.control.vouched()) == []
+    assert list(lake.control.decisions.vouched()) == []
     for plan in plans:
-        assert lake.control.approval(plan.id, plan.digest) is None
-    (entry,) = [one for one in lake.control.audit() if one.detail.count("approvals")]
+        assert lake.control.verdicts.approval(plan.id, plan.digest) is None
+    (entry,) = [one for one in lake.control.audit.entries() if one.detail.count("approvals")]
     assert entry.who == "tester"
 
 
@@ -243,7 +243,7 @@ def test_stop_stops_while_the_catalog_is_down_and_says_that_it_was_not_told() ->
     down = Process(1, False, "catalog", ConnectionError("refused"))
     done = stop(down.of(lake.services()), "a fire")
     assert isinstance(done.unnoted, CatalogUnlistable)
-    assert lake.control.stopped() == done.switch
+    assert lake.control.switch.stopped() == done.switch
     assert STOPPED not in properties(lake)
     assert "stopped" in str(lake.run().as_json())
     again = stop(lake.services(), "a fire")
@@ -256,7 +256,7 @@ def test_go_waits_for_the_catalog() -> None:
     down = Process(1, False, "catalog", ConnectionError("refused"))
     with pytest.raises(CatalogUnlistable):
         go(down.of(lake.services()))
-    assert lake.control.stopped() is not None
+    assert lake.control.switch.stopped() is not None
 
 
 # --- crashes --------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def test_a_backup_taken_in_the_middle_of_a_stop_has_the_stop_or_is_refused() -> 
     assert len(taken) > 4
     for old in taken:
         restore(lake, old)
-        assert lake.control.stopped() is not None or is_out_of_step(lake)
+        assert lake.control.switch.stopped() is not None or is_out_of_step(lake)
 
 
 # --- who else has the same ------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_two_ledgers_restored_from_one_backup_do_not_take_each_other_for_themsel
     restore(lake, old)
     noted = stop(lake.services(), "by the second")  # of the same number, were it allowed
     assert isinstance(noted.unnoted, LedgerOutOfStep)
-    assert lake.control.stopped() is not None  # it holds all the same
+    assert lake.control.switch.stopped() is not None  # it holds all the same
     with pytest.raises(LedgerOutOfStep):
         require_generation(lake.services())
     restore(lake, first)
@@ -383,7 +383,7 @@ def test_a_catalog_that_was_set_back_is_refused_until_it_is_adopted() -> None:
     lake.catalogs["lake"].set_namespace_properties(SPACE, {EPOCH: old})
     assert is_out_of_step(lake)
     init(lake.services(), adopt=True)
-    assert lake.control.stopped() is not None
+    assert lake.control.switch.stopped() is not None
     go(lake.services())
     assert lake.run().exit_code == 0
 
@@ -396,7 +396,7 @@ def test_a_catalog_without_an_epoch_is_refused_where_the_ledger_knows_one() -> N
 
 def test_a_lake_from_before_there_were_epochs_goes_on_and_has_one_from_then_on() -> None:
     lake = aged_lake()
-    lake.control._epochs.clear()
+    lake.control.epochs.rows.clear()
     lake.catalogs["lake"].set_namespace_properties(SPACE, {}, [EPOCH])
     old = backup_of(lake)
     assert lake.run().exit_code == 0

@@ -93,14 +93,14 @@ def hold_the_schema(lake: Lake, table: Table) -> None:
 
 def lease_a_snapshot(lake: Lake, table: Table) -> None:
     until = lake.clock.now() + DAY
-    lake.control.save_lease(Lease("l", table.uuid, table.snapshots[0], until))
+    lake.control.leases.save(Lease("l", table.uuid, table.snapshots[0], until))
 
 
 def want_a_snapshot_back(lake: Lake, table: Table) -> None:
     first = table.snapshots[0]
     now = lake.clock.now()
     wanted = PurgeVeto("w", table.uuid, first, table.manifest_list(first), (), "ann", "x", now)
-    lake.control.add_wanted_back(wanted)
+    lake.control.vetoes.add(wanted)
 
 
 def bring_it_back_by_hand(lake: Lake, table: Table) -> None:

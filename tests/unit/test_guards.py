@@ -13,6 +13,7 @@ from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.purge.purge import apply_purges
 from meltline.app.run.lifecycle import plan_purge_step
+from meltline.app.services import RunContext
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.limits import Limits
 from meltline.domain.deletion.plan import Plan, PlanState
@@ -104,7 +105,7 @@ def test_a_purge_whose_gate_has_ended_does_not_even_begin() -> None:
     lake.clock.moment += timedelta(hours=6)
     for done in apply_purges(lake.services(), plans):
         assert isinstance(done.error, GateNotPassed)
-        assert lake.control.plan(done.plan.id).state is PlanState.PASSED
+        assert lake.control.plans.get(done.plan.id).state is PlanState.PASSED
     assert lake.deleter.deleted == []
 
 
@@ -167,25 +168,30 @@ def test_what_is_needed_again_while_a_purge_runs_is_not_in_its_next_batch() -> N
 
 
 class Claiming:
-    """A control ledger: something happens just before the last of some claims is made, or after."""
+    """Claims: something happens just before the last of some claims is made, or after."""
 
     def __init__(
         self, lake: Lake, claims: int, happens: Callable[..., object], *, after: bool = False
     ) -> None:
         self._lake, self._left, self._happens, self._after = lake, claims, happens, after
 
-    def claim_batches(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:
+    def take(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:
         before, self._left = self._left, self._left - len(claims)
         is_time = self._left <= 0 < before
         if is_time and not self._after:
             self._happens()
-        answers = self._lake.control.claim_batches(claims)
+        answers = self._lake.control.claims.take(claims)
         if is_time and self._after:
             self._happens([claim.lock for claim in claims])
         return answers
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._lake.control, name)
+        return getattr(self._lake.control.claims, name)
+
+
+def with_parts(lake: Lake, **parts: Any) -> RunContext:
+    """Services in whose control ledger some parts are others."""
+    return lake.services(control=replace(lake.control, **parts))
 
 
 def test_small_purges_of_many_tables_are_proved_and_deleted_together() -> None:
@@ -203,22 +209,22 @@ def test_what_stops_one_table_of_a_wave_leaves_the_others_and_drops_its_claim() 
     held = lambda: two.configure(**{"meltline.hold": "stop"})  # noqa: E731
     outcome = {
         done.plan.table: done
-        for done in apply_purges(lake.services(control=Claiming(lake, 2, held)), plans)
+        for done in apply_purges(with_parts(lake, claims=Claiming(lake, 2, held)), plans)
     }
     assert outcome[one.name].plan.state is PlanState.APPLIED
     assert isinstance(outcome[two.name].error, HoldInForce)
     assert all("/one/" in path for path in lake.deleter.deleted)
-    assert lake.control.claimed_paths() == {}
+    assert lake.control.claims.paths() == {}
 
 
 def test_a_lock_that_is_lost_after_the_claim_spares_its_tables_files_and_no_others() -> None:
     lake, (one, two), plans = two_tables_in_failsafe()
 
     def lose(held: Sequence[Lock]) -> None:
-        lake.control.release([lock for lock in held if lock.key == two.uuid])
+        lake.control.locks.rows.release([lock for lock in held if lock.key == two.uuid])
 
-    control = Claiming(lake, 2, lose, after=True)
-    outcome = {d.plan.table: d for d in apply_purges(lake.services(control=control), plans)}
+    services = with_parts(lake, claims=Claiming(lake, 2, lose, after=True))
+    outcome = {d.plan.table: d for d in apply_purges(services, plans)}
     assert outcome[one.name].plan.state is PlanState.APPLIED
     assert isinstance(outcome[two.name].error, LockLost)
     assert lake.deleter.deleted and all("/one/" in path for path in lake.deleter.deleted)
@@ -228,21 +234,21 @@ def test_a_gate_that_is_run_again_and_refuses_holds_a_purge_that_has_begun() -> 
     lake, _, plans = two_tables_in_failsafe()
 
     def refuse() -> None:
-        verdicts = lake.control.gate_results([plan.id for plan in plans])
+        verdicts = lake.control.verdicts.newest([plan.id for plan in plans])
         again = [replace(verdict, error="a second look") for verdict in verdicts.values()]
-        lake.control.save_gate_results(again)
+        lake.control.verdicts.save(again)
 
-    outcome = apply_purges(lake.services(control=AtTheIntent(lake, refuse)), plans)
+    outcome = apply_purges(with_parts(lake, plans=AtTheIntent(lake, refuse)), plans)
     assert all(isinstance(done.error, GateNotPassed) for done in outcome)
-    assert lake.deleter.deleted == [] and lake.control.claimed_paths() == {}
+    assert lake.deleter.deleted == [] and lake.control.claims.paths() == {}
 
 
 def test_what_stops_a_whole_wave_is_said_of_each_table_and_drops_every_claim() -> None:
     lake, tables, plans = two_tables_in_failsafe()
     unlisted = Claiming(lake, 2, lambda: setattr(lake.catalogs["lake"], "unlistable", "no answer"))
-    done = apply_purges(lake.services(control=unlisted), plans)
+    done = apply_purges(with_parts(lake, claims=unlisted), plans)
     assert [type(one.error) for one in done] == [CatalogUnlistable] * len(tables)
-    assert lake.deleter.deleted == [] and lake.control.claimed_paths() == {}
+    assert lake.deleter.deleted == [] and lake.control.claims.paths() == {}
 
 
 def test_a_file_that_cannot_be_deleted_fails_its_own_plan_alone() -> None:
@@ -258,26 +264,26 @@ def test_a_file_that_cannot_be_deleted_fails_its_own_plan_alone() -> None:
     assert outcome[one.name].plan.state is PlanState.APPLIED
     assert outcome[two.name].plan.state is PlanState.FAILED
     assert outcome[two.name].failed and not outcome[two.name].files_purged
-    assert lake.control.claimed_paths() == {}
+    assert lake.control.claims.paths() == {}
 
 
 # --- the stop ------------------------------------------------------------------------------------
 
 
 class AtTheIntent:
-    """A control ledger: something happens just as plans have begun."""
+    """Plans: something happens just as they have begun."""
 
     def __init__(self, lake: Lake, happens: Callable[[], object]) -> None:
         self._lake, self._happens = lake, happens
 
-    def move_plans(self, moves: Sequence[PlanTransition]) -> Sequence[Plan | MeltlineError]:
-        moved = self._lake.control.move_plans(moves)
+    def move_all(self, moves: Sequence[PlanTransition]) -> Sequence[Plan | MeltlineError]:
+        moved = self._lake.control.plans.move_all(moves)
         if any(isinstance(one, Plan) and one.state is PlanState.APPLYING for one in moved):
             self._happens()
         return moved
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._lake.control, name)
+        return getattr(self._lake.control.plans, name)
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
@@ -292,10 +298,10 @@ def test_a_stop_that_comes_between_the_intent_and_the_commit_holds_the_commit(
     lake.on(12)
     plans = [p for p, _ in run_gate(lake.services(), [one.plan for one in planned(lake)])]
     switch = StopSwitch("eva", "an audit", lake.clock.moment)
-    stop = AtTheIntent(lake, lambda: lake.control.set_stop(switch))
-    services = replace(lake.services(), control=stop)
+    stop = AtTheIntent(lake, lambda: lake.control.switch.set(switch))
+    services = with_parts(lake, plans=stop)
     (done,) = apply_expirations(services, plans)
     assert isinstance(done.error, Stopped) and len(table.snapshots) == 3
     if goes_on:
-        lake.control.set_stop(None)
+        lake.control.switch.set(None)
         assert lake.run().exit_code == 0 and len(table.snapshots) == 1

@@ -85,7 +85,7 @@ def test_the_ledger_and_the_cold_table_say_the_same_of_each_copy() -> None:
     lake = Lake(has_cold=True)
     table = daily(lake, 12)
     lake.on(12).run()
-    known = lake.control.archived([table.uuid])
+    known = lake.control.archived.all([table.uuid])
     told = read_archived(cold_state(lake), table.name, timedelta(2557))
     assert len(known) > 2
     for one, other in zip(known, told, strict=True):
@@ -108,7 +108,7 @@ def test_without_a_policy_the_archive_is_not_asked() -> None:
             raise AssertionError("nobody wanted anything in cold")
 
     lake.on(12).run(services=lake.services(archive=Never()))
-    assert not lake.control.archived()
+    assert not lake.control.archived.all()
 
 
 def test_a_snapshot_that_cold_would_not_take_stays_hot_with_its_reason_and_goes_another_night() -> (
@@ -163,11 +163,11 @@ def test_outside_the_quiet_window_nothing_begins_unless_a_person_wants_it() -> N
     config = replace(services.config, handoff=HandoffSettings(0, 60, 300))
     services = replace(services, config=config)
     summary = lake.on(12.5).run(services=services)  # at noon
-    assert summary.exit_code == 0 and not lake.control.archived()
+    assert summary.exit_code == 0 and not lake.control.archived.all()
     assert any("wait for the next night" in notice for notice in summary.notices)
     request = replace(lake.request(), any_hour=True)
     run_chain(services, request)
-    assert lake.control.archived([table.uuid])
+    assert lake.control.archived.all([table.uuid])
 
 
 def test_a_tag_released_after_its_neighbours_are_gone_is_added_behind_them() -> None:
@@ -193,7 +193,7 @@ def test_a_dropped_table_whose_time_is_up_leaves_only_when_all_of_it_is_in_cold(
     lake.on(4).run()
     late = lake.services(archive=refusing(lake, max(ids)))
     lake.on(30).run(services=late)
-    assert max(ids) not in {c.snapshot_id for c in lake.control.archived([uuid])}
+    assert max(ids) not in {c.snapshot_id for c in lake.control.archived.all([uuid])}
     assert any(uuid in str(name) for name in lake.catalogs["lake"]._tables)
     lake.on(31).run()
     lake.on(60).run()
@@ -202,7 +202,7 @@ def test_a_dropped_table_whose_time_is_up_leaves_only_when_all_of_it_is_in_cold(
     assert cold_state(lake).snapshots.keys() == ids
     assert cold_state(lake).properties[COLD_OF] == uuid
     # Its last state was kept as main all the while: it is known how long it was read.
-    last = lake.control.archived([uuid])[-1]
+    last = lake.control.archived.all([uuid])[-1]
     assert last.validity.end is not None and last.validity.start < last.validity.end <= T0 + 4 * DAY
 
 
@@ -309,25 +309,25 @@ def test_only_selected_tables_are_handed_over() -> None:
     daily(lake, 12)
     other = daily(lake, 12, "other")
     step(lake.on(12).services(), tables=("*.other",))
-    assert {copy.table_uuid for copy in lake.control.archived()} == {other.uuid}
+    assert {copy.table_uuid for copy in lake.control.archived.all()} == {other.uuid}
 
 
 def test_a_table_that_another_run_is_handing_over_is_left_to_it_and_named() -> None:
     lake = Lake(has_cold=True)
     table = daily(lake, 12)
     other = daily(lake, 12, "other")
-    lake.control.take({f"handoff {table.uuid}": "somebody"}, timedelta(hours=1))
+    lake.control.locks.rows.take({f"handoff {table.uuid}": "somebody"}, timedelta(hours=1))
     summary = step(lake.on(12).services())
     assert "somebody" in summary.tables["lake.air.t"].skipped
-    assert {copy.table_uuid for copy in lake.control.archived()} == {other.uuid}
+    assert {copy.table_uuid for copy in lake.control.archived.all()} == {other.uuid}
 
 
 def test_while_somebody_holds_everything_back_no_copy_begins() -> None:
     lake = Lake(has_cold=True)
     daily(lake, 12)
-    lake.control.set_stop(StopSwitch("ann", "audit", lake.clock.now()))
+    lake.control.switch.set(StopSwitch("ann", "audit", lake.clock.now()))
     summary = step(lake.on(12).services(), any_hour=True)
-    assert not lake.control.archived()
+    assert not lake.control.archived.all()
     assert any("wait for the next night" in notice for notice in summary.notices)
 
 
@@ -340,7 +340,7 @@ def test_a_table_that_cannot_be_read_keeps_its_neighbours_history_hot_too() -> N
     lake.spoil(copy.manifest_list(copy.head))
     summary = lake.on(30).run()
     assert summary.exit_code == 4
-    assert table.uuid not in {archived.table_uuid for archived in lake.control.archived()}
+    assert table.uuid not in {archived.table_uuid for archived in lake.control.archived.all()}
 
 
 def test_a_backfill_of_past_days_hands_over_the_same_in_any_order() -> None:

@@ -142,7 +142,7 @@ def test_a_hold_on_a_table_that_shares_files_holds_its_group() -> None:
     lake, _ = departed()
     clone = lake.table("c")
     clone.append("c1")
-    lake.control.add_sharing([(lake.control.tables()[0].uuid, clone.uuid)])
+    lake.control.registrations.add_sharing([(lake.control.registrations.all()[0].uuid, clone.uuid)])
     hold(lake, "lake.air.c")
     lake.run()
     assert not lake.deleter.deleted
@@ -228,7 +228,7 @@ def test_a_hold_added_between_gate_and_purge_stops_the_purge() -> None:
     found = hold(lake, "lake.air.t")
     (done,) = apply_purges(lake.services(), [plan])
     assert isinstance(done.error, HoldInForce) and "lake.air.t" in done.error.object
-    assert not lake.deleter.deleted and lake.control.claimed_paths() == {}
+    assert not lake.deleter.deleted and lake.control.claims.paths() == {}
     assert lake.run().exit_code == 4  # the plan that was begun is given up
     release(lake, found)
     lake.run()
@@ -270,9 +270,9 @@ def test_a_hold_that_another_engine_sets_during_a_purge_stops_the_next_table() -
 def claim(lake: Lake, plan: Plan) -> list[str]:
     """A purge that claimed its first batch and died."""
     paths = [file.path for file in lake.files.items([plan.id])[plan.id]]
-    with lake.control.lock(plan.table_uuid, "a purge", wait=DAY * 0, lease=DAY) as lock:
-        lake.control.move_plan(plan, PlanState.APPLYING, lock=lock)
-        lake.control.claim_batches([Claim(plan.id, 0, lock, paths)])
+    with lake.control.locks.take(plan.table_uuid, "a purge", wait=DAY * 0, lease=DAY) as lock:
+        lake.control.plans.move(plan, PlanState.APPLYING, lock=lock)
+        lake.control.claims.take([Claim(plan.id, 0, lock, paths)])
     return paths
 
 
@@ -289,13 +289,13 @@ def test_a_hold_is_refused_when_a_purge_has_claimed_files_and_names_them(
     assert sorted(paths)[0] in refused.value.object
     assert table.document["properties"] == before
     assert find_holds(lake.services()).holds == []
-    assert [e for e in lake.control.audit() if e.action == "hold add"] == []
+    assert [e for e in lake.control.audit.entries() if e.action == "hold add"] == []
 
 
 def test_a_hold_waits_for_the_run_that_works_on_the_table_and_then_gives_up() -> None:
     lake, table = departed()
     with (
-        lake.control.lock(table.uuid, "a run", wait=DAY * 0, lease=DAY),
+        lake.control.locks.take(table.uuid, "a run", wait=DAY * 0, lease=DAY),
         pytest.raises(LockHeld, match="a run"),
     ):
         hold(lake, "lake.air.t")
@@ -308,7 +308,7 @@ def test_a_hold_waits_for_the_run_that_works_on_the_table_and_then_gives_up() ->
 def want(lake: Lake, table: Table, snapshot: dict[str, object]) -> set[str]:
     """The word that a command leaves for an expired snapshot; returns the files it names."""
     manifests = lake.manifests[str(snapshot["manifest-list"])]
-    lake.control.add_wanted_back(
+    lake.control.vetoes.add(
         PurgeVeto("w", table.uuid, int(str(snapshot["snapshot-id"])),
                    str(snapshot["manifest-list"]), (), "tester", "recover t", lake.clock.now())
     )  # fmt: skip
@@ -334,8 +334,8 @@ def test_the_next_run_turns_what_is_wanted_back_into_cancelled_departures() -> N
     cancelled = lake.files.departures(frozenset({DepartureState.CANCELLED}))
     assert {departure.path for departure in cancelled} == wanted
     assert set(lake.deleter.deleted) == waiting - wanted
-    assert lake.control.wanted_back() == []
-    assert [e.reason for e in lake.control.audit() if e.action == "cancel departure"] == [
+    assert lake.control.vetoes.all() == []
+    assert [e.reason for e in lake.control.audit.entries() if e.action == "cancel departure"] == [
         "recover t"
     ]
 
@@ -349,7 +349,7 @@ def test_a_preview_leaves_out_what_is_wanted_back_and_settles_nothing() -> None:
         services, observe(services), run_id="r", as_of=lake.clock.now(), dry_run=True
     )
     assert {file.path for file in planned.files} == waiting - wanted
-    assert lake.control.wanted_back() and lake.waiting().keys() == waiting
+    assert lake.control.vetoes.all() and lake.waiting().keys() == waiting
 
 
 def test_what_is_wanted_back_after_the_plan_is_refused_by_the_gate() -> None:
@@ -376,14 +376,14 @@ def test_what_is_wanted_back_during_the_purge_is_seen_before_the_next_batch() ->
     lake, table, first = expired_first()
     plan = gated_purge(lake)
     named: set[str] = set()
-    reads = lake.control.wanted_back
+    reads = lake.control.vetoes.all
 
     def arrive_late() -> Sequence[PurgeVeto]:
-        if not named and lake.control.claimed_paths():  # after the claim, before the proof
+        if not named and lake.control.claims.paths():  # after the claim, before the proof
             named.update(want(lake, table, first))
         return reads()
 
-    lake.control.wanted_back = arrive_late  # type: ignore[method-assign]
+    lake.control.vetoes.all = arrive_late  # type: ignore[method-assign]
     apply_purges(lake.services(), [plan])
     assert named and not named & set(lake.deleter.deleted)
 
@@ -396,10 +396,10 @@ def test_where_wanted_files_cannot_be_named_nothing_of_the_group_is_purged() -> 
     (done,) = apply_purges(lake.services(), [plan])
     assert isinstance(done.error, PlanStale)
     lake.run()
-    assert not lake.deleter.deleted and lake.control.wanted_back()
+    assert not lake.deleter.deleted and lake.control.vetoes.all()
     lake.mend(str(first["manifest-list"]), content)
     lake.run()
-    assert lake.control.wanted_back() == []
+    assert lake.control.vetoes.all() == []
 
 
 def test_a_word_for_a_snapshot_whose_list_is_gone_is_given_up_and_said() -> None:
@@ -407,8 +407,8 @@ def test_a_word_for_a_snapshot_whose_list_is_gone_is_given_up_and_said() -> None
     want(lake, table, first)
     lake.store.delete([str(first["manifest-list"])])
     lake.run()
-    assert lake.control.wanted_back() == []
-    assert "give up wanted files" in {entry.action for entry in lake.control.audit()}
+    assert lake.control.vetoes.all() == []
+    assert "give up wanted files" in {entry.action for entry in lake.control.audit.entries()}
 
 
 def came_back(interfere: Callable[[Lake, Table, int], object]) -> tuple[Lake, Table, int]:
@@ -437,10 +437,10 @@ def test_a_snapshot_that_came_back_is_kept_by_a_hold_or_a_rollback_to_it(
     interfere: Callable[[Lake, Table, int], object],
 ) -> None:
     lake, table, first = came_back(interfere)
-    assert [w.snapshot_id for w in lake.control.wanted_back()] == [first]
+    assert [w.snapshot_id for w in lake.control.vetoes.all()] == [first]
     lake.run()
     assert first in table.snapshots
-    assert lake.control.wanted_back() == []
+    assert lake.control.vetoes.all() == []
 
 
 def test_a_snapshot_whose_files_a_purge_has_claimed_is_not_held() -> None:
@@ -455,7 +455,7 @@ def test_a_snapshot_whose_files_a_purge_has_claimed_is_not_held() -> None:
         hold(lake, f"lake.air.t@{first}")
     named = {again.manifest_list(first), *again.manifests(first), again.data("f0")}
     assert set(refused.value.object.split(", ")) == named <= set(paths)
-    assert lake.control.wanted_back() == [] and again.refs.keys() == {"main"}
+    assert lake.control.vetoes.all() == [] and again.refs.keys() == {"main"}
     with pytest.raises(FilesClaimed):
         rollback(lake.services(), again.name, Point(first), dry_run=False)
     with pytest.raises(FilesClaimed):
@@ -548,7 +548,7 @@ def test_who_held_and_released_what_and_why_is_recorded() -> None:
     lake, table = overwritten()
     found = hold(lake, f"lake.air.t@{table.head}")
     release(lake, found)
-    entries = [(e.action, e.object, e.reason) for e in lake.control.audit()][-2:]
+    entries = [(e.action, e.object, e.reason) for e in lake.control.audit.entries()][-2:]
     subject = f"lake.air.t@{table.head}"
     assert entries == [("hold add", subject, "audit of 2026"), ("hold remove", subject, "done")]
 
@@ -562,7 +562,7 @@ def test_a_hold_that_loses_the_race_for_the_commit_leaves_nothing_behind() -> No
     table.catalog.swap = never  # type: ignore[method-assign]
     with pytest.raises(CommitConflict):
         hold(lake, f"lake.air.t@{table.head}")
-    assert lake.control.wanted_back() == [] and table.refs.keys() == {"main"}
+    assert lake.control.vetoes.all() == [] and table.refs.keys() == {"main"}
 
 
 def test_a_hold_on_a_dropped_table_is_listed_by_the_name_that_it_had_and_ends_by_its_id() -> None:

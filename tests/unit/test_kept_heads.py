@@ -92,7 +92,7 @@ def test_a_commit_that_changed_what_a_ref_shows_is_an_incident_and_nothing_depar
         assert lake.on(day).run(services=careless(lake, harm)).exit_code != 0
         assert incidents(lake) and not lake.waiting()
     assert files <= lake.paths()
-    (plan,) = lake.control.plans(states=[PlanState.APPLYING])
+    (plan,) = lake.control.plans.find(states=[PlanState.APPLYING])
     assert plan.committed_base == base
     assert all(name.startswith("lake.air.t@") for name in incidents(lake))
 
@@ -161,7 +161,7 @@ def test_what_others_commit_on_the_base_of_a_run_that_was_killed_is_no_incident(
 
     with pytest.raises(Killed):
         lake.run(services=lake.services(committer=Fatal(lake, branch_gone)))
-    (plan,) = lake.control.plans(states=[PlanState.APPLYING])
+    (plan,) = lake.control.plans.find(states=[PlanState.APPLYING])
     table.append("later")
     table.drop_ref("audit")
     table.expire_elsewhere(*plan.snapshots)

@@ -99,7 +99,7 @@ def test_without_a_snapshot_the_lease_is_on_what_is_current() -> None:
     assert lease.snapshot_id == table.head
     table.overwrite("g")
     lake.on(19.5)
-    assert lake.control.leases(lake.clock.now()) == []
+    assert lake.control.leases.active(lake.clock.now()) == []
     assert (lease.table, lease.table_uuid, lease.who) == (str(table.name), table.uuid, "tester")
 
 
@@ -157,7 +157,7 @@ def test_decisions_about_leases_are_in_the_audit() -> None:
     lease = acquire(lake, table, None)
     renew_lease(lake.services(), lease.id)
     release_lease(lake.services(), lease.id)
-    found = [entry for entry in lake.control.audit() if entry.action.startswith("lease")]
+    found = [entry for entry in lake.control.audit.entries() if entry.action.startswith("lease")]
     assert [entry.action for entry in found] == ["lease", "lease renew", "lease release"]
     assert {entry.object for entry in found} == {f"{table.name}@{table.head}"}
     assert all(lease.id in entry.detail and entry.who == "tester" for entry in found)
@@ -188,7 +188,7 @@ class LateCommitter:
     ) -> CommitOutcome | None:
         self.leaser = Thread(target=self._lease, args=(snapshots[0],))
         self.leaser.start()
-        while not self.lake.control.leases(self.lake.clock.now()):
+        while not self.lake.control.leases.active(self.lake.clock.now()):
             time.sleep(0.001)
         time.sleep(0.05)  # long enough for a look that does not wait for the lock
         real = MemoryCommitter(self.lake.catalogs, self.lake.store)

@@ -167,10 +167,10 @@ def test_what_a_clone_that_nobody_manages_has_let_go_departs_once_and_is_purged(
     assert stage(lake, table.data("a")) is Stage.FAILSAFE
     assert refused(lake, 20) == []
     assert stage(lake, table.data("a")) is Stage.DELETED
-    deleted, plans = list(lake.deleter.deleted), len(lake.control.plans())
+    deleted, plans = list(lake.deleter.deleted), len(lake.control.plans.find())
     assert table.data("a") in deleted and copy.manifest_list(copy.head) in lake.paths()
     assert refused(lake, 30, 40, 50) == []
-    assert lake.deleter.deleted == deleted and len(lake.control.plans()) == plans
+    assert lake.deleter.deleted == deleted and len(lake.control.plans.find()) == plans
 
 
 def test_a_clone_that_lets_go_after_its_source_has_the_files_depart_from_the_source() -> None:

@@ -136,9 +136,9 @@ def test_when_its_time_is_up_all_of_it_departs_waits_and_is_purged_and_it_is_for
     for day in (27, 28):
         assert lake.on(day).run().exit_code == 0
     assert own(lake) == set()
-    assert [t.status for t in lake.control.tables() if is_dropped_name(t.name.namespace)] == [
-        LET_GO
-    ]
+    assert [
+        t.status for t in lake.control.registrations.all() if is_dropped_name(t.name.namespace)
+    ] == [LET_GO]
     assert "let go" in [e.action for e in decisions(lake.services(), NAME)]
     assert lake.on(40).run().exit_code == 0
 
@@ -220,11 +220,11 @@ def test_while_somebody_reads_a_dropped_table_or_wants_it_back_all_of_it_stays(r
     first, everything = table.snapshots[0], table.snapshots
     lake.on(12)
     if reader == "a lease":
-        lake.control.save_lease(Lease("l", table.uuid, first, T0 + 13 * DAY))
+        lake.control.leases.save(Lease("l", table.uuid, first, T0 + 13 * DAY))
     else:
         at = table.manifest_list(first)
         word = PurgeVeto("w", table.uuid, first, at, (), "ann", "a look", lake.clock.now())
-        lake.control.add_wanted_back(word)
+        lake.control.vetoes.add(word)
     assert lake.run().exit_code == 0
     assert table.snapshots == everything and set(table.refs) == {"main"}
     lake.on(14).run()
@@ -451,12 +451,12 @@ def test_a_table_among_the_dropped_ones_that_does_not_say_what_it_was_is_kept_fo
 # --- killed half-way ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("at", ["record_departures", "save_tables"])
+@pytest.mark.parametrize("at", ["record_departures", "save"])
 def test_a_run_that_is_killed_while_it_lets_go_is_finished_by_the_next(at: str) -> None:
     lake, _ = dropped()
     lake.on(11).run()
     services = lake.services()
-    ledger = services.files if at == "record_departures" else services.control
+    ledger = services.files if at == "record_departures" else services.control.registrations
     real = getattr(ledger, at)
 
     def killed(*arguments: object) -> None:
@@ -568,9 +568,9 @@ def tended(lake: Lake, *tables: str) -> bool:
 
 def test_the_ledgers_word_alone_lets_no_table_go() -> None:
     lake, table = written()
-    row = next(row for row in lake.control.tables() if row.uuid == table.uuid)
+    row = next(row for row in lake.control.registrations.all() if row.uuid == table.uuid)
     table.drop()
-    lake.control.save_tables([replace(row, status=LET_GO)])
+    lake.control.registrations.save([replace(row, status=LET_GO)])
     files = lake.paths()
     for day in (20, 40, 60):
         lake.on(day).run()
@@ -587,9 +587,9 @@ def test_a_table_that_is_registered_again_after_it_was_let_go_keeps_its_metadata
 
 def test_while_a_person_holds_everything_back_nothing_is_let_go() -> None:
     lake = purged()
-    lake.control.set_stop(StopSwitch("ann", "a look first", T0 + 18 * DAY))
+    lake.control.switch.set(StopSwitch("ann", "a look first", T0 + 18 * DAY))
     assert not tended(lake) and len(dropped_names(lake)) == 1
-    lake.control.set_stop(None)
+    lake.control.switch.set(None)
     assert tended(lake) and dropped_names(lake) == []
 
 

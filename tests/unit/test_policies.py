@@ -409,9 +409,9 @@ def test_a_policy_and_somebodys_commit_do_not_lose_each_other() -> None:
 def test_setting_what_is_set_already_changes_nothing() -> None:
     lake, table = overwritten()
     change(lake, "lake.air.t", retention=30)
-    before = table.metadata_location, list(lake.control.audit())
+    before = table.metadata_location, list(lake.control.audit.entries())
     change(lake, "lake.air.t", retention=30)
-    assert (table.metadata_location, list(lake.control.audit())) == before
+    assert (table.metadata_location, list(lake.control.audit.entries())) == before
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -466,7 +466,7 @@ def test_the_history_of_an_object_holds_what_lies_in_it_and_the_plans_about_it()
     add_hold(ledgers, f"lake.air.t@{table.head}", reason="audit")
     plan = Plan("p1", "r", PlanKind.PURGE, table.name, table.uuid, "d", lake.clock.now(),
                 lake.clock.now(), "b")  # fmt: skip
-    lake.control.add_plans([plan])
+    lake.control.plans.add([plan])
     approve(ledgers, [plan], "fine")
 
     def actions(of: str = "", **more: Any) -> list[str]:

@@ -97,7 +97,7 @@ def test_a_prune_goes_by_a_verdict_that_is_stored_for_its_digest() -> None:
     plan = plan_of(lake)
     (done,) = pruned(lake, 2.5)
     assert done.digest == plan.digest and done.deleted == len(plan.files)
-    verdict = lake.control.gate_results([verdict_id(plan)])[verdict_id(plan)]
+    verdict = lake.control.verdicts.newest([verdict_id(plan)])[verdict_id(plan)]
     assert (verdict.suite, verdict.digest, verdict.passed) == ("prune", done.digest, True)
     assert verdict.evaluated == 9
 
@@ -105,7 +105,7 @@ def test_a_prune_goes_by_a_verdict_that_is_stored_for_its_digest() -> None:
 def test_a_dry_run_is_judged_and_stores_no_verdict() -> None:
     lake = old()
     plan = plan_of(lake)
-    assert not lake.control.gate_results([verdict_id(plan)])
+    assert not lake.control.verdicts.newest([verdict_id(plan)])
     with pytest.raises(GateNotPassed):
         prune(ports(lake), Engine(lake, refuses=True), NAME, T0 + 2.5 * DAY, "x", dry_run=True)
 
@@ -117,7 +117,7 @@ def test_what_is_not_passed_stays_whole_and_the_verdict_says_why(engine: str) ->
     with pytest.raises(GateNotPassed):
         take(lake, Engine(lake, engine == "refuses", engine == "crashes",
                           timedelta(0) if engine == "late" else DAY))  # fmt: skip
-    verdict = lake.control.gate_results([verdict_id(plan)])[verdict_id(plan)]
+    verdict = lake.control.verdicts.newest([verdict_id(plan)])[verdict_id(plan)]
     assert not verdict.approves(plan.digest, lake.clock.now()) and unchanged(lake, files)
 
 

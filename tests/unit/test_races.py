@@ -111,7 +111,7 @@ def test_a_lease_taken_after_the_plan_makes_it_stale() -> None:
     lake, table = overwritten()
     plan = expiration(lake)
     until = lake.clock.moment + DAY
-    lake.control.save_lease(Lease("l", table.uuid, table.snapshots[0], until))
+    lake.control.leases.save(Lease("l", table.uuid, table.snapshots[0], until))
     (done,) = apply_expirations(lake.services(), [plan])
     assert isinstance(done.error, PlanStale) and "lease" in done.error.found
 
@@ -208,9 +208,10 @@ def test_what_a_faster_run_leaves_of_a_purge_is_planned_anew_and_purged_the_same
 def test_a_purge_that_is_overtaken_while_it_is_judged_leaves_nothing_and_refuses_nothing() -> None:
     lake, _, fast, slow = two_purges()
     services = lake.services()
-    control = _Once(services.control, "claimed_paths", lambda: apply_purges(services, [fast]))
+    claims = _Once(services.control.claims, "paths", lambda: apply_purges(services, [fast]))
+    control = replace(services.control, claims=claims)
     judged = gate_step(replace(services, control=control), slow, PlanKind.PURGE)
-    assert control.done
+    assert claims.done
     assert [plan.state for plan in judged] == [PlanState.STALE, PlanState.PASSED]
     assert conclude(lake, judged).exit_code == 0
     assert lake.waiting() == {}
@@ -219,7 +220,7 @@ def test_a_purge_that_is_overtaken_while_it_is_judged_leaves_nothing_and_refuses
 def test_files_of_a_purge_that_another_run_has_only_begun_are_left_to_it() -> None:
     lake, _, fast, slow = two_purges()
     services = lake.services()
-    begun = services.control.move_plan(fast, PlanState.APPLYING)
+    begun = services.control.plans.move(fast, PlanState.APPLYING)
     (stale, passed) = judge_step(services, slow)
     assert (stale.state, passed.state) == (PlanState.STALE, PlanState.PASSED)
     items = services.files.items([fast.id, passed.id])
@@ -255,21 +256,21 @@ class _Once:
 def test_stop_holds_back_the_commit_and_the_purge() -> None:
     lake, table = overwritten()
     plan = expiration(lake)
-    lake.control.set_stop(StopSwitch("eva", "an audit", lake.clock.moment))
+    lake.control.switch.set(StopSwitch("eva", "an audit", lake.clock.moment))
     (done,) = apply_expirations(lake.services(), [plan])
     assert isinstance(done.error, Stopped) and len(table.snapshots) == 4
-    lake.control.set_stop(None)
+    lake.control.switch.set(None)
     assert apply_expirations(lake.services(), [plan])[0].snapshots_expired == 3
     lake.on(20)
     last = purge(lake)
-    lake.control.set_stop(StopSwitch("eva", "an audit", lake.clock.moment))
+    lake.control.switch.set(StopSwitch("eva", "an audit", lake.clock.moment))
     (purged,) = apply_purges(lake.services(), [last])
     assert isinstance(purged.error, Stopped) and lake.deleter.deleted == []
 
 
 def test_a_ledger_of_another_generation_destroys_nothing() -> None:
     lake, _, plan = departed()
-    lake.control.set_generation(7)
+    lake.control.database.set_generation(7)
     (purged,) = apply_purges(lake.services(), [plan])
     assert isinstance(purged.error, LedgerOutOfStep) and lake.deleter.deleted == []
 
@@ -292,7 +293,7 @@ def test_a_file_that_a_new_table_refers_to_since_the_gate_is_taken_back() -> Non
     assert back.snapshots
     cancelled = lake.files.departures(frozenset({DepartureState.CANCELLED}))
     assert path in {departure.path for departure in cancelled}
-    assert any(entry.action == "cancel departure" for entry in lake.control.audit())
+    assert any(entry.action == "cancel departure" for entry in lake.control.audit.entries())
 
 
 def _old_metadata(lake: Lake, table: Table) -> str:

@@ -85,7 +85,7 @@ class ArchivedLake(WatchedLake):
 
     def beyond_proof(self) -> set[str]:
         """Files whose copies are hurt, and of which nothing is left that these could be made of."""
-        held = {one.why for one in self.control.withheld()}
+        held = {one.why for one in self.control.places.withheld()}
         hurt = {path for path in self.rewritten if mirrored(path, COLD_WAREHOUSE) in self.hurt}
         return hurt if Why.UNPROVED in held else set()
 
@@ -164,7 +164,7 @@ class _Watch:
     ) -> CommitOutcome | None:
         lake, hot = self.lake, Table(self.lake, table)
         there = set(lake.in_cold())
-        entries = {known.uuid for known in lake.control.tables() if known.name == table}
+        entries = {known.uuid for known in lake.control.registrations.all() if known.name == table}
         for snapshot_id in set(snapshots) & set(hot.snapshots):
             is_there = any((entry, snapshot_id) in there for entry in entries)
             assert is_there, f"{table}: {snapshot_id} would be lost"

@@ -10,7 +10,7 @@ from meltline.app.drop.undrop import undrop
 from meltline.app.observe.observe import rebuild
 from meltline.app.purge.recheck import Reproof
 from meltline.app.retention.leases import acquire_lease
-from meltline.testing.control import MemoryControlLedger
+from meltline.testing.control.ledger import memory_control_ledger
 from tests.unit.copies import copied, fresh_lake, put_inline, rewritten_in_place
 from tests.unit.lake import DAY, Lake, Table
 from tests.unit.swept import swept
@@ -25,7 +25,9 @@ def entry_of(table: Table) -> str:
 
 def begin_anew(lake: Lake, *, adopt: bool = True) -> None:
     """The control ledger is lost, and an empty one takes its place."""
-    lake.control = MemoryControlLedger(lake.clock, database=lake.clock, lease_time=lake.lease_time)
+    lake.control = memory_control_ledger(
+        lake.clock, database=lake.clock, lease_time=lake.lease_time
+    )
     if adopt:
         init(lake.services(), adopt=True)
 

@@ -118,12 +118,12 @@ def test_files_that_are_gone_are_named_and_the_rest_comes_back() -> None:
 def test_a_snapshot_whose_list_is_gone_cannot_come_back_and_nothing_is_changed() -> None:
     lake, table, ids = expired()
     before = lake.paths()
-    state = lake.document(lake.control.plans()[0].committed_base)
+    state = lake.document(lake.control.plans.find()[0].committed_base)
     (path,) = [s["manifest-list"] for s in state["snapshots"] if s["snapshot-id"] == ids[1]]
     lake.store.delete([path])
     with pytest.raises(RecoveryImpossible):
         bring_back(lake, ids[1])
-    assert lake.paths() == before - {path} and lake.control.wanted_back() == []
+    assert lake.paths() == before - {path} and lake.control.vetoes.all() == []
     assert {str(e.name) for e in lake.catalogs["lake"].listing().entries} == {NAME}
     assert table.snapshots == [ids[3]]
 
@@ -137,12 +137,12 @@ def test_after_the_purge_nothing_can_come_back() -> None:
 
 def test_what_a_purge_has_begun_to_delete_is_refused_by_name() -> None:
     lake, table, ids = expired()
-    plan = lake.control.plans()[0]
-    with lake.control.lock("a purge", "somebody", wait=timedelta(0), lease=MINUTE) as lock:
-        lake.control.claim_batches([Claim(plan.id, 0, lock, [table.data("f1")])])
+    plan = lake.control.plans.find()[0]
+    with lake.control.locks.take("a purge", "somebody", wait=timedelta(0), lease=MINUTE) as lock:
+        lake.control.claims.take([Claim(plan.id, 0, lock, [table.data("f1")])])
         with pytest.raises(FilesClaimed) as refused:
             bring_back(lake, ids[1])
-    assert table.data("f1") in refused.value.object and lake.control.wanted_back() == []
+    assert table.data("f1") in refused.value.object and lake.control.vetoes.all() == []
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_dry_run_looks_and_changes_nothing() -> None:
     before = lake.paths()
     services = lake.services()
     done = recover(services, NAME, NEW, reason="r", snapshot_id=ids[1], dry_run=True)
-    assert done.found == 4 and lake.paths() == before and lake.control.wanted_back() == []
+    assert done.found == 4 and lake.paths() == before and lake.control.vetoes.all() == []
 
 
 def test_who_recovered_what_and_why_is_remembered() -> None:

@@ -30,7 +30,7 @@ def manifest(lake: Lake, table: Table) -> str:
 
 
 def refused(lake: Lake) -> list[Plan]:
-    return list(lake.control.plans(states=[PlanState.REFUSED]))
+    return list(lake.control.plans.find(states=[PlanState.REFUSED]))
 
 
 def named_by_doctor(lake: Lake) -> list[str]:
@@ -39,13 +39,13 @@ def named_by_doctor(lake: Lake) -> list[str]:
 
 def test_over_a_year_of_nights_a_refused_plan_stays_one_and_its_repeats_are_counted() -> None:
     lake, _, _ = refused_each_night(2)
-    plans, commits = len(lake.control.plans()), dict(lake.files.commits)
+    plans, commits = len(lake.control.plans.find()), dict(lake.files.commits)
     (first,) = refused(lake)
     for night in range(363):
         lake.on(14 + night).run()
     (last,) = refused(lake)
     assert (last.id, last.digest, last.repeats) == (first.id, first.digest, 364)
-    assert len(lake.control.plans()) == plans and dict(lake.files.commits) == commits
+    assert len(lake.control.plans.find()) == plans and dict(lake.files.commits) == commits
     assert last.run_id != first.run_id and last.as_of == lake.clock.now()
     (line,) = named_by_doctor(lake)
     assert line.endswith("by 365 runs")
@@ -65,7 +65,7 @@ def test_once_it_is_mended_the_very_plan_passes_and_doctor_forgets_it() -> None:
     lake.mend(manifest(lake, table), content)
     assert lake.on(20).run().exit_code == 0
     assert len(table.snapshots) == 1 and not named_by_doctor(lake)
-    plan = lake.control.plan(before.id)
+    plan = lake.control.plans.get(before.id)
     assert (plan.state, plan.repeats) == (PlanState.APPLIED, 3)
 
 
@@ -76,7 +76,7 @@ def test_a_refused_plan_is_over_when_another_plan_takes_its_place() -> None:
     table.overwrite("f4")
     assert lake.on(20).run().exit_code == 0
     assert not named_by_doctor(lake)
-    plan = lake.control.plan(before.id)
+    plan = lake.control.plans.get(before.id)
     assert (plan.state, plan.note) == (PlanState.STALE, "a later plan took its place")
 
 
@@ -87,7 +87,7 @@ def test_a_refused_plan_is_over_when_nothing_of_it_is_left_to_do() -> None:
     change_policy(services, find_object(services, NAME), {RETENTION: "90"}, dry_run=False)
     lake.on(13).run()
     assert not named_by_doctor(lake)
-    assert lake.control.plan(before.id).note == "a later run found nothing of it left to do"
+    assert lake.control.plans.get(before.id).note == "a later run found nothing of it left to do"
 
 
 def test_a_refused_plan_of_a_table_that_is_gone_is_over() -> None:
@@ -96,7 +96,7 @@ def test_a_refused_plan_of_a_table_that_is_gone_is_over() -> None:
     table.drop()
     for day in (13, 14, 40, 41, 42, 60, 61):
         lake.on(day).run()
-    assert not lake.control.plans(states=[PlanState.REFUSED]) and not named_by_doctor(lake)
+    assert not lake.control.plans.find(states=[PlanState.REFUSED]) and not named_by_doctor(lake)
 
 
 def test_a_run_of_other_tables_leaves_a_refused_plan_as_it_is() -> None:

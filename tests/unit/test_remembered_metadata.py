@@ -57,7 +57,7 @@ def test_what_an_earlier_release_remembered_without_a_version_is_read_again_once
     place.write("one")
     place.uuid()
     control = place.lake.control
-    (old,) = control.metadata_documents([BUCKET]).values()
-    control.save_metadata_documents([replace(old, version="")], current=[BUCKET])
+    (old,) = control.observations.documents([BUCKET]).values()
+    control.observations.save_documents([replace(old, version="")], current=[BUCKET])
     assert place.uuid() == place.uuid()
     assert place.store.reads[BUCKET] == 2

@@ -43,7 +43,7 @@ def test_a_new_object_under_the_path_of_a_waiting_file_is_kept_and_named(more: i
     assert path not in lake.waiting() and path not in lake.deleter.deleted
     assert summary.exit_code == 0
     assert any(path in notice for notice in summary.notices)
-    (entry,) = [e for e in lake.control.audit() if e.action == "keep replaced file"]
+    (entry,) = [e for e in lake.control.audit.entries() if e.action == "keep replaced file"]
     assert entry.detail.splitlines()[0].startswith(path)
     assert summary.tables["lake.air.t"].files_purged == len(lake.deleter.deleted)
     assert not lake.on(21).run().plans, "it is not tried again"

@@ -41,7 +41,7 @@ def retrieval(lake: Lake, retriever: Retriever | None = None) -> Callable[[], Re
 def bring_back(
     lake: Lake, target: str = TARGET, retriever: Retriever | None = None, **point: Any
 ) -> Restored:
-    point = point or {"snapshot_id": lake.control.archived()[1].snapshot_id}
+    point = point or {"snapshot_id": lake.control.archived.all()[1].snapshot_id}
     return restore(services(lake), retrieval(lake, retriever), target, NAME, **point)
 
 
@@ -60,7 +60,7 @@ def names(path: str) -> str:
 def test_a_restored_table_has_the_files_of_the_snapshot_as_its_own() -> None:
     lake, table = handed_over()
     cold = {stored.path: stored.bytes for stored in lake.store.list(COLD_WAREHOUSE)}
-    second = lake.control.archived()[1]
+    second = lake.control.archived.all()[1]
     done = bring_back(lake)
     back = Table(lake, TableName.parse(TARGET))
     assert back.snapshots == [second.snapshot_id] and back.uuid == done.uuid != table.uuid
@@ -70,7 +70,7 @@ def test_a_restored_table_has_the_files_of_the_snapshot_as_its_own() -> None:
     assert done.location.startswith(WAREHOUSE) and needed <= hot_files(lake)
     assert (done.rows, done.valid_from, done.valid_to) == (second.rows, T0 + DAY, T0 + 2 * DAY)
     assert {stored.path: stored.bytes for stored in lake.store.list(COLD_WAREHOUSE)} == cold
-    (entry,) = [e for e in lake.control.audit() if e.action == "restore"]
+    (entry,) = [e for e in lake.control.audit.entries() if e.action == "restore"]
     assert entry.object == TARGET and str(second.snapshot_id) in entry.detail
 
 
@@ -93,7 +93,7 @@ def test_a_restored_table_is_written_to_and_expired_like_any_other() -> None:
 
 def test_what_was_current_at_a_time_is_restored_and_a_gap_is_refused() -> None:
     lake, _ = handed_over()
-    first = lake.control.archived()[0]
+    first = lake.control.archived.all()[0]
     assert bring_back(lake, at=T0 + 0.5 * DAY).snapshot_id == first.snapshot_id
     with pytest.raises(OutsideRetention, match="cold does not have"):
         bring_back(lake, "lake.air.other", at=T0 - DAY)
@@ -102,18 +102,18 @@ def test_what_was_current_at_a_time_is_restored_and_a_gap_is_refused() -> None:
 def test_a_dry_run_checks_all_and_starts_and_writes_nothing() -> None:
     lake, _ = handed_over()
     before = hot_files(lake)
-    second = lake.control.archived()[1]
+    second = lake.control.archived.all()[1]
     done = restore(
         services(lake), started, TARGET, NAME, snapshot_id=second.snapshot_id, dry_run=True
     )
     assert (done.snapshot_id, done.uuid) == (second.snapshot_id, "")
     assert hot_files(lake) == before
-    assert "restore" not in {entry.action for entry in lake.control.audit()}
+    assert "restore" not in {entry.action for entry in lake.control.audit.entries()}
 
 
 def test_what_cannot_be_is_refused_before_anything_is_started() -> None:
     lake, table = handed_over()
-    second = lake.control.archived()[1].snapshot_id
+    second = lake.control.archived.all()[1].snapshot_id
     refusals: list[tuple[str, dict[str, Any], type[Exception]]] = [
         (str(NAME), {"snapshot_id": second}, NameConflict),
         ("lake.nowhere.t", {"snapshot_id": second}, NamespaceNotFound),
@@ -133,7 +133,7 @@ def test_where_the_hot_warehouse_is_not_known_nothing_is_put_into_cold() -> None
     catalogs = dict(ports.config.catalogs)
     catalogs["lake"] = replace(catalogs["lake"], warehouse="")
     unknown = replace(ports, config=replace(ports.config, catalogs=catalogs))
-    second = lake.control.archived()[1].snapshot_id
+    second = lake.control.archived.all()[1].snapshot_id
     with pytest.raises(UsageInvalid, match="no place of its own"):
         restore(unknown, started, TARGET, NAME, snapshot_id=second)
 
@@ -177,7 +177,7 @@ class Careless:
 @pytest.mark.parametrize("other", [False, True], ids=["lost a file", "took another snapshot"])
 def test_nothing_is_registered_that_does_not_agree_with_cold(other: bool) -> None:
     lake, _ = handed_over()
-    third = lake.control.archived()[2].snapshot_id
+    third = lake.control.archived.all()[2].snapshot_id
     before = hot_files(lake)
     with pytest.raises(StoreRefused, match="cannot be restored"):
         bring_back(lake, retriever=Careless(lake, third if other else None))
@@ -201,7 +201,7 @@ def test_where_nobody_knows_whether_it_was_registered_its_files_stay() -> None:
             raise CommitConflict("nobody knows")
 
     ports = services(lake, catalogs={**lake.catalogs, "lake": Silent()})
-    second = lake.control.archived()[1].snapshot_id
+    second = lake.control.archived.all()[1].snapshot_id
     with pytest.raises(CommitConflict):
         restore(ports, retrieval(lake), TARGET, NAME, snapshot_id=second)
     assert hot_files(lake) > before

@@ -61,8 +61,8 @@ class WatchingEngine:
             text = text.replace(name, f"past{number}")
             self.views.append(view)
         self.given.append((text, statement_id))
-        self.leases += self.lake.control.leases(self.lake.clock.now())
-        known = self.lake.control.statement(statement_id)
+        self.leases += self.lake.control.leases.active(self.lake.clock.now())
+        known = self.lake.control.statements.get(statement_id)
         assert known is not None
         self.states.append(known.state)
         if self.refuse:
@@ -204,7 +204,7 @@ def test_what_is_read_is_leased_until_its_rows_are_there(sql: Session) -> None:
     sql("SELECT * FROM t AT(TIMESTAMP => '2026-01-02'), t AT(TIMESTAMP => '2026-01-03') u")
     leased = {lease.snapshot_id for lease in sql.engine.leases}
     assert leased == set(sql.table.snapshots[1:3])
-    assert sql.lake.control.leases(sql.lake.clock.now()) == []
+    assert sql.lake.control.leases.active(sql.lake.clock.now()) == []
 
 
 # --- statements as points -------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_a_statement_has_an_id_by_which_it_is_known_afterwards(sql: Session) -> 
         StatementState.RUNNING
     ]
     assert outcome.read is not None and outcome.read.rows == ((7,),)
-    known = sql.lake.control.statement(id)
+    known = sql.lake.control.statements.get(id)
     assert known is not None and (known.state, known.kind, known.who, known.completed_at) == (
         StatementState.COMPLETED, "SELECT", "tester", sql.lake.clock.now()
     )  # fmt: skip
@@ -231,7 +231,7 @@ def test_a_statement_that_fails_is_known_to_have_failed(sql: Session) -> None:
     sql.engine.refuse = True
     with pytest.raises(StatementRefused):
         sql("SELECT 1", statement_id="mine")
-    known = sql.lake.control.statement("mine")
+    known = sql.lake.control.statements.get("mine")
     assert known is not None and known.state is StatementState.FAILED
 
 

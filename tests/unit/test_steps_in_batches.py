@@ -78,7 +78,7 @@ class Night:
         self.lake.check_nothing_is_missing()
 
     def plans(self, kind: PlanKind, batch: int = 0) -> list[Plan]:
-        found = self.lake.control.plans(run_id=self.run_id)
+        found = self.lake.control.plans.find(run_id=self.run_id)
         return [p for p in found if p.kind is kind and batch in (0, p.batch)]
 
     def tables(self, kind: PlanKind, batch: int) -> set[str]:
@@ -108,7 +108,7 @@ def end_of(lake: Lake) -> tuple[Any, ...]:
         )
         for entry in entries
     }
-    return snapshots, lake.paths(), set(lake.waiting()), lake.control.claimed_paths()
+    return snapshots, lake.paths(), set(lake.waiting()), lake.control.claims.paths()
 
 
 def in_one_app() -> tuple[Any, ...]:
@@ -207,7 +207,7 @@ def test_a_dry_run_shows_its_plans_and_leaves_no_batch() -> None:
     summary = run_step("plan_expiration", night.services(), StepRequest(run))
     assert len(summary.plans) == 5
     assert summary.batches == ()
-    assert lake.control.plans() == []
+    assert lake.control.plans.find() == []
 
 
 @pytest.mark.parametrize("moves", [False, True], ids=["nothing moved", "a table moved"])
@@ -278,7 +278,7 @@ def test_an_app_that_was_killed_goes_on_with_its_own_batch_when_it_is_tried_agai
 def begun_and_left(night: Night, name: str) -> Plan:
     """The purge of one table, as an app leaves it that dies right after its intent."""
     (plan,) = [plan for plan in night.plans(PURGE) if plan.table.name == name]
-    return night.lake.control.move_plan(plan, PlanState.APPLYING)
+    return night.lake.control.plans.move(plan, PlanState.APPLYING)
 
 
 def test_what_an_earlier_run_began_is_finished_by_one_batch() -> None:
@@ -290,7 +290,7 @@ def test_what_an_earlier_run_began_is_finished_by_one_batch() -> None:
     assert [batch for batch in batches if begun.id in night.gate(PURGE, batch).plans] == [1]
     for batch in batches:
         assert night.apply(PURGE, batch).exit_code == 0
-    assert lake.control.plan(begun.id).state is PlanState.APPLIED
+    assert lake.control.plans.get(begun.id).state is PlanState.APPLIED
     assert end_of(lake) == in_one_app()
 
 
@@ -322,16 +322,16 @@ def test_what_an_earlier_run_began_goes_with_its_own_groups_plans() -> None:
 
 
 class Unaware:
-    """A control ledger that does not know yet which tables share files."""
+    """Registrations of which is not known yet which share files."""
 
-    def __init__(self, control: Any) -> None:
-        self._control = control
+    def __init__(self, registrations: Any) -> None:
+        self._registrations = registrations
 
     def sharing(self) -> Sequence[tuple[str, str]]:
         return ()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._control, name)
+        return getattr(self._registrations, name)
 
 
 @pytest.mark.parametrize("order", list(permutations((1, 2, 3))), ids=str)
@@ -340,7 +340,9 @@ def test_even_where_tables_that_share_files_came_apart_no_needed_file_goes(
 ) -> None:
     lake = a_lake()
     night = Night(lake.on(EXPIRE_DAY), "one")
-    night.plan(EXPIRE, night.services(control=Unaware(lake.control)))
+    registrations = Unaware(lake.control.registrations)
+    control = replace(lake.control, registrations=registrations)
+    night.plan(EXPIRE, night.services(control=control))
     places = {plan.table.name: plan.batch for plan in night.plans(EXPIRE)}
     assert places["orders"] != places["copy"]
     for batch in order:  # the gate finds what the other table needs; it is planned without that

@@ -174,7 +174,7 @@ def test_an_empty_folder_of_an_object_store_is_no_orphan() -> None:
 
 def test_a_ledger_of_another_generation_sweeps_nothing() -> None:
     swept = Swept()
-    swept.lake.control.set_generation(7)
+    swept.lake.control.database.set_generation(7)
     with pytest.raises(LedgerOutOfStep):
         swept.sweep(FIRST)
     assert swept.sweeper.commits == 0
@@ -259,7 +259,7 @@ def test_a_file_committed_after_it_departed_is_taken_back_by_the_next_sweep() ->
     swept.table.append("late")
     swept.sweep(SECOND + 2)
     assert swept.waiting() == set()
-    assert "it is referred to again" in [e.reason for e in swept.lake.control.audit()]
+    assert "it is referred to again" in [e.reason for e in swept.lake.control.audit.entries()]
     swept.lake.on(SECOND + 30).run()
     assert late in swept.lake.paths()
 
@@ -385,7 +385,7 @@ def test_what_a_sweep_took_is_in_the_audit() -> None:
     swept = Swept()
     orphan = swept.leave("orphan")
     swept.sweep_twice()
-    (entry,) = [e for e in swept.lake.control.audit() if e.action == "sweep"]
+    (entry,) = [e for e in swept.lake.control.audit.entries() if e.action == "sweep"]
     assert (entry.who, entry.object, entry.detail) == ("tester", "1 files", orphan)
 
 

@@ -134,10 +134,10 @@ def test_while_a_folder_cannot_be_listed_nothing_departs_but_what_was_listed_cou
 def test_while_stopped_nothing_departs() -> None:
     swept = Swept()
     orphan = swept.leave("orphan")
-    swept.lake.control.set_stop(StopSwitch("somebody", "looking", swept.lake.clock.now()))
+    swept.lake.control.switch.set(StopSwitch("somebody", "looking", swept.lake.clock.now()))
     assert swept.sweep_twice().exit_code == 4
     assert swept.waiting() == set()
-    swept.lake.control.set_stop(None)
+    swept.lake.control.switch.set(None)
     swept.sweep(SECOND)
     assert swept.waiting() == {orphan}
 

@@ -256,9 +256,9 @@ def test_tags_are_listed_with_their_kind_and_end() -> None:
 
 def test_a_dry_run_answers_the_same_and_changes_nothing() -> None:
     lake, table = overwritten()
-    before = table.metadata_location, lake.paths(), list(lake.control.audit())
+    before = table.metadata_location, lake.paths(), list(lake.control.audit.entries())
     would = add_tag(lake.services(), table.name, "t", HEAD, 7, dry_run=True)
-    assert (table.metadata_location, lake.paths(), list(lake.control.audit())) == before
+    assert (table.metadata_location, lake.paths(), list(lake.control.audit.entries())) == before
     assert tag(lake, table, "t", days=7) == would
     remove_tag(lake.services(), table.name, "t", dry_run=True)
     assert "t" in table.refs
@@ -268,7 +268,7 @@ def test_who_tagged_and_untagged_what_is_recorded() -> None:
     lake, table = overwritten()
     tag(lake, table, "t", days=7)
     remove_tag(lake.services(), table.name, "t", dry_run=False)
-    done = [(e.action, e.who, e.object) for e in lake.control.audit(str(table.name))]
+    done = [(e.action, e.who, e.object) for e in lake.control.audit.entries(str(table.name))]
     assert done == [("tag", "tester", "lake.air.t"), ("untag", "tester", "lake.air.t")]
 
 

@@ -359,7 +359,7 @@ def test_a_statement_on_a_branch_means_its_time_on_main() -> None:
 
 def recorded(lake: Lake, state: StatementState, ended: datetime | None) -> StatementPoint:
     row = StatementRecord("q-1", "SELECT", "ann", state, T0, ended)
-    lake.control.save_statement(row)
+    lake.control.statements.save(row)
     return StatementPoint("q-1")
 
 
@@ -461,7 +461,7 @@ class WatchingReader:
 
     def read(self, view: PastView, limit: int | None) -> ReadRows:
         self.asked.append((view.snapshot_id, limit))
-        self.leases += self.lake.control.leases(self.lake.clock.now())
+        self.leases += self.lake.control.leases.active(self.lake.clock.now())
         return ReadRows((ReadColumn("id", "bigint"),), ())
 
 
@@ -475,7 +475,7 @@ def test_the_snapshot_is_leased_while_it_is_read_and_no_longer() -> None:
     assert answer.located.resolved.snapshot_id == second and answer.located.tier == "hot"
     assert reader.asked == [(second, 5)]
     assert [(one.snapshot_id, one.table) for one in reader.leases] == [(second, str(table.name))]
-    assert lake.control.leases(lake.clock.now()) == []
+    assert lake.control.leases.active(lake.clock.now()) == []
 
 
 def test_nothing_is_started_for_a_point_that_cannot_be_read() -> None:

@@ -120,7 +120,7 @@ def test_what_was_kept_for_another_name_goes_once_that_is_needed_no_more() -> No
     other.overwrite("z")
     run_days(lake, 27, 36, 45)
     assert not there(lake, table.data("a"))
-    assert lake.control.withheld() == []
+    assert lake.control.places.withheld() == []
 
 
 def test_a_commit_through_a_new_link_between_gate_and_delete_is_seen() -> None:
@@ -179,7 +179,7 @@ def test_a_ledger_from_before_places_were_noted_learns_them_from_its_index() -> 
     lake = Lake()
     lake.store.links[ALIAS] = DATA
     table, _ = shared(lake, f"{ALIAS}a.parquet")
-    lake.control._places = frozenset()
+    lake.control.places.rows = frozenset()
     run_days(lake, 9, 18, GONE)
     assert there(lake, table.data("a"))
 
@@ -312,7 +312,7 @@ def test_outside_every_root_nothing_departs_and_snapshots_expire() -> None:
 def test_what_lies_outside_is_named_with_its_bytes_and_the_line_to_add() -> None:
     lake, _ = outside()
     run_outside(lake, 9)
-    (kept,) = lake.control.withheld()
+    (kept,) = lake.control.places.withheld()
     assert kept.why is Why.OUTSIDE and kept.place == "file:///elsewhere/t/"
     assert kept.files >= 1 and kept.bytes > 0
     (finding,) = found(lake, "outside_roots")
@@ -349,7 +349,7 @@ def test_what_lay_outside_departs_once_its_root_is_said() -> None:
     lake.storage_roots = ("file:///elsewhere",)
     run_days(lake, 19, 28)
     assert not there(lake, table.data("a"))
-    assert lake.control.withheld() == [] and found(lake, "outside_roots") == []
+    assert lake.control.places.withheld() == [] and found(lake, "outside_roots") == []
 
 
 def test_a_plan_for_what_lies_outside_is_refused_and_not_deleted() -> None:
@@ -380,7 +380,7 @@ def test_a_folder_that_leads_out_of_all_roots_is_outside() -> None:
     table.overwrite("b")
     run_outside(lake, 9, 18, GONE)
     assert there(lake, "file:///elsewhere/a.parquet")
-    assert {one.why for one in lake.control.withheld()} == {Why.LINK}
+    assert {one.why for one in lake.control.places.withheld()} == {Why.LINK}
 
 
 def test_the_cold_warehouse_and_an_observed_one_are_no_roots() -> None:

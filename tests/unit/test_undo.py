@@ -102,13 +102,13 @@ def test_a_commit_that_nobody_asked_to_undo_stops_the_rollback() -> None:
     with pytest.raises(UndoRefused, match="has moved"):
         rollback(lake.services(), table.name, Point(table.snapshots[0]), dry_run=False)
     assert table.data("late") in {entry.path for entry in table.live()}
-    assert lake.control.wanted_back() == []
+    assert lake.control.vetoes.all() == []
 
 
 def test_a_rollback_waits_for_the_run_that_works_on_the_table() -> None:
     lake, table = daily()
     with (
-        lake.control.lock(table.uuid, "a run", wait=DAY * 0, lease=DAY),
+        lake.control.locks.take(table.uuid, "a run", wait=DAY * 0, lease=DAY),
         pytest.raises(LockHeld, match="a run"),
     ):
         rollback(lake.services(), table.name, Point(table.snapshots[0]), dry_run=False)
@@ -211,7 +211,7 @@ def test_dry_runs_change_nothing_and_what_is_done_is_audited() -> None:
         branch(ledgers, table.name, "new", Point(), dry_run=dry_run)
         rollback(ledgers, table.name, Point(table.snapshots[0]), dry_run=dry_run)
         assert (table.metadata_location == before) is dry_run
-    actions = [entry.action for entry in lake.control.audit("lake.air.t")]
+    actions = [entry.action for entry in lake.control.audit.entries("lake.air.t")]
     assert actions == ["publish", "resync", "branch", "rollback"]
 
 

@@ -140,7 +140,7 @@ def test_a_word_for_a_file_that_nobody_could_get_ends_when_its_bytes_are_there(
 def test_attaching_takes_a_word_back_while_the_table_is_still_unreadable(night: Night) -> None:
     night.vouch()
     attach(night.lake.services(), DARK)
-    assert night.lake.control.vouched() == []
+    assert night.lake.control.decisions.vouched() == []
     night.old_files_depart()
     assert not night.purges()
     with pytest.raises(MetadataUnreadable):
@@ -151,12 +151,15 @@ def test_attaching_takes_a_word_back_while_the_table_is_still_unreadable(night: 
 def test_without_a_reason_nothing_is_vouched_for_and_no_table_of_the_list_is_touched(
     night: Night, reason: str
 ) -> None:
-    before, audited = night.table.metadata_location, night.lake.control.audit()
+    before, audited = night.table.metadata_location, night.lake.control.audit.entries()
     with pytest.raises(UsageInvalid) as refused:
         detach(night.lake.services(), [night.table.name, DARK], reason)
     assert str(DARK) in refused.value.object and str(night.table.name) not in refused.value.object
     assert night.table.metadata_location == before
-    assert night.lake.control.vouched() == [] and night.lake.control.audit() == audited
+    assert (
+        night.lake.control.decisions.vouched() == []
+        and night.lake.control.audit.entries() == audited
+    )
 
 
 def test_a_table_that_can_be_read_needs_no_reason_and_no_word(night: Night) -> None:
@@ -169,7 +172,7 @@ def test_a_table_that_can_be_read_needs_no_reason_and_no_word(night: Night) -> N
 def test_a_dry_run_says_what_would_be_vouched_for_and_stores_nothing(night: Night) -> None:
     (done,) = detach(night.lake.services(), [DARK], REASON, dry_run=True)
     assert done.vouched is not None and done.vouched.size is not None
-    assert night.lake.control.vouched() == []
+    assert night.lake.control.decisions.vouched() == []
 
 
 def test_what_is_vouched_for_of_a_table_with_a_lost_manifest_is_its_metadata_as_detached(
@@ -180,7 +183,7 @@ def test_what_is_vouched_for_of_a_table_with_a_lost_manifest_is_its_metadata_as_
     night.lake.spoil(broken.manifests(broken.append("b"))[0])
     night.lake.run()
     night.vouch(broken.name)
-    words = {word.table: word.location for word in night.lake.control.vouched()}
+    words = {word.table: word.location for word in night.lake.control.decisions.vouched()}
     assert words[broken.name] == broken.metadata_location
     assert night.finding("purging_held_back") is None
     broken.append("c")
@@ -204,7 +207,7 @@ def test_the_doctor_prints_the_line_that_vouches_for_all_and_names_who_did(night
 def test_a_word_that_only_the_audit_knows_counts_no_more(night: Night) -> None:
     """Earlier releases read it there, by the table's name."""
     services = night.lake.services()
-    services.control.add_audit(AuditEntry(services.clock.now(), "ana", "detach", str(DARK)))
+    services.control.audit.add(AuditEntry(services.clock.now(), "ana", "detach", str(DARK)))
     night.old_files_depart()
     assert not night.purges()
     assert night.finding("purging_held_back") is not None

@@ -32,7 +32,7 @@ def ahead(lake: Lake, act: Callable[[], Any], span: timedelta = AHEAD) -> dateti
 
 def note(lake: Lake) -> None:
     """Any write to the ledger."""
-    lake.control.save_sightings({})
+    lake.control.observations.save_sightings({})
 
 
 def aged(lake: Lake, name: str = "one") -> Table:
@@ -45,7 +45,7 @@ def aged(lake: Lake, name: str = "one") -> Table:
 
 
 def newest(lake: Lake) -> datetime:
-    found = lake.control.newest_time()
+    found = lake.control.database.newest_time()
     assert found is not None
     return found
 
@@ -84,9 +84,9 @@ def test_a_person_s_word_lets_it_go_on_at_once_and_is_audited() -> None:
     assert newest(lake) < then
     assert lake.run().exit_code == 0
     assert tables[0].data("f0") in lake.deleter.deleted
-    (word,) = lake.control.disowned_times()
+    (word,) = lake.control.decisions.disowned_times()
     assert (word.recorded, word.who) == (then, "tester")
-    (entry,) = [one for one in lake.control.audit() if one.action == "clock disown"]
+    (entry,) = [one for one in lake.control.audit.entries() if one.action == "clock disown"]
     assert entry.object == format_instant(then) and "battery" in entry.reason
 
 
@@ -104,7 +104,7 @@ def test_the_word_is_for_that_instant_and_the_next_wrong_clock_is_found_again() 
     with pytest.raises(UsageInvalid):
         disown(lake.services(), then, "it was wrong")
     disown(lake.services(), again, "once more")
-    assert len(lake.control.disowned_times()) == 2
+    assert len(lake.control.decisions.disowned_times()) == 2
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_another_instant_or_no_reason_is_refused(moved: timedelta, reason: str) 
     then = ahead(lake, lambda: note(lake))
     with pytest.raises(UsageInvalid):
         disown(lake.services(), then + moved, reason)
-    assert newest(lake) == then and not lake.control.disowned_times()
+    assert newest(lake) == then and not lake.control.decisions.disowned_times()
 
 
 def test_a_time_that_has_come_cannot_be_disowned() -> None:
@@ -129,12 +129,12 @@ def test_a_lock_that_was_taken_by_that_clock_is_free() -> None:
     lake = Lake()
     lake.lease_time.seconds += AHEAD.total_seconds()
     note(lake)
-    lake.control.take({"group": "a run that was killed"}, timedelta(minutes=2))
+    lake.control.locks.rows.take({"group": "a run that was killed"}, timedelta(minutes=2))
     lake.lease_time.seconds -= AHEAD.total_seconds()
     then = ahead(lake, lambda: note(lake))
-    assert lake.control.holding("group") is not None
+    assert lake.control.locks.rows.holding("group") is not None
     disown(lake.services(), then, "it was wrong")
-    assert lake.control.holding("group") is None
+    assert lake.control.locks.rows.holding("group") is None
 
 
 # --- what a clock that was ahead has dated --------------------------------------------------------
@@ -157,8 +157,8 @@ def test_files_that_departed_by_it_wait_their_whole_failsafe_anew_and_no_less() 
 
 def test_a_gate_that_ran_by_it_lets_nothing_pass() -> None:
     lake, _, plans = two_tables_in_failsafe()
-    results = lake.control.gate_results([plan.id for plan in plans])
-    lake.control.save_gate_results(
+    results = lake.control.verdicts.newest([plan.id for plan in plans])
+    lake.control.verdicts.save(
         [
             replace(one, ran_at=one.ran_at + AHEAD, valid_until=one.valid_until + AHEAD)
             for one in results.values()
@@ -187,7 +187,7 @@ def test_a_lease_that_was_acquired_by_it_lasts_as_one_of_now() -> None:
     hour = timedelta(hours=1)
     then = ahead(lake, lambda: acquire_lease(lake.services(), table.name, None, hour))
     done = disown(lake.services(), then, "it was wrong")
-    (lease,) = lake.control.leases(lake.clock.moment)
+    (lease,) = lake.control.leases.active(lake.clock.moment)
     assert done.leases == 1 and lease.expires_at == lake.clock.moment + hour
 
 
@@ -220,7 +220,7 @@ def test_nothing_expires_by_a_clock_that_is_behind_so_nothing_departs_too_early(
     with pytest.raises(ClockRefused):
         lake.run()
     assert len(table.snapshots) == before and lake.waiting() == {}
-    assert list(lake.control.tables()) == []  # it has not even looked, and dated nothing
+    assert list(lake.control.registrations.all()) == []  # it has not even looked, and dated nothing
     with pytest.raises(ClockRefused):
         drop(lake.services(), str(table.name))
     with pytest.raises(ClockRefused):

@@ -26,7 +26,7 @@ def test_an_orphan_that_was_written_while_the_sweep_looked_stays_and_is_named() 
     swept, path = departed()
     swept.lake.on(SECOND - 0.5).store.write(path, CONTENT)
     assert swept.lake.on(SECOND + 8).run().exit_code == 3
-    (plan,) = swept.lake.control.plans(states=[PlanState.REFUSED])
+    (plan,) = swept.lake.control.plans.find(states=[PlanState.REFUSED])
     assert plan.kind is PlanKind.PURGE and path in swept.lake.paths()
     assert plan.note.startswith("planned_young_orphans is 0") and path in plan.note
 
@@ -37,7 +37,7 @@ def test_what_was_written_there_after_it_departed_is_left_alone_and_refuses_noth
     swept.lake.on(SECOND + 1).store.write(path, CONTENT)
     swept.lake.on(SECOND + 8).run()
     assert {path, other} <= swept.lake.paths()
-    assert not swept.lake.control.plans(states=[PlanState.REFUSED])
+    assert not swept.lake.control.plans.find(states=[PlanState.REFUSED])
 
 
 def test_what_a_commit_let_go_of_may_be_young() -> None:

@@ -397,7 +397,7 @@ class WatchedLake(Lake):
         self._check_rewritten(there, {d.path: d.departed_at for d in told})
         logged_returns = Counter(
             path
-            for entry in self.control.audit()
+            for entry in self.control.audit.entries()
             if entry.action == "cancel departure"
             for path in entry.detail.splitlines()
         )
@@ -532,10 +532,10 @@ class WatchedLake(Lake):
 
     def check_refusals(self) -> None:
         """A plan that is refused again is one plan; our commits change what no ref shows."""
-        refused = self.control.plans(states=[PlanState.REFUSED])
+        refused = self.control.plans.find(states=[PlanState.REFUSED])
         contents = [(plan.kind, plan.table, plan.table_uuid, plan.digest) for plan in refused]
         assert len(set(contents)) == len(contents), "I-7: a refused plan is stored twice"
-        changed = [one.message for one in self.control.incidents() if one.kind == HEAD_CHANGED]
+        changed = [one.message for one in self.control.incidents.all() if one.kind == HEAD_CHANGED]
         assert not changed, f"a commit of ours changed a ref: {changed}"
 
     def sweep(self) -> Summary:
@@ -548,7 +548,7 @@ class WatchedLake(Lake):
 
     def last_commits(self) -> int:
         """How often runs have lifted a guard, and shares were updated."""
-        return sum(e.action in ("lift guard", "share update") for e in self.control.audit())
+        return sum(e.action in ("lift guard", "share update") for e in self.control.audit.entries())
 
     def check_nothing_is_missing(self) -> None:
         """Checked after every step, and against more than the living tables."""
@@ -556,7 +556,7 @@ class WatchedLake(Lake):
     def evidence_of_work(self) -> Any:
         """All that may not change when there is nothing to do (I-7)."""
         paths = frozenset(self.paths())
-        return self.locations(), paths, dict(self.files.commits), len(self.control.plans())
+        return self.locations(), paths, dict(self.files.commits), len(self.control.plans.find())
 
 
 def place_of(table: Table) -> Place:
@@ -635,7 +635,7 @@ class _WatchedCommitter:
         broken = {id: told[id] for id in snapshots & told.keys()}
         assert not broken, f"I-6: {table.name}: about to expire what was promised: {broken}"
         _check_writers(table, snapshots, refs, plan.as_of)
-        leases = lake.control.leases(lake.clock.now())
+        leases = lake.control.leases.active(lake.clock.now())
         leased = {lease.snapshot_id for lease in leases if lease.table_uuid == plan.table_uuid}
         assert not leased & snapshots, "about to expire what is leased"
 
@@ -710,7 +710,7 @@ class _WatchedDeleter:
 
 
 def _applying(lake: Lake, kind: PlanKind, name: TableName | None = None) -> Iterator[Plan]:
-    for plan in lake.control.plans(states=[PlanState.APPLYING]):
+    for plan in lake.control.plans.find(states=[PlanState.APPLYING]):
         if plan.kind is kind and name in (None, plan.table):
             yield plan
 
@@ -725,7 +725,7 @@ def _check_gate(lake: Lake, plan: Plan) -> None:
     lines += [f"{plan.table_uuid}\tref\t{ref}\n" for ref in plan.refs]
     lines += [f"{plan.table_uuid}\t{f.kind}\t{f.path}\n" for f in _items(lake, plan)]
     digest = hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
-    result = lake.control.gate_results([plan.id]).get(plan.id)
+    result = lake.control.verdicts.newest([plan.id]).get(plan.id)
     assert result is not None and not result.failed and not result.error and result.evaluated > 0
     assert result.digest == plan.digest == f"sha256:{digest}", "I-4: the gate saw another plan"
     assert result.ran_at <= lake.clock.now() < result.valid_until, "I-4: the gate is too old"

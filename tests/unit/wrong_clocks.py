@@ -53,14 +53,14 @@ class WrongClocks(UnluckyLifecycles):
 
     @contextmanager
     def _by(self, moment: datetime) -> Iterator[RunContext]:
-        clock, control = MovingClock(moment), self.lake.control
-        right, control._clock = control._clock, clock
+        clock, database = MovingClock(moment), self.lake.control.database
+        right, database.clock = database.clock, clock
         try:
             yield self.lake.services(clock=clock)
         finally:
-            control._clock = right
+            database.clock = right
 
     def _newest(self) -> datetime:
-        newest = self.lake.control.newest_time()
+        newest = self.lake.control.database.newest_time()
         assert newest is not None
         return newest

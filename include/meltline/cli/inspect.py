@@ -58,7 +58,7 @@ def show_plan(
 ) -> int:
     """A stored plan, and with --items every file of it."""
     ledgers = ready(config)
-    found = ledgers.control.plan(plan)
+    found = ledgers.control.plans.get(plan)
     document: dict[str, Any] = plan_document(found)
     files = ledgers.reader.items(found.id) if items else []
     if items:

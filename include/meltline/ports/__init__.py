@@ -26,20 +26,29 @@ from meltline.ports.catalogs import (
     TableEdit,
     TableMove,
 )
-from meltline.ports.control_ledger import (
-    AuditEntry,
-    ControlLedger,
-    KnownTable,
-    Lease,
-    PurgeVeto,
-    RememberedMetadata,
+from meltline.ports.control.audit import AuditEntry, AuditLog
+from meltline.ports.control.claims import Claim, ClaimLedger, PurgeVeto, VetoLedger
+from meltline.ports.control.copies import ArchivedLedger, CopyLedger
+from meltline.ports.control.database import LedgerDatabase
+from meltline.ports.control.decisions import Decisions, DisownedTime, EpochLedger, VouchedFile
+from meltline.ports.control.incidents import Incident, IncidentLedger
+from meltline.ports.control.ledger import ControlLedger
+from meltline.ports.control.locks import Lock, LockTable
+from meltline.ports.control.observations import ObservationLedger, RememberedMetadata
+from meltline.ports.control.plans import PlanLedger, PlanTransition
+from meltline.ports.control.policies import Lease, LeaseLedger, PolicyLedger
+from meltline.ports.control.runs import (
+    RunLog,
     RunRecord,
+    StatementLog,
     StatementRecord,
     StatementState,
     StopSwitch,
+    StorageHistory,
+    SwitchLedger,
 )
-from meltline.ports.decisions import Decisions, DisownedTime, VouchedFile
-from meltline.ports.epochs import EpochLedger
+from meltline.ports.control.tables import KnownTable, PlaceLedger, RegistrationLedger
+from meltline.ports.control.verdicts import Approval, VerdictLedger
 from meltline.ports.file_ledger import (
     DepartingFile,
     FileLedger,
@@ -52,8 +61,6 @@ from meltline.ports.file_ledger import (
     SnapshotKey,
 )
 from meltline.ports.gates import GateEngine
-from meltline.ports.incidents import Incident, IncidentLedger
-from meltline.ports.plan_ledger import Approval, Claim, Lock, PlanLedger, PlanTransition
 from meltline.ports.readers import (
     ManifestReader,
     PastView,
@@ -81,17 +88,21 @@ __all__ = [
     "NOT_REGISTERED",
     "Approval",
     "Archive",
+    "ArchivedLedger",
     "AuditEntry",
+    "AuditLog",
     "Catalog",
     "CatalogEntry",
     "CatalogListing",
     "ChosenSnapshot",
     "Claim",
+    "ClaimLedger",
     "CommitOutcome",
     "Committer",
     "ControlLedger",
     "CopiedManifest",
     "CopyCache",
+    "CopyLedger",
     "CopyReader",
     "Decisions",
     "DeleteOutcome",
@@ -112,10 +123,13 @@ __all__ = [
     "Inventory",
     "KnownTable",
     "Lease",
+    "LeaseLedger",
+    "LedgerDatabase",
     "LedgerReader",
     "ListedCopy",
     "Listing",
     "Lock",
+    "LockTable",
     "ManifestPair",
     "ManifestReader",
     "Mended",
@@ -123,10 +137,13 @@ __all__ = [
     "NewTable",
     "ObjectStat",
     "ObjectStore",
+    "ObservationLedger",
     "Original",
     "PastView",
+    "PlaceLedger",
     "PlanLedger",
     "PlanTransition",
+    "PolicyLedger",
     "Prefix",
     "ProofReader",
     "ProofResult",
@@ -134,23 +151,30 @@ __all__ = [
     "PurgeVeto",
     "ReadColumn",
     "ReadRows",
+    "RegistrationLedger",
     "RememberedMetadata",
     "RowComparer",
     "RowSample",
+    "RunLog",
     "RunRecord",
     "SessionEngine",
     "SnapshotKey",
     "SnapshotReader",
     "SqlEngine",
+    "StatementLog",
     "StatementRecord",
     "StatementState",
     "StopSwitch",
+    "StorageHistory",
     "StoredObject",
     "Sweeper",
+    "SwitchLedger",
     "TableEdit",
     "TableMove",
     "UsageQuery",
     "UsageTotals",
     "UsedFile",
+    "VerdictLedger",
+    "VetoLedger",
     "VouchedFile",
 ]

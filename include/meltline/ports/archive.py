@@ -118,11 +118,11 @@ class Archive(Protocol):
 class CopyCache(Protocol):
     """What is known of single files in cold."""
 
-    def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
+    def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
         """By their path there; unknown ones are left out."""
         ...
 
-    def save_copies(self, proofs: Collection[CopyProof]) -> None:
+    def save(self, proofs: Collection[CopyProof]) -> None:
         """Stores it; what was known of the same files is replaced."""
         ...
 

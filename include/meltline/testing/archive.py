@@ -234,7 +234,7 @@ class _Copy:
         place, content = mirrored(path, self.warehouse), self.store.read(path)
         if size not in (None, len(content)):
             raise ValueError(f"{path} has {len(content)} bytes, not {size}, as its manifest says")
-        known = self.book.copies([place]).get(place)
+        known = self.book.of([place]).get(place)
         if known and known.from_source and known.sha256 != sha256(content).hexdigest():
             raise ValueError(f"{path} does not have the bytes that were copied once")
         return self._put(path, content)
@@ -253,7 +253,7 @@ class _Copy:
 
     def is_known(self, place: str) -> bool:
         """Whether a copy has the bytes that were recorded; then it is recorded as it is shown."""
-        known, there = self.book.copies([place]).get(place), self._there(place)
+        known, there = self.book.of([place]).get(place), self._there(place)
         if known is None or there is None or sha256(there).hexdigest() != known.sha256:
             return False
         if known.from_source:
@@ -263,9 +263,7 @@ class _Copy:
     def _record(self, place: str, content: bytes) -> None:
         found, digest = self.store.measure(place), sha256(content).hexdigest()
         assert found is not None
-        self.book.save_copies(
-            [CopyProof(place, len(content), digest, found.modified_at, found.etag)]
-        )
+        self.book.save([CopyProof(place, len(content), digest, found.modified_at, found.etag)])
 
     def _there(self, place: str) -> bytes | None:
         return None if self.store.size(place) is None else self.store.read(place)

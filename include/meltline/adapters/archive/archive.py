@@ -202,7 +202,7 @@ class _Round:
                 yield _failed(table.name, pending.chosen, odd)
         if not ready:
             return
-        self._book.save_copies([one.proof for one in ready if one.proof])
+        self._book.save([one.proof for one in ready if one.proof])
         try:
             location = self._tables.register(table, [one.registration for one in ready])
         except Exception as odd:  # nor may one table stop the others here

@@ -22,16 +22,16 @@ class ArchiveBook:
         self._store = store
         self._warehouse = warehouse
 
-    def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
+    def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
         """Those that were held against their originals; one that was read alone is read again."""
-        return {p: one for p, one in self._ledger.copies(paths).items() if one.from_source}
+        return {p: one for p, one in self._ledger.of(paths).items() if one.from_source}
 
-    def save_copies(self, proofs: Collection[CopyProof]) -> None:
+    def save(self, proofs: Collection[CopyProof]) -> None:
         """Stores what is new: first in the archive, then in the ledger."""
-        known = self._ledger.copies([one.path for one in proofs])
+        known = self._ledger.of([one.path for one in proofs])
         new = [one for one in proofs if known.get(one.path) != one]
         if not new:
             return
         content = gzip.compress(proofs_as_text(new).encode(), mtime=0)
         self._store.write(f"{proofs_folder(self._warehouse)}/{uuid4()}.jsonl.gz", content)
-        self._ledger.save_copies(new)
+        self._ledger.save(new)

@@ -340,7 +340,7 @@ class LocalCrew:
                 if wrong
                 else self._finish(one, brought, credited)
             )
-        self._book.save_copies([one.proof for one in outcomes.values() if one.proof])
+        self._book.save([one.proof for one in outcomes.values() if one.proof])
         return outcomes
 
     def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
@@ -362,12 +362,12 @@ class LocalCrew:
         with ThreadPoolExecutor(self._threads) as pool:
             done = dict(zip(files, pool.map(partial(bring, self._stores), files), strict=True))
             unread = {f: d.proof for f, d in done.items() if d.proof and not d.proof.sha256}
-            known = self._book.copies([found.path for found in unread.values()])
+            known = self._book.of([found.path for found in unread.values()])
             doubtful = [f for f, d in unread.items() if not settled(self._stores, known, d)]
             proofs = [known.get(unread[file].path) for file in doubtful]
             again = pool.map(partial(read_again, self._stores), doubtful, proofs)
             done |= zip(doubtful, again, strict=True)
-        self._book.save_copies([d.proof for d in done.values() if d.proof and d.proof.sha256])
+        self._book.save([d.proof for d in done.values() if d.proof and d.proof.sha256])
         return done
 
     def _finish(

@@ -66,7 +66,7 @@ class ColdMender:
         self, originals: Sequence[Original], make: Callable[[Original], bytes]
     ) -> Iterator[Mended]:
         targets = [self.stores.target(file.path) for file in originals]
-        known = self.book.copies(targets)
+        known = self.book.of(targets)
 
         def one(file: Original) -> tuple[Mended, CopyProof | None]:
             try:
@@ -77,7 +77,7 @@ class ColdMender:
 
         with ThreadPoolExecutor(THREADS) as pool:
             done = list(pool.map(one, originals))
-        self.book.save_copies([proof for _, proof in done if proof])
+        self.book.save([proof for _, proof in done if proof])
         yield from (mended for mended, _ in done)
 
     def _as_known(self, file: Original, known: Mapping[str, CopyProof]) -> Brought | None:

@@ -60,10 +60,10 @@ class ColdRetriever:
 class _NoBook:
     """Of files of hot nothing is recorded: the table's folder is new, and nobody else's."""
 
-    def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
+    def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
         return {}
 
-    def save_copies(self, proofs: Collection[CopyProof]) -> None:
+    def save(self, proofs: Collection[CopyProof]) -> None:
         return
 
 

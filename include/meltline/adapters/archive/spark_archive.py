@@ -200,11 +200,11 @@ class SparkCrew:
 
     def _remember(self, brought: DataFrame) -> None:
         known = brought.where("sha256 <> ''").select(*PROOF).collect()
-        self._book.save_copies([proof for row in known if (proof := proof_of(row.asDict()))])
+        self._book.save([proof for row in known if (proof := proof_of(row.asDict()))])
 
     def _doubtful(self, found: Sequence[Row]) -> list[Row]:
         """What was found in cold and has to be read, with what the book knows of it."""
-        known = self._book.copies([row["target"] for row in found])
+        known = self._book.of([row["target"] for row in found])
         doubtful = []
         for row in found:
             proof = proof_of(row)
@@ -239,5 +239,5 @@ class SparkCrew:
         for place, count, size in copied:
             path = manifests[place].path
             found[path] = with_copied(found[path], count, size)
-        self._book.save_copies([one.proof for one in found.values() if one.proof])
+        self._book.save([one.proof for one in found.values() if one.proof])
         return found

@@ -32,7 +32,7 @@ class Holding:
     until: datetime
 
 
-class LockRows(Protocol):
+class LockSteps(Protocol):
     """The compare-and-set steps that locks are made of."""
 
     def take(self, holders: Mapping[str, str], lease: timedelta) -> Sequence[Lock]:
@@ -54,48 +54,61 @@ class LockRows(Protocol):
         """Who has the lock now."""
         ...
 
-
-@contextmanager
-def hold(
-    rows: LockRows, key: str, holder: str, *, wait: timedelta, lease: timedelta
-) -> Iterator[Lock]:
-    """Holds a lock for the length of a `with` block.
-
-    Raises:
-        LockHeld: Somebody else had it for the whole wait.
-    """
-    with hold_all(rows, {key: holder}, wait=wait, lease=lease) as held:
-        lock = held[key]
-        if not isinstance(lock, Lock):
-            raise lock
-        yield lock
+    def lost(self, locks: Sequence[Lock]) -> Mapping[Lock, MeltlineError]:
+        """Those of the locks that are not held any more, and what became of them."""
+        ...
 
 
-@contextmanager
-def hold_all(
-    rows: LockRows, holders: Mapping[str, str], *, wait: timedelta, lease: timedelta
-) -> Iterator[Mapping[str, Lock | MeltlineError]]:
-    """Holds many locks for the length of a `with` block; one heart beats for all of them.
+@dataclass(frozen=True)
+class HeldLocks:
+    """The port `LockTable` over any rows; one heart beats for all locks that are taken together."""
 
-    They are taken in the order of their keys, so that two runs never wait for each other in a ring.
-    Where somebody else has one for the whole wait, LockHeld stands in its place.
-    """
-    held: dict[str, Lock | MeltlineError] = {}
-    done = Event()
-    heart = Thread(target=_beat, args=(rows, held, lease, done), daemon=True, name="locks")
-    heart.start()
-    try:
-        _take(rows, dict(sorted(holders.items())), held, wait, lease)
-        yield held
-    finally:
-        done.set()
-        heart.join()
-        if locks := _locks(held):
-            _release(rows, locks)
+    rows: LockSteps
+
+    @contextmanager
+    def take(self, key: str, holder: str, *, wait: timedelta, lease: timedelta) -> Iterator[Lock]:
+        """Holds a lock for the length of a `with` block.
+
+        Raises:
+            LockHeld: Somebody else had it for the whole wait.
+        """
+        with self.take_all({key: holder}, wait=wait, lease=lease) as held:
+            lock = held[key]
+            if not isinstance(lock, Lock):
+                raise lock
+            yield lock
+
+    @contextmanager
+    def take_all(
+        self, holders: Mapping[str, str], *, wait: timedelta, lease: timedelta
+    ) -> Iterator[Mapping[str, Lock | MeltlineError]]:
+        """Holds many locks; what cannot be had has its error."""
+        held: dict[str, Lock | MeltlineError] = {}
+        done = Event()
+        beat = (self.rows, held, lease, done)
+        heart = Thread(target=_beat, args=beat, daemon=True, name="locks")
+        heart.start()
+        try:
+            _take(self.rows, dict(sorted(holders.items())), held, wait, lease)
+            yield held
+        finally:
+            done.set()
+            heart.join()
+            if locks := _locks(held):
+                _release(self.rows, locks)
+
+    def check(self, lock: Lock) -> None:
+        """Raises LockLost unless this very lock is still held and its lease runs."""
+        for lost in self.lost([lock]).values():
+            raise lost
+
+    def lost(self, locks: Sequence[Lock]) -> Mapping[Lock, MeltlineError]:
+        """Those that are not held any more."""
+        return self.rows.lost(locks)
 
 
 def _take(
-    rows: LockRows,
+    rows: LockSteps,
     holders: dict[str, str],
     held: dict[str, Lock | MeltlineError],
     wait: timedelta,
@@ -142,7 +155,7 @@ def _held(key: str, holding: Holding | None, wait: timedelta) -> LockHeld:
 
 
 def _beat(
-    rows: LockRows, held: Mapping[str, Lock | MeltlineError], lease: timedelta, done: Event
+    rows: LockSteps, held: Mapping[str, Lock | MeltlineError], lease: timedelta, done: Event
 ) -> None:
     lost: set[Lock] = set()
     while not done.wait((lease / 3).total_seconds()):
@@ -155,7 +168,7 @@ def _beat(
             _log.warning("%d locks could not be renewed: %s", len(alive), failure)
 
 
-def _release(rows: LockRows, locks: Sequence[Lock]) -> None:
+def _release(rows: LockSteps, locks: Sequence[Lock]) -> None:
     try:
         rows.release(locks)
     except Exception as failure:  # the work is done, and the leases end by themselves

@@ -1,20 +1,72 @@
-"""The control ledger in SQL, all its parts in one class."""
+"""The control ledger in SQL, put together from its parts."""
 
-from meltline.adapters.sql_ledger.batches import BatchRows
-from meltline.adapters.sql_ledger.copies import CopyRows
-from meltline.adapters.sql_ledger.decisions import DecisionRows
-from meltline.adapters.sql_ledger.epochs import EpochRows
-from meltline.adapters.sql_ledger.incidents import IncidentRows
-from meltline.adapters.sql_ledger.journal import Journal
-from meltline.adapters.sql_ledger.objects import ObjectRows
-from meltline.adapters.sql_ledger.plans import PlanRows
+import time
+from collections.abc import Callable
+
+from meltline.access import Access
+from meltline.adapters.sql_ledger.database import Database
+from meltline.adapters.sql_ledger.holding import HeldLocks
+from meltline.adapters.sql_ledger.parts.claims import ClaimRows, VetoRows
+from meltline.adapters.sql_ledger.parts.copies import ArchivedRows, CopyRows
+from meltline.adapters.sql_ledger.parts.decisions import DecisionRows, EpochRows
+from meltline.adapters.sql_ledger.parts.incidents import IncidentRows
+from meltline.adapters.sql_ledger.parts.locks import LockRows
+from meltline.adapters.sql_ledger.parts.observations import ObservationRows
+from meltline.adapters.sql_ledger.parts.plans import PlanRows
+from meltline.adapters.sql_ledger.parts.policies import LeaseRows, PolicyRows
+from meltline.adapters.sql_ledger.parts.runs import (
+    AuditRows,
+    RunRows,
+    StatementRows,
+    StorageRows,
+    SwitchRow,
+)
+from meltline.adapters.sql_ledger.parts.tables import PlaceRows, RegistrationRows
+from meltline.adapters.sql_ledger.parts.verdicts import VerdictRows
+from meltline.domain.clock import Clock
+from meltline.ports import ControlLedger
 
 
-class SqlControlLedger(
-    ObjectRows, DecisionRows, EpochRows, CopyRows, PlanRows, BatchRows, IncidentRows, Journal
-):
-    """`ports.ControlLedger` on an SQLite file or a Postgres database.
+def sql_control_ledger(
+    url: str,
+    clock: Clock,
+    *,
+    lease_time: Callable[[], float] = time.time,
+    access: Access = Access.OWNER,
+) -> ControlLedger:
+    """The ledger on an SQLite file or a Postgres database; opens nothing yet.
 
-    Every method is one transaction. Any of them raises SetupMissing on a ledger that was never
-    prepared, and where the database does not answer.
+    Args:
+        url: SQLAlchemy URL of an SQLite file or a Postgres database.
+        clock: Stamps writes, for `newest_time`; simulated in a sandbox.
+        lease_time: Real time in seconds since 1970, for the leases of locks.
+        access: Who may read and write a file that it makes.
+
+    Raises:
+        ConfigInvalid: The URL is neither.
     """
+    database = Database(url, clock, access)
+    locks = LockRows(database, lease_time)
+    return ControlLedger(
+        database=database,
+        registrations=RegistrationRows(database),
+        places=PlaceRows(database),
+        observations=ObservationRows(database),
+        policies=PolicyRows(database),
+        leases=LeaseRows(database),
+        plans=PlanRows(database, locks),
+        verdicts=VerdictRows(database),
+        locks=HeldLocks(locks),
+        claims=ClaimRows(database, locks),
+        vetoes=VetoRows(database),
+        archived=ArchivedRows(database),
+        copies=CopyRows(database),
+        decisions=DecisionRows(database, locks),
+        epochs=EpochRows(database),
+        incidents=IncidentRows(database),
+        runs=RunRows(database),
+        switch=SwitchRow(database),
+        statements=StatementRows(database),
+        audit=AuditRows(database),
+        storage=StorageRows(database),
+    )

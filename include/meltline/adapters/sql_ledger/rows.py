@@ -1,10 +1,11 @@
-"""Records to rows and back: a column bears the name of the field it stores."""
+"""Records to rows and back, and how rows are stored: a column bears its field's name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row, Table
+from sqlalchemy.dialects import postgresql, sqlite
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -13,6 +14,8 @@ R = TypeVar("R", bound="DataclassInstance")
 Asked = TypeVar("Asked")
 ASKED_AT_ONCE = 500
 """So many values one statement names: every database takes as many."""
+THE_ROW = 1
+"""The key of tables that hold one row."""
 
 
 def to_row(record: "DataclassInstance") -> dict[str, object]:
@@ -28,3 +31,36 @@ def from_row(kind: type[R], row: Row[Any]) -> R:
 def in_parts(asked: Sequence[Asked]) -> list[Sequence[Asked]]:
     """The same values, as many at a time as one statement may name."""
     return [asked[at : at + ASKED_AT_ONCE] for at in range(0, len(asked), ASKED_AT_ONCE)]
+
+
+def insert_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+    """Inserts rows; those whose unique key is there already stay as they are."""
+    if rows:
+        connection.execute(_insert(connection, table).on_conflict_do_nothing(), rows)
+
+
+def insert_first(connection: Connection, table: Table, row: Mapping[str, object]) -> bool:
+    """Inserts a row; False where its key is there already, whoever wrote it first."""
+    key = next(iter(table.primary_key))
+    insert = _insert(connection, table).on_conflict_do_nothing().returning(key)
+    return connection.execute(insert, row).first() is not None
+
+
+def upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+    """Inserts rows, or replaces those of the same primary key, in the order of their keys.
+
+    Two writers that take rows in the same order never wait for each other in a circle.
+    """
+    keys = [column.name for column in table.primary_key]
+    newest = {tuple(row[key] for key in keys): row for row in rows}
+    if not newest:
+        return
+    insert = _insert(connection, table)
+    values = {c.name: c for c in insert.excluded if c.name not in keys}
+    statement = insert.on_conflict_do_update(index_elements=keys, set_=values)
+    connection.execute(statement, [newest[key] for key in sorted(newest)])
+
+
+def _insert(connection: Connection, table: Table) -> Any:
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    return dialect.insert(table)

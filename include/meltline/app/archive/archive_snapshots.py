@@ -87,7 +87,7 @@ def pending_handoffs(
 
 
 def _archived(ledgers: ReadContext, uuids: set[str]) -> dict[tuple[str, int], ArchivedSnapshot]:
-    copies = ledgers.control.archived(sorted(uuids)) if uuids else ()
+    copies = ledgers.control.archived.all(sorted(uuids)) if uuids else ()
     return {(copy.table_uuid, copy.snapshot_id): copy for copy in copies}
 
 
@@ -144,7 +144,9 @@ class _Handoff:
             key = f"handoff {pending.table.state.uuid}"
             holder = f"{services.who} run {run_id}"
             try:
-                locks.enter_context(services.control.lock(key, holder, wait=wait, lease=_LEASE))
+                locks.enter_context(
+                    services.control.locks.take(key, holder, wait=wait, lease=_LEASE)
+                )
             except LockHeld as busy:
                 self.results[name].errors.append(f"{busy.message}: {busy.found}")
                 del self.waiting[name]
@@ -207,7 +209,7 @@ class _Handoff:
             keep_until=max(until, before.keep_until) if before else until,
             deep_bytes=before.deep_bytes if before else 0,
         )
-        self.services.control.save_archived([copy])
+        self.services.control.archived.save([copy])
         if before is None:
             result.archived += 1
             result.waiting -= 1
@@ -220,7 +222,7 @@ def may_go_on(services: RunContext, *, any_hour: bool) -> Callable[[], bool]:
     settings = services.config.handoff
 
     def go_on() -> bool:
-        stopped = services.control.stopped() is not None
+        stopped = services.control.switch.stopped() is not None
         return not stopped and (any_hour or settings.may_begin(services.clock.now()))
 
     return go_on

@@ -35,10 +35,10 @@ def mend_copies(services: RunContext, run_id: str, may_go_on: Callable[[], bool]
     Returns:
         What a person should know: what was mended, and what could not be.
     """
-    archived = {copy.table_uuid for copy in services.control.archived()}
+    archived = {copy.table_uuid for copy in services.control.archived.all()}
     if not archived or services.cold is None or services.archive is None:
         return []
-    groups = Groups(services.control.sharing())
+    groups = Groups(services.control.registrations.sharing())
     try:
         side = Side.of(services)
         waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}))
@@ -56,7 +56,9 @@ def mend_copies(services: RunContext, run_id: str, may_go_on: Callable[[], bool]
                 holder = f"{services.who} run {run_id}"
                 wait = services.config.limits.lock_wait
                 key = f"handoff {uuid}"
-                locks.enter_context(services.control.lock(key, holder, wait=wait, lease=_LEASE))
+                locks.enter_context(
+                    services.control.locks.take(key, holder, wait=wait, lease=_LEASE)
+                )
             services.progress(f"hand off: {len(originals)} copies in cold are read again")
             done = services.archive.mend(list(originals.values()), may_go_on)
             return _told(services, list(done))
@@ -73,7 +75,7 @@ def _doubtful(services: RunContext, side: Side, waiting: Sequence[Departure]) ->
         if d.kind is not FileKind.METADATA
     }
     places = {file.path: copy for copy, file in side.places(files.values()).items()}
-    known = services.control.copies(list(places.values()))
+    known = services.control.copies.of(list(places.values()))
     shown = side.shown(list(places.values()))
 
     def is_doubtful(departure: Departure) -> bool:
@@ -91,7 +93,7 @@ def _doubtful(services: RunContext, side: Side, waiting: Sequence[Departure]) ->
 def refused_for_cold(services: RunContext) -> set[str]:
     """Tables of which a gate has lately refused to purge files because of cold."""
     since = services.clock.now() - _LATELY
-    refused = services.control.plans(states=[PlanState.REFUSED])
+    refused = services.control.plans.find(states=[PlanState.REFUSED])
     plans = [p for p in refused if p.kind is PlanKind.PURGE and p.as_of >= since]
     return {plan.table_uuid for plan in plans if "cold_" in plan.note}
 
@@ -99,7 +101,7 @@ def refused_for_cold(services: RunContext) -> set[str]:
 def _absent(services: RunContext, side: Side, uuids: set[str]) -> Iterator[Original]:
     """Files of tables' copies that cold has lost, and that hot still has, alive or waiting."""
     for uuid in sorted(uuids):
-        names = {copy.table for copy in services.control.archived([uuid])}
+        names = {copy.table for copy in services.control.archived.all([uuid])}
         state = side.tables.of(uuid, sorted(names))
         snapshots = state.snapshots.values() if state else ()
         lists = side.copies.lists([one.manifest_list for one in snapshots], of_copies=True)

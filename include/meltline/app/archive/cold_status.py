@@ -48,7 +48,7 @@ def cold_status(ledgers: ReadContext, name: TableName | None = None) -> list[Col
     """
     tables = {t.state.uuid: t for t in read_tables(ledgers) if t.managed}
     copies: dict[str, list[ArchivedSnapshot]] = {}
-    for copy in ledgers.control.archived():
+    for copy in ledgers.control.archived.all():
         copies.setdefault(copy.table_uuid, []).append(copy)
     waiting = {
         pending.table.state.uuid: pending.waiting
@@ -91,7 +91,7 @@ def cold_list(ledgers: ReadContext, name: TableName) -> list[ArchivedSnapshot]:
         TableNotFound: Cold has nothing of it.
     """
     uuids = {t.state.uuid for t in read_tables(ledgers) if plain_name(t) == name}
-    found = [c for c in ledgers.control.archived() if c.table_uuid in uuids or c.table == name]
+    found = [c for c in ledgers.control.archived.all() if c.table_uuid in uuids or c.table == name]
     if not found:
         raise _nothing_of(name)
     return sorted(found, key=lambda copy: (copy.committed_at, copy.snapshot_id))
@@ -113,7 +113,7 @@ def remember_copies(ledgers: ReadContext) -> int:
     After `meltline init --adopt`, or where a ledger was lost: cold itself says what it has.
     """
     tier = require_cold(ledgers)
-    known = {(copy.table_uuid, copy.snapshot_id) for copy in ledgers.control.archived()}
+    known = {(copy.table_uuid, copy.snapshot_id) for copy in ledgers.control.archived.all()}
     levels = {t.state.uuid: t.levels for t in read_tables(ledgers)}
     new: list[ArchivedSnapshot] = []
     for state in ColdTables(tier).all():
@@ -123,7 +123,7 @@ def remember_copies(ledgers: ReadContext) -> int:
             table = replace(state.name, catalog=ledgers.config.hot)
             told = read_archived(state, table, keep_for)
             new += [copy for copy in told if (uuid, copy.snapshot_id) not in known]
-    ledgers.control.save_archived(new)
+    ledgers.control.archived.save(new)
     _remember_proofs(ledgers, tier)
     return len(new)
 
@@ -138,5 +138,5 @@ def _remember_proofs(ledgers: ReadContext, tier: ColdTier) -> None:
         except (OSError, EOFError, ValueError, zlib.error):
             continue  # its files are read again
         proofs = {one.path: one for one in read_proofs(document)}
-        known = ledgers.control.copies(list(proofs))
-        ledgers.control.save_copies([one for one in proofs.values() if one.path not in known])
+        known = ledgers.control.copies.of(list(proofs))
+        ledgers.control.copies.save([one for one in proofs.values() if one.path not in known])

@@ -84,7 +84,7 @@ def cold_verify(
         verified = _Audit.of(tier, ledgers.copies, state, own, check).verify(own, count_rows)
         now, whole = ledgers.clock.now(), {v.snapshot_id for v in verified if not v.problems}
         again = [replace(c, verified_at=now) for c in own if c.snapshot_id in whole]
-        ledgers.control.save_archived(again)
+        ledgers.control.archived.save(again)
         found += verified
     return found
 

@@ -26,9 +26,9 @@ def without_proof(services: RunContext, due: Mapping[str, Sequence[Departure]]) 
     """
     if not due or services.cold is None or services.copies is None or services.rows is None:
         return frozenset()
-    groups = Groups(services.control.sharing())
+    groups = Groups(services.control.registrations.sharing())
     beside = set[str]().union(*(groups.members(owner) for owner in due))
-    archived = {copy.table_uuid for copy in services.control.archived(sorted(beside))}
+    archived = {copy.table_uuid for copy in services.control.archived.all(sorted(beside))}
     doubted = refused_for_cold(services) | _unproved_before(services)
     found: set[str] = set()
     try:
@@ -48,5 +48,5 @@ def without_proof(services: RunContext, due: Mapping[str, Sequence[Departure]]) 
 
 def _unproved_before(services: RunContext) -> set[str]:
     """Tables of which the last plans have left out what nobody could vouch for."""
-    names = {kept.table for kept in services.control.withheld() if kept.why is Why.UNPROVED}
-    return {row.uuid for row in services.control.tables() if str(row.name) in names}
+    names = {kept.table for kept in services.control.places.withheld() if kept.why is Why.UNPROVED}
+    return {row.uuid for row in services.control.registrations.all() if str(row.name) in names}

@@ -35,7 +35,7 @@ def unproved_copies(
         read: Read copies where nothing else tells; else these pass.
     """
     places = side.places(file for file in files if file.kind not in _NOT_IN_COLD)
-    known = control.copies(list(places))
+    known = control.copies.of(list(places))
     shown = side.shown(list(known if recorded_alone else places))
     why = {copy: f"{copy} has been lost" for copy in known if copy not in shown}
     unread = list[CopyProof]()
@@ -90,7 +90,7 @@ class ContentCheck:
         """Looks at some more."""
         new = {one.path: one for one in files if one.path not in self._seen}
         self._seen |= new.keys()
-        known = self.control.copies(list(new))
+        known = self.control.copies.of(list(new))
         doubtful = [one for one in new.values() if self._is_doubtful(one, known.get(one.path))]
         digests = load_concurrently(lambda one: digest_or_why(self.store, one.path), doubtful)
         proofs = [
@@ -98,7 +98,7 @@ class ContentCheck:
             for one, digest in zip(doubtful, digests, strict=True)
             if (proof := self._judged(one, digest, known.get(one.path))) is not None
         ]
-        self.control.save_copies(proofs)
+        self.control.copies.save(proofs)
 
     def _is_doubtful(self, found: StoredObject, known: CopyProof | None) -> bool:
         if known is None:

@@ -94,7 +94,7 @@ def due_for_deep(ledgers: ReadContext, name: TableName | None) -> list[ArchivedS
     policies = {uuid: cold_policy_of(ledgers, table).deep for uuid, table in here.items()}
     return [
         copy
-        for copy in ledgers.control.archived()
+        for copy in ledgers.control.archived.all()
         if (
             policies.get(copy.table_uuid, account)
             if name is None
@@ -126,7 +126,7 @@ class _Deepening:
         try:
             if not waiting:
                 return done
-            with ledgers.control.lock(f"handoff {uuid}", holder, wait=wait, lease=_LEASE):
+            with ledgers.control.locks.take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE):
                 state = ColdTables(self.tier).of(uuid, [copies[-1].table])
                 for copy in waiting:
                     self._snapshot(state, copy, done)
@@ -146,7 +146,7 @@ class _Deepening:
             done.errors.append(f"snapshot {copy.snapshot_id}: {_said(odd)}")
             return
         new, now = sum(sizes), self.ledgers.clock.now()
-        self.ledgers.control.save_archived(
+        self.ledgers.control.archived.save(
             [replace(copy, deep_at=now, deep_bytes=copy.deep_bytes + new)]
         )
         done.snapshots += 1

@@ -63,9 +63,9 @@ def follow(ledgers: ReadContext, states: Sequence[TableMetadata]) -> None:
     are cut one day: after enough commits nothing else could tell.
     """
     at = {(state.uuid, state.name): state.metadata_location for state in states}
-    rows = [row for row in ledgers.control.tables() if (row.uuid, row.name) in at]
+    rows = [row for row in ledgers.control.registrations.all() if (row.uuid, row.name) in at]
     moved = [replace(row, metadata_location=at[row.uuid, row.name]) for row in rows]
-    ledgers.control.save_tables(moved)
+    ledgers.control.registrations.save(moved)
 
 
 def audit(
@@ -73,7 +73,7 @@ def audit(
 ) -> None:
     """Records who did what, when and why (PX-13)."""
     now = ledgers.clock.now()
-    ledgers.control.add_audit(AuditEntry(now, ledgers.who, action, object, reason, detail))
+    ledgers.control.audit.add(AuditEntry(now, ledgers.who, action, object, reason, detail))
 
 
 def pin(document: MetadataEditor, tag: SnapshotRef, words: Mapping[str, str]) -> None:

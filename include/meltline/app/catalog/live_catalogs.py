@@ -78,7 +78,7 @@ class LiveCatalogs:
 
 def look_afresh(services: RunContext) -> LiveCatalogs:
     """Lists every catalog and loads every table again, the ones that left their catalog too."""
-    look = _Look(services, services.control.tables())
+    look = _Look(services, services.control.registrations.all())
     look.list_catalogs()
     standing = [entry for listing in look.listings.values() for entry in listing.entries]
     left = look.names_left(standing)
@@ -188,7 +188,7 @@ def fresh_owners(services: RunContext, world: LiveCatalogs) -> OwnerIndex:
         for state in world.states
         for location in state.owned_locations
     ]
-    return OwnerIndex([*services.control.ownerships(), *now])
+    return OwnerIndex([*services.control.registrations.ownerships(), *now])
 
 
 def ledger_uuids(services: RunContext, world: LiveCatalogs) -> frozenset[str]:

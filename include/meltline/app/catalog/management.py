@@ -42,7 +42,7 @@ def attach(ledgers: ReadContext, name: TableName) -> None:
         TableNotFound: The catalog has no such table.
         MetadataUnreadable: It cannot be read, so it cannot be cared for; nor was there a word.
     """
-    was_vouched = ledgers.control.forget_vouched(name)
+    was_vouched = ledgers.control.decisions.forget_vouched(name)
     if was_vouched:
         raise_epoch(ledgers, "attach")
         audit(ledgers, "attach", str(name), detail="the word for it is taken back")
@@ -75,7 +75,7 @@ def detach(
         CatalogReadOnly: A table that can be read stands where nothing may be changed.
         UsageInvalid: A table was never read completely, and there is no reason.
     """
-    rows = ledgers.control.tables()
+    rows = ledgers.control.registrations.all()
     entries = _entries(ledgers, list(dict.fromkeys(names)))
     never_read = {entry for entry in entries if _was_never_read(ledgers, rows, entry)}
     if never_read and not reason.strip():
@@ -96,7 +96,7 @@ def _detach(
     if not dry_run:
         if vouched:
             raise_epoch(ledgers, "detach")
-            ledgers.control.save_vouched([vouched])
+            ledgers.control.decisions.save_vouched([vouched])
         audit(ledgers, "detach", str(entry.name), reason, described(vouched) if vouched else "")
     return DetachedTable(entry.name, vouched)
 
@@ -169,7 +169,7 @@ def _was_read(entry: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
 
 def vouched_for(ledgers: ReadContext, entries: Iterable[CatalogEntry]) -> set[CatalogEntry]:
     """Those of the tables for which a person's word holds: file and bytes are what they were."""
-    words = {(one.table, one.location): one for one in ledgers.control.vouched()}
+    words = {(one.table, one.location): one for one in ledgers.control.decisions.vouched()}
     return {
         entry
         for entry in entries

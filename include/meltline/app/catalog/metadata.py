@@ -120,7 +120,7 @@ def remembered_states(
     alone: gates and re-proofs read the files.
     """
     asked = list(entries)
-    known = ledgers.control.metadata_documents([entry.metadata_location for entry in asked])
+    known = ledgers.control.observations.documents([entry.metadata_location for entry in asked])
     fresh: dict[str, RememberedMetadata] = {}
 
     def load(entry: CatalogEntry) -> TableMetadata | MeltlineError:
@@ -146,7 +146,7 @@ def remembered_states(
         return state
 
     states = dict(zip(asked, load_concurrently(load, asked), strict=True))
-    ledgers.control.save_metadata_documents(
+    ledgers.control.observations.save_documents(
         list(fresh.values()), current=[entry.metadata_location for entry in asked]
     )
     return _followed(ledgers, states)

@@ -62,7 +62,7 @@ def describe(ledgers: ReadContext, name: TableName, snapshot_id: int | None) -> 
     """
     listing = ledgers.catalogs[name.catalog].listing()
     dropped = [t for t in dropped_tables(ledgers, listing) if t.drop.object.table_name == name]
-    uuids = {table.uuid for table in ledgers.control.tables() if table.name == name}
+    uuids = {table.uuid for table in ledgers.control.registrations.all() if table.name == name}
     uuids |= {table.state.uuid for table in dropped}
     if snapshot_id is None:
         _require_noticed(ledgers, name, uuids, listing)
@@ -128,14 +128,14 @@ def _standing(tables: Sequence[DroppedTable], taken: Sequence[_Source]) -> Itera
 def _expirations(ledgers: ReadContext, uuids: Collection[str]) -> Iterator[_Source]:
     states = [PlanState.APPLIED, PlanState.APPLYING]
     for uuid in sorted(uuids):
-        for plan in ledgers.control.plans(table_uuid=uuid, states=states):
+        for plan in ledgers.control.plans.find(table_uuid=uuid, states=states):
             if plan.kind is PlanKind.EXPIRE and plan.snapshots:
                 yield _Source(plan.created_at, uuid, plan.snapshots, plan)
 
 
 def _before(ledgers: ReadContext, name: TableName, plan: Plan) -> TableMetadata | None:
     """The table as it was before an expiration, if that metadata file is still there."""
-    rows = [table for table in ledgers.control.tables() if table.uuid == plan.table_uuid]
+    rows = [table for table in ledgers.control.registrations.all() if table.uuid == plan.table_uuid]
     lineage = {row.table_uuid for row in rows}  # a path used again may hold another table's
     for at in dict.fromkeys((plan.committed_base, plan.base_location)):
         try:
@@ -155,7 +155,7 @@ def _require_noticed(
     An older one would come back in its place, and nobody would be told.
     """
     here = {entry.name for entry in listing.entries}
-    rows = ledgers.control.tables()
+    rows = ledgers.control.registrations.all()
     stands = {r.uuid for r in rows if r.name in here or r.name.catalog != name.catalog}
     stands |= {t.state.uuid for t in dropped_tables(ledgers, listing)}
     stands |= {r.uuid for r in rows if r.status == LET_GO}
@@ -186,7 +186,7 @@ def _require_expired(
             raise _has_not_expired(
                 table.state, snapshot_id, f"`meltline undrop {table.drop.object}` brings it back"
             )
-    for row in ledgers.control.tables():
+    for row in ledgers.control.registrations.all():
         catalog = ledgers.catalogs.get(row.name.catalog)
         if row.uuid not in uuids or catalog is None or is_dropped_name(row.name.namespace):
             continue

@@ -109,7 +109,7 @@ def with_entries(
             continue
         if not (open_new and new):
             break
-        opened = ledgers.control.open_entries(
+        opened = ledgers.control.registrations.open(
             [known_table(state, UNOBSERVED, ledgers.clock.now()) for state in entries.named(new)]
         )
         if len(opened) == len(new):
@@ -238,7 +238,7 @@ class _Entries:
     def of(
         cls, ledgers: ReadContext, states: Sequence[TableMetadata], filed: Collection[str] | None
     ) -> "_Entries":
-        known = ledgers.control.tables()
+        known = ledgers.control.registrations.all()
         asked = {state.table_uuid for state in states}
         rows: dict[str, list[KnownTable]] = {}
         for row in known:

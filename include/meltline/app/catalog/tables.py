@@ -194,13 +194,13 @@ def keep_requests(
     ledgers: ReadContext, tables: Sequence[ObservedTable], as_of: datetime
 ) -> Iterator[tuple[KeepRequest, Retention, ObservedTable]]:
     """What each table's keep set depends on, by today's policies, leases and holds."""
-    sightings = ledgers.control.sightings({table.state.uuid for table in tables})
-    policies = ledgers.control.policies()
+    sightings = ledgers.control.observations.sightings({table.state.uuid for table in tables})
+    policies = ledgers.control.policies.all()
     leased: dict[str, set[int]] = {}
-    for lease in ledgers.control.leases(ledgers.clock.now()):
+    for lease in ledgers.control.leases.active(ledgers.clock.now()):
         leased.setdefault(lease.table_uuid, set()).add(lease.snapshot_id)
     # A dropped table is let go as a whole, so not while somebody reads it or wants it back.
-    busy = leased.keys() | {wanted.table_uuid for wanted in ledgers.control.wanted_back()}
+    busy = leased.keys() | {wanted.table_uuid for wanted in ledgers.control.vetoes.all()}
     archived = archived_ids(ledgers, tables)
     for table in tables:
         uuid = table.state.uuid
@@ -247,6 +247,6 @@ def archived_ids(
     """Snapshots of which the ledger knows a verified copy in cold, by table UUID."""
     uuids = {t.state.uuid for t in tables if cold_policy_of(ledgers, t).is_on}
     found: dict[str, set[int]] = {}
-    for copy in ledgers.control.archived(sorted(uuids)) if uuids else ():
+    for copy in ledgers.control.archived.all(sorted(uuids)) if uuids else ():
         found.setdefault(copy.table_uuid, set()).add(copy.snapshot_id)
     return {uuid: frozenset(ids) for uuid, ids in found.items()}

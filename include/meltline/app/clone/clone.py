@@ -266,11 +266,11 @@ def _register(
     sharing = [part for part in parts if part.word]
     words = [part.word for part in sharing if part.word]
     with ExitStack() as back:
-        back.callback(ledgers.control.settle_wanted_back, [word.id for word in words])
+        back.callback(ledgers.control.vetoes.remove, [word.id for word in words])
         for word in words:
-            ledgers.control.add_wanted_back(word)
+            ledgers.control.vetoes.add(word)
         _refuse_claimed(ledgers, words)
-        ledgers.control.add_sharing(sorted(part.pair for part in sharing))
+        ledgers.control.registrations.add_sharing(sorted(part.pair for part in sharing))
         for part in sharing:
             if set_guard(ledgers, part.state, part.source.snapshot_id):
                 back.callback(take_back_guard, ledgers, part.state, part.own.uuid)
@@ -284,12 +284,12 @@ def _register(
         back.callback(_take_out, catalog, at, namespaces)
         settled = _look_again(ledgers, sharing)
         back.pop_all()
-    ledgers.control.settle_wanted_back(settled)
+    ledgers.control.vetoes.remove(settled)
 
 
 def _refuse_claimed(ledgers: ReadContext, words: Sequence[PurgeVeto]) -> None:
     """A purge claims first and looks at the words then; so one of the two sees the other."""
-    claimed = ledgers.control.claimed_paths()
+    claimed = ledgers.control.claims.paths()
     for word in words if claimed else ():
         needed = {location_key(path) for path in files_of(ledgers, word)}
         refuse_claimed([p for p in claimed if location_key(p) in needed], word.reason)
@@ -311,7 +311,7 @@ def _look_again(ledgers: ReadContext, parts: Sequence[_Part]) -> list[str]:
         FilesClaimed: A purge is about to delete one.
     """
     states = load_concurrently(lambda part: _now(ledgers, part.state), parts)
-    standing = {row.id for row in ledgers.control.wanted_back()}
+    standing = {row.id for row in ledgers.control.vetoes.all()}
     settled: list[str] = []
     for part, state in zip(parts, states, strict=True):
         assert part.word is not None and part.snapshot is not None  # only such parts share files

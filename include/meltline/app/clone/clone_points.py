@@ -82,7 +82,7 @@ def sources_at(
         return Children(tuple(Source(s, document, _head(s)) for s, document in opened))
     _require_sensible(ledgers, name, point)
     point = with_end(ledgers, point, [state for state, _ in opened])
-    policies = ledgers.control.policies()
+    policies = ledgers.control.policies.all()
     sources: list[Source] = []
     absent: list[SkippedTable] = []
     short: list[SkippedTable] = []

@@ -42,7 +42,7 @@ def set_guard(ledgers: ReadContext, seen: TableMetadata, snapshot_id: int | None
         CatalogReadOnly: It cannot be changed from here.
     """
     changed = False
-    ledgers.control.forget_lifted_guard(seen.uuid)
+    ledgers.control.decisions.forget_lifted_guard(seen.uuid)
 
     def edit(document: MetadataEditor) -> None:
         nonlocal changed
@@ -86,7 +86,7 @@ def take_back_guard(ledgers: ReadContext, seen: TableMetadata, failed: str) -> N
         seen: The table.
         failed: The UUID that the new table would have had.
     """
-    pairs = [pair for pair in ledgers.control.sharing() if seen.uuid in pair]
+    pairs = [pair for pair in ledgers.control.registrations.sharing() if seen.uuid in pair]
     if all({seen.uuid, failed}.issuperset(pair) for pair in pairs):
         with suppress(MeltlineError):
             lift_guard(ledgers, seen)
@@ -114,7 +114,7 @@ def lift_ended_guards(ledgers: ReadContext, history: StorageHistory, totals: Tot
             with group_locks(ledgers, [state.uuid], f"lift the guard of {state.name}"):
                 if _is_all_known(ledgers, history, state):
                     lift_guard(ledgers, state)
-                    ledgers.control.save_lifted_guard(state.uuid)
+                    ledgers.control.decisions.save_lifted_guard(state.uuid)
                     audit(ledgers, LIFTED, str(state.name), "it shares no file any more")
         except MeltlineError as stop:
             ledgers.progress(f"report: {state.name} stays guarded today: {stop.message}")
@@ -131,7 +131,7 @@ def _sharing(ledgers: ReadContext, history: StorageHistory, totals: Totals) -> s
 
     A snapshot that a readable table has let go of refers to nothing any more.
     """
-    rows = ledgers.control.tables()
+    rows = ledgers.control.registrations.all()
     known = {state.uuid for state in history.states} | {row.uuid for row in rows}
     here = known - let_go_tables(rows).keys()
     holdings = totals.holdings
@@ -146,8 +146,8 @@ def _is_all_known(ledgers: ReadContext, history: StorageHistory, state: TableMet
     that look is seen here, and one that is being made has the group's lock, or looks at the guard
     again once it is registered.
     """
-    group = Groups(ledgers.control.sharing()).members(state.uuid)
-    rows = ledgers.control.tables()
+    group = Groups(ledgers.control.registrations.sharing()).members(state.uuid)
+    rows = ledgers.control.registrations.all()
     if any(row.uuid in group and row.status == "unreadable" for row in rows):
         return False
     members = [other for other in history.states if other.uuid in group]
@@ -166,6 +166,6 @@ def may_share(ledgers: ReadContext, states: Sequence[TableMetadata]) -> set[str]
     Those are left out whose guard was lifted because nothing was shared any more.
     """
     here = {state.uuid for state in states}
-    pairs = [pair for pair in ledgers.control.sharing() if here.issuperset(pair)]
+    pairs = [pair for pair in ledgers.control.registrations.sharing() if here.issuperset(pair)]
     shared = {uuid for pair in pairs for uuid in pair}
-    return (here & shared) - ledgers.control.lifted_guards()
+    return (here & shared) - ledgers.control.decisions.lifted_guards()

@@ -38,7 +38,7 @@ def pin_all(
     """
     pinned = [part for part in parts if part.source.snapshot_id is not None]
     pairs = [sorted((part.source.state.uuid, part.own.uuid)) for part in pinned]
-    ledgers.control.add_sharing(sorted((one, other) for one, other in pairs))
+    ledgers.control.registrations.add_sharing(sorted((one, other) for one, other in pairs))
     for part in pinned:
         state = part.source.state
         _pin(ledgers, share, part.source)

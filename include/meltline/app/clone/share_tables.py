@@ -173,7 +173,7 @@ def looked_at(ledgers: ReadContext, there: Sequence[StandingTable]) -> Iterator[
 
 def whereabouts(ledgers: ReadContext) -> Callable[[Origin | None], TableMetadata | None]:
     """Finds a source by its UUID: where it was, under another name since, or among the dropped."""
-    rows = ledgers.control.tables()
+    rows = ledgers.control.registrations.all()
     names: dict[str, list[TableName]] = {}
     for row in rows:
         names.setdefault(row.uuid, []).append(row.name)

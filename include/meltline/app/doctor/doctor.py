@@ -50,7 +50,7 @@ class Finding:
 def examine(ledgers: ReadContext) -> list[Finding]:
     """Looks at everything that can be looked at without a JVM; the worst first."""
     findings: list[Finding] = []
-    if not ledgers.control.is_prepared():
+    if not ledgers.control.database.is_prepared():
         return [
             Finding(
                 "error",
@@ -86,7 +86,7 @@ def _refusals(
 def _ledger(ledgers: ReadContext) -> list[Finding]:
     findings = _refusals(require_generation, ledgers, "ledger_out_of_step")
     findings += _refusals(partial(require_not_behind, behind=timedelta(0)), ledgers, "clock_behind")
-    switch = ledgers.control.stopped()
+    switch = ledgers.control.switch.stopped()
     if switch is not None:
         findings.append(
             Finding(
@@ -149,7 +149,7 @@ def _tables(ledgers: ReadContext) -> list[Finding]:
 
 
 def _known(ledgers: ReadContext) -> Iterable[Finding]:
-    for table in ledgers.control.tables():
+    for table in ledgers.control.registrations.all():
         if table.status == "unreadable":
             yield Finding(
                 "error",
@@ -176,7 +176,7 @@ def _words(
     ledgers: ReadContext, listed: Sequence[CatalogEntry], readable: Collection[TableName]
 ) -> Iterable[Finding]:
     """Tables that were never read and hold all purging back, and for which a person vouches."""
-    rows = ledgers.control.tables()
+    rows = ledgers.control.registrations.all()
     broken = {row.name for row in rows if row.status == "unreadable"}
     unread = [entry for entry in listed if entry.name in broken or entry.name not in readable]
     unread = [entry for entry in never_read(rows, unread) if not is_ledger(ledgers, entry.name)]
@@ -192,7 +192,7 @@ def _words(
             "make them readable; where none refers to another table's files: "
             f"`meltline detach {shlex.join(names)} --reason TEXT`",
         )
-    for word in ledgers.control.vouched():
+    for word in ledgers.control.decisions.vouched():
         if CatalogEntry(word.table, word.location) in vouched:
             yield Finding(
                 "info",
@@ -256,12 +256,12 @@ def _who_else_deletes(state: TableMetadata, shares: bool) -> Iterable[Finding]:
 
 
 def _incidents(ledgers: ReadContext) -> Iterable[Finding]:
-    for incident in ledgers.control.incidents():
+    for incident in ledgers.control.incidents.all():
         yield Finding("error", "incident", incident.object, incident.message, incident.next)
 
 
 def _plans(ledgers: ReadContext) -> Iterable[Finding]:
-    for plan in ledgers.control.plans(states=[PlanState.APPLYING]):
+    for plan in ledgers.control.plans.find(states=[PlanState.APPLYING]):
         yield Finding(
             "warning",
             "plan_unfinished",
@@ -269,7 +269,7 @@ def _plans(ledgers: ReadContext) -> Iterable[Finding]:
             f"a {plan.kind} of {plan.table} was begun and not finished",
             "the next run finishes it",
         )
-    for plan in ledgers.control.plans(states=[PlanState.REFUSED], limit=20):
+    for plan in ledgers.control.plans.find(states=[PlanState.REFUSED], limit=20):
         times = f", by {plan.repeats + 1} runs" if plan.repeats else ""
         yield Finding(
             "info",

@@ -72,8 +72,8 @@ def init(services: RunContext, *, adopt: bool = False, sandbox: bool = False) ->
     """
     if sandbox:
         mark_sandbox(services)
-    services.control.prepare()
-    unknown_since = services.control.newest_time()
+    services.control.database.prepare()
+    unknown_since = services.control.database.newest_time()
     services.files.prepare()
     if services.prepare_cold is not None:
         services.prepare_cold()
@@ -81,7 +81,7 @@ def init(services: RunContext, *, adopt: bool = False, sandbox: bool = False) ->
     config = services.config
     hot = services.catalogs[config.hot]
     properties = hot.listing().namespaces.get((config.ledger_namespace,), {})
-    stated, ours = properties.get(GENERATION), services.control.generation()
+    stated, ours = properties.get(GENERATION), services.control.database.generation()
     if stated is not None or ours > 0:
         try:
             require_generation(services)
@@ -109,16 +109,16 @@ def _forget_permissions(
     """What held back and stands in the catalog holds again; what allows has to be asked anew."""
     control = services.control
     if said := properties.get(STOPPED, ""):
-        known = control.stopped()
-        control.set_stop(
+        known = control.switch.stopped()
+        control.switch.set(
             known
             or StopSwitch(services.who, f"as the catalog has it: {said}", services.clock.now())
         )
-    words = tuple(word.table for word in control.vouched())
+    words = tuple(word.table for word in control.decisions.vouched())
     for table in words:
-        control.forget_vouched(table)
+        control.decisions.forget_vouched(table)
     return Adopted(
-        unknown_since, properties.get(EPOCH, ""), said, control.forget_approvals(), words
+        unknown_since, properties.get(EPOCH, ""), said, control.verdicts.forget_approvals(), words
     )
 
 

@@ -228,7 +228,7 @@ def levels_within(name: ObjectName, listing: CatalogListing) -> list[tuple[str, 
 def _retention(
     ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata], listing: CatalogListing
 ) -> Retention:
-    policies = ledgers.control.policies()
+    policies = ledgers.control.policies.all()
     if name.table:
         return retention_of(ledgers, observed_table(ledgers, states[0], listing), policies)
     around = levels_around(ledgers, name, listing)
@@ -241,7 +241,7 @@ def busy(ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata]
     uuids = {state.uuid for state in states}
     if name.table:
         return uuids
-    begun = ledgers.control.plans(states=[PlanState.PASSED, PlanState.APPLYING])
+    begun = ledgers.control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
     return uuids & {plan.table_uuid for plan in begun}
 
 

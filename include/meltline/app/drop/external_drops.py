@@ -48,7 +48,7 @@ class GoneTable:
 
 def gone_tables(ledgers: ReadContext) -> list[GoneTable]:
     """Every table that has left its catalog and stands nowhere, also not among the dropped ones."""
-    rows = ledgers.control.tables()
+    rows = ledgers.control.registrations.all()
     here = {row.uuid for row in rows if row.status != "gone"}
     gone: dict[str, list[KnownTable]] = {}
     for row in rows:
@@ -213,7 +213,7 @@ def keep_gone_table(
     ledgers.catalogs[row.name.catalog].register(
         place, state.metadata_location, lambda document: document.set_properties(written)
     )
-    known = [known for known in ledgers.control.tables() if known.uuid == row.uuid]
+    known = [known for known in ledgers.control.registrations.all() if known.uuid == row.uuid]
     follow(ledgers, [replace(state, name=known.name) for known in known])
     restored = f"{place}, metadata {state.metadata_location}"
     audit(ledgers, "drop noticed", str(fact.object), detail=f"kept as {restored}")
@@ -225,7 +225,7 @@ def _noticed(
 ) -> Drop:
     """What is known of a drop that nobody announced; the observation that missed it is its time."""
     name = ObjectName(row.name.catalog, row.name.namespace, row.name.name)
-    policies = ledgers.control.policies()
+    policies = ledgers.control.policies.all()
     named = replace(state, name=row.name)
     retention = retention_of(ledgers, observed_table(ledgers, named, listing), policies)
     # Its namespace may be gone too: what it worked with when it was last seen counts as well.

@@ -51,7 +51,7 @@ def process_drops(
     gone = [table for table in gone_tables(services) if table.state is not None]
     begun = [table for table in gone if table.state and is_let_go(table.state, as_of)]
     changed = [_keep(services, observation, table) for table in gone if table not in begun]
-    if services.control.stopped() is None:
+    if services.control.switch.stopped() is None:
         empty = [t for t in observation.tables if t.managed and is_let_go(t.state, as_of)]
         done = [t for t in empty if selected(t.state.name, tables)]
         for table in _settled(services, observation, done):
@@ -103,7 +103,7 @@ def _settled(
         if table.state.uuid not in to_depart
         and not any(
             plan.id in waiting or plan.state is PlanState.APPLYING
-            for plan in services.control.plans(table_uuid=table.state.uuid)
+            for plan in services.control.plans.find(table_uuid=table.state.uuid)
         )
     ]
 
@@ -151,7 +151,7 @@ def _finish(services: RunContext, observation: Observation, gone: GoneTable) -> 
 
 def _depart_metadata(services: RunContext, observation: Observation, table: ObservedTable) -> None:
     state, now = table.state, services.clock.now()
-    failsafe = retention_of(services, table, services.control.policies()).failsafe
+    failsafe = retention_of(services, table, services.control.policies.all()).failsafe
     drop = read_drop(state.name.catalog, state.properties)
     assert drop is not None  # only such tables are let go
     marker = f"let-go-{drop.batch}-{state.uuid}"
@@ -170,7 +170,9 @@ def _depart_metadata(services: RunContext, observation: Observation, table: Obse
         for file in _last_files(services, observation, state)
     ]
     services.files.record_departures({marker: rows})
-    services.control.save_tables([replace(known_table(state, LET_GO, now), incomplete=False)])
+    services.control.registrations.save(
+        [replace(known_table(state, LET_GO, now), incomplete=False)]
+    )
     detail = f"{state.name}: {len(rows)} metadata files depart"
     audit(services, LET_GO, str(drop.object), "its retention has ended", detail)
 
@@ -213,7 +215,7 @@ def _read_or_over(
     as where that was set back for a while, has nothing of its own.
     """
     standing = [*(table.state for table in observation.tables), state]
-    before = heirs(services.control.tables(), standing).keys()
+    before = heirs(services.control.registrations.all(), standing).keys()
     return before | observation.let_go.keys() | {one.uuid for one in standing}
 
 

@@ -111,8 +111,8 @@ def _require_scope(scope: ObjectName, listing: CatalogListing) -> None:
 def _tables(
     ledgers: ReadContext, scope: ObjectName, listing: CatalogListing, unread: list[str]
 ) -> Iterator[HistoryRow]:
-    policies = ledgers.control.policies()
-    ids = {(row.table_uuid, row.name): row.uuid for row in ledgers.control.tables()}
+    policies = ledgers.control.policies.all()
+    ids = {(row.table_uuid, row.name): row.uuid for row in ledgers.control.registrations.all()}
     entries = [
         entry
         for entry in listing.entries
@@ -172,7 +172,7 @@ def _load(ledgers: ReadContext, entry: CatalogEntry) -> tuple[Mapping[str, Any],
 def _namespaces(
     ledgers: ReadContext, scope: ObjectName, listing: CatalogListing, kind: ObjectKind
 ) -> Iterator[HistoryRow]:
-    policies = ledgers.control.policies()
+    policies = ledgers.control.policies.all()
     own = (ledgers.config.ledger_namespace,)
     for levels, said in listing.namespaces.items():
         name = ObjectName(scope.catalog, levels)

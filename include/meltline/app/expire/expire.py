@@ -65,7 +65,7 @@ def group_locks(
         for plan in reversed(plans)
     }
     wait = services.config.limits.lock_wait
-    return services.control.locks(holders, wait=wait, lease=_LEASE)
+    return services.control.locks.take_all(holders, wait=wait, lease=_LEASE)
 
 
 def apply_expirations(
@@ -79,9 +79,9 @@ def apply_expirations(
     if not plans:
         return []
     files = stored_files(services, plans)
-    groups = Groups(services.control.sharing())
+    groups = Groups(services.control.registrations.sharing())
     with group_locks(services, groups, plans) as held:
-        stored = services.control.plans_now([plan.id for plan in plans])
+        stored = services.control.plans.current([plan.id for plan in plans])
         done: dict[str, ExpireResult] = {}
         locks: dict[str, Lock] = {}
         work = []
@@ -125,12 +125,12 @@ def _commit(
         for found in committed
     ]
     done: dict[str, ExpireResult] = {}
-    for found, moved in zip(committed, services.control.move_plans(moves), strict=True):
+    for found, moved in zip(committed, services.control.plans.move_all(moves), strict=True):
         if isinstance(moved, MeltlineError):
             stopped[found.plan.id] = moved
         else:
             done[moved.id] = ExpireResult(moved, found.snapshots, departed[moved.id])
-    now = services.control.plans_now(list(stopped))
+    now = services.control.plans.current(list(stopped))
     return done | {id: ExpireResult(now[id], error=stop) for id, stop in stopped.items()}
 
 

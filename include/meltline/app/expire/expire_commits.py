@@ -153,7 +153,7 @@ class Commits:
             # Whoever expired them records what departed; what that leaves is planned anew.
             raise self._stale(plan, "another run has expired what was planned")
         require_passed(self.services, plan)
-        begun = self.services.control.move_plan(
+        begun = self.services.control.plans.move(
             plan, PlanState.APPLYING, lock=self.locks[plan.id], committed_base=plan.base_location
         )
         return Committed(begun, 0)
@@ -191,7 +191,7 @@ class Commits:
 
     def _without_gate(self, checked: Sequence[_Checked]) -> Mapping[str, MeltlineError]:
         """Plans without a passed gate. One that was begun and is not committed goes stale."""
-        results = self.services.control.gate_results([one.plan.id for one in checked])
+        results = self.services.control.verdicts.newest([one.plan.id for one in checked])
         now = self.services.clock.now()
         refused: dict[str, MeltlineError] = {}
         for plan in (one.plan for one in checked):
@@ -209,7 +209,7 @@ class Commits:
             outcomes |= dict.fromkeys((one.plan.id for one in checked), stop)
             return []
         new = [one for one in checked if one.plan.state is not PlanState.APPLYING]
-        answers = self.services.control.move_plans(
+        answers = self.services.control.plans.move_all(
             [
                 PlanTransition(
                     one.plan,
@@ -247,7 +247,7 @@ class Commits:
         plan = one.plan
         try:
             require_go(self.services)
-            self.services.control.check_lock(self.locks[plan.id])
+            self.services.control.locks.check(self.locks[plan.id])
             outcome = self.services.committer.expire(
                 plan.table, one.state.metadata_location, plan.snapshots, plan.refs
             )
@@ -260,7 +260,7 @@ class Commits:
     def _stale(self, plan: Plan, why: str) -> MeltlineError:
         if plan.state is not PlanState.STALE:
             move = PlanTransition(plan, PlanState.STALE, note=why)
-            (moved,) = self.services.control.move_plans([move])
+            (moved,) = self.services.control.plans.move_all([move])
             if isinstance(moved, MeltlineError):
                 return moved
         return PlanStale(

@@ -78,7 +78,7 @@ def plan_expiration(
 
 def _settled(services: RunContext, looked_at: Collection[str]) -> Callable[[Plan], bool]:
     """Whether a plan's table is among these, or stands nowhere any more."""
-    rows = services.control.tables()
+    rows = services.control.registrations.all()
     there = {row.uuid for row in rows if row.status not in ENDED}
     return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in there
 
@@ -219,7 +219,7 @@ def _described_by_waiting_departures(services: RunContext) -> set[str]:
     waiting = services.files.waiting_plans()
     return {
         location_key(plan.committed_base or plan.base_location)
-        for plan in services.control.plans(states=[PlanState.APPLIED, PlanState.APPLYING])
+        for plan in services.control.plans.find(states=[PlanState.APPLIED, PlanState.APPLYING])
         if plan.kind is PlanKind.EXPIRE and plan.id in waiting
     }
 
@@ -324,7 +324,7 @@ def _plan(
 
 def owner_retentions(services: RunContext, observation: Observation) -> Mapping[str, Retention]:
     """Each readable table's retention, by UUID; where two share a UUID, the longer failsafe."""
-    policies = services.control.policies()
+    policies = services.control.policies.all()
     found: dict[str, Retention] = {}
     for table in observation.tables:
         retention = retention_of(services, table, policies)

@@ -187,7 +187,9 @@ def _compared_before(services: RunContext, side: Side, case: _Case) -> set[tuple
     assert case.cold is not None
     if case.plan.bytes > services.config.limits.full_proof_above:
         return set()
-    applied = services.control.plans(table_uuid=case.plan.table_uuid, states=[PlanState.APPLIED])
+    applied = services.control.plans.find(
+        table_uuid=case.plan.table_uuid, states=[PlanState.APPLIED]
+    )
     for plan in applied:
         copies = [sid for sid in plan.snapshots if sid in case.cold.snapshots]
         if plan.kind is not PlanKind.EXPIRE or not copies:

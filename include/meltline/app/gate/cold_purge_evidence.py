@@ -87,13 +87,13 @@ def _gone(
     found: dict[str, _Gone] = {}
     for name in {departed[file.path].plan_id for file in files if file.path in departed}:
         try:
-            plan = services.control.plan(name)
+            plan = services.control.plans.get(name)
         except PlanNotFound:
             continue  # files that no snapshot had: orphans, or the metadata of a dropped table
         if plan.id == name and plan.kind is PlanKind.EXPIRE:
             gone = found.setdefault(plan.table_uuid, _Gone(plan.table_uuid, set()))
             gone.snapshots.update(plan.snapshots, plan.gone_snapshots)
-    for copy in services.control.archived(sorted(found)) if found else ():
+    for copy in services.control.archived.all(sorted(found)) if found else ():
         if copy.snapshot_id in found[copy.table_uuid].snapshots:
             found[copy.table_uuid].known[copy.snapshot_id] = copy
     return list(found.values())

@@ -37,7 +37,7 @@ def run_gate(services: RunContext, plans: Sequence[Plan]) -> list[tuple[Plan, Ga
         or GateResult(plan.id, plan.digest, "none", 0, (), now, now, error=failure)
         for plan in plans
     ]
-    services.control.save_gate_results(verdicts)
+    services.control.verdicts.save(verdicts)
     return list(zip(_moved(services, plans, verdicts), verdicts, strict=True))
 
 
@@ -55,7 +55,7 @@ def _moved(
         if plan.state in GATEABLE
     ]
     moved: dict[str, Plan] = {}
-    for move, answer in zip(moves, services.control.move_plans(moves), strict=True):
+    for move, answer in zip(moves, services.control.plans.move_all(moves), strict=True):
         if isinstance(answer, PlanStale):
             moved[move.plan.id] = replace(move.plan, note="another run moved it meanwhile")
         elif isinstance(answer, MeltlineError):
@@ -81,7 +81,7 @@ def require_passed(services: RunContext, plan: Plan) -> None:
     Raises:
         GateNotPassed: There is none, it refused, is for another digest, or is too old.
     """
-    result = services.control.gate_results([plan.id]).get(plan.id)
+    result = services.control.verdicts.newest([plan.id]).get(plan.id)
     if refused := not_passed(plan, result, services.clock.now()):
         raise refused
 

@@ -95,11 +95,11 @@ def collect_evidence(services: RunContext, plans: Sequence[Plan]) -> list[GateFa
     elsewhere = needed_by_other_names(
         names, purged, lambda others: proof.referenced.keys() & others
     )
-    owners, groups = fresh_owners(services, world), Groups(services.control.sharing())
+    owners, groups = fresh_owners(services, world), Groups(services.control.registrations.sharing())
     known = _ask(services, proof, [p for p in plans if p.kind is PlanKind.EXPIRE], paths)
     protected = metadata_keys(proof.world.states)
     departed = services.files.departures(frozenset(DepartureState), paths=paths)
-    claimed = services.control.claimed_paths()
+    claimed = services.control.claims.paths()
     cold = expire_facts(services, world, [p for p in plans if p.kind is PlanKind.EXPIRE], items)
     left = {departure.path: departure for departure in departed}
     evidence = []
@@ -139,7 +139,7 @@ def _ask(services: RunContext, proof: Proof, plans: Sequence[Plan], paths: Seque
         unknown=services.files.unknown_paths(paths),
         indexed=services.files.live_totals(sorted(heads)),
         distinct=services.proofs.distinct_bytes(remaining) if remaining else {},
-        policies=services.control.policies(),
+        policies=services.control.policies.all(),
         bases=bases,
     )
 
@@ -208,7 +208,7 @@ def _expire_evidence(services: RunContext, case: _Case) -> GateFacts:
     }
     leased = {
         lease.snapshot_id
-        for lease in services.control.leases(services.clock.now())
+        for lease in services.control.leases.active(services.clock.now())
         if lease.table_uuid == plan.table_uuid
     }
     found: dict[str, Collection[str] | int | float | bool] = {
@@ -337,7 +337,9 @@ def _missed_by_writers(services: RunContext, case: _Case, state: TableMetadata |
 def _growth(services: RunContext, plan: Plan) -> float:
     earlier = [
         other.bytes
-        for other in services.control.plans(table_uuid=plan.table_uuid, states=[PlanState.APPLIED])
+        for other in services.control.plans.find(
+            table_uuid=plan.table_uuid, states=[PlanState.APPLIED]
+        )
         if other.kind is plan.kind and other.id != plan.id and other.bytes
     ][:_HISTORY]
     if len(earlier) < _ENOUGH_HISTORY:

@@ -129,7 +129,7 @@ def _remaining(
                     snapshot.manifest_list,
                     snapshot.inline_manifests,
                 )
-    for wanted in services.control.wanted_back():
+    for wanted in services.control.vetoes.all():
         # Somebody wants it although no table may have it now.
         key = SnapshotKey(wanted.table_uuid, wanted.snapshot_id)
         remaining[key] = ProofSnapshot(

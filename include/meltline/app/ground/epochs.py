@@ -41,7 +41,7 @@ def raise_epoch(
         CatalogReadOnly: It cannot be changed.
         CommitConflict: Others raised it first each time.
     """
-    confirmed = [epoch for epoch in ledgers.control.epochs() if epoch.confirmed]
+    confirmed = [epoch for epoch in ledgers.control.epochs.since() if epoch.confirmed]
     base = max(confirmed, key=lambda epoch: epoch.number, default=None)
 
     def attempt() -> bool | None:
@@ -49,17 +49,17 @@ def raise_epoch(
         epoch = _noted(ledgers, why)
         expected = {
             EPOCH: None if base is None else base.written,
-            GENERATION: str(ledgers.control.generation()),
+            GENERATION: str(ledgers.control.database.generation()),
         }
         try:
             _set(ledgers, {EPOCH: epoch.written, **(updates or {})}, removals, expected)
         except CommitConflict:
             base = _caught_up(ledgers)
             return None
-        if newest_confirmed(ledgers.control.epochs()) > epoch.number:
+        if newest_confirmed(ledgers.control.epochs.since()) > epoch.number:
             base = epoch  # a catalog that cannot compare and set may have lost a newer one to it
             return None
-        ledgers.control.confirm_epoch(epoch.nonce)
+        ledgers.control.epochs.confirm(epoch.nonce)
         return True
 
     if not until_done(attempt, attempts=_ATTEMPTS):
@@ -80,16 +80,16 @@ def _caught_up(ledgers: ReadContext) -> Epoch | None:
     """Where the catalog stands now. Where that was never confirmed, it is: a process has died."""
     base = standing_epoch(ledgers)
     if base is not None and not base.confirmed:
-        ledgers.control.confirm_epoch(base.nonce)
+        ledgers.control.epochs.confirm(base.nonce)
     return base
 
 
 def _noted(ledgers: ReadContext, why: str, above: int = 0) -> Epoch:
     """An epoch that the ledger has noted, above all that it knows of and this number."""
-    numbers = [epoch.number for epoch in ledgers.control.epochs()]
+    numbers = [epoch.number for epoch in ledgers.control.epochs.since()]
     number, now = max([above, *numbers]) + 1, ledgers.clock.now()
     epoch = Epoch(number, uuid4().hex, why, ledgers.who, now)
-    ledgers.control.add_epoch(epoch)
+    ledgers.control.epochs.add(epoch)
     return epoch
 
 
@@ -133,8 +133,8 @@ def adopt_epoch(ledgers: ReadContext, properties: Mapping[str, str], generation:
     epoch = _noted(ledgers, f"adopted as generation {generation}", above)
     expected = {key: properties.get(key) for key in (EPOCH, GENERATION)}
     _set(ledgers, {EPOCH: epoch.written, GENERATION: str(generation)}, (), expected)
-    ledgers.control.set_generation(generation)
-    ledgers.control.confirm_epoch(epoch.nonce)
+    ledgers.control.database.set_generation(generation)
+    ledgers.control.epochs.confirm(epoch.nonce)
 
 
 @dataclass
@@ -150,6 +150,6 @@ class RunEpoch:
             return
         run = self.ledgers.run_id
         why = f"run {run}" if run else "a step by itself"
-        if not (run and self.ledgers.control.has_epoch(why)):
+        if not (run and self.ledgers.control.epochs.has(why)):
             raise_epoch(self.ledgers, why)
         self._is_raised = True

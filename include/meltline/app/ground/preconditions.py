@@ -21,7 +21,7 @@ def require_prepared(ledgers: ReadContext) -> None:
     Raises:
         SetupMissing: There is no control ledger, or one of another version.
     """
-    if not ledgers.control.is_prepared():
+    if not ledgers.control.database.is_prepared():
         raise SetupMissing(
             "the ledgers are not prepared",
             object=str(ledgers.config.path),
@@ -37,7 +37,7 @@ def require_go(services: ReadContext) -> None:
     Raises:
         Stopped: Somebody holds everything back.
     """
-    switch = services.control.stopped()
+    switch = services.control.switch.stopped()
     if switch is not None:
         raise Stopped(
             f"stopped by {switch.who} at {format_instant(switch.at)}: {switch.reason}",
@@ -82,9 +82,9 @@ def standing_epoch(services: ReadContext, listing: CatalogListing | None = None)
         LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
     """
     config = services.config
-    since = newest_confirmed(services.control.epochs())
+    since = newest_confirmed(services.control.epochs.since())
     anew = listing or services.catalogs[config.hot].listing()
-    epochs = services.control.epochs(since)
+    epochs = services.control.epochs.since(since)
     properties = anew.namespaces.get((config.ledger_namespace,), {})
     _require_same_generation(services, properties)
     stated = properties.get(EPOCH, "")
@@ -106,12 +106,12 @@ def standing_epoch(services: ReadContext, listing: CatalogListing | None = None)
 
 def _require_same_generation(services: ReadContext, properties: Mapping[str, str]) -> None:
     stated = properties.get(GENERATION)
-    if stated != str(services.control.generation()):
+    if stated != str(services.control.database.generation()):
         raise LedgerOutOfStep(
             "the control ledger and the catalog are of different generations",
             object=f"namespace {services.config.ledger_namespace}",
             expected=f"generation {stated or 'none'} as the catalog has it",
-            found=f"generation {services.control.generation()} in the control ledger",
+            found=f"generation {services.control.database.generation()} in the control ledger",
             next="find the right ledger, or run `meltline init --adopt`: it restarts all failsafe",
         )
 
@@ -136,7 +136,7 @@ def require_not_behind(ledgers: ReadContext, behind: timedelta = CLOCK_TOLERANCE
     Raises:
         ClockRefused: It is, by more than that.
     """
-    now, newest = ledgers.clock.now(), ledgers.control.newest_time()
+    now, newest = ledgers.clock.now(), ledgers.control.database.newest_time()
     if newest is None or now >= newest - behind:
         return
     recorded = format_instant(newest)
@@ -154,7 +154,7 @@ def require_not_behind(ledgers: ReadContext, behind: timedelta = CLOCK_TOLERANCE
 
 def present(ledgers: ReadContext) -> datetime:
     """Now, and never before what the ledger has seen: from it on what departs has to wait."""
-    now, newest = ledgers.clock.now(), ledgers.control.newest_time()
+    now, newest = ledgers.clock.now(), ledgers.control.database.newest_time()
     return now if newest is None else max(now, newest)
 
 
@@ -162,7 +162,7 @@ def require_other_clocks(services: ReadContext) -> None:
     """Refuses a clock that is off the store's or the database's. Raises ClockRefused."""
     if services.clock.simulated:
         return
-    others = {"the database": services.control.database_now()}
+    others = {"the database": services.control.database.now()}
     if (there := _store_now(services)) is not None:
         others["the object store"] = there
     for whose, moment in others.items():

@@ -77,7 +77,7 @@ def settle_wanted_back(services: RunContext) -> WantedFiles:
         What could not be settled: it stays protected as it is.
     """
     left: list[PurgeVeto] = []
-    for row in services.control.wanted_back():
+    for row in services.control.vetoes.all():
         try:
             paths = sorted(files_of(services, row))
         except FileNotFoundError:
@@ -92,16 +92,16 @@ def settle_wanted_back(services: RunContext) -> WantedFiles:
             continue
         waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}), paths=paths)
         take_back(services, [departure.path for departure in waiting], row.reason)
-        services.control.settle_wanted_back([row.id])
+        services.control.vetoes.remove([row.id])
     return wanted_files(services, left)
 
 
 def _forget(ledgers: ReadContext, row: PurgeVeto, why: str) -> None:
-    ledgers.control.settle_wanted_back([row.id])
+    ledgers.control.vetoes.remove([row.id])
     subject = f"{row.table_uuid}@{row.snapshot_id}"
     now = ledgers.clock.now()
     entry = AuditEntry(now, ledgers.who, "give up wanted files", subject, why, row.reason)
-    ledgers.control.add_audit(entry)
+    ledgers.control.audit.add(entry)
 
 
 @contextmanager
@@ -111,12 +111,12 @@ def group_locks(ledgers: ReadContext, uuids: Collection[str], purpose: str) -> I
     Raises:
         LockHeld: A run works on one of them and did not end within `limits.lock-wait`.
     """
-    groups = Groups(ledgers.control.sharing())
+    groups = Groups(ledgers.control.registrations.sharing())
     wait = ledgers.config.limits.lock_wait
     holder = f"{ledgers.who} {purpose}"
     with ExitStack() as locks:
         for key in sorted({groups.key(uuid) for uuid in uuids}):
-            locks.enter_context(ledgers.control.lock(key, holder, wait=wait, lease=_LEASE))
+            locks.enter_context(ledgers.control.locks.take(key, holder, wait=wait, lease=_LEASE))
         yield
 
 
@@ -149,12 +149,12 @@ def snapshot_kept(
     """
     with group_locks(ledgers, [uuid], purpose):
         row = _word(ledgers, uuid, snapshot, purpose)
-        ledgers.control.add_wanted_back(row)
+        ledgers.control.vetoes.add(row)
         try:
             _refuse_claimed_of(ledgers, row)
             yield
         except BaseException:
-            ledgers.control.settle_wanted_back([row.id])
+            ledgers.control.vetoes.remove([row.id])
             raise
 
 
@@ -182,17 +182,17 @@ def _word(ledgers: ReadContext, uuid: str, snapshot: Snapshot, purpose: str) -> 
 
 
 def _refuse_claimed_of(ledgers: ReadContext, row: PurgeVeto) -> None:
-    if claimed := ledgers.control.claimed_paths():
+    if claimed := ledgers.control.claims.paths():
         needed = {location_key(path) for path in files_of(ledgers, row)}
         refuse_claimed([p for p in claimed if location_key(p) in needed], row.reason)
 
 
 def claimed_of(ledgers: ReadContext, uuids: Collection[str]) -> list[str]:
     """Files of some tables, or of those that share files with them, that a purge has claimed."""
-    groups = Groups(ledgers.control.sharing())
+    groups = Groups(ledgers.control.registrations.sharing())
     members = {member for uuid in uuids for member in groups.members(uuid)}
-    claimed = ledgers.control.claimed_paths()
-    plans = {plan: ledgers.control.plan(plan).table_uuid for plan in set(claimed.values())}
+    claimed = ledgers.control.claims.paths()
+    plans = {plan: ledgers.control.plans.get(plan).table_uuid for plan in set(claimed.values())}
     return sorted(path for path, plan in claimed.items() if plans[plan] in members)
 
 

@@ -42,7 +42,7 @@ def take_back(services: RunContext, paths: Sequence[str], why: str) -> set[str]:
 
 def audit_cancelled(services: RunContext, paths: Sequence[str], why: str) -> None:
     """Records which files were taken back, and why (PX-13)."""
-    services.control.add_audit(
+    services.control.audit.add(
         AuditEntry(
             at=services.clock.now(),
             who=services.who,
@@ -60,7 +60,7 @@ def audit_replaced(services: RunContext, reasons: Mapping[str, str]) -> None:
         return
     lines = [f"{path}: {why}" for path, why in sorted(reasons.items())]
     services.progress(f"purge: kept, as it is not what departed: {'; '.join(lines[:_SHOWN])}")
-    services.control.add_audit(
+    services.control.audit.add(
         AuditEntry(
             at=services.clock.now(),
             who=services.who,

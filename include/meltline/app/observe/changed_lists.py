@@ -52,7 +52,7 @@ def changed_lists(
         if key in recorded and now.differs_from(recorded[key])
     }
     at = services.clock.now()
-    services.control.raise_incidents(
+    services.control.incidents.add(
         [
             Incident(
                 id=_id(key),
@@ -81,7 +81,7 @@ def still_changed(
         ended: Registrations of which nothing is kept any more. What changed of one that was not
             read today, as of a catalog that could not be listed, has changed still.
     """
-    standing = [one for one in services.control.incidents() if one.kind == KIND]
+    standing = [one for one in services.control.incidents.all() if one.kind == KIND]
     uuids = {one.table_uuid for one in standing}
     present = {_id(key): (key, snapshot) for key, snapshot in _snapshots(states, uuids)}
     recorded = services.files.reachable_sets([key for key, _ in present.values()])
@@ -96,15 +96,15 @@ def still_changed(
         else:
             reasons[incident.table_uuid] = f"{incident.table}: {incident.message}"
     if over:
-        services.control.end_incidents(over)
+        services.control.incidents.end(over)
     return reasons
 
 
 def forget_changed_lists(services: RunContext) -> None:
     """Ends these incidents: the index is made anew, from what is written there now."""
-    standing = [one.id for one in services.control.incidents() if one.kind == KIND]
+    standing = [one.id for one in services.control.incidents.all() if one.kind == KIND]
     if standing:
-        services.control.end_incidents(standing)
+        services.control.incidents.end(standing)
 
 
 def _snapshots(

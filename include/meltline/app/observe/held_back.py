@@ -30,9 +30,9 @@ def _confinement(services: ReadContext) -> Confinement:
 
 def note_withheld(services: ReadContext, step: str, found: Sequence[Withheld]) -> None:
     """Remembers what a step's plans leave out, for `doctor` and for the run's summary."""
-    before = [one for one in services.control.withheld() if one.step == step]
+    before = [one for one in services.control.places.withheld() if one.step == step]
     if sorted(found, key=order) != before:
-        services.control.save_withheld(step, found)
+        services.control.places.save_withheld(step, found)
 
 
 def needed_elsewhere(
@@ -99,7 +99,7 @@ def withheld(
 def kept_back(services: ReadContext) -> list[str]:
     """What the last plans left out, for the summary of a run: a line for each way out."""
     found: dict[str, list[Withheld]] = {}
-    for one in services.control.withheld():
+    for one in services.control.places.withheld():
         found.setdefault(one.fix, []).append(one)
     return [_notice(rows) for _, rows in sorted(found.items())]
 

@@ -246,7 +246,7 @@ def _ingest(services: RunContext, requests: Sequence[IngestRequest]) -> dict[str
     if not count:
         return {}
     services.progress(f"observe: reading {count} new manifests, once")
-    outcomes = services.files.ingest(requests, services.control.ownerships())
+    outcomes = services.files.ingest(requests, services.control.registrations.ownerships())
     return {outcome.path: outcome for outcome in outcomes}
 
 
@@ -293,9 +293,9 @@ def _record(
                 replace(found.record, by_changes=True, live_files=files, live_bytes=size)
             )
     _note_places(services, records, outcomes.values())
-    new = sharing - set(services.control.sharing())
+    new = sharing - set(services.control.registrations.sharing())
     if new:
-        services.control.add_sharing(sorted(new))
+        services.control.registrations.add_sharing(sorted(new))
     # Snapshots last: a kill before that makes the next run look for what is back, and for whose
     # files they name, once more.
     _take_back(services, records, outcomes.keys())
@@ -311,7 +311,7 @@ def _note_places(
     paths = [record.manifest_list for record in records if record.manifest_list]
     paths += {manifest.path for record in records for manifest in record.manifests}
     found = places_in(paths, services.store.is_link)
-    services.control.add_places(found.union(*(outcome.places for outcome in outcomes)))
+    services.control.places.add(found.union(*(outcome.places for outcome in outcomes)))
 
 
 def _verdict(

@@ -52,18 +52,18 @@ def _note_forgotten(services: RunContext, left: Iterable[SnapshotKey]) -> None:
     What was read of them stays referred to: nobody can tell whether they stand somewhere.
     """
     counts = Counter(key.table_uuid for key in left)
-    standing = {one.id for one in services.control.incidents() if one.kind == FORGOTTEN}
+    standing = {one.id for one in services.control.incidents.all() if one.kind == FORGOTTEN}
     new = [_incident(services, entry, counts[entry]) for entry in sorted(counts)]
     if new:
-        services.control.raise_incidents(new)
+        services.control.incidents.add(new)
     if over := sorted(standing - {one.id for one in new}):
-        services.control.end_incidents(over)
+        services.control.incidents.end(over)
 
 
 def forgotten(services: RunContext) -> set[str]:
     """Registrations that the file ledger knows and the control ledger does not."""
     filed = {key.table_uuid for key in services.files.known_snapshots()}
-    return filed - {row.uuid for row in services.control.tables()}
+    return filed - {row.uuid for row in services.control.registrations.all()}
 
 
 def _incident(services: RunContext, entry: str, snapshots: int) -> Incident:
@@ -106,7 +106,7 @@ def take_up(
     Returns:
         Snapshots of registrations that no table is.
     """
-    rows = services.control.tables()
+    rows = services.control.registrations.all()
     ids = {row.uuid for row in rows}
     left = [key for key in known if key.table_uuid not in ids]
     if not left:
@@ -120,7 +120,7 @@ def take_up(
         if not any(goes_on(state, row) for row in lineages.get(state.table_uuid, ()))
     ]
     new, now = _claims(services, strangers, left), services.clock.now()
-    services.control.open_entries(
+    services.control.registrations.open(
         [known_table(replace(state, uuid=entry), UNOBSERVED, now) for state, entry in new]
     )
     given = {entry for _, entry in new}
@@ -204,8 +204,8 @@ def _told_apart(services: RunContext, states: Iterable[TableMetadata]) -> bool:
     }
     if not elsewhere:
         return False
-    rows = [row for row in services.control.tables() if row.uuid in elsewhere]
-    services.control.save_tables([replace(row, newest=elsewhere[row.uuid]) for row in rows])
+    rows = [row for row in services.control.registrations.all() if row.uuid in elsewhere]
+    services.control.registrations.save([replace(row, newest=elsewhere[row.uuid]) for row in rows])
     return True
 
 

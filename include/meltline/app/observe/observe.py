@@ -91,8 +91,8 @@ def observe(services: RunContext) -> Observation:
     # Before any metadata is read: else a snapshot that another run expires meanwhile would look as
     # if it had come back, and its files would be taken back.
     known = services.files.known_snapshots()
-    if known and not services.control.places():  # of a ledger from before places were noted
-        services.control.add_places(services.files.places())
+    if known and not services.control.places.all():  # of a ledger from before places were noted
+        services.control.places.add(services.files.places())
     listings, unlisted = _list_catalogs(services)
     entries = [entry for listing in listings.values() for entry in listing.entries]
     services.progress(f"observe: loading the metadata of {len(entries)} tables")
@@ -101,7 +101,7 @@ def observe(services: RunContext) -> Observation:
     skipped = {e.name: s for e, s in loaded.items() if isinstance(s, MeltlineError)}
     ledger = {s.uuid for s in states if is_ledger(services, s.name)}
     _record_ownership(services, states, now)
-    owners = OwnerIndex(services.control.ownerships())
+    owners = OwnerIndex(services.control.registrations.ownerships())
 
     watched = [state for state in states if state.uuid not in ledger]
     ingested = ingest_snapshots(services, watched, known, owners)
@@ -110,7 +110,7 @@ def observe(services: RunContext) -> Observation:
     readable = [state for state in watched if state.name not in skipped]
     _record_side_files(services, readable, now)
     _record_sightings(services, readable, now)
-    previous = services.control.tables()
+    previous = services.control.registrations.all()
     _record_tables(services, watched, skipped, ingested.unread, listings, previous, now)
     return _observation(
         services,
@@ -156,12 +156,14 @@ def _record_ownership(services: RunContext, states: Sequence[TableMetadata], now
         for state in states
         for location in state.owned_locations
     }
-    known = set(services.control.ownerships())
-    before = forerunners(services.control.tables(), states)
+    known = set(services.control.registrations.ownerships())
+    before = forerunners(services.control.registrations.all(), states)
     found |= {Ownership(o.prefix, heir) for o in known for heir in before.get(o.table_uuid, ())}
     new = found - known
     if new:
-        services.control.add_ownerships(sorted(new, key=lambda o: (o.prefix, o.table_uuid)), now)
+        services.control.registrations.add_ownerships(
+            sorted(new, key=lambda o: (o.prefix, o.table_uuid)), now
+        )
 
 
 def _record_side_files(
@@ -185,7 +187,7 @@ def _record_side_files(
         for file, size in zip(new.values(), sizes, strict=True)
         if size is not None  # the engine deleted it already
     ]
-    services.control.add_places(places_in([f.path for f in found], services.store.is_link))
+    services.control.places.add(places_in([f.path for f in found], services.store.is_link))
     services.files.record_side_files(found, now)
     # One that had departed is named again: an older metadata file was registered, say.
     take_back(services, [file.path for file in found], "a table's metadata names it again")
@@ -202,10 +204,10 @@ def side_files_of(state: TableMetadata) -> Iterable[SideFile]:
 
 def _record_sightings(services: RunContext, states: Sequence[TableMetadata], now: datetime) -> None:
     """Notes snapshots on side branches, and since when a snapshot is on no branch at all."""
-    before = services.control.sightings()
+    before = services.control.observations.sightings()
     looks = {
         (table.uuid, table.name): table.observed_at
-        for table in services.control.tables()
+        for table in services.control.registrations.all()
         if table.status == "live"
     }
     seen: dict[str, dict[int, SnapshotObservation]] = {}
@@ -226,7 +228,7 @@ def _record_sightings(services: RunContext, states: Sequence[TableMetadata], now
         if new:
             changed[uuid] = new
     if changed:
-        services.control.save_sightings(changed)
+        services.control.observations.save_sightings(changed)
 
 
 def _record_tables(
@@ -264,7 +266,7 @@ def _record_tables(
             )
         else:  # another table stands under its name now
             rows[table.uuid, table.name] = _changed(_followed(table, states), "gone", "", now)
-    services.control.save_tables(list(rows.values()))
+    services.control.registrations.save(list(rows.values()))
 
 
 def _followed(table: KnownTable, states: Sequence[TableMetadata]) -> KnownTable:
@@ -292,10 +294,10 @@ def _observation(
     ledger: set[str],
     unchecked: Sequence[str],
 ) -> Observation:
-    tables = services.control.tables()
+    tables = services.control.registrations.all()
     reasons = _not_read(tables, skipped)
     let_go = let_go_tables(tables)
-    groups = Groups(services.control.sharing())
+    groups = Groups(services.control.registrations.sharing())
     left = left_behind(services, readable, listings, groups)
     states = [*readable, *(table.state for table in left.tables)]
     reasons |= still_changed(services, states, ended=let_go.keys())
@@ -372,6 +374,8 @@ def rebuild(services: RunContext) -> None:
 
     Of registrations that nobody knows any more it is forgotten as well.
     """
-    readable = {table.uuid for table in services.control.tables() if table.status == "live"}
+    readable = {
+        table.uuid for table in services.control.registrations.all() if table.status == "live"
+    }
     services.files.rebuild(sorted(readable | forgotten(services)))
     forget_changed_lists(services)

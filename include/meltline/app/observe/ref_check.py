@@ -45,7 +45,7 @@ def still_changed_heads(
 
     An incident is over once the ref leads back to what it showed, or the table was let go.
     """
-    standing = [one for one in services.control.incidents() if one.kind == KIND]
+    standing = [one for one in services.control.incidents.all() if one.kind == KIND]
     uuids = {one.table_uuid for one in standing}
     there = {
         _id(state.uuid, name, snapshot)
@@ -56,7 +56,7 @@ def still_changed_heads(
     }
     over = {one.id for one in standing if one.id in there or one.table_uuid in ended}
     if over:
-        services.control.end_incidents(sorted(over))
+        services.control.incidents.end(sorted(over))
     return {i.table_uuid: f"{i.table}: {i.message}" for i in standing if i.id not in over}
 
 
@@ -122,7 +122,7 @@ def _raise(
 ) -> HeadChanged:
     now = services.clock.now()
     lines = [f"{name}: {_shown(was)} before, {shows} after" for name, was, shows in found]
-    services.control.raise_incidents(
+    services.control.incidents.add(
         [
             Incident(
                 id=_id(plan.table_uuid, name, was),
@@ -139,7 +139,7 @@ def _raise(
     )
     detail = "\n".join(lines)
     reason = "a ref shows something else after an expiration"
-    services.control.add_audit(AuditEntry(now, services.who, "incident", plan.id, reason, detail))
+    services.control.audit.add(AuditEntry(now, services.who, "incident", plan.id, reason, detail))
     return HeadChanged(
         f"the commit of {plan.id} has changed what {len(found)} refs of {plan.table} show",
         object=str(plan.table),

@@ -54,7 +54,7 @@ def left_behind(
         groups: Which tables share files.
     """
     here = {state.uuid for state in readable}
-    known = services.control.tables()
+    known = services.control.registrations.all()
     let_go = let_go_tables(known)
     left = [row for row in known if row.status == "gone" or row.name.catalog not in listings]
     rows = [row for row in left if row.uuid in here | let_go.keys() or _shares(groups, row)]

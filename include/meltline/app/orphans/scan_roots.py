@@ -30,7 +30,7 @@ def places_to_sweep(
     """
     wanted: dict[str, TableName] = {
         table.uuid: table.name
-        for table in ledgers.control.tables()
+        for table in ledgers.control.registrations.all()
         if table.status not in ("gone", LET_GO)
         and table.name.catalog == ledgers.config.hot
         and not is_ledger(ledgers, table.name)
@@ -44,7 +44,7 @@ def places_to_sweep(
     swept: set[str] = set()
     others: set[str] = set()
     refused: dict[TableName, str] = {}
-    for ownership in ledgers.control.ownerships():
+    for ownership in ledgers.control.registrations.ownerships():
         name, prefix = wanted.get(ownership.table_uuid), ownership.prefix
         if name is not None and any(place.startswith(prefix) for place in warehouses):
             refused[name] = f"not swept: its location {prefix} holds a whole warehouse"
@@ -80,7 +80,7 @@ class Claims:
         self._tables = tables
         self._live = registrations(observation)
         self._known: dict[str, list[KnownTable]] = {}
-        for table in services.control.tables():
+        for table in services.control.registrations.all():
             self._known.setdefault(table.uuid, []).append(table)
         self._failsafe = {
             uuid: retention.failsafe

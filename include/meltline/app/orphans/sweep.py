@@ -107,7 +107,7 @@ def sweep(services: SweepServices, request: RunRequest, summary: Summary) -> Swe
         require_clock(services)
     wait = services.config.limits.lock_wait
     holder = f"{services.who} run {request.run_id}"
-    with services.control.lock(_LOCK, holder, wait=wait, lease=_LEASE):
+    with services.control.locks.take(_LOCK, holder, wait=wait, lease=_LEASE):
         return _sweep(services, request, settings, summary)
 
 
@@ -169,7 +169,7 @@ def _held_back(services: RunContext, observation: Observation, listing: Listing)
     ]
     if observation.purge_blocked:
         reasons.append(f"nothing departs: {observation.purge_blocked}")
-    if services.control.stopped() is not None:
+    if services.control.switch.stopped() is not None:
         reasons.append("nothing departs: `meltline stop` is in force")
     return reasons
 
@@ -241,7 +241,7 @@ def _record_departures(services: RunContext, orphans: Sequence[Candidate], run_i
     ]
     # A marker of its own each time: the same run may be run again, weeks later.
     services.files.record_departures({f"{plan_id}-{uuid4()}": departures})
-    services.control.add_audit(
+    services.control.audit.add(
         AuditEntry(
             at=now,
             who=services.who,

@@ -138,7 +138,7 @@ def _lock_all(
     wait, holder = ledgers.config.limits.lock_wait, f"{ledgers.who} cold prune"
     return [
         locks.enter_context(
-            ledgers.control.lock(f"handoff {uuid}", holder, wait=wait, lease=_LEASE)
+            ledgers.control.locks.take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE)
         )
         for uuid in sorted(uuids - {""})
     ]
@@ -274,7 +274,7 @@ class _Pruning:
             raise
         remove = sealing(lambda document: _remove(document, plan, place))
         self.tier.catalog.edit_table(self.cold, remove)
-        self.ledgers.control.forget_archived(self.uuid, plan.snapshots)
+        self.ledgers.control.archived.forget(self.uuid, plan.snapshots)
         detail = f"{len(plan.snapshots)} snapshots, {len(plan.files)} files, {plan.digest}"
         audit(self.ledgers, PRUNE, str(self.name), reason=self.reason, detail=detail)
         done = replace(told, done=True)

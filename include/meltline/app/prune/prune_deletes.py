@@ -107,7 +107,7 @@ class PruneDeletes:
         """
         there = self._state().snapshots
         gone = [id for id in plan.snapshots if id not in there]
-        self.ledgers.control.forget_archived(self.uuid, gone)
+        self.ledgers.control.archived.forget(self.uuid, gone)
         self.delete(plan, told)
 
     def delete(self, plan: PrunePlan, told: Pruned) -> None:
@@ -123,7 +123,7 @@ class PruneDeletes:
             outcomes = self.tier.store.delete([path for path in batch if path not in outside])
             told.errors += [f"{one.path}: {one.error}" for one in outcomes if one.error]
             gone = [one.path for one in outcomes if not one.error]
-            self.ledgers.control.forget_copies(gone)
+            self.ledgers.control.copies.forget(gone)
             told.deleted += len(gone)
         told.kept += sorted(kept)
         if not told.errors and not kept:
@@ -141,4 +141,4 @@ class PruneDeletes:
         require_go(self.ledgers)
         self.gate.require_passed(plan)
         for lock in self.locks:
-            self.ledgers.control.check_lock(lock)
+            self.ledgers.control.locks.check(lock)

@@ -196,7 +196,7 @@ def known_duties(
     policy = cold_policy(config.account, ()) if table is None else cold_policy_of(ledgers, table)
     known: dict[int, tuple[ArchivedSnapshot, ...]] = {}
     for one in (
-        *ledgers.control.archived([uuid]),
+        *ledgers.control.archived.all([uuid]),
         *read_archived(state, name, policy.keep_for),
     ):
         known[one.snapshot_id] = (*known.get(one.snapshot_id, ()), one)

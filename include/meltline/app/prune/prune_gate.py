@@ -74,7 +74,7 @@ class PruneGate:
             result = GateResult(evidence.plan_id, plan.digest, "none", 0, (), now, now, error=error)
         if place:
             RunEpoch(self.ledgers).require()
-            self.ledgers.control.save_gate_results([result])
+            self.ledgers.control.verdicts.save([result])
         if not result.passed:
             raise refused(plan, reasons(result))
 
@@ -85,7 +85,7 @@ class PruneGate:
             GateNotPassed: There is none.
         """
         id = verdict_id(plan)
-        result = self.ledgers.control.gate_results([id]).get(id)
+        result = self.ledgers.control.verdicts.newest([id]).get(id)
         if result is None or not result.approves(plan.digest, self.ledgers.clock.now()):
             raise refused(plan, "no passed, fresh verdict on this digest is stored")
 

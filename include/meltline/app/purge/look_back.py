@@ -89,7 +89,7 @@ def raise_incident(services: RunContext, plan: Plan, named: Mapping[str, str]) -
     """
     now = services.clock.now()
     lines = [f"{path}: {by}" for path, by in sorted(named.items())]
-    services.control.raise_incidents(
+    services.control.incidents.add(
         [
             Incident(
                 id=f"{KIND} {path}",
@@ -105,7 +105,7 @@ def raise_incident(services: RunContext, plan: Plan, named: Mapping[str, str]) -
         ]
     )
     reason = "named again between the last proof and the delete"
-    services.control.add_audit(
+    services.control.audit.add(
         AuditEntry(now, services.who, "incident", plan.id, reason, "\n".join(lines))
     )
     return DeletedWhileNamed(
@@ -119,13 +119,15 @@ def raise_incident(services: RunContext, plan: Plan, named: Mapping[str, str]) -
 
 def standing_incidents(services: ReadContext) -> list[Incident]:
     """Those that are not over."""
-    return [one for one in services.control.incidents() if one.kind == KIND]
+    return [one for one in services.control.incidents.all() if one.kind == KIND]
 
 
 def tend_incidents(services: RunContext, observation: Observation) -> None:
     """Finds what purges that were cut short have hit, and ends the incidents that are over."""
     begun = [
-        p for p in services.control.plans(states=[PlanState.APPLYING]) if p.kind is PlanKind.PURGE
+        p
+        for p in services.control.plans.find(states=[PlanState.APPLYING])
+        if p.kind is PlanKind.PURGE
     ]
     items = services.files.items([plan.id for plan in begun]) if begun else {}
     for plan in begun:
@@ -152,7 +154,7 @@ def _end(services: RunContext, observation: Observation) -> None:
     if not observation.skipped:
         free = paths.keys() - over.keys() - _named(services, observation, sorted(paths))
         over |= dict.fromkeys(free, "nothing names it any more")
-    services.control.end_incidents([paths[path] for path in over])
+    services.control.incidents.end([paths[path] for path in over])
     now = services.clock.now()
     for path, why in sorted(over.items()):
-        services.control.add_audit(AuditEntry(now, services.who, "end incident", path, why))
+        services.control.audit.add(AuditEntry(now, services.who, "end incident", path, why))

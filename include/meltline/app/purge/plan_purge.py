@@ -85,7 +85,7 @@ def plan_purge(
 
 def _wanted(services: RunContext, *, dry_run: bool) -> WantedFiles:
     if dry_run:
-        return wanted_files(services, services.control.wanted_back())
+        return wanted_files(services, services.control.vetoes.all())
     return settle_wanted_back(services)
 
 
@@ -96,9 +96,11 @@ def _free_by_owner(
     held: Collection[str],
 ) -> dict[str, list[Departure]]:
     """Departures that nobody holds, is deleting already, or owns without being managed."""
-    taken = services.control.claimed_paths().keys() | _open_purges(services)
+    taken = services.control.claims.paths().keys() | _open_purges(services)
     hands_off = untouchable(observation)
-    heir_of = heirs(services.control.tables(), [table.state for table in observation.tables])
+    heir_of = heirs(
+        services.control.registrations.all(), [table.state for table in observation.tables]
+    )
     by_owner: dict[str, list[Departure]] = {}
     for departure in due:
         if departure.path in held or departure.path in taken:
@@ -185,7 +187,7 @@ def end_overtaken(services: RunContext, plans: Sequence[Plan]) -> list[Plan]:
     paths = sorted({file.path for files in items.values() for file in files})
     purged = services.files.departures(frozenset({DepartureState.DELETED}), paths=paths)
     taken = {departure.path for departure in purged} | _open_purges(services)
-    claimed = services.control.claimed_paths()
+    claimed = services.control.claims.paths()
     ended = []
     for plan in fresh:
         paths_of = [file.path for file in items[plan.id]]
@@ -232,4 +234,4 @@ def _plan(
 
 def resumable(services: RunContext) -> list[Plan]:
     """Plans of either kind that were begun and not finished."""
-    return list(services.control.plans(states=[PlanState.APPLYING]))
+    return list(services.control.plans.find(states=[PlanState.APPLYING]))

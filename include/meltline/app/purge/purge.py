@@ -65,7 +65,7 @@ def apply_purges(services: RunContext, plans: Sequence[Plan]) -> list[PurgeResul
     failsafe for the next run. All that was done is recorded in one append, also when the run
     ends early.
     """
-    stored = services.control.plans_now([plan.id for plan in plans])
+    stored = services.control.plans.current([plan.id for plan in plans])
     plans = [stored[plan.id] for plan in plans]
     work = [plan for plan in plans if plan.state is not PlanState.APPLIED]
     results = {plan.id: PurgeResult(plan) for plan in plans}
@@ -83,7 +83,7 @@ def apply_purges(services: RunContext, plans: Sequence[Plan]) -> list[PurgeResul
     except MeltlineError as stop:
         return [replace(results[p.id], error=stop if p in work else None) for p in plans]
     waiting = {departure.path: departure for departure in departed}
-    groups = Groups(services.control.sharing())
+    groups = Groups(services.control.registrations.sharing())
     ordered = sorted(work, key=lambda p: (groups.key(p.table_uuid), p.id))
     in_hand = [PlanInHand(plan, files[plan.id], groups.key(plan.table_uuid)) for plan in ordered]
     look_back = LookBack(services, reproof)
@@ -111,7 +111,7 @@ def _move(
 ) -> None:
     """Moves plans under their locks; one that cannot be moved has its error."""
     moves = [PlanTransition(one.plan, to(one), lock=one.lock) for one in some]
-    for one, answer in zip(some, services.control.move_plans(moves), strict=True):
+    for one, answer in zip(some, services.control.plans.move_all(moves), strict=True):
         if isinstance(answer, MeltlineError):
             one.error = answer
         else:
@@ -170,7 +170,10 @@ class _Purge:
         if unlocked:
             self.held |= self.locks.enter_context(group_locks(services, self.groups, unlocked))
         ids = [one.plan.id for one in new]
-        stored, verdicts = services.control.plans_now(ids), services.control.gate_results(ids)
+        stored, verdicts = (
+            services.control.plans.current(ids),
+            services.control.verdicts.newest(ids),
+        )
         for one in new:
             one.plan = stored[one.plan.id]
             try:
@@ -201,7 +204,7 @@ class _Purge:
         if not batches:
             return []
         require_go(services)
-        verdicts = services.control.gate_results([batch.of.plan.id for batch in batches])
+        verdicts = services.control.verdicts.newest([batch.of.plan.id for batch in batches])
         now = services.clock.now()
         for plan, one in {batch.of.plan.id: batch.of for batch in batches}.items():
             refused = not_passed(one.plan, verdicts.get(plan), now)
@@ -212,7 +215,7 @@ class _Purge:
         if any(batch.files for batch in passed):
             self.epoch.require()
         claims = [claim_of(batch, [file.path for file in batch.files]) for batch in passed]
-        answers = services.control.claim_batches(claims)
+        answers = services.control.claims.take(claims)
         for batch, answer in zip(passed, answers, strict=True):
             if isinstance(answer, MeltlineError):
                 batch.of.error = answer
@@ -226,13 +229,13 @@ def _abandon(
 ) -> PlanStale:
     """A plan that was begun and may not go on: what is left of it is planned anew, and gated."""
     claims = [Claim(plan.id, number, lock) for number in range(-(-files // BATCH))]
-    answers = services.control.claim_batches(claims)
+    answers = services.control.claims.take(claims)
     ours = [claim for claim, answer in zip(claims, answers, strict=True) if answer is True]
-    services.control.drop_claims(ours)
+    services.control.claims.drop(ours)
     for stop in answers:
         if isinstance(stop, MeltlineError):
             raise stop
-    services.control.move_plan(plan, PlanState.STALE, lock=lock, note=refused.found)
+    services.control.plans.move(plan, PlanState.STALE, lock=lock, note=refused.found)
     return PlanStale(
         f"plan {plan.id} was begun and may not go on: {refused.message}",
         object=plan.id,
@@ -247,7 +250,7 @@ def _not_approved(services: RunContext, plan: Plan) -> ApprovalMissing | None:
     limit = services.config.limits.approve_above
     if plan.bytes <= limit:
         return None
-    approval = services.control.approval(plan.id, plan.digest)
+    approval = services.control.verdicts.approval(plan.id, plan.digest)
     ttl = services.config.gates.ttl
     now = services.clock.now()
     if approval is not None and approval.at - CLOCK_TOLERANCE <= now < approval.at + ttl:
@@ -293,5 +296,5 @@ def approve(services: ReadContext, plans: Sequence[Plan], reason: str) -> None:
     raise_epoch(services, "approve")
     now = services.clock.now()
     for plan in plans:
-        services.control.save_approval(Approval(plan.id, plan.digest, services.who, reason, now))
-        services.control.add_audit(AuditEntry(now, services.who, "approve", plan.id, reason))
+        services.control.verdicts.approve(Approval(plan.id, plan.digest, services.who, reason, now))
+        services.control.audit.add(AuditEntry(now, services.who, "approve", plan.id, reason))

@@ -160,7 +160,7 @@ class Waves:
 
     def _require_free(self, batches: Sequence[Batch]) -> None:
         """Notes what stops a plan alone: a hold that came, or a lock that went."""
-        lost = self.services.control.lost_locks([claim_of(batch).lock for batch in batches])
+        lost = self.services.control.locks.lost([claim_of(batch).lock for batch in batches])
         for one in (batch.of for batch in batches):
             try:
                 self.reproof.require_no_hold(one.plan.table_uuid)
@@ -173,8 +173,8 @@ class Waves:
         """Finishes batches that were deleted whole; the others' claims are dropped, to go on."""
         control, finished = self.services.control, set(map(id, whole))
         try:
-            answers = control.finish_batches([claim_of(batch) for batch in whole])
-            control.drop_claims([claim_of(b) for b in claimed if id(b) not in finished])
+            answers = control.claims.finish([claim_of(batch) for batch in whole])
+            control.claims.drop([claim_of(b) for b in claimed if id(b) not in finished])
         except MeltlineError as stop:
             for batch in claimed:
                 batch.of.error = batch.of.error or stop

@@ -133,7 +133,7 @@ class Reproof:
 
     def _add_wanted(self) -> None:
         """Files that somebody has asked back since the purge was planned."""
-        rows = [w for w in self._services.control.wanted_back() if w.id not in self._wanted]
+        rows = [w for w in self._services.control.vetoes.all() if w.id not in self._wanted]
         found = wanted_files(self._services, rows)
         if found.blind:
             raise PlanStale(

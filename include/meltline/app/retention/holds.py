@@ -138,7 +138,7 @@ def _hold_object(ledgers: ReadContext, name: ObjectName, hold: Hold, *, dry_run:
 
 def _covered(ledgers: ReadContext, name: ObjectName) -> set[str]:
     """UUIDs of the tables that a hold is about, as far as any step has ever seen them."""
-    known = {table.uuid for table in ledgers.control.tables() if name.covers(table.name)}
+    known = {table.uuid for table in ledgers.control.registrations.all() if name.covers(table.name)}
     if name.kind is ObjectKind.TABLE:
         known.add(load_table(ledgers, name.table_name).uuid)
     return known
@@ -148,7 +148,7 @@ def _busy(ledgers: ReadContext, name: ObjectName, uuids: set[str]) -> set[str]:
     """Tables to lock. Of a namespace, those that a run is about to change: not thousands."""
     if name.kind is ObjectKind.TABLE:
         return uuids
-    open_plans = ledgers.control.plans(states=[PlanState.PASSED, PlanState.APPLYING])
+    open_plans = ledgers.control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
     return uuids & {plan.table_uuid for plan in open_plans}
 
 

@@ -74,7 +74,7 @@ def acquire_lease(
         who=ledgers.who,
         ttl_ms=ttl // _MILLISECOND,
     )
-    ledgers.control.save_lease(lease)
+    ledgers.control.leases.save(lease)
     try:
         if _is_planned(ledgers, lease):
             with group_locks(ledgers, [lease.table_uuid], f"lease {table}"):
@@ -82,7 +82,7 @@ def acquire_lease(
         else:
             _require_there(ledgers, table, lease)
     except BaseException:
-        ledgers.control.remove_lease(lease.id)
+        ledgers.control.leases.remove(lease.id)
         raise
     if audited:
         _audit(ledgers, lease, "lease", f"until {format_instant(lease.expires_at)}")
@@ -95,7 +95,7 @@ def renew_lease(ledgers: ReadContext, id: str) -> Lease:
     Raises:
         LeaseNotFound: There is none, or it has ended: its snapshot may be gone.
     """
-    lease = ledgers.control.renew_lease(id, ledgers.clock.now())
+    lease = ledgers.control.leases.renew(id, ledgers.clock.now())
     if lease is None:
         raise _not_found(id, "none of that id, or it has ended")
     _audit(ledgers, lease, "lease renew", f"until {format_instant(lease.expires_at)}")
@@ -109,7 +109,7 @@ def release_lease(ledgers: ReadContext, id: str, *, audited: bool = True) -> Lea
         LeaseNotFound: There is none, or it has ended by itself.
     """
     found = [lease for lease in living_leases(ledgers) if lease.id == id]
-    if not found or not ledgers.control.remove_lease(id):
+    if not found or not ledgers.control.leases.remove(id):
         raise _not_found(id, "none of that id, or it has ended by itself")
     if audited:
         _audit(ledgers, found[0], "lease release", "")
@@ -118,7 +118,7 @@ def release_lease(ledgers: ReadContext, id: str, *, audited: bool = True) -> Lea
 
 def living_leases(ledgers: ReadContext) -> Sequence[Lease]:
     """The leases that have not ended, the first to end first."""
-    found = ledgers.control.leases(ledgers.clock.now())
+    found = ledgers.control.leases.active(ledgers.clock.now())
     return sorted(found, key=lambda lease: (lease.expires_at, lease.id))
 
 
@@ -186,7 +186,7 @@ def _beat(ledgers: ReadContext, kept: KeptLease) -> None:
     pause = kept.lease.ttl_ms / 1000 / _BEATS
     while not kept._done.wait(pause):
         try:
-            if ledgers.control.renew_lease(kept.id, ledgers.clock.now()) is None:
+            if ledgers.control.leases.renew(kept.id, ledgers.clock.now()) is None:
                 kept.lost = True
                 return
         except Exception as failure:  # the next beat may succeed
@@ -206,7 +206,7 @@ def _release_quietly(ledgers: ReadContext, kept: KeptLease, audited: bool) -> bo
 
 def _is_planned(ledgers: ReadContext, lease: Lease) -> bool:
     states = (PlanState.PASSED, PlanState.APPLYING)
-    plans = ledgers.control.plans(states=states, table_uuid=lease.table_uuid)
+    plans = ledgers.control.plans.find(states=states, table_uuid=lease.table_uuid)
     return any(p.kind is PlanKind.EXPIRE and lease.snapshot_id in p.snapshots for p in plans)
 
 

@@ -154,7 +154,7 @@ def change_policy(
     effect = _effect(ledgers, scene, after)
     if not dry_run and any(before[key] != changes[key] for key in changes):
         _write(ledgers, scene, before, changes)
-        ledgers.control.save_policies({scene.memory: changes})
+        ledgers.control.policies.save({scene.memory: changes})
         words = {
             key: [value or "inherited" for value in (before[key], changes[key])] for key in changes
         }
@@ -169,7 +169,7 @@ def _scene(ledgers: ReadContext, name: ObjectName) -> _Scene:
     catalog = ledgers.catalogs[name.catalog]
     listing = catalog.listing()
     around = levels_around(ledgers, name, listing)
-    policies = ledgers.control.policies()
+    policies = ledgers.control.policies.all()
     if name.kind is not ObjectKind.TABLE:
         return _Scene(name, listing, None, around, remembered(policies, around, str(name)))
     state = load_table(ledgers, name.table_name)
@@ -286,7 +286,7 @@ def _about_cold(
 
 def _applied(ledgers: ReadContext, scene: _Scene, found: Retention) -> int | str | None:
     """The longer retention of the last run, after a decrease."""
-    raw = ledgers.control.policies().get(scene.memory, {}).get(APPLIED)
+    raw = ledgers.control.policies.all().get(scene.memory, {}).get(APPLIED)
     if raw is None or raw == str(found.days) or found.days == INFINITE:
         return None
     if raw == INFINITE:
@@ -299,7 +299,7 @@ def remember_policies(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> 
 
     Also whether a table is transient the first time it is seen: that cannot change (ML-29).
     """
-    policies = ledgers.control.policies()
+    policies = ledgers.control.policies.all()
     new: dict[str, dict[str, str | None]] = {}
 
     def note(object: str, key: str, value: str) -> None:
@@ -320,4 +320,4 @@ def remember_policies(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> 
                 ):
                     note(object, key, value)
     if new:
-        ledgers.control.save_policies(new)
+        ledgers.control.policies.save(new)

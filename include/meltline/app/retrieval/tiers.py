@@ -81,7 +81,7 @@ def locate_anywhere(
 def hinted(ledgers: ReadContext, table: TableName, odd: MeltlineError) -> MeltlineError:
     """The same error; where the ledger knows of copies it says how they are read."""
     uuid = present_uuid(ledgers, table)
-    copies = ledgers.control.archived([uuid] if uuid else None)
+    copies = ledgers.control.archived.all([uuid] if uuid else None)
     if any(uuid or copy.table == table for copy in copies):
         odd.next = f"{odd.next}; some of its past is in cold: --allow-cold reads that"
     return odd
@@ -112,7 +112,7 @@ def cold_pasts(ledgers: ReadContext, table: TableName) -> list[ColdPast]:
         return [ColdPast(table, load_state(tier.store, table, tier.catalog.location(table)))]
     cold = ColdTables(tier)
     uuid = present_uuid(ledgers, table)
-    known = {copy.table_uuid for copy in ledgers.control.archived() if copy.table == table}
+    known = {copy.table_uuid for copy in ledgers.control.archived.all() if copy.table == table}
     found = [cold.of(one, [table]) for one in ([uuid] if uuid else sorted(known))]
     states = {state.name: state for state in found if state is not None}
     own = TableName(tier.catalog.name, table.namespace, table.name)
@@ -168,7 +168,7 @@ def _ended(ledgers: ReadContext, point: TravelPoint) -> Ended | None:
     """When a statement ran; None where the point is none, or nobody knows."""
     if not isinstance(point.to, StatementPoint):
         return None
-    known = ledgers.control.statement(point.to.id)
+    known = ledgers.control.statements.get(point.to.id)
     if known is None or known.completed_at is None or known.state is not StatementState.COMPLETED:
         return None
     return Ended(known.id, known.started_at, known.completed_at)

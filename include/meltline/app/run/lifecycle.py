@@ -103,7 +103,9 @@ def report_step(services: RunContext) -> None:
         update_auto_shares(services)
     holder = f"{services.who} upkeep"
     try:
-        with services.control.lock(_UPKEEP, holder, wait=timedelta(0), lease=timedelta(minutes=10)):
+        with services.control.locks.take(
+            _UPKEEP, holder, wait=timedelta(0), lease=timedelta(minutes=10)
+        ):
             for done in filter(None, _upkeep(services)):
                 services.progress(f"report: ledger upkeep: {done}")
     except LockHeld as busy:
@@ -262,7 +264,7 @@ def expire_step(
         moved = [r.plan for r in results if isinstance(r.error, PlanStale)]
         if not moved:
             break
-        summary.with_plans([services.control.plan(plan.id) for plan in moved])
+        summary.with_plans([services.control.plans.get(plan.id) for plan in moved])
         stale = [plan.table for plan in moved]
         services.progress(f"expire: planning {len(stale)} tables anew, they have moved")
         anew = [p.plan for p in _plan_again(services, request, stale)]
@@ -315,7 +317,7 @@ def purge_step(services: RunContext, plans: Sequence[Plan], summary: Summary) ->
 
 def let_go_step(services: RunContext, request: RunRequest) -> None:
     """Lets go dropped tables of which this run took the last: a second run finds nothing to do."""
-    if not services.control.plans(run_id=request.run_id, states=[PlanState.APPLIED]):
+    if not services.control.plans.find(run_id=request.run_id, states=[PlanState.APPLIED]):
         return
     listing = services.catalogs[services.config.hot].listing()
     emptied = [t.state for t in dropped_tables(services, listing)]

@@ -25,9 +25,9 @@ class RunPlans:
     @classmethod
     def of(cls, services: RunContext, run_id: str, kind: PlanKind) -> "RunPlans":
         """Reads them from the control ledger, which knows each plan's batch."""
-        own = [plan for plan in services.control.plans(run_id=run_id) if plan.kind is kind]
+        own = [plan for plan in services.control.plans.find(run_id=run_id) if plan.kind is kind]
         begun = [p for p in resumable(services) if p.kind is kind and p.run_id != run_id]
-        return cls(own, begun, Groups(services.control.sharing()))
+        return cls(own, begun, Groups(services.control.registrations.sharing()))
 
     def work(self, states: Collection[PlanState], batch: int = 0) -> list[Plan]:
         """The run's plans in some states, and everything that was begun.

@@ -22,7 +22,7 @@ def decisions(
             it, or a namespace with all that is in it. Empty is everything.
         since: From when.
     """
-    entries = ledgers.control.audit(since=since)
+    entries = ledgers.control.audit.entries(since=since)
     if not of:
         return entries
     wanted = _normal(of)
@@ -34,7 +34,7 @@ def _subject(ledgers: ReadContext, entry: AuditEntry) -> str:
     if entry.action != APPROVE:
         return entry.object
     try:
-        return str(ledgers.control.plan(entry.object).table)
+        return str(ledgers.control.plans.get(entry.object).table)
     except PlanNotFound:
         return entry.object
 

@@ -64,7 +64,7 @@ def disown(services: RunContext, recorded: datetime, reason: str) -> Disowned:
         leases=_last_from_now(services, now),
         left=tuple(_left(services, now)),
     )
-    if not services.control.disown_time(word):
+    if not services.control.decisions.disown_time(word):
         _require_newest(services, recorded, reason, now)
     detail = f"{done.departures} files wait anew, {done.leases} leases were shortened"
     audit(services, DISOWN, format_instant(recorded), word.reason, detail)
@@ -72,7 +72,7 @@ def disown(services: RunContext, recorded: datetime, reason: str) -> Disowned:
 
 
 def _require_newest(ledgers: ReadContext, recorded: datetime, reason: str, now: datetime) -> None:
-    newest = ledgers.control.newest_time()
+    newest = ledgers.control.database.newest_time()
     if reason.strip() and newest == recorded and newest > now:
         return
     shown = "none" if newest is None else format_instant(newest)
@@ -106,9 +106,9 @@ def _seen_now(services: RunContext, now: datetime) -> int:
             for number, seen in of_table.items()
             if seen.unreferenced_since is not None and seen.unreferenced_since > now
         }
-        for uuid, of_table in services.control.sightings().items()
+        for uuid, of_table in services.control.observations.sightings().items()
     }
-    services.control.save_sightings(later)
+    services.control.observations.save_sightings(later)
     return sum(map(len, later.values()))
 
 
@@ -116,11 +116,11 @@ def _last_from_now(services: RunContext, now: datetime) -> int:
     """A lease that was acquired by that clock lasts as if it were acquired now."""
     ids = [
         lease.id
-        for lease in services.control.leases(now)
+        for lease in services.control.leases.active(now)
         if (lease.expires_at - now).total_seconds() * 1000 > lease.ttl_ms > 0
     ]
     for id in ids:
-        services.control.renew_lease(id, now)
+        services.control.leases.renew(id, now)
     return len(ids)
 
 

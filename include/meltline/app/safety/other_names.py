@@ -35,7 +35,7 @@ class OtherNames:
     @classmethod
     def now(cls, ledgers: ReadContext, also: Collection[str] = ()) -> "OtherNames":
         """By the places that the ledger knows, and some more."""
-        known = ledgers.control.places() | frozenset(also)
+        known = ledgers.control.places.all() | frozenset(also)
         return cls(ledgers.store, known, ledgers.config.stores)
 
     def of(self, path: str) -> list[str]:

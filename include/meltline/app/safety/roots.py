@@ -54,7 +54,7 @@ def withheld_findings(
     ledgers: ReadContext, managed: Sequence[TableMetadata]
 ) -> list[WithheldFinding]:
     """What `doctor` says of files that nothing refers to and that stay."""
-    kept = ledgers.control.withheld()
+    kept = ledgers.control.places.withheld()
     outside = [one for one in kept if one.why is Why.OUTSIDE]
     places = places_outside(ledgers, managed)
     told = sorted({*places, *(one.place.rstrip("/") for one in outside)})

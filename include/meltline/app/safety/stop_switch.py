@@ -28,7 +28,7 @@ class StopInForce:
 def stop(ledgers: ReadContext, reason: str) -> StopInForce:
     """Stops everything, at once and by the control ledger alone, and then tells the catalog."""
     switch = StopSwitch(ledgers.who, reason, ledgers.clock.now())
-    ledgers.control.set_stop(switch)
+    ledgers.control.switch.set(switch)
     audit(ledgers, "stop", "everything", reason)
     said = f"{format_instant(switch.at)} {switch.who}: {reason[:_LONGEST_REASON]}"
     try:
@@ -41,5 +41,5 @@ def stop(ledgers: ReadContext, reason: str) -> StopInForce:
 def go(ledgers: ReadContext) -> None:
     """Lets everything go on, once the catalog knows it. Raises as `raise_epoch` does."""
     raise_epoch(ledgers, "go", removals=[STOPPED])
-    ledgers.control.set_stop(None)
+    ledgers.control.switch.set(None)
     audit(ledgers, "go", "everything")

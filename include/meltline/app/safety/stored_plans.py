@@ -38,20 +38,20 @@ def store_plans(services: RunContext, plans: Sequence[PlannedFiles]) -> list[Pla
     """
     if not plans:
         return []
-    run = services.control.plans(run_id=plans[0].plan.run_id)
+    run = services.control.plans.find(run_id=plans[0].plan.run_id)
     own = {_content(plan): plan for plan in run}
     refused = _refused(
         services, [planned for planned in plans if _content(planned.plan) not in own]
     )
     before = {**refused, **own}
     named = [_as(before.get(_content(planned.plan)), planned) for planned in plans]
-    groups = Groups(services.control.sharing())
+    groups = Groups(services.control.registrations.sharing())
     earlier = [plan for plan in run if plan.kind is plans[0].plan.kind]
     placed = in_batches([one.plan for one in named], earlier, groups, services.config.batches)
     services.files.store_items({planned.plan.id: planned.files for planned in named})
     again = {plan.id for plan in refused.values()}
-    services.control.plan_again([plan for plan in placed if plan.id in again])
-    stored = services.control.add_plans(placed)
+    services.control.plans.repeat([plan for plan in placed if plan.id in again])
+    stored = services.control.plans.add(placed)
     return [PlannedFiles(plan, planned.files) for plan, planned in zip(stored, plans, strict=True)]
 
 
@@ -66,7 +66,7 @@ def _as(stored: Plan | None, planned: PlannedFiles) -> PlannedFiles:
 def _refused(services: RunContext, plans: Sequence[PlannedFiles]) -> Mapping[_Content, Plan]:
     """Refused plans of earlier runs with the content of these, whose stored items are sound."""
     wanted = {_content(planned.plan) for planned in plans}
-    stored = services.control.plans(states=[PlanState.REFUSED]) if wanted else []
+    stored = services.control.plans.find(states=[PlanState.REFUSED]) if wanted else []
     found = {_content(plan): plan for plan in reversed(stored) if _content(plan) in wanted}
     items = services.files.items([plan.id for plan in found.values()]) if found else {}
     return {
@@ -94,10 +94,10 @@ def end_refused(
     tables = {one.plan.table_uuid for one in planned}
     moves = [
         PlanTransition(plan, PlanState.STALE, note=_OVER[plan.table_uuid in tables])
-        for plan in services.control.plans(states=[PlanState.REFUSED])
+        for plan in services.control.plans.find(states=[PlanState.REFUSED])
         if plan.kind is kind and plan.id not in ids and is_settled(plan)
     ]
-    services.control.move_plans(moves)  # one that another run plans again meanwhile goes on
+    services.control.plans.move_all(moves)  # one that another run plans again meanwhile goes on
 
 
 _OVER = {True: "a later plan took its place", False: "a later run found nothing of it left to do"}
@@ -105,7 +105,7 @@ _OVER = {True: "a later plan took its place", False: "a later run found nothing 
 
 def end_plan(services: RunContext, plan: Plan, note: str) -> Plan:
     """Ends a plan that was not begun; one that another run has taken over is over here, too."""
-    (moved,) = services.control.move_plans([PlanTransition(plan, PlanState.STALE, note=note)])
+    (moved,) = services.control.plans.move_all([PlanTransition(plan, PlanState.STALE, note=note)])
     if isinstance(moved, Plan):
         return moved
     if isinstance(moved, PlanStale):

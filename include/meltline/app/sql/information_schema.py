@@ -101,7 +101,7 @@ def _databases(ledgers: ReadContext) -> Iterator[Cells]:
 
 def _policies(ledgers: ReadContext) -> Iterator[tuple[ObjectName, str | None, Retention]]:
     """The databases that are there: the retention each says itself, and what it passes on."""
-    known = ledgers.control.policies()
+    known = ledgers.control.policies.all()
     for catalog in ledgers.catalogs.values():
         listing = catalog.listing()
         for levels, said in sorted(listing.namespaces.items()):
@@ -136,7 +136,7 @@ def _storage_history(ledgers: ReadContext) -> Iterator[Cells]:
     transient, former = _transient(ledgers), _former_names(ledgers)
     today = ledgers.clock.now().date()
     for back in range(HISTORY_DAYS):
-        rows = ledgers.control.storage((today - timedelta(days=back)).isoformat())
+        rows = ledgers.control.storage.of((today - timedelta(days=back)).isoformat())
         sums = _by_database(rows, former)
         for name in _sorted(name for name, numbers in sums.items() if any(numbers)):
             computed = max(row.computed_at for row in rows)
@@ -165,7 +165,7 @@ def _by_database(rows: Sequence[StorageRow], former: Mapping[str, TableName]) ->
 
 def _former_names(ledgers: ReadContext) -> dict[str, TableName]:
     """The names that dropped tables had, also of those that have been let go, by UUID."""
-    known = ledgers.control.tables()
+    known = ledgers.control.registrations.all()
     former = {row.uuid: row.name for row in known if not is_dropped_name(row.name.namespace)}
     for catalog in ledgers.catalogs.values():
         for table in dropped_tables(ledgers, catalog.listing()):

@@ -165,7 +165,7 @@ def _recorded(ledgers: ReadContext, id: str, kind: str) -> Iterator[None]:
     def record(state: StatementState) -> None:
         ended = None if state is StatementState.RUNNING else ledgers.clock.now()
         row = StatementRecord(id, kind, ledgers.who, state, began, ended)
-        ledgers.control.save_statement(row)
+        ledgers.control.statements.save(row)
 
     record(StatementState.RUNNING)
     try:
@@ -180,7 +180,7 @@ def _new_id(ledgers: ReadContext, asked: str) -> str:
     if not asked:
         return str(uuid4())
     odd = not asked.strip() or not asked.isprintable() or len(asked) > _LONGEST_ID
-    if not odd and ledgers.control.statement(asked) is None:
+    if not odd and ledgers.control.statements.get(asked) is None:
         return asked
     raise NameConflict(
         f"{asked!r} cannot be the id of a new statement",

@@ -61,7 +61,7 @@ def read_states(ledgers: ReadContext) -> tuple[list[TableMetadata], dict[str, Ta
     ]
     loaded = load_tables(ledgers, entries).values()
     states = [state for state in loaded if isinstance(state, TableMetadata)]
-    names = {table.uuid: table.name for table in ledgers.control.tables()}
+    names = {table.uuid: table.name for table in ledgers.control.registrations.all()}
     names.update({state.uuid: state.name for state in states})
     return states, names
 
@@ -79,14 +79,14 @@ class References:
         now = ledgers.clock.now()
         self._past = as_of if as_of is not None and as_of < now else None
         self.at = self._past or now
-        self.owners = OwnerIndex(ledgers.control.ownerships())
+        self.owners = OwnerIndex(ledgers.control.registrations.ownerships())
         self._look = look
         self._live = [state for state in look.states if not _is_dropped(state, self.at)]
         self._in_metadata = {SnapshotKey(s.uuid, sid) for s in look.states for sid in s.snapshots}
-        self._unregistered = let_go_tables(ledgers.control.tables()).keys()
+        self._unregistered = let_go_tables(ledgers.control.registrations.all()).keys()
         self._expired = {
             SnapshotKey(plan.table_uuid, snapshot_id): plan.created_at
-            for plan in ledgers.control.plans(states=[PlanState.APPLIED])
+            for plan in ledgers.control.plans.find(states=[PlanState.APPLIED])
             for snapshot_id in (*plan.snapshots, *plan.gone_snapshots)
         }
         left = [d for d in look.left if d.state is not DepartureState.CANCELLED]

@@ -119,7 +119,7 @@ class StorageHistory:
 def _archived_bytes(ledgers: ReadContext, at: datetime) -> tuple[Counter[str], Counter[str]]:
     cold: Counter[str] = Counter()
     deep: Counter[str] = Counter()
-    for copy in ledgers.control.archived():
+    for copy in ledgers.control.archived.all():
         if copy.verified_at <= at:
             cold[copy.table_uuid] += copy.bytes_copied
         if copy.deep_at is not None and copy.deep_at <= at:
@@ -130,7 +130,7 @@ def _archived_bytes(ledgers: ReadContext, at: datetime) -> tuple[Counter[str], C
 def record_storage(ledgers: ReadContext, totals: Totals) -> None:
     """Stores today's rows under today, never under another day (ML-37)."""
     day = ledgers.clock.now().date().isoformat()
-    ledgers.control.save_storage(day, storage_rows(totals))
+    ledgers.control.storage.save(day, storage_rows(totals))
 
 
 def listed_files(ledgers: ReadContext) -> Collection[StoredObject]:
@@ -139,7 +139,7 @@ def listed_files(ledgers: ReadContext) -> Collection[StoredObject]:
     Side files of Hadoop's local file system (`.NAME.crc`) go with their file and do not count.
     """
     found: dict[str, StoredObject] = {}
-    for prefix in sorted({o.prefix for o in ledgers.control.ownerships()}):
+    for prefix in sorted({o.prefix for o in ledgers.control.registrations.ownerships()}):
         for stored in ledgers.store.list(prefix):
             name = stored.path.rpartition("/")[2]
             if not (name[:1] == "." and name[-4:] == ".crc"):
@@ -157,7 +157,7 @@ def in_flight_bytes(
         listed: The files, listed before the totals were made, and asked for there.
         totals: What is known.
     """
-    owners = OwnerIndex(ledgers.control.ownerships())
+    owners = OwnerIndex(ledgers.control.registrations.ownerships())
     found: dict[str, int] = {}
     for stored in listed:
         if stored.path not in totals.holdings.known:

@@ -121,7 +121,7 @@ def locate(ledgers: ReadContext, table: TableName, point: TravelPoint) -> Locate
     catalog = catalog_of(ledgers, table.catalog)
     entry = CatalogEntry(table, catalog.location(table))
     ((state, document),) = load_opened(ledgers, [entry])
-    past = past_of(ledgers, state, catalog.listing(), ledgers.control.policies())
+    past = past_of(ledgers, state, catalog.listing(), ledgers.control.policies.all())
     resolved = resolve(past, with_end(ledgers, point))
     return Located(table, state, document, resolved)
 
@@ -210,7 +210,7 @@ def with_end(
     """
     if not isinstance(point.to, StatementPoint):
         return point
-    known = ledgers.control.statement(point.to.id)
+    known = ledgers.control.statements.get(point.to.id)
     if known is None:
         own = [
             snapshot.committed_at

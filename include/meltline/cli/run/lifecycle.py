@@ -230,7 +230,7 @@ def print_plans(plans: list[Plan]) -> None:
 def gate(plan: PlanName, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """Judge a plan with Great Expectations, over evidence read afresh."""
     wiring = wire(config)
-    found = wiring.ledgers().control.plan(plan)
+    found = wiring.ledgers().control.plans.get(plan)
     if found.state not in GATEABLE:
         raise UsageInvalid(
             f"plan {found.id} is {found.state}: there is nothing to judge",
@@ -278,7 +278,7 @@ def apply_plan(
     """Carry out a plan whose gate has passed."""
     wiring = wire(config)
     ledgers = wiring.ledgers()
-    found = ledgers.control.plan(plan)
+    found = ledgers.control.plans.get(plan)
     if dry_run:
         document = {**plan_document(found), "would": f"{found.kind} {found.files} files"}
         print_json(document) if as_json else print_plans([found])
@@ -329,12 +329,12 @@ def run(
     services = wiring.services("run", asked.run_id)
     record = RunRecord(asked.run_id, asked.as_of, wiring.clock.now())
     if not dry_run:
-        services.control.start_run(record)
+        services.control.runs.start(record)
     summary = run_chain(services, asked)
     document = summary.as_json()
     if not dry_run:
         ended = wiring.clock.now()
-        services.control.finish_run(replace(record, ended_at=ended, summary=json.dumps(document)))
+        services.control.runs.finish(replace(record, ended_at=ended, summary=json.dumps(document)))
     if as_json:
         print_json(document)
     else:

@@ -41,7 +41,7 @@ def _run(step: str, asked: argparse.Namespace) -> dict[str, object]:
     wiring = wire(asked.config)
     run = request(wiring, **{name: getattr(asked, name) for name in OPTIONS})
     services = replace(wiring.services(step, run.run_id), who=run.who or wiring.who)
-    services.control.start_run(wiring.run_record(run.run_id, run.as_of))
+    services.control.runs.start(wiring.run_record(run.run_id, run.as_of))
     return run_step(step, services, StepRequest(run, asked.kind, asked.batch)).as_json()
 
 

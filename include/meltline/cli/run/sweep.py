@@ -43,12 +43,12 @@ def sweep(
     services = wiring.services("sweep", asked.run_id)
     record = wiring.run_record(asked.run_id, asked.as_of)
     if not dry_run:
-        services.control.start_run(record)
+        services.control.runs.start(record)
     sweep_orphans(services, asked, summary)
     document = summary.as_json()
     if not dry_run:
         ended = wiring.clock.now()
-        services.control.finish_run(replace(record, ended_at=ended, summary=json.dumps(document)))
+        services.control.runs.finish(replace(record, ended_at=ended, summary=json.dumps(document)))
     print_json(document) if as_json else _print(asked, document)
     return summary.exit_code
 

@@ -1,24 +1,35 @@
 """Purge batches: which paths are claimed for deletion right now, and under which lock."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
-from meltline.adapters.sql_ledger.locks import LockTable
+from meltline.adapters.sql_ledger.database import Database
+from meltline.adapters.sql_ledger.parts.locks import LockRows
 from meltline.adapters.sql_ledger.refusals import batch_not_ours, living_claim
-from meltline.adapters.sql_ledger.rows import in_parts
-from meltline.adapters.sql_ledger.tables.schema import BatchState, batches, claimed_paths, locks
+from meltline.adapters.sql_ledger.rows import from_row, in_parts, insert_new, to_row, upsert
+from meltline.adapters.sql_ledger.tables.schema import (
+    BatchState,
+    batches,
+    claimed_paths,
+    wanted_back,
+)
 from meltline.domain.errors import MeltlineError
-from meltline.ports import Claim
+from meltline.ports import Claim, PurgeVeto
 
 _Key: TypeAlias = tuple[str, int]
 
 
-class BatchRows(LockTable):
-    """Claims on purge batches: undrop, recover, clone and rollback read them, and refuse."""
+@dataclass(frozen=True)
+class ClaimRows:
+    """The port `ClaimLedger`."""
 
-    def claim_batches(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:
+    database: Database
+    locks: LockRows
+
+    def take(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:
         """Claims batches that are due, or whose holder lost the lock; False where one is done.
 
         Paths that a dead holder had claimed stay claimed until the batch is finished or dropped:
@@ -29,11 +40,11 @@ class BatchRows(LockTable):
         if not claims:
             return []
         due = {"state": BatchState.DUE, "lock_key": "", "token": 0}
-        with self._writing() as connection:
-            lost = self._lost(connection, [claim.lock for claim in claims])
+        with self.database.writing() as connection:
+            lost = self.locks.lost_within(connection, [claim.lock for claim in claims])
             sound = [claim for claim in claims if claim.lock not in lost]
             new = [due | {"plan_id": id, "number": number} for id, number in sorted(_keys(sound))]
-            self._insert_new(connection, batches, new)
+            insert_new(connection, batches, new)
             stored = _stored(connection, sound)
             answers = [
                 lost.get(claim.lock) or self._may(connection, stored[_key(claim)], claim)
@@ -43,15 +54,15 @@ class BatchRows(LockTable):
             self._take(connection, taken, stored)
         return answers
 
-    def finish_batches(self, claims: Sequence[Claim]) -> Sequence[MeltlineError | None]:
+    def finish(self, claims: Sequence[Claim]) -> Sequence[MeltlineError | None]:
         """`purging → done`; finishing a batch that is done changes nothing.
 
         The answers' errors: LockLost, also where a batch is not claimed under its lock.
         """
         if not claims:
             return []
-        with self._writing() as connection:
-            lost = self._lost(connection, [claim.lock for claim in claims])
+        with self.database.writing() as connection:
+            lost = self.locks.lost_within(connection, [claim.lock for claim in claims])
             stored = _stored(connection, claims)
             answers = [
                 lost.get(claim.lock)
@@ -62,22 +73,22 @@ class BatchRows(LockTable):
             _settle(connection, done, BatchState.DONE)
         return answers
 
-    def drop_claims(self, claims: Sequence[Claim]) -> None:
+    def drop(self, claims: Sequence[Claim]) -> None:
         """`purging → due`: nothing of the batches is being deleted any more.
 
         A claim that a later lock has taken over is left to its holder.
         """
         if not claims:
             return
-        with self._writing() as connection:
+        with self.database.writing() as connection:
             stored = _stored(connection, claims)
             purging = {key: row for key, row in stored.items() if row.state is BatchState.PURGING}
             ours = [claim for claim in claims if _is_of(purging.get(_key(claim)), claim)]
             _settle(connection, ours, BatchState.DUE)
 
-    def claimed_paths(self) -> Mapping[str, str]:
+    def paths(self) -> Mapping[str, str]:
         """Paths in claimed, unfinished batches, and the plan that claimed each."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             wanted = select(claimed_paths.c.path, claimed_paths.c.plan_id)
             return {path: plan_id for path, plan_id in connection.execute(wanted)}
 
@@ -87,12 +98,8 @@ class BatchRows(LockTable):
             return False
         if batch.state is BatchState.DUE or batch.lock_key == claim.lock.key:
             return True
-        living = select(locks.c.holder).where(  # tokens of another key do not compare
-            locks.c.key == batch.lock_key,
-            locks.c.token == batch.token,
-            locks.c.lease_until > self._millis(),
-        )
-        holder = connection.execute(living).scalar_one_or_none()
+        # Tokens of another key do not compare.
+        holder = self.locks.holder(connection, batch.lock_key, batch.token)
         if holder is None:
             return True
         return living_claim(batch.plan_id, batch.number, holder, batch.lock_key)
@@ -110,7 +117,7 @@ class BatchRows(LockTable):
                     "state": BatchState.PURGING,
                     "lock_key": claim.lock.key,
                     "token": claim.lock.token,
-                    "claimed_at": self._clock.now(),
+                    "claimed_at": self.database.clock.now(),
                 }
                 for claim in claims
             ],
@@ -120,6 +127,28 @@ class BatchRows(LockTable):
         rows = [row for claim in claims for row in _path_rows(claim, known.get(_key(claim), ()))]
         if rows:
             connection.execute(insert(claimed_paths), rows)
+
+
+@dataclass(frozen=True)
+class VetoRows:
+    """The port `VetoLedger`."""
+
+    database: Database
+
+    def all(self) -> Sequence[PurgeVeto]:
+        with self.database.reading() as connection:
+            rows = connection.execute(select(wanted_back).order_by(wanted_back.c.id))
+            return [from_row(PurgeVeto, row) for row in rows]
+
+    def add(self, wanted: PurgeVeto) -> None:
+        with self.database.writing() as connection:
+            upsert(connection, wanted_back, [to_row(wanted)])
+
+    def remove(self, ids: Sequence[str]) -> None:
+        with self.database.writing() as connection:
+            for id in ids:
+                gone = wanted_back.c.id == id
+                connection.execute(delete(wanted_back).where(gone))
 
 
 def _key(claim: Claim) -> _Key:

@@ -1,34 +1,38 @@
 """Incidents that are not over."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import delete, select
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.rows import from_row, in_parts, to_row
+from meltline.adapters.sql_ledger.rows import from_row, in_parts, insert_new, to_row
 from meltline.adapters.sql_ledger.tables import schema
 from meltline.ports import Incident
 
 
-class IncidentRows(Database):
+@dataclass(frozen=True)
+class IncidentRows:
     """The port `IncidentLedger`."""
 
-    def incidents(self) -> Sequence[Incident]:
+    database: Database
+
+    def all(self) -> Sequence[Incident]:
         """The oldest first."""
         table = schema.incidents
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(select(table).order_by(table.c.at, table.c.id)).all()
         return [from_row(Incident, row) for row in rows]
 
-    def raise_incidents(self, incidents: Sequence[Incident]) -> None:
+    def add(self, incidents: Sequence[Incident]) -> None:
         """Stores incidents; one that stands already keeps the time at which it was raised."""
         rows = [to_row(incident) for incident in sorted(incidents, key=lambda one: one.id)]
-        with self._writing() as connection:
-            self._insert_new(connection, schema.incidents, rows)
+        with self.database.writing() as connection:
+            insert_new(connection, schema.incidents, rows)
 
-    def end_incidents(self, ids: Sequence[str]) -> None:
+    def end(self, ids: Sequence[str]) -> None:
         """Forgets incidents that are over; unknown ones are no error."""
         table = schema.incidents
-        with self._writing() as connection:
+        with self.database.writing() as connection:
             for some in in_parts(sorted(ids)):
                 connection.execute(delete(table).where(table.c.id.in_(some)))

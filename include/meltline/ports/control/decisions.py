@@ -1,10 +1,14 @@
-"""What was decided about tables and holds until it is taken back: state, which no audit keeps."""
+"""What was decided and holds until it is taken back, and the epochs that it raised.
+
+State, which no audit keeps.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from meltline.domain.epochs import Epoch
 from meltline.domain.iceberg.names import TableName
 
 
@@ -88,4 +92,28 @@ class Decisions(Protocol):
 
     def forget_lifted_guard(self, table_uuid: str) -> None:
         """The table is about to share files again."""
+        ...
+
+
+class EpochLedger(Protocol):
+    """Epochs that were noted, and those that were confirmed; none is ever forgotten."""
+
+    def since(self, number: int | None = None) -> Sequence[Epoch]:
+        """Epochs by number.
+
+        Args:
+            number: From this one on; None is from the newest that was confirmed.
+        """
+        ...
+
+    def add(self, epoch: Epoch) -> None:
+        """Notes an epoch to which the catalog is about to be set."""
+        ...
+
+    def confirm(self, nonce: str) -> None:
+        """The catalog was set to it."""
+        ...
+
+    def has(self, why: str) -> bool:
+        """Whether one that began with this was confirmed."""
         ...

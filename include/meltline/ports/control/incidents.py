@@ -33,14 +33,14 @@ class Incident:
 class IncidentLedger(Protocol):
     """Incidents that are not over."""
 
-    def incidents(self) -> Sequence[Incident]:
+    def all(self) -> Sequence[Incident]:
         """The oldest first."""
         ...
 
-    def raise_incidents(self, incidents: Sequence[Incident]) -> None:
+    def add(self, incidents: Sequence[Incident]) -> None:
         """Stores incidents; one that stands already keeps the time at which it was raised."""
         ...
 
-    def end_incidents(self, ids: Sequence[str]) -> None:
+    def end(self, ids: Sequence[str]) -> None:
         """Forgets incidents that are over; unknown ones are no error."""
         ...

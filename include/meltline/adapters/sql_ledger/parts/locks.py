@@ -1,7 +1,6 @@
 """Locks: a row each, with a lease in real time and a token that grows with every take-over."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import timedelta
 from itertools import takewhile
 from typing import Any, TypeGuard
@@ -9,54 +8,32 @@ from typing import Any, TypeGuard
 from sqlalchemy import Connection, Row, bindparam, select, update
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.holding import Holding, hold, hold_all
+from meltline.adapters.sql_ledger.holding import Holding
 from meltline.adapters.sql_ledger.refusals import lock_lost
-from meltline.adapters.sql_ledger.rows import in_parts
+from meltline.adapters.sql_ledger.rows import in_parts, insert_new
 from meltline.adapters.sql_ledger.tables.schema import locks
 from meltline.domain.errors import MeltlineError
 from meltline.domain.units import format_instant, from_millis
 from meltline.ports import Lock
 
 
-class LockTable(Database):
-    """One lifecycle change per key at a time (PX-9).
+class LockRows:
+    """The steps that locks are made of (`holding.LockSteps`).
 
-    The rows know real time only: a sandbox's simulated clock neither ages nor renews a lease.
+    They know real time only: a sandbox's simulated clock neither ages nor renews a lease.
     """
 
-    def lock(
-        self, key: str, holder: str, *, wait: timedelta, lease: timedelta
-    ) -> AbstractContextManager[Lock]:
-        """Takes a lock, renews it every third of its lease while held, frees it at the end.
-
-        Raises:
-            LockHeld: Somebody else had it for the whole wait.
-        """
-        return hold(self, key, holder, wait=wait, lease=lease)
-
-    def locks(
-        self, holders: Mapping[str, str], *, wait: timedelta, lease: timedelta
-    ) -> AbstractContextManager[Mapping[str, Lock | MeltlineError]]:
-        """Takes many locks, in the order of their keys; what cannot be had has its error."""
-        return hold_all(self, holders, wait=wait, lease=lease)
-
-    def check_lock(self, lock: Lock) -> None:
-        """Raises LockLost unless this very lock is still held and its lease runs."""
-        for lost in self.lost_locks([lock]).values():
-            raise lost
-
-    def lost_locks(self, locks: Sequence[Lock]) -> Mapping[Lock, MeltlineError]:
-        """Those that are not held any more, and what became of them."""
-        with self._reading() as connection:
-            return self._lost(connection, locks)
+    def __init__(self, database: Database, lease_time: Callable[[], float]) -> None:
+        self._database = database
+        self._lease_time = lease_time
 
     def take(self, holders: Mapping[str, str], lease: timedelta) -> Sequence[Lock]:
-        """Takes locks up to the first that is not free; one step of `lock`."""
+        """Takes locks up to the first that is not free."""
         now = self._millis()
         keys = sorted(holders)
         free = {"holder": "", "token": 0, "since": 0, "lease_until": 0}
-        with self._writing(marked=False) as connection:
-            self._insert_new(connection, locks, [free | {"key": key} for key in keys])
+        with self._database.writing(marked=False) as connection:
+            insert_new(connection, locks, [free | {"key": key} for key in keys])
             rows = _stored(connection, keys, update=True)
             taken = [
                 Lock(key, holders[key], rows[key].token + 1)
@@ -76,9 +53,9 @@ class LockTable(Database):
         return taken
 
     def renew(self, held: Sequence[Lock], lease: timedelta) -> Sequence[Lock]:
-        """Lengthens leases where nobody took over, and returns the others; one step of `lock`."""
+        """Lengthens leases where nobody took over, and returns the others."""
         until = self._millis() + lease // timedelta(milliseconds=1)
-        with self._writing(marked=False) as connection:
+        with self._database.writing(marked=False) as connection:
             rows = _stored(connection, [lock.key for lock in held], update=True)
             ours = [lock for lock in held if _is(rows.get(lock.key), lock)]
             _set(connection, ours, lambda _: {"lease_until": until})
@@ -86,7 +63,7 @@ class LockTable(Database):
 
     def release(self, held: Sequence[Lock]) -> None:
         """Frees locks where nobody took over; a token stays, so that it is never used again."""
-        with self._writing(marked=False) as connection:
+        with self._database.writing(marked=False) as connection:
             rows = _stored(connection, [lock.key for lock in held], update=True)
             ours = [lock for lock in held if _is(rows.get(lock.key), lock)]
             _set(connection, ours, lambda _: {"holder": "", "lease_until": 0})
@@ -94,13 +71,20 @@ class LockTable(Database):
     def holding(self, key: str) -> Holding | None:
         """Who has the lock now, None when it is free."""
         wanted = select(locks).where(locks.c.key == key, locks.c.lease_until > self._millis())
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             row = connection.execute(wanted).first()
         if row is None:
             return None
         return Holding(row.holder, from_millis(row.since), from_millis(row.lease_until))
 
-    def _lost(self, connection: Connection, held: Sequence[Lock]) -> dict[Lock, MeltlineError]:
+    def lost(self, locks: Sequence[Lock]) -> Mapping[Lock, MeltlineError]:
+        """Those that are not held any more, and what became of them."""
+        with self._database.reading() as connection:
+            return self.lost_within(connection, locks)
+
+    def lost_within(
+        self, connection: Connection, held: Sequence[Lock]
+    ) -> dict[Lock, MeltlineError]:
         """Checks tokens and leases; on Postgres bars a take-over until this transaction ends."""
         rows = _stored(connection, [lock.key for lock in held])
         now = self._millis()
@@ -109,6 +93,18 @@ class LockTable(Database):
             for lock in held
             if not _is(row := rows.get(lock.key), lock) or row.lease_until <= now
         }
+
+    def holder(self, connection: Connection, key: str, token: int) -> str | None:
+        """Who still holds a lock with this very token."""
+        living = select(locks.c.holder).where(
+            locks.c.key == key, locks.c.token == token, locks.c.lease_until > self._millis()
+        )
+        return connection.execute(living).scalar_one_or_none()
+
+    def free_to_come(self, connection: Connection) -> None:
+        """Frees locks that were taken at a time which has not come yet."""
+        to_come = update(locks).where(locks.c.since > self._millis())
+        connection.execute(to_come.values(holder="", lease_until=0))
 
     def _millis(self) -> int:
         return int(self._lease_time() * 1000)

@@ -1,35 +1,39 @@
-"""Plan headers, the gates' verdicts on them, and people's approvals."""
+"""Plan headers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, func, select, update
 
-from meltline.adapters.sql_ledger.locks import LockTable
+from meltline.adapters.sql_ledger.database import Database
+from meltline.adapters.sql_ledger.parts.locks import LockRows
 from meltline.adapters.sql_ledger.refusals import moved_meanwhile, no_plan, require_move
-from meltline.adapters.sql_ledger.rows import from_row, in_parts, to_row
-from meltline.adapters.sql_ledger.tables.schema import approvals, gate_results, plans
-from meltline.domain.deletion.gate import GateResult
+from meltline.adapters.sql_ledger.rows import from_row, in_parts, insert_new, to_row
+from meltline.adapters.sql_ledger.tables.schema import plans
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError, PlanStale
-from meltline.ports import Approval, Lock, PlanTransition
+from meltline.ports import Lock, PlanTransition
 
 
-class PlanRows(LockTable):
-    """Plans move by compare-and-set, so that of two runs only one goes on."""
+@dataclass(frozen=True)
+class PlanRows:
+    """The port `PlanLedger`: plans move by compare-and-set, so that of two runs one goes on."""
 
-    def add_plans(self, new: Sequence[Plan]) -> Sequence[Plan]:
+    database: Database
+    locks: LockRows
+
+    def add(self, new: Sequence[Plan]) -> Sequence[Plan]:
         """Stores headers; where one of an id is there it stays, and is returned."""
-        with self._writing() as connection:
-            self._insert_new(connection, plans, [to_row(plan) for plan in new])
+        with self.database.writing() as connection:
+            insert_new(connection, plans, [to_row(plan) for plan in new])
             stored = _by_ids(connection, [plan.id for plan in new])
         return [stored[plan.id] for plan in new]
 
-    def plan_again(self, again: Sequence[Plan]) -> None:
+    def repeat(self, again: Sequence[Plan]) -> None:
         """Makes refused plans those of a later run, and counts that."""
         if not again:
             return
-        with self._writing() as connection:
+        with self.database.writing() as connection:
             stored = _by_ids(connection, [plan.id for plan in again], update=True)
             for plan in again:
                 before = stored.get(plan.id)
@@ -37,13 +41,13 @@ class PlanRows(LockTable):
                     row = to_row(before.again(plan))
                     connection.execute(update(plans).where(plans.c.id == plan.id), row)
 
-    def plan(self, id_or_prefix: str) -> Plan:
+    def get(self, id_or_prefix: str) -> Plan:
         """A plan by id, unambiguous prefix, or `last`.
 
         Raises:
             PlanNotFound: None answers to it, or several do.
         """
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             if id_or_prefix == "last":
                 row = connection.execute(_newest_first().limit(1)).first()
                 if row is None:
@@ -58,19 +62,19 @@ class PlanRows(LockTable):
                 raise no_plan(id_or_prefix, matches)
             return _by_ids(connection, matches)[matches[0]]
 
-    def plans_now(self, ids: Sequence[str]) -> Mapping[str, Plan]:
+    def current(self, ids: Sequence[str]) -> Mapping[str, Plan]:
         """Plans by their whole ids.
 
         Raises:
             PlanNotFound: One was never stored.
         """
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             found = _by_ids(connection, ids)
         if missing := [id for id in ids if id not in found]:
             raise no_plan(missing[0])
         return found
 
-    def plans(
+    def find(
         self,
         *,
         run_id: str = "",
@@ -86,10 +90,10 @@ class PlanRows(LockTable):
             wanted = wanted.where(plans.c.state.in_(in_states))
         if table_uuid:
             wanted = wanted.where(plans.c.table_uuid == table_uuid)
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             return [from_row(Plan, row) for row in connection.execute(wanted)]
 
-    def move_plan(
+    def move(
         self,
         plan: Plan,
         to: PlanState,
@@ -98,13 +102,13 @@ class PlanRows(LockTable):
         note: str = "",
         committed_base: str = "",
     ) -> Plan:
-        """Moves one plan. Raises what `move_plans` answers."""
-        (answer,) = self.move_plans([PlanTransition(plan, to, lock, note, committed_base)])
+        """Moves one plan. Raises what `move_all` answers."""
+        (answer,) = self.move_all([PlanTransition(plan, to, lock, note, committed_base)])
         if isinstance(answer, MeltlineError):
             raise answer
         return answer
 
-    def move_plans(self, moves: Sequence[PlanTransition]) -> Sequence[Plan | MeltlineError]:
+    def move_all(self, moves: Sequence[PlanTransition]) -> Sequence[Plan | MeltlineError]:
         """Moves plans on from the states in which the caller saw them.
 
         The answers' errors: PlanStale, where a plan is in another state or the move does not exist;
@@ -112,8 +116,10 @@ class PlanRows(LockTable):
         """
         if not moves:
             return []
-        with self._writing() as connection:
-            lost = self._lost(connection, [move.lock for move in moves if move.lock is not None])
+        with self.database.writing() as connection:
+            lost = self.locks.lost_within(
+                connection, [move.lock for move in moves if move.lock is not None]
+            )
             stored = _by_ids(connection, [move.plan.id for move in moves], update=True)
             answers = [_moved(move, stored.get(move.plan.id), lost) for move in moves]
             rows = [
@@ -129,56 +135,6 @@ class PlanRows(LockTable):
             if rows:
                 connection.execute(update(plans).where(plans.c.id == bindparam("of_id")), rows)
         return answers
-
-    def save_gate_results(self, results: Sequence[GateResult]) -> None:
-        """Adds verdicts; earlier ones stay as history, but a refusal for the last refusal."""
-        if results:
-            with self._writing() as connection:
-                refused = [result.plan_id for result in results if not result.passed]
-                if over := _last_refusals(connection, refused):
-                    for some in in_parts(over):
-                        gone = delete(gate_results).where(gate_results.c.seq.in_(some))
-                        connection.execute(gone)
-                connection.execute(insert(gate_results), [to_row(result) for result in results])
-
-    def gate_results(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
-        """The verdict on each plan that was stored last, which is the one that counts."""
-        wanted = select(gate_results).order_by(gate_results.c.seq)
-        found: dict[str, GateResult] = {}
-        with self._reading() as connection:
-            for some in in_parts(plan_ids):
-                for row in connection.execute(wanted.where(gate_results.c.plan_id.in_(some))):
-                    found[row.plan_id] = from_row(GateResult, row)
-        return found
-
-    def save_approval(self, approval: Approval) -> None:
-        """Adds a person's word; earlier ones stay as history."""
-        with self._writing() as connection:
-            connection.execute(insert(approvals), to_row(approval))
-
-    def approval(self, plan_id: str, digest: str) -> Approval | None:
-        """The last word on this very digest."""
-        wanted = select(approvals).where(
-            approvals.c.plan_id == plan_id, approvals.c.digest == digest
-        )
-        with self._reading() as connection:
-            row = connection.execute(wanted.order_by(approvals.c.seq.desc()).limit(1)).first()
-        return None if row is None else from_row(Approval, row)
-
-    def forget_approvals(self) -> int:
-        """No approval counts any more; returns how many there were."""
-        with self._writing() as connection:
-            return connection.execute(delete(approvals)).rowcount
-
-
-def _last_refusals(connection: Connection, plan_ids: Sequence[str]) -> list[int]:
-    """The newest verdict on each of these plans, where that is a refusal, by its number."""
-    newest: dict[str, tuple[int, GateResult]] = {}
-    wanted = select(gate_results).order_by(gate_results.c.seq)
-    for some in in_parts(plan_ids):
-        for row in connection.execute(wanted.where(gate_results.c.plan_id.in_(some))):
-            newest[row.plan_id] = (row.seq, from_row(GateResult, row))
-    return [seq for seq, result in newest.values() if not result.passed]
 
 
 def _newest_first() -> Select[tuple[object, ...]]:

@@ -1,61 +1,72 @@
 """Copies in the cold tier, as the ledger remembers them: cold itself can tell them again."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row, delete, select
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.rows import in_parts, to_row
+from meltline.adapters.sql_ledger.rows import in_parts, to_row, upsert
 from meltline.adapters.sql_ledger.tables.schema import archived, copies
 from meltline.domain.archive.archive import ArchivedSnapshot, Validity
 from meltline.domain.archive.cold_proofs import CopyProof
 
 
-class CopyRows(Database):
-    """Archived snapshots, one row each."""
+@dataclass(frozen=True)
+class ArchivedRows:
+    """The port `ArchivedLedger`: one row each."""
 
-    def archived(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
+    database: Database
+
+    def all(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
         """Snapshots with a verified copy; None is those of all tables."""
         wanted = [None] if uuids is None else in_parts(sorted(set(uuids)))
         found: list[ArchivedSnapshot] = []
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             for some in wanted:
                 asked = select(archived)
                 asked = asked if some is None else asked.where(archived.c.table_uuid.in_(some))
                 found += [_from_row(row) for row in connection.execute(asked)]
         return sorted(found, key=lambda c: (c.table_uuid, c.committed_at, c.snapshot_id))
 
-    def save_archived(self, copies: Sequence[ArchivedSnapshot]) -> None:
+    def save(self, copies: Sequence[ArchivedSnapshot]) -> None:
         """Stores copies; what was known of the same ones is replaced."""
-        with self._writing() as connection:
-            self._upsert(connection, archived, [_to_row(copy) for copy in copies])
+        with self.database.writing() as connection:
+            upsert(connection, archived, [_to_row(copy) for copy in copies])
 
-    def forget_archived(self, uuid: str, snapshots: Collection[int]) -> None:
+    def forget(self, uuid: str, snapshots: Collection[int]) -> None:
         """Forgets copies of one table that cold has no more."""
-        with self._writing() as connection:
+        with self.database.writing() as connection:
             for some in in_parts(sorted(set(snapshots))):
                 gone = (archived.c.table_uuid == uuid) & archived.c.snapshot_id.in_(some)
                 connection.execute(delete(archived).where(gone))
 
-    def copies(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
+
+@dataclass(frozen=True)
+class CopyRows:
+    """The port `CopyLedger`."""
+
+    database: Database
+
+    def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
         """What is known of single files in cold, by their path there."""
         found: dict[str, CopyProof] = {}
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             for some in in_parts(sorted(set(paths))):
                 asked = select(copies).where(copies.c.path.in_(some))
                 rows = (CopyProof(**row._mapping) for row in connection.execute(asked))
                 found |= {one.path: one for one in rows}
         return found
 
-    def save_copies(self, proofs: Collection[CopyProof]) -> None:
+    def save(self, proofs: Collection[CopyProof]) -> None:
         """Stores what is known of single files; what was known of the same is replaced."""
-        with self._writing() as connection:
-            self._upsert(connection, copies, [to_row(one) for one in proofs])
+        with self.database.writing() as connection:
+            upsert(connection, copies, [to_row(one) for one in proofs])
 
-    def forget_copies(self, paths: Collection[str]) -> None:
+    def forget(self, paths: Collection[str]) -> None:
         """Forgets files that cold has no more."""
-        with self._writing() as connection:
+        with self.database.writing() as connection:
             for some in in_parts(sorted(set(paths))):
                 connection.execute(delete(copies).where(copies.c.path.in_(some)))
 

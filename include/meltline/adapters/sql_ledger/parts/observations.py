@@ -1,0 +1,70 @@
+"""What earlier observations remember."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import delete, select
+
+from meltline.adapters.sql_ledger.database import Database
+from meltline.adapters.sql_ledger.rows import ASKED_AT_ONCE, from_row, in_parts, to_row, upsert
+from meltline.adapters.sql_ledger.tables import schema
+from meltline.domain.retention.retained_snapshots import SnapshotObservation
+from meltline.ports import RememberedMetadata
+
+
+@dataclass(frozen=True)
+class ObservationRows:
+    """The port `ObservationLedger`."""
+
+    database: Database
+
+    def sightings(
+        self, uuids: Collection[str] | None = None
+    ) -> Mapping[str, Mapping[int, SnapshotObservation]]:
+        """What earlier observations remember, per table UUID and snapshot id."""
+        wanted = select(schema.sightings)
+        if uuids is not None and len(uuids) <= ASKED_AT_ONCE:
+            wanted = wanted.where(schema.sightings.c.table_uuid.in_(uuids))
+        with self.database.reading() as connection:
+            rows = connection.execute(wanted).all()
+        found: dict[str, dict[int, SnapshotObservation]] = {}
+        for row in rows:
+            found.setdefault(row.table_uuid, {})[row.snapshot_id] = from_row(
+                SnapshotObservation, row
+            )
+        return found
+
+    def save_sightings(self, sightings: Mapping[str, Mapping[int, SnapshotObservation]]) -> None:
+        """Stores these; others stay as they are."""
+        rows = [
+            {"table_uuid": table_uuid, "snapshot_id": snapshot_id, **to_row(sighting)}
+            for table_uuid, by_snapshot in sightings.items()
+            for snapshot_id, sighting in by_snapshot.items()
+        ]
+        with self.database.writing() as connection:
+            upsert(connection, schema.sightings, rows)
+
+    def documents(self, locations: Sequence[str]) -> Mapping[str, RememberedMetadata]:
+        """Those of the metadata files that are remembered, by location."""
+        table, found = schema.metadata_documents, {}
+        with self.database.reading() as connection:
+            for some in in_parts(locations):
+                for row in connection.execute(select(table).where(table.c.location.in_(some))):
+                    document = from_row(RememberedMetadata, row)
+                    found[document.location] = document
+        return found
+
+    def save_documents(
+        self, documents: Sequence[RememberedMetadata], current: Collection[str]
+    ) -> None:
+        """Remembers documents, and forgets those of files that are no longer current."""
+        table = schema.metadata_documents
+        with self.database.reading() as connection:
+            known = set(connection.execute(select(table.c.location)).scalars())
+        old = sorted(known.difference(current))
+        if not documents and not old:
+            return
+        with self.database.writing() as connection:
+            upsert(connection, table, [to_row(document) for document in documents])
+            for some in in_parts(old):
+                connection.execute(delete(table).where(table.c.location.in_(some)))

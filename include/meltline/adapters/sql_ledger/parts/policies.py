@@ -1,0 +1,87 @@
+"""What is to be kept for whom: policies that were read, and readers' leases."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, select, update
+
+from meltline.adapters.sql_ledger.database import Database
+from meltline.adapters.sql_ledger.rows import from_row, to_row, upsert
+from meltline.adapters.sql_ledger.tables import schema
+from meltline.ports import Lease
+
+
+@dataclass(frozen=True)
+class PolicyRows:
+    """The port `PolicyLedger`."""
+
+    database: Database
+
+    def all(self) -> Mapping[str, Mapping[str, str]]:
+        """The newest policies that were in order, per object and property."""
+        with self.database.reading() as connection:
+            rows = connection.execute(select(schema.policies)).all()
+        found: dict[str, dict[str, str]] = {}
+        for row in rows:
+            found.setdefault(row.object, {})[row.key] = row.value
+        return found
+
+    def save(self, policies: Mapping[str, Mapping[str, str | None]]) -> None:
+        """Stores these values, and forgets where one is None; others stay as they are."""
+        rows = [
+            {"object": name, "key": key, "value": value}
+            for name, found in policies.items()
+            for key, value in found.items()
+        ]
+        columns = schema.policies.c
+        with self.database.writing() as connection:
+            upsert(connection, schema.policies, [r for r in rows if r["value"] is not None])
+            for row in rows:
+                if row["value"] is None:
+                    here = (columns.object == row["object"], columns.key == row["key"])
+                    connection.execute(delete(schema.policies).where(*here))
+
+
+@dataclass(frozen=True)
+class LeaseRows:
+    """The port `LeaseLedger`."""
+
+    database: Database
+
+    def active(self, now: datetime) -> Sequence[Lease]:
+        """Leases that have not ended; in its last millisecond a lease still holds."""
+        wanted = select(schema.leases).where(schema.leases.c.expires_at >= now)
+        with self.database.reading() as connection:
+            rows = connection.execute(wanted.order_by(schema.leases.c.id)).all()
+        return [from_row(Lease, row) for row in rows]
+
+    def save(self, lease: Lease) -> None:
+        """Stores a reader's lease, or its new end."""
+        with self.database.writing() as connection:
+            upsert(connection, schema.leases, [to_row(lease)])
+
+    def renew(self, id: str, now: datetime) -> Lease | None:
+        """Makes a lease last its time anew; None where it has ended or is not there.
+
+        The end is looked at in the same statement that moves it: a lease that was released
+        meanwhile does not come back.
+        """
+        columns = schema.leases.c
+        living = (columns.id == id, columns.expires_at >= now)
+        with self.database.writing() as connection:
+            row = connection.execute(select(schema.leases).where(*living)).first()
+            if row is None:
+                return None
+            lease = from_row(Lease, row)
+            renewed = replace(lease, expires_at=now + timedelta(milliseconds=lease.ttl_ms))
+            moved = connection.execute(
+                update(schema.leases).where(*living).values(expires_at=renewed.expires_at)
+            )
+            return renewed if moved.rowcount else None
+
+    def remove(self, id: str) -> bool:
+        """Ends a lease at once; False where there was none."""
+        with self.database.writing() as connection:
+            gone = connection.execute(delete(schema.leases).where(schema.leases.c.id == id))
+            return bool(gone.rowcount)

@@ -1,0 +1,69 @@
+"""The gates' verdicts on plans, and people's approvals."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, insert, select
+
+from meltline.adapters.sql_ledger.database import Database
+from meltline.adapters.sql_ledger.rows import from_row, in_parts, to_row
+from meltline.adapters.sql_ledger.tables.schema import approvals, gate_results
+from meltline.domain.deletion.gate import GateResult
+from meltline.ports import Approval
+
+
+@dataclass(frozen=True)
+class VerdictRows:
+    """The port `VerdictLedger`."""
+
+    database: Database
+
+    def save(self, results: Sequence[GateResult]) -> None:
+        """Adds verdicts; earlier ones stay as history, but a refusal for the last refusal."""
+        if results:
+            with self.database.writing() as connection:
+                refused = [result.plan_id for result in results if not result.passed]
+                if over := _last_refusals(connection, refused):
+                    for some in in_parts(over):
+                        gone = delete(gate_results).where(gate_results.c.seq.in_(some))
+                        connection.execute(gone)
+                connection.execute(insert(gate_results), [to_row(result) for result in results])
+
+    def newest(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
+        """The verdict on each plan that was stored last, which is the one that counts."""
+        wanted = select(gate_results).order_by(gate_results.c.seq)
+        found: dict[str, GateResult] = {}
+        with self.database.reading() as connection:
+            for some in in_parts(plan_ids):
+                for row in connection.execute(wanted.where(gate_results.c.plan_id.in_(some))):
+                    found[row.plan_id] = from_row(GateResult, row)
+        return found
+
+    def approve(self, approval: Approval) -> None:
+        """Adds a person's word; earlier ones stay as history."""
+        with self.database.writing() as connection:
+            connection.execute(insert(approvals), to_row(approval))
+
+    def approval(self, plan_id: str, digest: str) -> Approval | None:
+        """The last word on this very digest."""
+        wanted = select(approvals).where(
+            approvals.c.plan_id == plan_id, approvals.c.digest == digest
+        )
+        with self.database.reading() as connection:
+            row = connection.execute(wanted.order_by(approvals.c.seq.desc()).limit(1)).first()
+        return None if row is None else from_row(Approval, row)
+
+    def forget_approvals(self) -> int:
+        """No approval counts any more; returns how many there were."""
+        with self.database.writing() as connection:
+            return connection.execute(delete(approvals)).rowcount
+
+
+def _last_refusals(connection: Connection, plan_ids: Sequence[str]) -> list[int]:
+    """The newest verdict on each of these plans, where that is a refusal, by its number."""
+    newest: dict[str, tuple[int, GateResult]] = {}
+    wanted = select(gate_results).order_by(gate_results.c.seq)
+    for some in in_parts(plan_ids):
+        for row in connection.execute(wanted.where(gate_results.c.plan_id.in_(some))):
+            newest[row.plan_id] = (row.seq, from_row(GateResult, row))
+    return [seq for seq, result in newest.values() if not result.passed]

@@ -1,0 +1,1 @@
+"""The control ledger's parts: one small protocol each."""

@@ -1,0 +1,48 @@
+"""The control ledger: the small transactional facts."""
+
+from dataclasses import dataclass
+
+from meltline.ports.control.audit import AuditLog
+from meltline.ports.control.claims import ClaimLedger, VetoLedger
+from meltline.ports.control.copies import ArchivedLedger, CopyLedger
+from meltline.ports.control.database import LedgerDatabase
+from meltline.ports.control.decisions import Decisions, EpochLedger
+from meltline.ports.control.incidents import IncidentLedger
+from meltline.ports.control.locks import LockTable
+from meltline.ports.control.observations import ObservationLedger
+from meltline.ports.control.plans import PlanLedger
+from meltline.ports.control.policies import LeaseLedger, PolicyLedger
+from meltline.ports.control.runs import RunLog, StatementLog, StorageHistory, SwitchLedger
+from meltline.ports.control.tables import PlaceLedger, RegistrationLedger
+from meltline.ports.control.verdicts import VerdictLedger
+
+
+@dataclass(frozen=True)
+class ControlLedger:
+    """All parts of one ledger; a function takes those that it needs.
+
+    Every method of a part is one transaction. Any of them raises SetupMissing on a ledger that was
+    never prepared, and where the database does not answer.
+    """
+
+    database: LedgerDatabase
+    registrations: RegistrationLedger
+    places: PlaceLedger
+    observations: ObservationLedger
+    policies: PolicyLedger
+    leases: LeaseLedger
+    plans: PlanLedger
+    verdicts: VerdictLedger
+    locks: LockTable
+    claims: ClaimLedger
+    vetoes: VetoLedger
+    archived: ArchivedLedger
+    copies: CopyLedger
+    decisions: Decisions
+    epochs: EpochLedger
+    incidents: IncidentLedger
+    runs: RunLog
+    switch: SwitchLedger
+    statements: StatementLog
+    audit: AuditLog
+    storage: StorageHistory

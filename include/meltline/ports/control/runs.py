@@ -1,0 +1,105 @@
+"""Runs, the switch that holds them back, statements, and what was stored day by day."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from meltline.domain.deletion.storage import StorageRow
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One execution with a logical date. `summary` is the JSON that `run --json` prints."""
+
+    id: str
+    as_of: datetime
+    started_at: datetime
+    ended_at: datetime | None = None
+    summary: str = ""
+
+
+class RunLog(Protocol):
+    """Runs."""
+
+    def start(self, run: RunRecord) -> None:
+        """Stores a run; one of the same id that is there already stays (a retry is no new run)."""
+        ...
+
+    def finish(self, run: RunRecord) -> None:
+        """Stores a run's end and summary, and the run itself where it was never started."""
+        ...
+
+    def newest(self, limit: int) -> Sequence[RunRecord]:
+        """The newest runs, newest first."""
+        ...
+
+
+@dataclass(frozen=True)
+class StopSwitch:
+    """That somebody holds back every destructive step."""
+
+    who: str
+    reason: str
+    at: datetime
+
+
+class SwitchLedger(Protocol):
+    """The one stop switch."""
+
+    def stopped(self) -> StopSwitch | None:
+        """Who holds back every destructive step, if anybody."""
+        ...
+
+    def set(self, switch: StopSwitch | None) -> None:
+        """Sets the switch, or with None lets everything go on."""
+        ...
+
+
+class StatementState(StrEnum):
+    """How far a statement has come."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class StatementRecord:
+    """A statement that `meltline sql` has run (TT-30, TT-31).
+
+    Attributes:
+        id: As the summaries of its snapshots have it.
+        kind: Its first word; the text may hold what is nobody's business.
+        completed_at: When it ended, well or not; None while it runs.
+    """
+
+    id: str
+    kind: str
+    who: str
+    state: StatementState
+    started_at: datetime
+    completed_at: datetime | None = None
+
+
+class StatementLog(Protocol):
+    """Statements."""
+
+    def save(self, statement: StatementRecord) -> None:
+        """Stores a statement, or how far it has come."""
+        ...
+
+    def get(self, id: str) -> StatementRecord | None: ...
+
+
+class StorageHistory(Protocol):
+    """Totals of storage, a row per day and table."""
+
+    def save(self, day: str, rows: Sequence[StorageRow]) -> None:
+        """Upserts a day's totals; `day` is `YYYY-MM-DD` in UTC."""
+        ...
+
+    def of(self, day: str) -> Sequence[StorageRow]:
+        """A day's totals, by table name."""
+        ...

@@ -1,0 +1,89 @@
+"""Registrations of tables, and the folders and files that belong, or belonged, to them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from meltline.domain.deletion.withheld import Withheld
+from meltline.domain.iceberg.locations import Ownership
+from meltline.domain.iceberg.names import TableName
+
+
+@dataclass(frozen=True)
+class KnownTable:
+    """What the control ledger remembers of a registration of a table.
+
+    Attributes:
+        uuid: The registration's id.
+        status: `live`, `unreadable` (error says why), `gone` from every catalog, or `let go`: its
+            retention as a dropped table has ended, and its registration was taken away.
+        incomplete: Whether some of its references have never been read.
+        table_uuid: Iceberg's UUID; other registrations may have the same.
+        newest: Main's head when the table was last seen, as `id location of its list`; empty
+            where it had none. It proves the lineage of a table whose log was cut meanwhile.
+    """
+
+    uuid: str
+    name: TableName
+    metadata_location: str
+    location: str
+    status: str
+    observed_at: datetime
+    error: str = ""
+    incomplete: bool = False
+    table_uuid: str = ""
+    newest: str = ""
+
+
+class RegistrationLedger(Protocol):
+    """Registrations, which folders each owns, and which of them share files."""
+
+    def all(self) -> Sequence[KnownTable]:
+        """Every one ever seen, by name: one that was renamed has been seen under both names."""
+        ...
+
+    def open(self, tables: Sequence[KnownTable]) -> Sequence[KnownTable]:
+        """Stores registrations that are new; returns those whose id nobody had before.
+
+        An id is given once, whoever else asks for it at the same moment.
+        """
+        ...
+
+    def save(self, tables: Sequence[KnownTable]) -> None: ...
+
+    def ownerships(self) -> Sequence[Ownership]:
+        """Every prefix ever owned, with its owners."""
+        ...
+
+    def add_ownerships(self, ownerships: Iterable[Ownership], at: datetime) -> None:
+        """Adds what is new; `at` is when it was first seen. Ownership is never taken away."""
+        ...
+
+    def sharing(self) -> Sequence[tuple[str, str]]:
+        """Pairs of tables that share, or ever shared, files."""
+        ...
+
+    def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Adds pairs, in either order; a table and itself is no pair."""
+        ...
+
+
+class PlaceLedger(Protocol):
+    """Where files lie, and what lies there although nothing refers to it."""
+
+    def all(self) -> frozenset[str]:
+        """Where files lie, or ever lay, that a table referred to (`domain.places`)."""
+        ...
+
+    def add(self, places: Iterable[str]) -> None:
+        """Adds what is new; a place is never taken away."""
+        ...
+
+    def withheld(self) -> Sequence[Withheld]:
+        """What the last plans of each kind kept although nothing refers to it."""
+        ...
+
+    def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:
+        """Stores what a step kept; what it kept before is forgotten."""
+        ...

@@ -1,0 +1,1 @@
+"""The control ledger in memory: small parts around one database."""

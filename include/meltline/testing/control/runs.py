@@ -1,0 +1,101 @@
+"""Runs, the stop switch, statements, the audit and storage totals, in memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from meltline.domain.deletion.storage import StorageRow
+from meltline.ports import AuditEntry, RunRecord, StatementRecord, StopSwitch
+from meltline.testing.control.database import MemoryDatabase
+
+
+@dataclass
+class MemoryRuns:
+    """The port `RunLog`."""
+
+    database: MemoryDatabase
+    rows: dict[str, RunRecord] = field(default_factory=dict)
+
+    def start(self, run: RunRecord) -> None:
+        with self.database.writing():
+            self.rows.setdefault(run.id, run)
+
+    def finish(self, run: RunRecord) -> None:
+        with self.database.writing():
+            started = self.rows.get(run.id, run)
+            self.rows[run.id] = replace(started, ended_at=run.ended_at, summary=run.summary)
+
+    def newest(self, limit: int) -> Sequence[RunRecord]:
+        with self.database.reading():
+            newest = sorted(reversed(self.rows.values()), key=lambda r: r.started_at, reverse=True)
+            return newest[:limit]
+
+
+@dataclass
+class MemorySwitch:
+    """The port `SwitchLedger`."""
+
+    database: MemoryDatabase
+    switch: StopSwitch | None = None
+
+    def stopped(self) -> StopSwitch | None:
+        with self.database.reading():
+            return self.switch
+
+    def set(self, switch: StopSwitch | None) -> None:
+        with self.database.writing():
+            self.switch = switch
+
+
+@dataclass
+class MemoryStatements:
+    """The port `StatementLog`."""
+
+    database: MemoryDatabase
+    rows: dict[str, StatementRecord] = field(default_factory=dict)
+
+    def save(self, statement: StatementRecord) -> None:
+        with self.database.writing():
+            self.rows[statement.id] = statement
+
+    def get(self, id: str) -> StatementRecord | None:
+        with self.database.reading():
+            return self.rows.get(id)
+
+
+@dataclass
+class MemoryAudit:
+    """The port `AuditLog`."""
+
+    database: MemoryDatabase
+    rows: list[AuditEntry] = field(default_factory=list)
+
+    def add(self, entry: AuditEntry) -> None:
+        with self.database.writing():
+            self.rows.append(entry)
+
+    def entries(self, object: str = "", since: datetime | None = None) -> Sequence[AuditEntry]:
+        with self.database.reading():
+            found = [
+                entry
+                for entry in self.rows
+                if object in ("", entry.object) and (since is None or entry.at >= since)
+            ]
+        return sorted(found, key=lambda entry: entry.at)
+
+
+@dataclass
+class MemoryStorage:
+    """The port `StorageHistory`."""
+
+    database: MemoryDatabase
+    days: dict[str, dict[str, StorageRow]] = field(default_factory=dict)
+
+    def save(self, day: str, rows: Sequence[StorageRow]) -> None:
+        with self.database.writing():
+            self.days.setdefault(day, {}).update({row.table_uuid: row for row in rows})
+
+    def of(self, day: str) -> Sequence[StorageRow]:
+        with self.database.reading():
+            rows = self.days.get(day, {}).values()
+            return sorted(rows, key=lambda row: (row.table, row.table_uuid))

@@ -1,0 +1,118 @@
+"""Registrations, places and observations, in memory."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from meltline.domain.deletion.withheld import Withheld, order
+from meltline.domain.iceberg.locations import Ownership
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.retained_snapshots import SnapshotObservation
+from meltline.ports import KnownTable, RememberedMetadata
+from meltline.testing.control.database import MemoryDatabase
+
+
+@dataclass
+class MemoryRegistrations:
+    """The port `RegistrationLedger`."""
+
+    database: MemoryDatabase
+    rows: dict[tuple[str, TableName], KnownTable] = field(default_factory=dict)
+    owners: set[Ownership] = field(default_factory=set)
+    pairs: set[tuple[str, str]] = field(default_factory=set)
+
+    def all(self) -> Sequence[KnownTable]:
+        with self.database.reading():
+            return sorted(self.rows.values(), key=lambda table: (table.name, table.uuid))
+
+    def open(self, tables: Sequence[KnownTable]) -> Sequence[KnownTable]:
+        with self.database.writing():
+            taken = {uuid for uuid, _ in self.rows}
+            opened: list[KnownTable] = []
+            for table in tables:
+                if table.uuid not in taken:
+                    taken.add(table.uuid)
+                    opened.append(table)
+            self.rows.update({(table.uuid, table.name): table for table in opened})
+            return opened
+
+    def save(self, tables: Sequence[KnownTable]) -> None:
+        with self.database.writing():
+            self.rows.update({(table.uuid, table.name): table for table in tables})
+
+    def ownerships(self) -> Sequence[Ownership]:
+        with self.database.reading():
+            return sorted(self.owners, key=lambda one: (one.prefix, one.table_uuid))
+
+    def add_ownerships(self, ownerships: Iterable[Ownership], at: datetime) -> None:
+        with self.database.writing():
+            self.owners.update(ownerships)
+
+    def sharing(self) -> Sequence[tuple[str, str]]:
+        with self.database.reading():
+            return sorted(self.pairs)
+
+    def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None:
+        with self.database.writing():
+            self.pairs.update((min(pair), max(pair)) for pair in pairs if pair[0] != pair[1])
+
+
+@dataclass
+class MemoryPlaces:
+    """The port `PlaceLedger`."""
+
+    database: MemoryDatabase
+    rows: frozenset[str] = frozenset()
+    kept: dict[str, Sequence[Withheld]] = field(default_factory=dict)
+
+    def all(self) -> frozenset[str]:
+        with self.database.reading():
+            return self.rows
+
+    def add(self, places: Iterable[str]) -> None:
+        with self.database.writing():
+            self.rows |= frozenset(places)
+
+    def withheld(self) -> Sequence[Withheld]:
+        with self.database.reading():
+            return [file for _, files in sorted(self.kept.items()) for file in files]
+
+    def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:
+        with self.database.writing():
+            self.kept[step] = sorted(files, key=order)
+
+
+@dataclass
+class MemoryObservations:
+    """The port `ObservationLedger`."""
+
+    database: MemoryDatabase
+    seen: dict[str, dict[int, SnapshotObservation]] = field(default_factory=dict)
+    remembered: dict[str, RememberedMetadata] = field(default_factory=dict)
+
+    def sightings(
+        self, uuids: Collection[str] | None = None
+    ) -> Mapping[str, Mapping[int, SnapshotObservation]]:
+        with self.database.reading():
+            return {
+                uuid: dict(of_table)
+                for uuid, of_table in self.seen.items()
+                if uuids is None or uuid in uuids
+            }
+
+    def save_sightings(self, sightings: Mapping[str, Mapping[int, SnapshotObservation]]) -> None:
+        with self.database.writing():
+            for uuid, of_table in sightings.items():
+                if of_table:
+                    self.seen.setdefault(uuid, {}).update(of_table)
+
+    def documents(self, locations: Sequence[str]) -> Mapping[str, RememberedMetadata]:
+        with self.database.reading():
+            return {at: self.remembered[at] for at in locations if at in self.remembered}
+
+    def save_documents(
+        self, documents: Sequence[RememberedMetadata], current: Collection[str]
+    ) -> None:
+        with self.database.writing():
+            known = self.remembered | {document.location: document for document in documents}
+            self.remembered = {at: found for at, found in known.items() if at in set(current)}
