@@ -1,44 +1,29 @@
 """Clones: tables of their own over the files of others, at one instant, whole or not at all."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from demo.outcome import print_clone
 from meltline.app.catalog.resolve import find_object
-from meltline.app.catalog.tables import read_tables
 from meltline.app.clone.clone import Cloned, clone
-from meltline.app.drop.drop import drop
-from meltline.app.drop.recover import recover
 from meltline.app.refs.tags import add_tag
 from meltline.app.retention.policies import change_policy
-from meltline.app.run.lifecycle import report_step, run_chain
-from meltline.app.safety.audit import decisions
 from meltline.domain.clone.clones import CLONED_AT, CLONED_FROM, CLONED_SNAPSHOT, CLONED_UUID
 from meltline.domain.errors import (
     BeforeCreation,
-    CatalogReadOnly,
     ChildInsufficientRetention,
-    CloneNotSupported,
-    FilesClaimed,
-    LockHeld,
     MeltlineError,
-    NameConflict,
-    NamespaceNotFound,
-    ObjectDropped,
     OutsideRetention,
     RefNotFound,
     StatementNotCompleted,
     StatementNotFound,
-    TableNotFound,
     UsageInvalid,
 )
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectKind
 from meltline.domain.iceberg.timeline import Point
-from meltline.domain.retention.policy import PROFILES, RETENTION, AccountPolicy
+from meltline.domain.retention.policy import RETENTION
 from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
     Moment,
@@ -48,8 +33,8 @@ from meltline.domain.time_travel.timetravel import (
     TravelPoint,
 )
 from meltline.domain.units import format_instant, to_millis
-from meltline.ports import Claim, StatementRecord, StatementState
-from tests.unit.lake import DAY, MINUTE, T0, Lake, Table
+from meltline.ports import StatementRecord, StatementState
+from tests.unit.lake import DAY, T0, Lake, Table
 
 NAME, COPY = "lake.air.t", "lake.air.copy"
 
@@ -425,302 +410,3 @@ def test_a_table_that_cannot_be_read_stops_the_whole_clone() -> None:
         cloned_database(lake, ignore_insufficient=True)
     lake.mend(tables["u"].metadata_location, content)
     assert len(names(lake)) == 4
-
-
-# --- what is refused ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "error"),
-    [
-        ("lake.air.no", COPY, TableNotFound),
-        (NAME, NAME, NameConflict),
-        (NAME, "lake.no.copy", NamespaceNotFound),
-        (NAME, "theirs.air.copy", UsageInvalid),
-        (NAME, "copy", UsageInvalid),
-        (NAME, "lake.meltline.copy", CatalogReadOnly),
-        (NAME, "lake.meltline_dropped.copy", ObjectDropped),
-        ("theirs.air.t", "theirs.air.copy", CatalogReadOnly),
-        ("lake.meltline", "lake.copy", CatalogReadOnly),
-        ("lake.air", "lake.air.inside", UsageInvalid),
-        ("lake.air", "lake.sea", NameConflict),
-    ],
-)
-def test_what_cannot_be_cloned_says_why_and_changes_nothing(
-    source: str, target: str, error: type[MeltlineError]
-) -> None:
-    # TT-39
-    lake = Lake(other_catalogs=("theirs",))
-    lake.on(0).table("t").append("a")
-    lake.table("theirs.air.t").append("a")
-    lake.table("lake.sea.other").append("o")
-    lake.table("lake.meltline.snapshots")
-    before = lake.paths()
-    with pytest.raises(error) as refused:
-        clone(lake.services(), source, target)
-    assert refused.value.next and lake.paths() == before and lake.control.vetoes.all() == []
-
-
-def test_a_dropped_table_has_to_come_back_first() -> None:
-    lake, _ = daily()
-    drop(lake.services(), NAME)
-    with pytest.raises(ObjectDropped) as refused:
-        copied(lake)
-    assert "meltline undrop lake.air.t" in refused.value.next
-
-
-def test_a_profile_without_clones_says_so() -> None:
-    # ML-32, C-24
-    lake = Lake(account=AccountPolicy(PROFILES["ducklake_managed"]))
-    lake.on(0).table("t").append("a")
-    with pytest.raises(CloneNotSupported, match="ducklake_managed"):
-        copied(lake)
-
-
-def test_a_dry_run_checks_everything_and_changes_nothing() -> None:
-    lake, table = daily()
-    before, document = lake.paths(), table.document
-    done = clone(lake.services(), NAME, COPY, dry_run=True)
-    assert [(str(o.table), o.uuid, o.snapshot_id) for o in done.created] == [(COPY, "", table.head)]
-    assert (lake.paths(), table.document, names(lake)) == (before, document, {NAME})
-    assert lake.control.registrations.sharing() == [] and lake.control.vetoes.all() == []
-    with pytest.raises(NameConflict):
-        clone(lake.services(), NAME, NAME, dry_run=True)
-
-
-def test_what_a_purge_has_begun_to_delete_is_refused_by_name_and_nothing_is_left() -> None:
-    lake, table = daily()
-    lake.run()
-    lake.on(20).run()
-    plan = lake.control.plans.find()[-1]
-    before, document = lake.paths(), table.document
-    with lake.control.locks.take("a purge", "somebody", wait=timedelta(0), lease=MINUTE) as lock:
-        lake.control.claims.take([Claim(plan.id, 9, lock, [table.data("f3")])])
-        with pytest.raises(FilesClaimed) as refused:
-            copied(lake)
-    assert table.data("f3") in refused.value.object
-    assert (lake.paths(), table.document) == (before, document)
-    assert lake.control.vetoes.all() == [] and lake.control.registrations.sharing() == []
-
-
-def test_while_a_run_works_on_the_table_nothing_is_cloned() -> None:
-    lake, table = daily()
-    with (
-        lake.control.locks.take(table.uuid, "a run", wait=timedelta(0), lease=MINUTE),
-        pytest.raises(LockHeld),
-    ):
-        copied(lake)
-    assert names(lake) == {NAME}
-
-
-def test_a_name_that_somebody_takes_at_the_last_moment_leaves_everything_as_it_was() -> None:
-    lake, tables = a_database()
-    catalog = lake.catalogs["lake"]
-    services = lake.services()
-
-    class Late:
-        """A catalog in which an engine makes the namespace just before we do."""
-
-        def __getattr__(self, name: str) -> Any:
-            if name == "create":
-                catalog.set_namespace_properties(("copy",), {"theirs": "yes"})
-            return getattr(catalog, name)
-
-    services = replace(services, catalogs={"lake": Late()})
-    before = names(lake)
-    with pytest.raises(NameConflict):
-        clone(services, "lake.air", "lake.copy", ObjectKind.DATABASE)
-    assert names(lake) == before and lake.control.vetoes.all() == []
-    assert all("gc.enabled" not in t.document["properties"] for t in tables.values())
-    assert lake.paths("file:///w/copy") == set()
-    assert catalog.listing().namespaces["copy",] == {"theirs": "yes"}
-
-
-def test_who_cloned_what_is_remembered_on_both_sides() -> None:
-    lake, table = daily()
-    copied(lake)
-    (of_source,) = [e for e in decisions(lake.services(), NAME) if e.action == "clone"]
-    (of_clone,) = [e for e in decisions(lake.services(), COPY) if e.action == "clone"]
-    assert COPY in of_source.detail and f"{NAME}@{table.head}" in of_clone.detail
-    assert of_source.who == "tester"
-
-
-# --- the guard ------------------------------------------------------------------------------------
-
-
-def guard(table: Table) -> tuple[str | None, str | None]:
-    said = table.document["properties"]
-    return said.get("gc.enabled"), said.get("meltline.gc-enabled-before")
-
-
-@pytest.mark.parametrize(
-    ("before", "while_shared"),
-    [(None, ("false", "not set")), ("true", ("false", "true")), ("false", ("false", None))],
-)
-def test_engines_leave_both_alone_until_nothing_is_shared_any_more(
-    before: str | None, while_shared: tuple[str, str | None]
-) -> None:
-    lake, table = daily(**({"gc.enabled": before} if before else {}))
-    copy = copied(lake)
-    assert guard(table) == guard(copy) == while_shared
-    lake.run()
-    assert guard(table) == guard(copy) == while_shared
-    copy.overwrite("own")
-    lake.run()
-    assert guard(table) == guard(copy) == while_shared  # the clone's history still shares
-    for day in (12, 13):
-        lake.on(day).run()
-    assert guard(table) == guard(copy) == (before, None)
-    commits = (table.metadata_location, copy.metadata_location)
-    lake.run()
-    assert (table.metadata_location, copy.metadata_location) == commits
-
-
-def test_a_dropped_clone_shares_until_it_is_let_go() -> None:
-    lake, table = daily()
-    copied(lake)
-    lake.run()
-    drop(lake.services(), COPY)
-    lake.on(10).run()
-    assert guard(table)[0] == "false"
-    for day in (12, 20, 21, 29):
-        assert lake.on(day).run().exit_code == 0
-    assert names(lake) == {NAME} and guard(table) == (None, None)
-
-
-def test_a_clone_that_comes_while_the_report_looks_keeps_the_guard() -> None:
-    lake, table = daily()
-    copy = copied(lake)
-    lake.run()
-    copy.overwrite("own")
-    lake.on(12).run()
-    services = lake.services()
-    late = copied(lake, "lake.air.late")  # nobody has observed it yet
-    assert guard(table)[0] == "false"
-    report_step(services)
-    assert guard(table)[0] == "false" and live(late) == live(table)
-
-
-def test_a_guard_stays_while_a_table_of_the_group_cannot_be_read() -> None:
-    lake, table = daily()
-    copy = copied(lake)
-    lake.run()
-    copy.overwrite("own")
-    content = lake.spoil(copy.metadata_location)
-    for day in (12, 13):
-        run_chain(lake.on(day).services(), lake.request())
-    assert guard(table)[0] == "false"
-    lake.mend(copy.metadata_location, content)
-
-
-# --- what becomes of the files --------------------------------------------------------------------
-
-
-def stages(lake: Lake) -> dict[str, tuple[int, int]]:
-    """Active and historical bytes, and bytes kept for clones, by table."""
-    day = lake.clock.now().date().isoformat()
-    return {
-        row.table.name: (row.active_bytes + row.historical_bytes, row.retained_for_clone_bytes)
-        for row in lake.control.storage.of(day)
-    }
-
-
-def on_disk(lake: Lake) -> int:
-    return sum(o.bytes for o in lake.store.list("file:///w"))
-
-
-def test_shared_bytes_are_counted_once_on_their_owner() -> None:
-    # ML-18, DS-3
-    lake, table = daily()
-    lake.run()
-    alone = stages(lake)["t"]
-    copy, second = copied(lake), copied(lake, "lake.air.second")
-    lake.run()
-    now = stages(lake)
-    metadata = sum(len(lake.store.read(t.metadata_location)) for t in (copy, second))
-    assert now["copy"][0] + now["second"][0] == metadata
-    grown = len(lake.store.read(table.metadata_location))
-    assert now["t"] == (alone[0] + grown, 0)
-    assert sum(sum(found) for found in now.values()) == on_disk(lake)
-
-
-def test_what_only_a_clone_needs_stands_with_its_owner_as_retained_for_the_clone() -> None:
-    # ML-4
-    lake, table = daily()
-    copied(lake)
-    shared = table.data("f3")
-    lake.run()
-    table.overwrite("later")
-    lake.on(15).run()
-    assert shared in lake.paths() and shared not in lake.waiting()
-    held, retained = stages(lake)["t"]
-    assert retained >= 100 + len(shared) and held > 0
-    assert stages(lake)["copy"][1] == 0
-
-
-@pytest.mark.parametrize("clones_of_clones", [False, True])
-def test_a_source_that_is_dropped_and_purged_leaves_its_clones_what_they_need(
-    clones_of_clones: bool,
-) -> None:
-    # ML-12
-    lake, table = daily()
-    copy = copied(lake)
-    lake.catalogs["lake"].set_namespace_properties(("sea",), {"owner": "bob"})
-    second = copied(lake, "lake.sea.second", COPY if clones_of_clones else NAME)
-    shared, own = live(copy), {table.data("f0"), table.data("f1")}
-    lake.run()
-    drop(lake.services(), NAME)
-    for day in (12, 20, 21, 29):
-        assert lake.on(day).run().exit_code == 0
-    assert names(lake) == {COPY, "lake.sea.second"}
-    assert shared <= lake.paths() and not own & lake.paths()
-    assert sum(found[1] for found in stages(lake).values()) > 0
-    drop(lake.services(), COPY)
-    for day in (40, 48, 49, 57):
-        assert lake.on(day).run().exit_code == 0
-    assert shared <= lake.paths() and live(second) == shared
-    second.overwrite("own")
-    for day in (58, 66, 67, 75):
-        assert lake.on(day).run().exit_code == 0
-    assert not shared & lake.paths() and live(second) <= lake.paths()
-    assert sum(found[1] for found in stages(lake).values()) == 0
-
-
-def test_the_clones_history_keeps_what_it_shared_for_as_long_as_the_policy_says() -> None:
-    lake, table = daily()
-    copy = copied(lake)
-    shared = live(copy)
-    table.overwrite("t")
-    copy.overwrite("c")
-    lake.on(10).run()
-    assert shared <= lake.paths().difference(lake.waiting())
-    lake.on(12).run()
-    assert shared <= lake.waiting().keys()
-    lake.on(20).run()
-    assert not shared & lake.paths()
-
-
-def test_a_clone_can_itself_be_cloned_dropped_and_recovered() -> None:
-    lake, _ = daily()
-    copy = copied(lake)
-    first = copy.head
-    lake.on(5)
-    copy.overwrite("c")
-    lake.on(14).run()
-    assert first not in copy.snapshots
-    done = recover(lake.services(), COPY, "lake.air.back", reason="needed", snapshot_id=first)
-    assert done.missing == ()
-
-
-def test_the_demo_shows_a_clone(capsys: pytest.CaptureFixture[str]) -> None:
-    lake, table = daily()
-    print_clone(lake.services(), NAME)
-    assert f"{NAME}_copy has" in capsys.readouterr().out
-    assert live(Table(lake, TableName.parse(f"{NAME}_copy"))) == live(table)
-
-
-def test_a_clone_is_managed_like_any_table() -> None:
-    lake, _ = daily()
-    copied(lake)
-    (found,) = [t for t in read_tables(lake.services()) if t.state.name.name == "copy"]
-    assert found.managed and not found.held

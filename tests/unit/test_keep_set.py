@@ -1,30 +1,21 @@
 """The keep set: each rule of reachability is a tiny history with a sentence for a name."""
 
-from collections import defaultdict
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, SnapshotLogEntry
+from meltline.domain.iceberg.table_metadata import MAIN
 from meltline.domain.units import parse_instant
 from tests.unit.histories import (
-    DAY_MS,
     History,
-    days,
-    histories,
     history,
     instant,
     millis,
-    moments,
 )
 
 MIN_TO_KEEP = "history.expire.min-snapshots-to-keep"
 MAX_AGE = "history.expire.max-snapshot-age-ms"
 MAX_REF_AGE = "history.expire.max-ref-age-ms"
-MS = 1 / DAY_MS
 
 
 def daily(count: int) -> History:
@@ -426,208 +417,3 @@ def test_a_table_that_is_only_read_keeps_every_snapshot_and_every_ref() -> None:
     keeps = story.keeps(day=90, window=0, managed=False)
     assert (keeps.expired, keeps.expired_refs) == ((), ())
     assert story.why("S2", day=90, window=0, managed=False) == {"not managed"}
-
-
-# --- logs that other tools cut --------------------------------------------------------------------
-
-
-def test_a_log_cut_by_another_tool_counts_off_line_snapshots_until_its_oldest_entry() -> None:
-    story = daily(3).expired_elsewhere("S2")  # the log begins with S3 now, S1 has no child left
-    assert story.kept(day=8, window=5) == {"S1", "S3"}
-    assert story.expired(day=8.5, window=5) == {"S1"}
-
-
-def test_a_log_with_a_gap_counts_until_the_next_entry_that_is_left() -> None:
-    story = daily(3).expired_elsewhere("S2", leaves_gap=True)
-    assert story.kept(day=8, window=5) == {"S1", "S3"}
-    assert story.expired(day=8.5, window=5) == {"S1"}
-
-
-def test_on_main_without_a_log_a_snapshot_ends_with_its_child() -> None:
-    story = daily(4).stage("W", day=5).rollback_to("W", day=6).rollback_to("S4", day=7)
-    story.commit("S5", day=8).expired_elsewhere("W")  # cut: S4 on day 7, S5 on day 8
-    assert story.expired(day=8.5, window=1) == {"S1", "S2", "S3"}
-
-
-def test_a_cut_log_does_not_end_a_snapshot_before_its_staged_child_was_published() -> None:
-    story = daily(1).stage("W", day=2).cherry_pick("W", day=20).commit("X", day=21)
-    story.rollback_to("W", day=22).commit("S2", day=23).expired_elsewhere("X")
-    # S1 was main's head until day 20; the log, cut, begins with W on day 22.
-    assert "S1" in story.kept(day=25, window=10)
-
-
-def test_a_replaced_table_counts_the_old_past_until_the_replacement() -> None:
-    story = daily(2).replace("R1", day=10).commit("R2", day=40)
-    assert story.kept(day=15, window=5) >= {"S1", "S2"}  # C-1: unknown counts as later
-    assert story.expired(day=15.5, window=5) == {"S1", "S2"}
-
-
-@pytest.mark.parametrize("empty", [False, True])
-def test_a_replaced_table_keeps_mains_old_head_though_a_branch_moved_on_from_it(
-    empty: bool,
-) -> None:
-    story = daily(1).branch("dev").commit("B1", day=2, branch="dev")
-    # S1 is main's head until day 20; the replacement clears the log, dev still holds S1.
-    story = story.replace_by_empty(day=20) if empty else story.replace("R1", day=20)
-    assert "S1" in story.kept(day=25, window=10)
-
-
-def test_a_table_replaced_by_an_empty_one_keeps_the_past_until_it_is_observed() -> None:
-    story = daily(2).replace_by_empty(day=10)
-    assert story.kept(day=90, window=5) == {"S1", "S2"}
-    story.observe(day=11)
-    assert story.kept(day=16, window=5) == {"S1", "S2"}
-    assert story.kept(day=16.5, window=5) == set()
-
-
-def test_a_rollback_between_two_replacements_that_nobody_observed_still_counts() -> None:
-    story = daily(2).replace("R1", day=10)
-    story.observe(day=11)  # S1 and S2 are seen on no branch
-    story = story.rollback_to("S1", day=20).replace("R2", day=21)  # and the log is cleared again
-    assert "S1" in story.kept(day=22, window=5)
-    assert "S1" in story.expired(day=26.5, window=5)
-
-
-def test_a_log_that_names_a_missing_snapshot_still_ends_the_one_before() -> None:
-    story = daily(3)
-    story.snapshots.pop(story.ids["S2"])
-    assert story.expired(day=90, window=5) == {"S1"}
-
-
-def test_a_log_whose_last_entry_is_not_main_keeps_that_one() -> None:
-    story = daily(2)
-    story.log.append(SnapshotLogEntry(instant(3), story.ids["S1"]))
-    assert "S1" in story.kept(day=90, window=5)
-
-
-def test_parents_that_form_a_ring_end_the_walk() -> None:
-    story = daily(3).having(MIN_TO_KEEP, 10)
-    first: Snapshot = story.snapshots[1]
-    story.snapshots[1] = replace(first, parent_id=3)
-    assert story.kept(day=90, window=0) == {"S1", "S2", "S3"}
-
-
-# --- properties: random histories against a brute-force reading of the log ------------------------
-
-MANY = settings(max_examples=300, deadline=None, database=None)
-AFTER = st.sampled_from([0, MS, 0.5, 1, 2, 5, 20])
-WINDOWS = st.sampled_from([0, MS, 0.5, 1, 3, 7, 30])
-
-
-def last_day(story: History) -> float:
-    return (max(story.times()) - instant(0)) / timedelta(days=1)
-
-
-@MANY
-@given(histories(foreign_expiry=True), AFTER, WINDOWS)
-def test_any_instant_in_the_window_that_the_log_answers_stays_readable(
-    story: History, after: float, window: float
-) -> None:
-    as_of = instant(last_day(story) + after)
-    kept = story.keeps(0, window, as_of=as_of).reasons
-    start = as_of - days(window)
-    for at in {*moments(story), start, as_of}:
-        if not start <= at <= as_of:
-            continue
-        answer = None
-        for entry in story.log:  # as Iceberg looks it up: the last entry not after the instant
-            answer = entry.snapshot_id if entry.at <= at else answer
-        assert answer is None or answer not in story.snapshots or answer in kept
-
-
-@MANY
-@given(histories(), AFTER, WINDOWS)
-def test_any_instant_in_the_window_keeps_what_main_truly_was_then(
-    story: History, after: float, window: float
-) -> None:
-    as_of = instant(last_day(story) + after)
-    kept = story.keeps(0, window, as_of=as_of).reasons
-    for at in {*moments(story), as_of - days(window), as_of}:
-        if not as_of - days(window) <= at <= as_of:
-            continue
-        was = next((h.snapshot_id for h in reversed(story.truth) if h.at <= at), None)
-        assert was is None or was in kept
-
-
-@MANY
-@given(histories(foreign_expiry=True), AFTER, WINDOWS)
-def test_any_instant_in_the_window_stays_readable_on_every_branch_that_stays(
-    story: History, after: float, window: float
-) -> None:
-    as_of = instant(last_day(story) + after)
-    keeps, state = story.keeps(0, window, as_of=as_of), story.state()
-    for name, head in state.heads.items():
-        if name == MAIN or name in keeps.expired_refs:
-            continue
-        line = list(state.ancestry(head))
-        for at in {*moments(story), as_of - days(window), as_of}:
-            if as_of - days(window) <= at <= as_of:
-                was = next((s.snapshot_id for s in line if s.committed_at <= at), None)
-                assert was is None or was in keeps.reasons
-
-
-@MANY
-@given(histories(foreign_expiry=True), AFTER, WINDOWS)
-def test_kept_and_expired_share_out_the_snapshots_and_each_ref_that_stays_has_its_target(
-    story: History, after: float, window: float
-) -> None:
-    keeps = story.keeps(last_day(story) + after, window)
-    assert keeps.reasons.keys() | set(keeps.expired) == story.snapshots.keys()
-    assert keeps.reasons.keys().isdisjoint(keeps.expired)
-    assert all(keeps.reasons.values())
-    assert set(keeps.expired_refs) <= story.refs.keys() - {MAIN}
-    for name in story.refs.keys() - set(keeps.expired_refs):
-        assert story.refs[name].snapshot_id in keeps.reasons
-
-
-@MANY
-@given(histories(foreign_expiry=True), AFTER, WINDOWS, WINDOWS)
-def test_a_longer_window_never_keeps_less(
-    story: History, after: float, one: float, other: float
-) -> None:
-    day = last_day(story) + after
-    assert story.kept(day, min(one, other)) <= story.kept(day, max(one, other))
-    assert story.kept(day, max(one, other)) <= story.kept(day, None)
-
-
-@MANY
-@given(histories(foreign_expiry=True), AFTER, AFTER, WINDOWS)
-def test_an_earlier_as_of_expires_nothing_that_a_later_one_keeps(
-    story: History, one: float, other: float, window: float
-) -> None:
-    middle = last_day(story) / 2
-    early, late = sorted((middle + one, middle + other))
-    assert story.expired(early, window) <= story.expired(late, window)
-    early_refs = story.keeps(early, window).expired_refs
-    assert set(early_refs) <= set(story.keeps(late, window).expired_refs)
-
-
-@MANY
-@given(histories(), AFTER, WINDOWS)
-def test_a_second_run_after_the_first_was_applied_expires_nothing_more(
-    story: History, after: float, window: float
-) -> None:
-    story.observe(last_day(story))
-    day = last_day(story) + after
-    first = story.keeps(day, window)
-    for name in first.expired_refs:
-        story.drop_ref(name)
-    for sid in first.expired:
-        story.expired_elsewhere(next(n for n, i in story.ids.items() if i == sid))
-    assert not story.keeps(day, window).expired
-
-
-@MANY
-@given(histories(foreign_expiry=True), AFTER, WINDOWS)
-def test_each_reason_can_be_given_to_a_person(story: History, after: float, window: float) -> None:
-    keeps = story.keeps(last_day(story) + after, window)
-    told = defaultdict(set)
-    for sid, reasons in keeps.reasons.items():
-        for reason in reasons:
-            told[str(reason)].add(sid)
-    assert told["head"] == {
-        ref.snapshot_id
-        for name, ref in story.refs.items()
-        if ref.is_branch and name not in keeps.expired_refs
-    }
-    assert told["hold"] == told["not managed"] == told["lease"] == set()

@@ -1,8 +1,6 @@
 """The chain and dropped tables: kept, noticed, let go when their time is up (TT-40, TT-45)."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -12,29 +10,24 @@ import pytest
 from meltline.app.catalog.resolve import find_object
 from meltline.app.doctor.doctor import examine
 from meltline.app.drop.drop import drop
-from meltline.app.drop.external_drops import gone_tables
 from meltline.app.drop.finalize import process_drops
-from meltline.app.drop.history import Listed, history
 from meltline.app.drop.recover import recover
 from meltline.app.drop.undrop import Undropped, undrop
 from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
-from meltline.app.purge.purge import apply_purges
 from meltline.app.retention.holds import add_hold, remove_hold
 from meltline.app.retention.policies import change_policy
-from meltline.app.run.lifecycle import plan_purge_step
 from meltline.app.safety.audit import decisions
 from meltline.app.storage.file_status import standing_now
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.storage import Stage
 from meltline.domain.drop.drops import LET_GO, is_dropped_name
-from meltline.domain.errors import LockHeld, NotDropped, OutsideRetention, PlanStale
+from meltline.domain.errors import LockHeld, OutsideRetention, PlanStale
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.objects import DROPPED_NAMESPACE
 from meltline.domain.retention.policy import PROFILES, RETENTION, AccountPolicy
-from meltline.ports import DeleteOutcome, Lease, PurgeVeto, StopSwitch
+from meltline.ports import DeleteOutcome, Lease, PurgeVeto
 from tests.unit.kills import Killed
 from tests.unit.lake import DAY, T0, WAREHOUSE, Lake, Table
 
@@ -302,152 +295,6 @@ def test_what_was_let_go_comes_back_as_far_as_its_files_wait() -> None:
     assert {entry.path for entry in made.live()} == {last} and last in lake.paths()
 
 
-# --- noticed --------------------------------------------------------------------------------------
-
-
-def test_a_table_that_an_engine_drops_is_noticed_kept_and_can_come_back() -> None:
-    lake, table = written()
-    before = table.document
-    table.drop()
-    lake.on(4)
-    with pytest.raises(NotDropped):
-        back(lake)
-    assert lake.run().exit_code == 0
-    (row,) = history(lake.services(), Listed.TABLES, within="lake.air")[0]
-    assert (row.name, row.dropped_on) == ("t", T0 + 4 * DAY)
-    done = back(lake)
-    assert done.drop.noticed and done.tables[0].missing == ()
-    assert table.document["snapshots"] == before["snapshots"]
-    assert table.document["properties"] == before["properties"]
-    assert table.uuid == before["table-uuid"]
-
-
-def test_its_last_state_is_found_although_nobody_had_observed_it() -> None:
-    lake, table = written()
-    late = table.append("late")
-    lake.clock.moment += MS
-    table.drop()
-    lake.run()
-    assert back(lake).tables[0].snapshot_id == late
-
-
-def test_a_rename_is_no_drop() -> None:
-    lake, table = written()
-    lake.catalogs["lake"].register(TableName.parse("lake.air.u"), table.catalog.drop(table.name))
-    lake.run()
-    assert names(lake) == {"lake.air.u"} and gone_tables(lake.services()) == []
-
-
-def test_a_noticed_drop_is_let_go_when_its_time_is_up() -> None:
-    lake, table = written()
-    table.drop()
-    for day in (4, 12, 20, 21, 29):
-        lake.on(day).run()
-    assert own(lake) == set() and names(lake) == set()
-
-
-def test_it_keeps_the_retention_that_it_worked_with_also_when_its_schema_has_gone() -> None:
-    lake, table = written()
-    services = lake.services()
-    change_policy(services, find_object(services, "lake.air"), {RETENTION: "60"}, dry_run=False)
-    lake.run()
-    table.drop()
-    lake.catalogs["lake"]._namespaces.pop(("air",))
-    lake.on(4).run()
-    lake.on(60).run()
-    assert back(lake).drop.retention_days == 60
-
-
-def test_files_that_the_engine_had_deleted_are_named_by_the_undrop() -> None:
-    lake, table = written()
-    gone = table.data("f2")
-    content = lake.store.read(gone)
-    table.drop()
-    lake.store.delete([gone])
-    with pytest.raises(AssertionError):
-        lake.on(4).run()  # the lake's own check: a needed file is missing
-    assert back(lake).tables[0].missing == (gone,)
-    lake.store.write(gone, content)
-
-
-def test_of_two_metadata_files_that_may_be_the_last_both_are_kept_and_a_person_is_asked() -> None:
-    lake, table = written()
-    base = table.metadata_location
-    content = lake.document(base)
-    for unique in ("x", "y"):
-        content["metadata-log"] = [
-            {"timestamp-ms": content["last-updated-ms"], "metadata-file": base}
-        ]
-        number = int(base.rpartition("/")[2].partition("-")[0]) + 1
-        path = f"{table.location}/metadata/{number:05d}-{unique}.metadata.json"
-        lake.store.write(path, json.dumps(content).encode())
-    table.drop()
-    files = lake.paths()
-    for day in (4, 20, 40):
-        lake.on(day).run()
-    assert files <= lake.paths() and names(lake) == set()
-    found = [f for f in examine(lake.services()) if f.code == "table_gone"]
-    assert "more than one" in found[0].message
-    with pytest.raises(NotDropped):
-        back(lake)
-
-
-def test_where_the_chain_is_broken_everything_is_kept_and_a_person_is_asked() -> None:
-    lake, table = written()
-    late = table.document
-    late["metadata-log"] = []
-    number = int(table.metadata_location.rpartition("/")[2].partition("-")[0]) + 2
-    path = f"{table.location}/metadata/{number:05d}-z.metadata.json"
-    lake.store.write(path, json.dumps(late).encode())
-    table.drop()
-    lake.on(30).run()
-    assert names(lake) == set() and len(gone_tables(lake.services())) == 1
-    assert gone_tables(lake.services())[0].state is None
-
-
-def test_a_purged_table_is_told_of_and_nothing_is_registered() -> None:
-    lake, table = written()
-    lists = [table.manifest_list(sid) for sid in table.snapshots]
-    table.drop()
-    lake.store.delete(lists)
-    lake.on(4).run()
-    assert names(lake) == set()
-    found = [f for f in examine(lake.services()) if f.code == "table_gone"]
-    assert "deleted files" in found[0].message
-
-
-def test_while_a_catalog_cannot_be_listed_nothing_counts_as_dropped() -> None:
-    lake, table = written(Lake(other_catalogs=("theirs",)))
-    table.drop()
-    lake.catalogs["theirs"].unlistable = "no answer"
-    lake.on(4).run()
-    assert names(lake) == set()
-    lake.catalogs["theirs"].unlistable = ""
-    lake.run()
-    assert len(dropped_names(lake)) == 1
-
-
-def test_what_somebody_takes_out_of_the_dropped_ones_is_put_back_with_its_facts() -> None:
-    lake, _ = dropped()
-    lake.run()
-    (name,) = dropped_names(lake)
-    lake.catalogs["lake"].drop(name)
-    lake.on(6).run()
-    assert dropped_names(lake) == [name]
-    assert back(lake).drop.at == T0 + 3 * DAY
-
-
-def test_a_table_among_the_dropped_ones_that_does_not_say_what_it_was_is_kept_for_ever() -> None:
-    lake = Lake()
-    table = lake.table(f"lake.{DROPPED_NAMESPACE}.stray")
-    for day in range(3):
-        lake.on(day)
-        table.overwrite(f"f{day}")
-    lake.on(60).run()
-    assert len(table.snapshots) == 3
-    assert "dropped_without_facts" in [f.code for f in examine(lake.services())]
-
-
 # --- killed half-way ------------------------------------------------------------------------------
 
 
@@ -531,102 +378,6 @@ def test_what_a_living_clone_lets_go_of_goes_although_its_owner_was_let_go_long_
     for day in (37, 45):
         assert lake.on(day).run().exit_code == 0
     assert not shared & lake.paths() and copy.data("own") in lake.paths()
-
-
-# --- only what is let go --------------------------------------------------------------------------
-
-
-def let_go() -> tuple[Lake, str]:
-    """A table whose registration has gone; its metadata files wait. And its last one's place."""
-    lake, _ = dropped()
-    lake.on(11).run()
-    (name,) = dropped_names(lake)
-    lake.on(19)
-    last = Table(lake, name).metadata_location
-    lake.run()
-    assert names(lake) == set() and last in lake.waiting()
-    return lake, last
-
-
-def purged() -> Lake:
-    """A table that was let go and purged to the last data file; it is still registered."""
-    lake, _ = dropped()
-    lake.on(11).run()
-    lake.on(19)
-    services = lake.services()
-    plans = plan_purge_step(services, lake.request())
-    gated = [plan for plan, _ in run_gate(services, [planned.plan for planned in plans])]
-    assert all(done.files_purged for done in apply_purges(services, gated))
-    assert lake.waiting() == {} and len(dropped_names(lake)) == 1
-    return lake
-
-
-def tended(lake: Lake, *tables: str) -> bool:
-    services = lake.services()
-    return process_drops(services, observe(services), lake.clock.now(), tables)
-
-
-def test_the_ledgers_word_alone_lets_no_table_go() -> None:
-    lake, table = written()
-    row = next(row for row in lake.control.registrations.all() if row.uuid == table.uuid)
-    table.drop()
-    lake.control.registrations.save([replace(row, status=LET_GO)])
-    files = lake.paths()
-    for day in (20, 40, 60):
-        lake.on(day).run()
-    assert files <= lake.paths()
-
-
-def test_a_table_that_is_registered_again_after_it_was_let_go_keeps_its_metadata() -> None:
-    lake, last = let_go()
-    back = lake.register("lake.air.again", last)
-    for day in (21, 29, 40):
-        assert lake.on(day).run().exit_code == 0
-    assert back.metadata_location == last and last in lake.paths()
-
-
-def test_while_a_person_holds_everything_back_nothing_is_let_go() -> None:
-    lake = purged()
-    lake.control.switch.set(StopSwitch("ann", "a look first", T0 + 18 * DAY))
-    assert not tended(lake) and len(dropped_names(lake)) == 1
-    lake.control.switch.set(None)
-    assert tended(lake) and dropped_names(lake) == []
-
-
-def test_a_run_for_other_tables_lets_nothing_go() -> None:
-    lake, _ = dropped()
-    lake.on(11).run(tables=("lake.sea.*",))
-    assert lake.waiting() == {}
-    lake = purged()
-    assert not tended(lake, "lake.sea.*") and len(dropped_names(lake)) == 1
-    assert tended(lake, "lake.*") and names(lake) == set()
-
-
-def test_a_dropped_schema_is_forgotten_after_the_last_of_its_tables() -> None:
-    lake, _ = written()
-    drop(lake.services(), "lake.air")
-    stones = [
-        n for n in lake.catalogs["lake"].listing().namespaces if n[:1] == ("meltline_dropped",)
-    ]
-    assert len([n for n in stones if len(n) == 2]) == 1
-    for day in (11, 19, 20, 21):
-        lake.on(day).run()
-    left = lake.catalogs["lake"].listing().namespaces
-    assert not [n for n in left if n[:1] == ("meltline_dropped",) and len(n) == 2]
-    assert LET_GO in [e.action for e in decisions(lake.services(), "lake.air")]
-
-
-def test_a_table_that_came_back_and_is_then_dropped_by_an_engine_is_kept_under_its_own_name() -> (
-    None
-):
-    lake, table = dropped()
-    lake.run()
-    back(lake)
-    lake.on(5).run()
-    table.drop()
-    lake.on(6).run()
-    done = back(lake)
-    assert done.drop.noticed and done.drop.at == T0 + 6 * DAY
 
 
 # --- at the same moment ---------------------------------------------------------------------------

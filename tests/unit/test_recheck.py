@@ -19,7 +19,7 @@ from meltline.domain.retention.policy import (
 )
 from meltline.domain.retention.retained_snapshots import KeepRequest
 from tests.unit.histories import History, days, histories, history, instant, millis, tell
-from tests.unit.test_keep_set import AFTER, MS, WINDOWS, last_day
+from tests.unit.test_keep_set_properties import AFTER, MS, WINDOWS, last_day
 
 MANY = settings(max_examples=300, deadline=None, database=None)
 

@@ -1,7 +1,7 @@
 """Statements carried out on a lake in memory: what they do, return or refuse."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -10,34 +10,29 @@ import pytest
 
 from meltline.app.catalog.resolve import find_object
 from meltline.app.retention.policies import show_policies
-from meltline.app.run.lifecycle import run_chain
 from meltline.app.sql.statement_results import Outcome
 from meltline.app.sql.statements import StatementRequest, run_statement
-from meltline.app.storage.report import storage_rows, totals_now
 from meltline.app.time_travel.query import SchemaChoice
 from meltline.domain.errors import (
     BeforeCreation,
     ChildInsufficientRetention,
     MeltlineError,
     NameConflict,
-    NamespaceNotEmpty,
     NamespaceNotFound,
     NotDropped,
     OutsideRetention,
     RefNotFound,
     RetentionOutOfRange,
-    ShareNotFound,
     SnapshotNotFound,
     SqlUnreadable,
     StatementNotFound,
     StatementRefused,
-    StatementUnsupported,
     TableNotFound,
     UsageInvalid,
 )
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
-from meltline.domain.retention.policy import FOREVER_MS, MIN_RETENTION, RETENTION, TRANSIENT
+from meltline.domain.retention.policy import FOREVER_MS, MIN_RETENTION, RETENTION
 from meltline.ports import Lease, PastView, ReadColumn, ReadRows, StatementState
 from tests.unit.lake import DAY, Lake, Table
 
@@ -113,6 +108,12 @@ def policy(sql: Session, name: str, key: str) -> object:
     services = sql.lake.services()
     lines = show_policies(services, find_object(services, name))
     return next(line.effective for line in lines if line.key == key)
+
+
+def named_rows(sql: Session, text: str) -> list[dict[str, Any]]:
+    read = sql(text).read
+    assert read is not None and sql.engine.given == []
+    return [dict(zip((c.name for c in read.columns), row, strict=True)) for row in read.rows]
 
 
 # --- time travel ----------------------------------------------------------------------------------
@@ -447,291 +448,3 @@ def test_a_clone_that_cannot_be_made_leaves_nothing(
     with pytest.raises(error):
         sql(text)
     assert sql.lake.catalogs["lake"].listing() == before and sql.engine.given == []
-
-
-# --- shares ---------------------------------------------------------------------------------------
-
-SHARES = "SELECT * FROM MD_INFORMATION_SCHEMA.OWNED_SHARES;"
-
-
-def named_rows(sql: Session, text: str) -> list[dict[str, Any]]:
-    read = sql(text).read
-    assert read is not None and sql.engine.given == []
-    return [dict(zip((c.name for c in read.columns), row, strict=True)) for row in read.rows]
-
-
-def test_a_share_is_made_listed_updated_and_dropped(sql: Session) -> None:
-    assert named_rows(sql, SHARES) == []
-    pinned, pinned_at = sql.table.head, sql.lake.clock.now()
-    assert sql.rows("CREATE SHARE s FROM air") == [("lake.air is shared as lake.s, with 1 tables",)]
-    sql.lake.on(4)
-    sql.table.overwrite("later")
-    row = {"share_name": "s", "source": "lake.air", "source_table": "lake.air.t",
-           "pinned_snapshot_id": pinned, "pinned_at": pinned_at, "update_mode": "manual",
-           "state": "behind"}  # fmt: skip
-    assert named_rows(sql, SHARES) == [row]
-    made(sql, "lake.s.t").overwrite("mine")
-    assert sql.rows("UPDATE SHARE s") == [
-        ("lake.s shows lake.air as it is now, with 1 tables",),
-        ("writes undone: lake.s.t",),
-    ]
-    now = {"pinned_snapshot_id": sql.table.head, "pinned_at": sql.lake.clock.now()}
-    assert named_rows(sql, SHARES) == [row | now | {"state": "current"}]
-    (line,) = sql.rows("DROP SHARE s")
-    assert "lake.s is dropped, with 1 tables" in line[0]
-    assert named_rows(sql, SHARES) == []
-    for text in ("UPDATE SHARE s", "DROP SHARE s", "DROP SHARE `lake.s`"):
-        with pytest.raises(ShareNotFound):
-            sql(text)
-
-
-def test_an_update_says_which_tables_have_left(sql: Session) -> None:
-    sql.lake.table("u").overwrite("x")
-    sql.rows("CREATE SHARE s FROM lake.air")
-    sql.rows("DROP TABLE u")
-    assert sql.rows("UPDATE SHARE s")[1:] == [("taken out: lake.s.u",)]
-
-
-def test_a_share_of_nothing_yet_is_listed_too(sql: Session) -> None:
-    sql.rows("CREATE SHARE one FROM air.t")
-    sql.rows("DROP TABLE lake.one.t")
-    (row,) = named_rows(sql, SHARES)
-    assert (row["share_name"], row["source"], row["source_table"]) == ("one", "lake.air.t", None)
-
-
-def test_a_database_made_from_a_share_is_no_share(sql: Session) -> None:
-    sql.rows("CREATE SHARE s FROM air")
-    sql.rows("CREATE DATABASE y FROM s")
-    assert [row["share_name"] for row in named_rows(sql, SHARES)] == ["s"]
-    for text in ("UPDATE SHARE y", "DROP SHARE y"):
-        with pytest.raises(ShareNotFound):
-            sql(text)
-    sql.rows("CREATE SHARE again FROM y")
-    for name in ("again", "s"):
-        sql.rows(f"DROP SHARE {name}")
-    shown = sql.table.head
-    for day in (4, 20, 21, 40, 41):  # long enough for all that nobody needs any more to go
-        sql.lake.on(day)
-        sql.table.overwrite(f"day{day}")
-        run_chain(sql.lake.services(), sql.lake.request())
-    assert shown not in sql.table.snapshots
-    assert made(sql, "lake.y.t").snapshots == [shown]
-    sql.lake.check_nothing_is_missing()
-
-
-def test_a_share_keeps_its_name_and_has_a_drop_of_its_own(sql: Session) -> None:
-    sql.rows("CREATE SHARE s FROM air")
-    for text in ("ALTER DATABASE s RENAME TO moved", "DROP DATABASE s", "DROP SCHEMA lake.s"):
-        with pytest.raises(UsageInvalid, match="is a share"):
-            sql(text)
-    sql.rows("ALTER DATABASE air RENAME TO sky")
-    (row,) = named_rows(sql, SHARES)
-    assert (row["share_name"], row["source"], row["state"]) == ("s", "lake.sky", "current")
-
-
-def test_a_table_beside_those_of_a_share_is_said_and_left_alone(sql: Session) -> None:
-    sql.rows("CREATE SHARE s FROM air")
-    sql.rows("CREATE TABLE lake.s.mine CLONE air.t")
-    assert sql.rows("UPDATE SHARE s")[1:] == [("not of the share, left alone: lake.s.mine",)]
-    with pytest.raises(NamespaceNotEmpty, match="not the share's"):
-        sql("DROP SHARE s")
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("CREATE SHARE air FROM air", NameConflict),
-        ("CREATE SHARE `a.b` FROM air", UsageInvalid),
-        ("CREATE SHARE s FROM never", TableNotFound),
-        ("CREATE SHARE s FROM lake", UsageInvalid),
-    ],
-)
-def test_a_share_that_cannot_be_made_is_refused(
-    sql: Session, text: str, error: type[MeltlineError]
-) -> None:
-    with pytest.raises(error):
-        sql(text)
-    assert named_rows(sql, SHARES) == [] and set(sql.table.refs) == {"main"}
-
-
-# --- storage by stage -----------------------------------------------------------------------------
-
-STORAGE = "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO"
-
-
-def test_each_database_has_a_row_with_its_bytes_by_stage(sql: Session) -> None:
-    # ML-36
-    sql.lake.table("lake.sea.s", properties={}).overwrite("s")
-    services = sql.lake.services()
-    run_chain(services, sql.lake.request())
-    expected: dict[str, list[int]] = {}
-    for row in storage_rows(totals_now(services)):
-        numbers = (row.active_bytes, row.historical_bytes, row.retained_for_clone_bytes,
-                   row.failsafe_bytes)  # fmt: skip
-        expected[row.table.namespace[0]] = list(numbers)
-    air, sea = named_rows(sql, STORAGE)
-    assert [row["database_name"] for row in (air, sea)] == ["air", "sea"]
-    for row in (air, sea):
-        assert [n for key, n in row.items() if key.endswith("_bytes")] == expected[
-            row["database_name"]
-        ]
-    assert air["active_bytes"] and air["historical_bytes"]
-    assert (air["database_id"], air["transient"], air["computed_ts"]) == (
-        "lake.air", False, sql.lake.clock.now()
-    )  # fmt: skip
-
-
-def test_a_dropped_database_has_a_row_as_long_as_it_has_bytes(sql: Session) -> None:
-    run_chain(sql.lake.services(), sql.lake.request())
-    (before,) = named_rows(sql, STORAGE)
-    sql.rows("DROP DATABASE air")
-    (dropped,) = named_rows(sql, STORAGE)
-    assert (dropped["database_name"], dropped["transient"]) == ("air", None)
-    assert dropped["active_bytes"] == 0
-    assert dropped["historical_bytes"] >= before["active_bytes"] + before["historical_bytes"]
-
-
-HISTORY = "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO_HISTORY;"
-
-
-def test_the_history_of_storage_has_what_each_run_recorded_for_thirty_days(sql: Session) -> None:
-    # ML-37
-    recorded = []
-    for day in (4, 5, 34):
-        sql.lake.on(day + 0.5)
-        sql.table.overwrite(f"day{day}")
-        run_chain(sql.lake.services(), sql.lake.request())
-        recorded.append(named_rows(sql, STORAGE)[0])
-    sql.lake.on(34.9)
-    assert named_rows(sql, HISTORY) == [recorded[2], recorded[1]]  # day 4 is thirty days ago
-    for row in recorded:
-        assert row["active_bytes"] and row["historical_bytes"] and row["transient"] is False
-    sql.table.overwrite("later")
-    assert named_rows(sql, HISTORY) == [recorded[2], recorded[1]]
-    sql.lake.on(65)
-    assert named_rows(sql, HISTORY) == []
-
-
-def test_the_history_of_storage_keeps_a_dropped_database_under_its_name(sql: Session) -> None:
-    run_chain(sql.lake.services(), sql.lake.request())
-    sql.rows("DROP DATABASE air")
-    sql.lake.on(4)
-    run_chain(sql.lake.services(), sql.lake.request())
-    dropped, before = named_rows(sql, HISTORY)
-    assert {row["database_id"] for row in (dropped, before)} == {"lake.air"}
-    assert before["active_bytes"] and not dropped["active_bytes"] and dropped["historical_bytes"]
-    assert dropped["transient"] is None
-
-
-def test_each_database_says_its_retention_and_where_that_comes_from(sql: Session) -> None:
-    # ML-35
-    sql.lake.table("lake.sea.s")
-    own = {RETENTION: "30"}
-    sql.lake.catalogs["lake"].set_namespace_properties(("sea",), own | {TRANSIENT: "true"})
-    air, sea = named_rows(sql, "SELECT * FROM md_information_schema.databases")
-    assert air == {
-        "database_name": "air", "database_id": "lake.air", "retention_days_raw": None,
-        "retention_days_effective": "7", "retention_source": "profile", "transient": False,
-        "failsafe_days": 7, "profile": "business",
-    }  # fmt: skip
-    assert sea | {"database_name": "air", "database_id": "lake.air"} == air | {
-        "retention_days_raw": "30", "retention_days_effective": "30",
-        "retention_source": "lake.sea", "transient": True, "failsafe_days": 1,
-    }  # fmt: skip
-    sql.rows("ALTER DATABASE air SET SNAPSHOT_RETENTION_DAYS = 9")
-    (air, _) = named_rows(sql, "SELECT * FROM MD_INFORMATION_SCHEMA.DATABASES;")
-    assert (air["retention_days_raw"], air["retention_days_effective"]) == ("9", "9")
-
-
-# --- what comes later, and names ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "SELECT * FROM MD_INFORMATION_SCHEMA.{QUERY_HISTORY}",
-        "SELECT * FROM MD_INFORMATION_SCHEMA.{STORAGE_INFO} WHERE database_name = 'air'",
-        "SELECT share_name FROM MD_INFORMATION_SCHEMA.{OWNED_SHARES}",
-        "INSERT INTO t SELECT 1 FROM MD_INFORMATION_SCHEMA.{DATABASES}",
-        "SELECT {lakets.add_tiering_policy}('metrics', '7 days')",
-        "SELECT {lakets.add_retention_policy}('metrics', '90 days');",
-        "SELECT {lakets.add_tiered_retention_policy}('metrics', '7 days', '90 days')",
-        "SELECT {lakets.enable_sync}('metrics')",
-        "SELECT {lakets.execute_retention}('metrics', p_force => TRUE)",
-        "SELECT {lakets.tier_chunk}(1), 2",
-        "SELECT * FROM {lakets.show_tiering_status}()",
-    ],
-)
-def test_what_this_release_cannot_do_is_said_by_name_and_not_sent_to_spark(
-    sql: Session, text: str
-) -> None:
-    (name,) = re.findall(r"{(.+)}", text)
-    with pytest.raises(StatementUnsupported, match="not supported in this release") as refused:
-        sql(re.sub("[{}]", "", text))
-    assert name in refused.value.message
-    assert sql.engine.given == []
-
-
-INCOMPLETE: list[tuple[ObjectName, str]] = [
-    (ObjectName("lake"), "UNDROP TABLE t"),
-    (ObjectName("lake"), "SELECT * FROM t AT(OFFSET => 0)"),
-    (HERE, "UNDROP DATABASE a.b"),
-    (HERE, "UNDROP SCHEMA lake"),
-]
-
-
-@pytest.mark.parametrize(("standing", "text"), INCOMPLETE, ids=str)
-def test_a_name_that_is_not_complete_is_refused(
-    sql: Session, standing: ObjectName, text: str
-) -> None:
-    with pytest.raises(UsageInvalid, match="not a complete name"):
-        replace(sql, standing=standing)(text)
-
-
-ATTACKS: list[Callable[[str], str]] = [
-    lambda evil: f"UNDROP TABLE `{evil}`",
-    lambda evil: f"SHOW TABLES HISTORY LIKE '{evil}'",
-    lambda evil: f"SELECT * FROM t FOR TAG '{evil}'",
-    lambda evil: f"SELECT * FROM t BEFORE(STATEMENT => '{evil}')",
-    lambda evil: f"SELECT * FROM `{evil}` AT(OFFSET => 0)",
-    lambda evil: f"CREATE TABLE c CLONE `{evil}`",
-    lambda evil: f"CREATE TABLE c CLONE t FOR TAG '{evil}'",
-    lambda evil: f"CREATE DATABASE c CLONE air BEFORE(STATEMENT => '{evil}')",
-    lambda evil: f"CREATE SHARE s FROM `{evil}`",
-    lambda evil: f"UPDATE SHARE `{evil}`",
-    lambda evil: f"DROP SHARE `{evil}`",
-    lambda evil: f"SELECT * FROM MD_INFORMATION_SCHEMA.`{evil}`",
-    lambda evil: f"SELECT lakets.`{evil}`('{evil}')",
-]
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_what_stands_in_quotes_is_a_name_and_never_sql(
-    sql: Session, attack: Callable[[str], str]
-) -> None:
-    evil = "x\\'; DROP TABLE t; --"
-    try:
-        sql(attack(evil))
-    except MeltlineError as refused:
-        assert not isinstance(refused, SqlUnreadable)
-    assert sql.engine.given == []
-    assert sql.lake.catalogs["lake"].location(sql.table.name)
-
-
-@pytest.mark.parametrize(
-    ("text", "table"),
-    [
-        ("CREATE TABLE `{evil}` CLONE t", "lake.air.`{evil}`"),
-        ("CREATE SCHEMA lake.`{evil}` CLONE lake.air", "lake.`{evil}`.t"),
-        ("CREATE SHARE `{evil}` FROM air", "lake.`{evil}`.t"),
-        ("ALTER TABLE t RENAME TO `{evil}`", "lake.air.`{evil}`"),
-    ],
-)
-def test_a_name_that_looks_like_sql_is_the_name_of_what_is_made(
-    sql: Session, text: str, table: str
-) -> None:
-    evil, head = 'x"; DROP TABLE t; --', sql.table.head
-    sql.rows(text.format(evil=evil))
-    assert made(sql, table.format(evil=evil)).snapshots[-1] == head
-    sql.rows(f"TAG SNAPSHOT {head} OF {table.format(evil=evil)} AS '{evil}' WITH RETENTION FOREVER")
-    assert made(sql, table.format(evil=evil)).refs[evil]["snapshot-id"] == head
