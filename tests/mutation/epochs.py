@@ -189,7 +189,7 @@ CLOCKS = (
     ),
     Mutation(
         "the newest time stays after a word",
-        "adapters/memory/control/decisions.py",
+        "testing/control/decisions.py",
         "            self.database.newest = word.at\n",
         "",
         CLOCK_TESTS,
