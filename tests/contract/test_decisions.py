@@ -7,7 +7,7 @@ import pytest
 
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ControlLedger, VouchedFile
-from tests.contract.test_control_ledger import (
+from tests.contract.control_ledgers import (
     ODD_NAMES,
     Shop,
     ledger,

@@ -50,7 +50,9 @@ class RegistrationLedger(Protocol):
         """
         ...
 
-    def save(self, tables: Sequence[KnownTable]) -> None: ...
+    def save(self, tables: Sequence[KnownTable]) -> None:
+        """Stores what is known now, one row per id and name: two names can share an id."""
+        ...
 
     def ownerships(self) -> Sequence[Ownership]:
         """Every prefix ever owned, with its owners."""
@@ -61,7 +63,7 @@ class RegistrationLedger(Protocol):
         ...
 
     def sharing(self) -> Sequence[tuple[str, str]]:
-        """Pairs of tables that share, or ever shared, files."""
+        """Pairs of tables that share, or ever shared, files; the smaller id first."""
         ...
 
     def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None:

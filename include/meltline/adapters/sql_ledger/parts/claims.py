@@ -30,13 +30,6 @@ class ClaimRows:
     locks: LockRows
 
     def take(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:
-        """Claims batches that are due, or whose holder lost the lock; False where one is done.
-
-        Paths that a dead holder had claimed stay claimed until the batch is finished or dropped:
-        its last deletes may still be under way.
-
-        The answers' errors: LockLost; LockHeld where another lock, still alive, holds the batch.
-        """
         if not claims:
             return []
         due = {"state": BatchState.DUE, "lock_key": "", "token": 0}
@@ -55,10 +48,6 @@ class ClaimRows:
         return answers
 
     def finish(self, claims: Sequence[Claim]) -> Sequence[MeltlineError | None]:
-        """`purging → done`; finishing a batch that is done changes nothing.
-
-        The answers' errors: LockLost, also where a batch is not claimed under its lock.
-        """
         if not claims:
             return []
         with self.database.writing() as connection:
@@ -74,10 +63,6 @@ class ClaimRows:
         return answers
 
     def drop(self, claims: Sequence[Claim]) -> None:
-        """`purging → due`: nothing of the batches is being deleted any more.
-
-        A claim that a later lock has taken over is left to its holder.
-        """
         if not claims:
             return
         with self.database.writing() as connection:
@@ -87,7 +72,6 @@ class ClaimRows:
             _settle(connection, ours, BatchState.DUE)
 
     def paths(self) -> Mapping[str, str]:
-        """Paths in claimed, unfinished batches, and the plan that claimed each."""
         with self.database.reading() as connection:
             wanted = select(claimed_paths.c.path, claimed_paths.c.plan_id)
             return {path: plan_id for path, plan_id in connection.execute(wanted)}

@@ -20,7 +20,6 @@ class ArchivedRows:
     database: Database
 
     def all(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
-        """Snapshots with a verified copy; None is those of all tables."""
         wanted = [None] if uuids is None else in_parts(sorted(set(uuids)))
         found: list[ArchivedSnapshot] = []
         with self.database.reading() as connection:
@@ -31,12 +30,10 @@ class ArchivedRows:
         return sorted(found, key=lambda c: (c.table_uuid, c.committed_at, c.snapshot_id))
 
     def save(self, copies: Sequence[ArchivedSnapshot]) -> None:
-        """Stores copies; what was known of the same ones is replaced."""
         with self.database.writing() as connection:
             upsert(connection, archived, [_to_row(copy) for copy in copies])
 
     def forget(self, uuid: str, snapshots: Collection[int]) -> None:
-        """Forgets copies of one table that cold has no more."""
         with self.database.writing() as connection:
             for some in in_parts(sorted(set(snapshots))):
                 gone = (archived.c.table_uuid == uuid) & archived.c.snapshot_id.in_(some)
@@ -50,7 +47,6 @@ class CopyRows:
     database: Database
 
     def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
-        """What is known of single files in cold, by their path there."""
         found: dict[str, CopyProof] = {}
         with self.database.reading() as connection:
             for some in in_parts(sorted(set(paths))):
@@ -60,12 +56,10 @@ class CopyRows:
         return found
 
     def save(self, proofs: Collection[CopyProof]) -> None:
-        """Stores what is known of single files; what was known of the same is replaced."""
         with self.database.writing() as connection:
             upsert(connection, copies, [to_row(one) for one in proofs])
 
     def forget(self, paths: Collection[str]) -> None:
-        """Forgets files that cold has no more."""
         with self.database.writing() as connection:
             for some in in_parts(sorted(set(paths))):
                 connection.execute(delete(copies).where(copies.c.path.in_(some)))

@@ -24,13 +24,11 @@ class DecisionRows:
     locks: LockRows
 
     def disowned_times(self) -> Sequence[DisownedTime]:
-        """Every word that a recorded time was a wrong clock's, the oldest first."""
         wanted = select(tables.disowned_times).order_by(tables.disowned_times.c.seq)
         with self.database.reading() as connection:
             return [from_row(DisownedTime, row) for row in connection.execute(wanted)]
 
     def disown_time(self, word: DisownedTime) -> bool:
-        """Stores a word, and has `newest_time` go back to it where it is still that time."""
         newest = update(marks).where(marks.c.newest == word.recorded).values(newest=word.at)
         with self.database.writing(marked=False) as connection:
             if not connection.execute(newest).rowcount:
@@ -40,35 +38,29 @@ class DecisionRows:
         return True
 
     def vouched(self) -> Sequence[VouchedFile]:
-        """Every word that was given and not taken back, by table."""
         with self.database.reading() as connection:
             rows = connection.execute(select(tables.vouched)).all()
         return sorted((from_row(VouchedFile, row) for row in rows), key=lambda one: one.table)
 
     def save_vouched(self, files: Sequence[VouchedFile]) -> None:
-        """Stores words, all or none; a table's earlier word is replaced."""
         with self.database.writing() as connection:
             upsert(connection, tables.vouched, [to_row(one) for one in files])
 
     def forget_vouched(self, table: TableName) -> bool:
-        """Takes a table's word back; False where there was none."""
         with self.database.writing() as connection:
             of_table = tables.vouched.c.table == table
             return bool(connection.execute(delete(tables.vouched).where(of_table)).rowcount)
 
     def lifted_guards(self) -> frozenset[str]:
-        """Tables, by UUID, that share no file any more and were not cloned since."""
         with self.database.reading() as connection:
             found = connection.execute(select(tables.lifted_guards.c.table_uuid)).scalars()
             return frozenset(found)
 
     def save_lifted_guard(self, table_uuid: str) -> None:
-        """Remembers that a table shares no file any more."""
         with self.database.writing() as connection:
             insert_new(connection, tables.lifted_guards, [{"table_uuid": table_uuid}])
 
     def forget_lifted_guard(self, table_uuid: str) -> None:
-        """The table is about to share files again."""
         of_table = tables.lifted_guards.c.table_uuid == table_uuid
         with self.database.writing() as connection:
             connection.execute(delete(tables.lifted_guards).where(of_table))
@@ -81,7 +73,6 @@ class EpochRows:
     database: Database
 
     def since(self, number: int | None = None) -> Sequence[Epoch]:
-        """By number, from this one on; None is from the newest that was confirmed."""
         newest = select(func.coalesce(func.max(epochs.c.number), 0)).where(epochs.c.confirmed)
         first = newest.scalar_subquery() if number is None else number
         wanted = select(epochs).where(epochs.c.number >= first)
@@ -90,18 +81,15 @@ class EpochRows:
         return [from_row(Epoch, row) for row in rows]
 
     def add(self, epoch: Epoch) -> None:
-        """Notes an epoch to which the catalog is about to be set."""
         with self.database.writing() as connection:
             connection.execute(insert(epochs), to_row(epoch))
 
     def confirm(self, nonce: str) -> None:
-        """The catalog was set to it."""
         with self.database.writing() as connection:
             known = update(epochs).where(epochs.c.nonce == nonce)
             connection.execute(known.values(confirmed=True))
 
     def has(self, why: str) -> bool:
-        """Whether one that began with this was confirmed."""
         wanted = select(epochs.c.nonce).where(epochs.c.why == why, epochs.c.confirmed).limit(1)
         with self.database.reading() as connection:
             return connection.execute(wanted).first() is not None

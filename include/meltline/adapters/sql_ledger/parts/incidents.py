@@ -18,20 +18,17 @@ class IncidentRows:
     database: Database
 
     def all(self) -> Sequence[Incident]:
-        """The oldest first."""
         table = schema.incidents
         with self.database.reading() as connection:
             rows = connection.execute(select(table).order_by(table.c.at, table.c.id)).all()
         return [from_row(Incident, row) for row in rows]
 
     def add(self, incidents: Sequence[Incident]) -> None:
-        """Stores incidents; one that stands already keeps the time at which it was raised."""
         rows = [to_row(incident) for incident in sorted(incidents, key=lambda one: one.id)]
         with self.database.writing() as connection:
             insert_new(connection, schema.incidents, rows)
 
     def end(self, ids: Sequence[str]) -> None:
-        """Forgets incidents that are over; unknown ones are no error."""
         table = schema.incidents
         with self.database.writing() as connection:
             for some in in_parts(sorted(ids)):

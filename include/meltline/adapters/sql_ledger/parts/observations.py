@@ -21,7 +21,6 @@ class ObservationRows:
     def sightings(
         self, uuids: Collection[str] | None = None
     ) -> Mapping[str, Mapping[int, SnapshotObservation]]:
-        """What earlier observations remember, per table UUID and snapshot id."""
         wanted = select(schema.sightings)
         if uuids is not None and len(uuids) <= ASKED_AT_ONCE:
             wanted = wanted.where(schema.sightings.c.table_uuid.in_(uuids))
@@ -35,7 +34,6 @@ class ObservationRows:
         return found
 
     def save_sightings(self, sightings: Mapping[str, Mapping[int, SnapshotObservation]]) -> None:
-        """Stores these; others stay as they are."""
         rows = [
             {"table_uuid": table_uuid, "snapshot_id": snapshot_id, **to_row(sighting)}
             for table_uuid, by_snapshot in sightings.items()
@@ -45,7 +43,6 @@ class ObservationRows:
             upsert(connection, schema.sightings, rows)
 
     def documents(self, locations: Sequence[str]) -> Mapping[str, RememberedMetadata]:
-        """Those of the metadata files that are remembered, by location."""
         table, found = schema.metadata_documents, {}
         with self.database.reading() as connection:
             for some in in_parts(locations):
@@ -57,7 +54,6 @@ class ObservationRows:
     def save_documents(
         self, documents: Sequence[RememberedMetadata], current: Collection[str]
     ) -> None:
-        """Remembers documents, and forgets those of files that are no longer current."""
         table = schema.metadata_documents
         with self.database.reading() as connection:
             known = set(connection.execute(select(table.c.location)).scalars())

@@ -23,14 +23,12 @@ class PlanRows:
     locks: LockRows
 
     def add(self, new: Sequence[Plan]) -> Sequence[Plan]:
-        """Stores headers; where one of an id is there it stays, and is returned."""
         with self.database.writing() as connection:
             insert_new(connection, plans, [to_row(plan) for plan in new])
             stored = _by_ids(connection, [plan.id for plan in new])
         return [stored[plan.id] for plan in new]
 
     def repeat(self, again: Sequence[Plan]) -> None:
-        """Makes refused plans those of a later run, and counts that."""
         if not again:
             return
         with self.database.writing() as connection:
@@ -42,11 +40,6 @@ class PlanRows:
                     connection.execute(update(plans).where(plans.c.id == plan.id), row)
 
     def get(self, id_or_prefix: str) -> Plan:
-        """A plan by id, unambiguous prefix, or `last`.
-
-        Raises:
-            PlanNotFound: None answers to it, or several do.
-        """
         with self.database.reading() as connection:
             if id_or_prefix == "last":
                 row = connection.execute(_newest_first().limit(1)).first()
@@ -63,11 +56,6 @@ class PlanRows:
             return _by_ids(connection, matches)[matches[0]]
 
     def current(self, ids: Sequence[str]) -> Mapping[str, Plan]:
-        """Plans by their whole ids.
-
-        Raises:
-            PlanNotFound: One was never stored.
-        """
         with self.database.reading() as connection:
             found = _by_ids(connection, ids)
         if missing := [id for id in ids if id not in found]:
@@ -82,7 +70,6 @@ class PlanRows:
         table_uuid: str = "",
         limit: int | None = None,
     ) -> Sequence[Plan]:
-        """Plans, newest first; an empty filter lets all pass."""
         wanted = _newest_first().limit(limit)
         if run_id:
             wanted = wanted.where(plans.c.run_id == run_id)
@@ -102,7 +89,6 @@ class PlanRows:
         note: str = "",
         committed_base: str = "",
     ) -> Plan:
-        """Moves one plan. Raises what `move_all` answers."""
         (answer,) = self.move_all([PlanTransition(plan, to, lock, note, committed_base)])
         if isinstance(answer, MeltlineError):
             raise answer

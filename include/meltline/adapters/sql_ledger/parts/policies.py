@@ -19,7 +19,6 @@ class PolicyRows:
     database: Database
 
     def all(self) -> Mapping[str, Mapping[str, str]]:
-        """The newest policies that were in order, per object and property."""
         with self.database.reading() as connection:
             rows = connection.execute(select(schema.policies)).all()
         found: dict[str, dict[str, str]] = {}
@@ -28,7 +27,6 @@ class PolicyRows:
         return found
 
     def save(self, policies: Mapping[str, Mapping[str, str | None]]) -> None:
-        """Stores these values, and forgets where one is None; others stay as they are."""
         rows = [
             {"object": name, "key": key, "value": value}
             for name, found in policies.items()
@@ -50,14 +48,12 @@ class LeaseRows:
     database: Database
 
     def active(self, now: datetime) -> Sequence[Lease]:
-        """Leases that have not ended; in its last millisecond a lease still holds."""
         wanted = select(schema.leases).where(schema.leases.c.expires_at >= now)
         with self.database.reading() as connection:
             rows = connection.execute(wanted.order_by(schema.leases.c.id)).all()
         return [from_row(Lease, row) for row in rows]
 
     def save(self, lease: Lease) -> None:
-        """Stores a reader's lease, or its new end."""
         with self.database.writing() as connection:
             upsert(connection, schema.leases, [to_row(lease)])
 
@@ -81,7 +77,6 @@ class LeaseRows:
             return renewed if moved.rowcount else None
 
     def remove(self, id: str) -> bool:
-        """Ends a lease at once; False where there was none."""
         with self.database.writing() as connection:
             gone = connection.execute(delete(schema.leases).where(schema.leases.c.id == id))
             return bool(gone.rowcount)

@@ -20,19 +20,16 @@ class RunRows:
     database: Database
 
     def start(self, run: RunRecord) -> None:
-        """Stores a run; one of the same id that is there already stays (a retry is no new run)."""
         with self.database.writing() as connection:
             insert_new(connection, schema.runs, [to_row(run)])
 
     def finish(self, run: RunRecord) -> None:
-        """Stores a run's end and summary, and the run itself where it was never started."""
         ended = update(schema.runs).where(schema.runs.c.id == run.id)
         with self.database.writing() as connection:
             insert_new(connection, schema.runs, [to_row(run)])
             connection.execute(ended.values(ended_at=run.ended_at, summary=run.summary))
 
     def newest(self, limit: int) -> Sequence[RunRecord]:
-        """The newest runs, newest first."""
         latest = (schema.runs.c.started_at.desc(), schema.runs.c.seq.desc())
         with self.database.reading() as connection:
             rows = connection.execute(select(schema.runs).order_by(*latest).limit(limit)).all()
@@ -46,13 +43,11 @@ class SwitchRow:
     database: Database
 
     def stopped(self) -> StopSwitch | None:
-        """Who holds back every destructive step, if anybody."""
         with self.database.reading() as connection:
             row = connection.execute(select(schema.stop_switch)).first()
         return None if row is None else from_row(StopSwitch, row)
 
     def set(self, switch: StopSwitch | None) -> None:
-        """Sets the switch, or with None lets everything go on."""
         with self.database.writing() as connection:
             if switch is None:
                 connection.execute(delete(schema.stop_switch))
@@ -68,12 +63,10 @@ class StatementRows:
     database: Database
 
     def save(self, statement: StatementRecord) -> None:
-        """Stores a statement, or how far it has come."""
         with self.database.writing() as connection:
             upsert(connection, schema.statements, [to_row(statement)])
 
     def get(self, id: str) -> StatementRecord | None:
-        """What is known of a statement."""
         wanted = select(schema.statements).where(schema.statements.c.id == id)
         with self.database.reading() as connection:
             row = connection.execute(wanted).first()
@@ -87,12 +80,10 @@ class AuditRows:
     database: Database
 
     def add(self, entry: AuditEntry) -> None:
-        """Adds an entry; none is ever changed."""
         with self.database.writing() as connection:
             connection.execute(insert(schema.audit), to_row(entry))
 
     def entries(self, object: str = "", since: datetime | None = None) -> Sequence[AuditEntry]:
-        """Entries, oldest first, of one object or all, from `since` on."""
         wanted = select(schema.audit).order_by(schema.audit.c.at, schema.audit.c.seq)
         if object:
             wanted = wanted.where(schema.audit.c.object == object)
@@ -109,12 +100,10 @@ class StorageRows:
     database: Database
 
     def save(self, day: str, rows: Sequence[StorageRow]) -> None:
-        """Stores a day's totals (`YYYY-MM-DD`, UTC), one row per table; a later look replaces."""
         with self.database.writing() as connection:
             upsert(connection, schema.storage, [{"day": day, **to_row(r)} for r in rows])
 
     def of(self, day: str) -> Sequence[StorageRow]:
-        """A day's totals, by table name."""
         wanted = select(schema.storage).where(schema.storage.c.day == day)
         with self.database.reading() as connection:
             found = [from_row(StorageRow, row) for row in connection.execute(wanted)]

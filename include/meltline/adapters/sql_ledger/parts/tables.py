@@ -21,13 +21,11 @@ class RegistrationRows:
     database: Database
 
     def all(self) -> Sequence[KnownTable]:
-        """Every table ever seen, by name."""
         with self.database.reading() as connection:
             rows = connection.execute(select(schema.tables)).all()
         return sorted((from_row(KnownTable, row) for row in rows), key=lambda t: (t.name, t.uuid))
 
     def open(self, tables: Sequence[KnownTable]) -> Sequence[KnownTable]:
-        """Stores registrations that are new; returns those whose id nobody had before."""
         opened: list[KnownTable] = []
         with self.database.writing() as connection:
             for table in tables:
@@ -39,33 +37,28 @@ class RegistrationRows:
         return opened
 
     def save(self, tables: Sequence[KnownTable]) -> None:
-        """Stores what is known now, one row per UUID and name: two names can share a UUID."""
         with self.database.writing() as connection:
             upsert(connection, schema.tables, [to_row(table) for table in tables])
 
     def ownerships(self) -> Sequence[Ownership]:
-        """Every prefix ever owned, with its owners."""
         with self.database.reading() as connection:
             rows = connection.execute(select(schema.ownerships)).all()
         found = (from_row(Ownership, row) for row in rows)
         return sorted(found, key=lambda o: (o.prefix, o.table_uuid))
 
     def add_ownerships(self, ownerships: Iterable[Ownership], at: datetime) -> None:
-        """Adds what is new; `at` is when it was first seen. Ownership is never taken away."""
         rows = [to_row(one) | {"first_seen_at": at} for one in ownerships]
         rows.sort(key=lambda row: (str(row["prefix"]), str(row["table_uuid"])))
         with self.database.writing() as connection:
             insert_new(connection, schema.ownerships, rows)
 
     def sharing(self) -> Sequence[tuple[str, str]]:
-        """Pairs of table UUIDs that share, or ever shared, files; the smaller one first."""
         pairs = schema.sharing.c
         with self.database.reading() as connection:
             rows = connection.execute(select(pairs.table_uuid, pairs.other_uuid)).all()
         return sorted((one, other) for one, other in rows)
 
     def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Adds pairs, in either order; a table and itself is no pair."""
         ordered = sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
         rows = [{"table_uuid": one, "other_uuid": other} for one, other in ordered]
         with self.database.writing() as connection:
@@ -79,25 +72,21 @@ class PlaceRows:
     database: Database
 
     def all(self) -> frozenset[str]:
-        """Where files lie, or ever lay, that a table referred to."""
         with self.database.reading() as connection:
             return frozenset(connection.execute(select(place_tables.places.c.place)).scalars())
 
     def add(self, places: Iterable[str]) -> None:
-        """Adds what is new; a place is never taken away."""
         if rows := [{"place": place} for place in sorted(places)]:
             with self.database.writing() as connection:
                 insert_new(connection, place_tables.places, rows)
 
     def withheld(self) -> Sequence[Withheld]:
-        """What the last plans of each kind kept although nothing refers to it."""
         with self.database.reading() as connection:
             rows = connection.execute(select(place_tables.withheld)).all()
         found = (from_row(Withheld, row) for row in rows)
         return sorted(found, key=lambda one: (one.step, order(one)))
 
     def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:
-        """Stores what a step kept; what it kept before is forgotten."""
         with self.database.writing() as connection:
             connection.execute(
                 delete(place_tables.withheld).where(place_tables.withheld.c.step == step)

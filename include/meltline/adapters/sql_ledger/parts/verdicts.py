@@ -19,7 +19,6 @@ class VerdictRows:
     database: Database
 
     def save(self, results: Sequence[GateResult]) -> None:
-        """Adds verdicts; earlier ones stay as history, but a refusal for the last refusal."""
         if results:
             with self.database.writing() as connection:
                 refused = [result.plan_id for result in results if not result.passed]
@@ -30,7 +29,6 @@ class VerdictRows:
                 connection.execute(insert(gate_results), [to_row(result) for result in results])
 
     def newest(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
-        """The verdict on each plan that was stored last, which is the one that counts."""
         wanted = select(gate_results).order_by(gate_results.c.seq)
         found: dict[str, GateResult] = {}
         with self.database.reading() as connection:
@@ -40,12 +38,10 @@ class VerdictRows:
         return found
 
     def approve(self, approval: Approval) -> None:
-        """Adds a person's word; earlier ones stay as history."""
         with self.database.writing() as connection:
             connection.execute(insert(approvals), to_row(approval))
 
     def approval(self, plan_id: str, digest: str) -> Approval | None:
-        """The last word on this very digest."""
         wanted = select(approvals).where(
             approvals.c.plan_id == plan_id, approvals.c.digest == digest
         )
@@ -54,7 +50,6 @@ class VerdictRows:
         return None if row is None else from_row(Approval, row)
 
     def forget_approvals(self) -> int:
-        """No approval counts any more; returns how many there were."""
         with self.database.writing() as connection:
             return connection.execute(delete(approvals)).rowcount
 
