@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from datetime import timedelta
 
 from meltline.app.archive.cold_facts import Side
-from meltline.app.catalog.commit import audit
+from meltline.app.ground.audit_log import audit
 from meltline.app.services import RunContext
 from meltline.domain.archive.cold_paths import original_of
 from meltline.domain.deletion.plan import PlanKind, PlanState

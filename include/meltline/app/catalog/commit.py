@@ -1,4 +1,4 @@
-"""What commands that change a table share: one table all along, free names, an audit."""
+"""What commands that change a table share: one table all along, and free names."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.iceberg.table_metadata import MAIN, SnapshotRef, TableMetadata
 from meltline.domain.iceberg.timeline import require_snapshot
 from meltline.domain.retention.policy import OWN_TAGS
-from meltline.ports import AuditEntry
+from meltline.ports import TableEdit
 
 _LONGEST_NAME = 255
 
@@ -41,6 +41,12 @@ def commit(
         seen: The table as the command has looked at it.
         edit: Checks the newest state and changes the document; called anew after a conflict.
     """
+    guarded = same_table(seen, lambda document: edit(document, document.state))
+    ledgers.catalogs[seen.name.catalog].edit_table(seen.name, guarded)
+
+
+def same_table(seen: TableMetadata, edit: TableEdit) -> TableEdit:
+    """An edit of the table that was looked at, and of no other that took its name since."""
 
     def guarded(document: MetadataEditor) -> None:
         if not is_still(document.state, seen):
@@ -51,9 +57,9 @@ def commit(
                 found=f"another one, of {document.state.metadata_location}",
                 next="look at it, and run the command again if it is still wanted",
             )
-        edit(document, document.state)
+        edit(document)
 
-    ledgers.catalogs[seen.name.catalog].edit_table(seen.name, guarded)
+    return guarded
 
 
 def follow(ledgers: ReadContext, states: Sequence[TableMetadata]) -> None:
@@ -66,14 +72,6 @@ def follow(ledgers: ReadContext, states: Sequence[TableMetadata]) -> None:
     rows = [row for row in ledgers.control.registrations.all() if (row.uuid, row.name) in at]
     moved = [replace(row, metadata_location=at[row.uuid, row.name]) for row in rows]
     ledgers.control.registrations.save(moved)
-
-
-def audit(
-    ledgers: ReadContext, action: str, object: str, reason: str = "", detail: str = ""
-) -> None:
-    """Records who did what, when and why (PX-13)."""
-    now = ledgers.clock.now()
-    ledgers.control.audit.add(AuditEntry(now, ledgers.who, action, object, reason, detail))
 
 
 def pin(document: MetadataEditor, tag: SnapshotRef, words: Mapping[str, str]) -> None:

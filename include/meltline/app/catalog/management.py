@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from meltline.app.catalog.commit import audit
 from meltline.app.catalog.metadata import load_state
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import raise_epoch
 from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import LET_GO

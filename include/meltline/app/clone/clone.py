@@ -16,7 +16,6 @@ from datetime import datetime
 from secrets import token_hex
 from uuid import uuid4
 
-from meltline.app.catalog.commit import audit
 from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.catalog.new_names import require_free, require_outer, target_name
 from meltline.app.catalog.registrations import load_standing
@@ -28,6 +27,7 @@ from meltline.app.drop.drop import (
     levels_within,
     require_not_ledger,
 )
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import files_of, group_locks, refuse_claimed
 from meltline.app.services import ReadContext
 from meltline.domain.clone.clones import (

@@ -8,11 +8,11 @@ that back once nothing is shared any more.
 from collections.abc import Sequence
 from contextlib import suppress
 
-from meltline.app.catalog.commit import audit
+from meltline.app.catalog.commit import same_table
 from meltline.app.catalog.dropped import let_go_tables
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.tables import is_ledger
-from meltline.app.drop.drop import same_table
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import group_locks
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import StorageHistory, Totals

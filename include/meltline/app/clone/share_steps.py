@@ -6,10 +6,11 @@ from datetime import datetime
 from functools import partial
 from uuid import uuid4
 
+from meltline.app.catalog.commit import same_table
 from meltline.app.catalog.tables import READ_ONLY_TYPES
 from meltline.app.clone.gc_guard import snapshot_lost, take_back_guard
 from meltline.app.clone.share_tables import SharePart, StandingTable, whereabouts
-from meltline.app.drop.drop import busy, drop_for_good, same_table
+from meltline.app.drop.drop import busy, drop_for_good
 from meltline.app.ground.purge_vetoes import group_locks
 from meltline.app.services import ReadContext
 from meltline.domain.clone.clones import Source, first_moment, guarded

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from meltline.app.catalog.commit import audit
 from meltline.app.catalog.new_names import require_free
 from meltline.app.catalog.resolve import catalog_of, find_object, require_changeable
 from meltline.app.catalog.share_places import share_at, shares_in
@@ -30,6 +29,7 @@ from meltline.app.clone.share_tables import (
     whereabouts,
 )
 from meltline.app.drop.drop import levels_within, require_not_ledger
+from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext
 from meltline.domain.clone.shares import Share
 from meltline.domain.drop.drops import is_dropped_name

@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from meltline.app.archive.cold_status import remember_copies
-from meltline.app.catalog.commit import audit
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import STOPPED, adopt_epoch
 from meltline.app.ground.preconditions import EPOCH, GENERATION, require_generation
 from meltline.app.observe.known_registrations import take_up_all

@@ -5,26 +5,25 @@ referenced for every tool that reads the catalog. When its frozen retention has 
 lets it go (`app/drop/finalize.py`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from secrets import token_hex
 
-from meltline.app.catalog.commit import audit, follow
+from meltline.app.catalog.commit import follow, same_table
 from meltline.app.catalog.dropped import dropped_place
 from meltline.app.catalog.new_names import is_in, require_free, require_outer, target_name
-from meltline.app.catalog.registrations import is_still, load_tables
+from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.resolve import find_object, load_table, require_changeable
 from meltline.app.catalog.share_places import follow_source, refuse_share
 from meltline.app.catalog.tables import levels_around, observed_table, remembered, retention_of
 from meltline.app.catalog.ways_back import recovery_of
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.preconditions import require_not_behind
 from meltline.app.ground.purge_vetoes import group_locks
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.drop.drops import KEYS, Drop
-from meltline.domain.errors import TableNotFound
-from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -264,23 +263,6 @@ def _mark(seen: TableMetadata, fact: Drop) -> TableEdit:
     own = ObjectName(seen.name.catalog, seen.name.namespace, seen.name.name)
     written = replace(fact, object=own).written()
     return same_table(seen, lambda document: document.set_properties(written))
-
-
-def same_table(seen: TableMetadata, edit: Callable[[MetadataEditor], None]) -> TableEdit:
-    """An edit of the table that was looked at, and of no other that took its name since."""
-
-    def guarded(document: MetadataEditor) -> None:
-        if not is_still(document.state, seen):
-            raise TableNotFound(
-                f"{seen.name} has been replaced by another table",
-                object=str(seen.name),
-                expected=f"the table of {seen.metadata_location}, or commits after that",
-                found=f"another one, of {document.state.metadata_location}",
-                next="look at it, and run the command again if it is still wanted",
-            )
-        edit(document)
-
-    return guarded
 
 
 def unmarked(seen: TableMetadata) -> TableEdit:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import uuid4
 
-from meltline.app.catalog.commit import audit, follow
+from meltline.app.catalog.commit import follow
 from meltline.app.catalog.dropped import dropped_place
 from meltline.app.catalog.metadata import load_concurrently, load_state, load_states
 from meltline.app.catalog.registrations import comes_of
 from meltline.app.catalog.tables import READ_ONLY_TYPES, observed_table, retention_of
+from meltline.app.ground.audit_log import audit
 from meltline.app.retention.policies import APPLIED
 from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import Drop, is_dropped_name, read_drop

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from meltline.app.catalog.commit import audit
 from meltline.app.catalog.dropped import dropped_namespaces, is_let_go
 from meltline.app.catalog.registrations import heirs, known_table
 from meltline.app.catalog.tables import ObservedTable, observed_table, retention_of
 from meltline.app.drop.external_drops import GoneTable, gone_tables, keep_gone_table
 from meltline.app.expire.plan_expiration import untouchable
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import group_locks
 from meltline.app.observe.observe import Observation, side_files_of
 from meltline.app.services import RunContext

@@ -9,10 +9,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from uuid import uuid4
 
-from meltline.app.catalog.commit import audit
 from meltline.app.catalog.new_names import require_free
 from meltline.app.catalog.recoverable import Description, describe, look_for_files
 from meltline.app.catalog.resolve import catalog_of, parse_table_name, require_changeable
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import snapshot_kept
 from meltline.app.services import ReadContext
 from meltline.domain.clone.clones import copied_properties, guarded, only_snapshot

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.catalog.commit import audit, follow
+from meltline.app.catalog.commit import follow
 from meltline.app.catalog.dropped import (
     DroppedNamespace,
     DroppedTable,
@@ -18,6 +18,7 @@ from meltline.app.catalog.new_names import require_free
 from meltline.app.catalog.resolve import catalog_of, require_changeable
 from meltline.app.catalog.ways_back import newest
 from meltline.app.drop.drop import at_moment, busy, unmarked
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import as_wanted, files_of, group_locks, snapshot_kept
 from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import Drop

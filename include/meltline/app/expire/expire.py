@@ -56,7 +56,7 @@ def altered(plan: Plan, files: Sequence[PlannedFile]) -> PlanAltered | None:
     )
 
 
-def group_locks(
+def plan_locks(
     services: RunContext, groups: Groups, plans: Sequence[Plan]
 ) -> AbstractContextManager[Mapping[str, Lock | MeltlineError]]:
     """The locks of plans' groups, by the groups' keys: one lifecycle change at a time (PX-9)."""
@@ -80,7 +80,7 @@ def apply_expirations(
         return []
     files = stored_files(services, plans)
     groups = Groups(services.control.registrations.sharing())
-    with group_locks(services, groups, plans) as held:
+    with plan_locks(services, groups, plans) as held:
         stored = services.control.plans.current([plan.id for plan in plans])
         done: dict[str, ExpireResult] = {}
         locks: dict[str, Lock] = {}

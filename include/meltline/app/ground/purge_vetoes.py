@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from secrets import token_hex
 
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.tombstones import take_back
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.deletion.sharing_groups import Groups
@@ -19,7 +20,7 @@ from meltline.domain.errors import FilesClaimed, MeltlineError
 from meltline.domain.iceberg.files import DepartureState, ManifestFile
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.table_metadata import Snapshot
-from meltline.ports import AuditEntry, PurgeVeto
+from meltline.ports import PurgeVeto
 
 _LEASE = timedelta(minutes=2)
 _SHOWN = 5
@@ -99,9 +100,7 @@ def settle_wanted_back(services: RunContext) -> WantedFiles:
 def _forget(ledgers: ReadContext, row: PurgeVeto, why: str) -> None:
     ledgers.control.vetoes.remove([row.id])
     subject = f"{row.table_uuid}@{row.snapshot_id}"
-    now = ledgers.clock.now()
-    entry = AuditEntry(now, ledgers.who, "give up wanted files", subject, why, row.reason)
-    ledgers.control.audit.add(entry)
+    audit(ledgers, "give up wanted files", subject, why, row.reason)
 
 
 @contextmanager

@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
+from meltline.app.ground.audit_log import audit
 from meltline.app.services import RunContext
 from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
-from meltline.ports import AuditEntry
 
 _SHOWN = 3
 
@@ -42,16 +42,8 @@ def take_back(services: RunContext, paths: Sequence[str], why: str) -> set[str]:
 
 def audit_cancelled(services: RunContext, paths: Sequence[str], why: str) -> None:
     """Records which files were taken back, and why (PX-13)."""
-    services.control.audit.add(
-        AuditEntry(
-            at=services.clock.now(),
-            who=services.who,
-            action="cancel departure",
-            object=paths[0] if len(paths) == 1 else f"{len(paths)} files",
-            reason=why,
-            detail="\n".join(sorted(paths)[:100]),
-        )
-    )
+    subject = paths[0] if len(paths) == 1 else f"{len(paths)} files"
+    audit(services, "cancel departure", subject, why, "\n".join(sorted(paths)[:100]))
 
 
 def audit_replaced(services: RunContext, reasons: Mapping[str, str]) -> None:
@@ -60,13 +52,6 @@ def audit_replaced(services: RunContext, reasons: Mapping[str, str]) -> None:
         return
     lines = [f"{path}: {why}" for path, why in sorted(reasons.items())]
     services.progress(f"purge: kept, as it is not what departed: {'; '.join(lines[:_SHOWN])}")
-    services.control.audit.add(
-        AuditEntry(
-            at=services.clock.now(),
-            who=services.who,
-            action="keep replaced file",
-            object=next(iter(reasons)) if len(reasons) == 1 else f"{len(reasons)} files",
-            reason="it is not the file that departed",
-            detail="\n".join(lines[:100]),
-        )
-    )
+    subject = next(iter(reasons)) if len(reasons) == 1 else f"{len(reasons)} files"
+    why = "it is not the file that departed"
+    audit(services, "keep replaced file", subject, why, "\n".join(lines[:100]))

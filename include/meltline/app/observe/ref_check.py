@@ -8,12 +8,13 @@ read, and held against the one that it replaced.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from meltline.app.catalog.metadata import load_concurrently, load_state
+from meltline.app.ground.audit_log import audit
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import HeadChanged, MeltlineError
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
-from meltline.ports import AuditEntry, Incident
+from meltline.ports import Incident
 
 KIND = HeadChanged.__name__
 _SHOWN = 3
@@ -139,7 +140,7 @@ def _raise(
     )
     detail = "\n".join(lines)
     reason = "a ref shows something else after an expiration"
-    services.control.audit.add(AuditEntry(now, services.who, "incident", plan.id, reason, detail))
+    audit(services, "incident", plan.id, reason, detail)
     return HeadChanged(
         f"the commit of {plan.id} has changed what {len(found)} refs of {plan.table} show",
         object=str(plan.table),

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.preconditions import require_clock, require_generation
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.orphans.orphan_candidates import (
@@ -37,7 +38,7 @@ from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.files import SWEPT, Departure, DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_duration, format_instant
-from meltline.ports import AuditEntry, Inventory, Listing, Sweeper
+from meltline.ports import Inventory, Listing, Sweeper
 
 _LOCK = "sweep"
 _LEASE = timedelta(minutes=2)
@@ -241,16 +242,9 @@ def _record_departures(services: RunContext, orphans: Sequence[Candidate], run_i
     ]
     # A marker of its own each time: the same run may be run again, weeks later.
     services.files.record_departures({f"{plan_id}-{uuid4()}": departures})
-    services.control.audit.add(
-        AuditEntry(
-            at=now,
-            who=services.who,
-            action="sweep",
-            object=f"{len(departures)} files",
-            reason="nothing refers to them",
-            detail="\n".join(sorted(departure.path for departure in departures)[:100]),
-        )
-    )
+    paths = sorted(departure.path for departure in departures)
+    detail = "\n".join(paths[:100])
+    audit(services, "sweep", f"{len(paths)} files", "nothing refers to them", detail)
 
 
 def _swept(

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 
 from meltline.app.archive.cold_files import live_files, manifests_of, own_files
 from meltline.app.archive.cold_tables import ColdTables, plain_name, require_cold
-from meltline.app.catalog.commit import audit
 from meltline.app.catalog.metadata import load_document
 from meltline.app.catalog.tables import ObservedTable
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import RunEpoch
 from meltline.app.ground.preconditions import require_clock, require_generation, require_go
 from meltline.app.prune.prune_deletes import Pruned, PruneDeletes

@@ -8,6 +8,7 @@ proof of the next files is such a look, too. What is found is an incident: it ca
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from meltline.app.ground.audit_log import audit
 from meltline.app.observe.observe import Observation, side_files_of
 from meltline.app.purge.purge_progress import PlanInHand
 from meltline.app.purge.recheck import Reproof
@@ -15,7 +16,7 @@ from meltline.app.services import ReadContext, RunContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import DeletedWhileNamed, MeltlineError
 from meltline.domain.iceberg.locations import location_key
-from meltline.ports import AuditEntry, Incident
+from meltline.ports import Incident
 
 KIND = DeletedWhileNamed.__name__
 _SHOWN = 3
@@ -105,9 +106,7 @@ def raise_incident(services: RunContext, plan: Plan, named: Mapping[str, str]) -
         ]
     )
     reason = "named again between the last proof and the delete"
-    services.control.audit.add(
-        AuditEntry(now, services.who, "incident", plan.id, reason, "\n".join(lines))
-    )
+    audit(services, "incident", plan.id, reason, "\n".join(lines))
     return DeletedWhileNamed(
         f"{len(named)} files of {plan.table} were deleted while something came to name them",
         object=plan.id,
@@ -155,6 +154,5 @@ def _end(services: RunContext, observation: Observation) -> None:
         free = paths.keys() - over.keys() - _named(services, observation, sorted(paths))
         over |= dict.fromkeys(free, "nothing names it any more")
     services.control.incidents.end([paths[path] for path in over])
-    now = services.clock.now()
     for path, why in sorted(over.items()):
-        services.control.audit.add(AuditEntry(now, services.who, "end incident", path, why))
+        audit(services, "end incident", path, why)

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
-from meltline.app.expire.expire import altered, group_locks, stored_files
+from meltline.app.expire.expire import altered, plan_locks, stored_files
 from meltline.app.gate.gate import not_passed
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import RunEpoch, raise_epoch
 from meltline.app.ground.preconditions import require_clock, require_generation, require_go
 from meltline.app.ground.tombstones import audit_cancelled, audit_replaced, moved
@@ -38,7 +39,7 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.files import Departure, DepartureState
 from meltline.domain.units import format_size
-from meltline.ports import Approval, AuditEntry, Claim, DeleteOutcome, Lock, PlanTransition
+from meltline.ports import Approval, Claim, DeleteOutcome, Lock, PlanTransition
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ class _Purge:
         services = self.services
         unlocked = [one.plan for one in new if one.group not in self.held]
         if unlocked:
-            self.held |= self.locks.enter_context(group_locks(services, self.groups, unlocked))
+            self.held |= self.locks.enter_context(plan_locks(services, self.groups, unlocked))
         ids = [one.plan.id for one in new]
         stored, verdicts = (
             services.control.plans.current(ids),
@@ -297,4 +298,4 @@ def approve(services: ReadContext, plans: Sequence[Plan], reason: str) -> None:
     now = services.clock.now()
     for plan in plans:
         services.control.verdicts.approve(Approval(plan.id, plan.digest, services.who, reason, now))
-        services.control.audit.add(AuditEntry(now, services.who, "approve", plan.id, reason))
+        audit(services, "approve", plan.id, reason)

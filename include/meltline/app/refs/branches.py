@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from meltline.app.catalog.commit import audit, commit, open_table, require_free_name, require_ref
+from meltline.app.catalog.commit import commit, open_table, require_free_name, require_ref
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import snapshot_kept
 from meltline.app.services import ReadContext
 from meltline.domain.errors import UndoRefused

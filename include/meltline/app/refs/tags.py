@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from meltline.app.catalog.commit import audit, commit, open_table, require_free_name, require_ref
+from meltline.app.catalog.commit import commit, open_table, require_free_name, require_ref
 from meltline.app.catalog.resolve import load_table
 from meltline.app.catalog.share_places import share_at
+from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext
 from meltline.domain.errors import NameConflict, RetentionOutOfRange
 from meltline.domain.iceberg.metadata_editor import MetadataEditor

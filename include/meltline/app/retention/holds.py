@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from secrets import token_hex
 
-from meltline.app.catalog.commit import audit, commit, pin, unpin
+from meltline.app.catalog.commit import commit, pin, unpin
 from meltline.app.catalog.resolve import find_object, load_table, require_changeable
 from meltline.app.catalog.tables import ObservedTable, look_everywhere
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import claimed_of, group_locks, refuse_claimed, snapshot_kept
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import PlanState

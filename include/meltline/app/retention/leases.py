@@ -12,8 +12,8 @@ from datetime import timedelta
 from secrets import token_hex
 from threading import Event, Thread
 
-from meltline.app.catalog.commit import audit
 from meltline.app.catalog.resolve import load_table
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.preconditions import require_not_behind
 from meltline.app.ground.purge_vetoes import group_locks
 from meltline.app.services import ReadContext

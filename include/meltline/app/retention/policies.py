@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from meltline.app.catalog.commit import audit, commit
+from meltline.app.catalog.commit import commit
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.catalog.tables import (
@@ -19,6 +19,7 @@ from meltline.app.catalog.tables import (
     remembered,
     retention_of,
 )
+from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext
 from meltline.domain.archive.cold import cold_policy
 from meltline.domain.errors import CommitConflict

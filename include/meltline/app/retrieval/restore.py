@@ -11,11 +11,11 @@ from typing import NoReturn
 from uuid import uuid4
 
 from meltline.app.archive.cold_tables import require_cold
-from meltline.app.catalog.commit import audit
 from meltline.app.catalog.metadata import load_document
 from meltline.app.catalog.new_names import require_free, require_outer
 from meltline.app.catalog.resolve import parse_table_name, require_changeable
 from meltline.app.clone.clone import new_identity
+from meltline.app.ground.audit_log import audit
 from meltline.app.retrieval.tiers import cold_pasts, only_answer
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.cold_past import ColdPast

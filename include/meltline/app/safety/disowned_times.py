@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import uuid4
 
-from meltline.app.catalog.commit import audit
 from meltline.app.catalog.dropped import dropped_tables
 from meltline.app.catalog.tables import read_tables
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import raise_epoch
 from meltline.app.ground.preconditions import require_other_clocks
 from meltline.app.services import ReadContext, RunContext

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from meltline.app.catalog.commit import audit
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import STOPPED, raise_epoch
 from meltline.app.services import ReadContext
 from meltline.domain.errors import MeltlineError
