@@ -1,1 +1,1 @@
-"""The ports in memory: for tests and dry runs."""
+"""The ports in memory, for tests: shipped, so that programs built on Meltline can be tested, too."""

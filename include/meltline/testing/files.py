@@ -1,4 +1,4 @@
-"""The file ledger in memory, for tests and dry runs. One object is one ledger."""
+"""The file ledger in memory, for tests. One object is one ledger."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
