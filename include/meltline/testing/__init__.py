@@ -1,1 +1,1 @@
-"""The ports in memory, for tests: shipped, so that programs built on Meltline can be tested, too."""
+"""The ports in memory, for tests: shipped, so that programs on Meltline can be tested, too."""
