@@ -116,7 +116,7 @@ def on_spark(lake: Lake) -> SparkProofReader:
 def on_executors(lake: Lake) -> SparkProofReader:
     """As where there is far more than this process could hold."""
     reader = on_spark(lake)
-    reader.job_start, reader.entries_here, reader._book.here = -math.inf, 0, 0
+    reader.job_start, reader.entries_here, reader._book.local_bytes = -math.inf, 0, 0
     return reader
 
 

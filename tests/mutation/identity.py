@@ -90,8 +90,8 @@ IDENTITY = (
     Mutation(
         "the gate's book goes by the hash of a manifest's path",
         "adapters/proofs/proof_reader.py",
-        "    return (known.path, known.bytes) == (manifest.path, manifest.bytes)\n",
-        "    return known.bytes == manifest.bytes\n",
+        "    return (proof.path, proof.bytes) == (manifest.path, manifest.bytes)\n",
+        "    return proof.bytes == manifest.bytes\n",
         ("tests/contract/test_proofs.py",),
     ),
     Mutation(

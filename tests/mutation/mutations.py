@@ -105,8 +105,8 @@ MUTATIONS = (
     ),
     Mutation(
         "live entries are taken for deleted", "adapters/manifests/fastavro_reader.py",
-        "return [entry.path for entry in entries if entry.status != EntryStatus.DELETED]",
-        "return [entry.path for entry in entries if entry.status == EntryStatus.DELETED]", (RACES,),
+        "return [file.path for file in entries if file.status != EntryStatus.DELETED]",
+        "return [file.path for file in entries if file.status == EntryStatus.DELETED]", (RACES,),
     ),
     Mutation(
         "other tables of the group are not looked at", "app/expire/plan_expiration.py",
@@ -232,7 +232,7 @@ MUTATIONS = (
     Mutation(
         "counts of a manifest are not checked",
         "adapters/manifests/fastavro_reader.py",
-        "        if count is not None and count != found[status]:",
+        "        if count is not None and count != counted[status]:",
         "        if False:",
         (
             "tests/contract/test_file_ledger.py::test_one_bad_manifest_among_good_ones_has_its_own_outcome_and_leaves_no_row[memory]",
@@ -492,8 +492,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a manifest of another length counts as read", "adapters/proofs/proof_reader.py",
-        "    return (known.path, known.bytes) == (manifest.path, manifest.bytes)\n",
-        "    return known.path == manifest.path\n",
+        "    return (proof.path, proof.bytes) == (manifest.path, manifest.bytes)\n",
+        "    return proof.path == manifest.path\n",
         (f"{PROOFS}::test_a_manifest_of_another_length_than_its_list_says_is_read",),
     ),
     Mutation(

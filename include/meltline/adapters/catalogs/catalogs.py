@@ -108,14 +108,14 @@ class LoadedTables:
         """
         try:
             return self._list()
-        except Exception as odd:
+        except Exception as error:
             raise CatalogUnlistable(
                 f"catalog {self.name} could not be listed completely",
                 object=self.name,
                 expected="every namespace and table",
-                found=f"{type(odd).__name__}",
+                found=f"{type(error).__name__}",
                 next="nothing is deleted anywhere until it can be listed; look at the catalog",
-            ) from odd
+            ) from error
 
     def _list(self) -> CatalogListing:
         catalog = self._catalog()
@@ -147,14 +147,14 @@ class LoadedTables:
                 found="none",
                 next="`meltline storage` lists the tables",
             ) from missing
-        except ValueError as odd:  # PyIceberg does not know every type, `variant` for one
+        except ValueError as error:  # PyIceberg does not know every type, `variant` for one
             raise MetadataUnreadable(
                 f"{name} cannot be loaded through catalog {self.name}",
                 object=str(name),
                 expected="a table that PyIceberg can read",
-                found=f"{type(odd).__name__}",
+                found=f"{type(error).__name__}",
                 next="make the change with an engine",
-            ) from odd
+            ) from error
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table where the server writes the metadata (REST). See the port."""
@@ -208,12 +208,12 @@ class LoadedTables:
         catalog = self._catalog()
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(namespace)
-        found = catalog.load_namespace_properties(namespace)
-        for key, value in (expected or {}).items():
-            if found.get(key) != value:
-                raise not_as_expected(".".join(namespace), key, value, found.get(key, "none"))
-        gone = {key for key in removals if key in found}
-        catalog.update_namespace_properties(namespace, removals=gone, updates=dict(updates))
+        present = catalog.load_namespace_properties(namespace)
+        for key, text in (expected or {}).items():
+            if present.get(key) != text:
+                raise not_as_expected(".".join(namespace), key, text, present.get(key, "none"))
+        removed = {key for key in removals if key in present}
+        catalog.update_namespace_properties(namespace, removals=removed, updates=dict(updates))
 
     def move(
         self,
@@ -226,11 +226,11 @@ class LoadedTables:
         if self.observe_only:
             raise only_observed(self.name)
         catalog = self._catalog()
-        for levels, said in (create or {}).items():
+        for levels, properties in (create or {}).items():
             try:
-                catalog.create_namespace(levels, dict(said))
-            except NamespaceAlreadyExistsError as taken:
-                raise namespace_taken(self.name, levels) from taken
+                catalog.create_namespace(levels, dict(properties))
+            except NamespaceAlreadyExistsError as error:
+                raise namespace_taken(self.name, levels) from error
         for move in moves:
             if move.source == move.target:
                 self._rewrite(move)
@@ -241,8 +241,8 @@ class LoadedTables:
                 catalog.drop_namespace(levels)
             except NoSuchNamespaceError:
                 continue
-            except NamespaceNotEmptyError as left:
-                raise not_empty(self.name, levels, "something that is no Iceberg table") from left
+            except NamespaceNotEmptyError as error:
+                raise not_empty(self.name, levels, "something that is no Iceberg table") from error
 
     def _move(self, move: TableMove) -> None:
         """An edit, then a rename; where the rename fails the edit is taken back."""
@@ -326,8 +326,8 @@ class LoadedTables:
     def _register(self, name: TableName, location: str) -> None:
         try:
             self._catalog().register_table((*name.namespace, name.name), location)
-        except TableAlreadyExistsError as taken:
-            raise name_taken(name) from taken
+        except TableAlreadyExistsError as error:
+            raise name_taken(name) from error
 
     def create(
         self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
@@ -337,21 +337,21 @@ class LoadedTables:
             raise only_observed(self.name)
         catalog = self._catalog()
         with first_files(self._store, tables, WallClock()) as at, ExitStack() as back:
-            for levels, said in (namespaces or {}).items():
+            for levels, properties in (namespaces or {}).items():
                 try:
-                    catalog.create_namespace(levels, dict(said))
-                except NamespaceAlreadyExistsError as taken:
-                    raise namespace_taken(self.name, levels) from taken
+                    catalog.create_namespace(levels, dict(properties))
+                except NamespaceAlreadyExistsError as error:
+                    raise namespace_taken(self.name, levels) from error
                 back.callback(catalog.drop_namespace, levels)
-            made: dict[TableName, str] = {}
+            created: dict[TableName, str] = {}
             for name, location in list(at.items()):
                 with suppress(NamespaceAlreadyExistsError):
                     catalog.create_namespace(name.namespace)
                 self._register_new(name, location)
-                made[name] = at.pop(name)
+                created[name] = at.pop(name)
                 back.callback(self._withdraw, name, location, at)
             back.pop_all()
-        return made
+        return created
 
     def _withdraw(self, name: TableName, location: str, at: dict[TableName, str]) -> None:
         """Takes a new table out again; its file is to go only where nobody has built on it."""

@@ -19,10 +19,10 @@ class RegularFiles(PyArrowFileIO):
 
     def new_input(self, location: str) -> PyArrowFile:
         """A file to be read; opening it raises OSError where it is no regular file."""
-        found = super().new_input(location)
+        file = super().new_input(location)
         if location.endswith(_DATA) or split_location(location).scheme != "file":
-            return found
-        return _RegularFile(location, found._path, found._filesystem)
+            return file
+        return _RegularFile(location, file._path, file._filesystem)
 
 
 class _RegularFile(PyArrowFile):

@@ -46,12 +46,12 @@ def as_updates(document: MetadataEditor) -> Changes:
 
 def _properties(document: MetadataEditor) -> list[TableUpdate]:
     before, after = document.state.properties, document.edited.properties
-    found: list[TableUpdate] = []
-    if changed := {key: value for key, value in after.items() if before.get(key) != value}:
-        found.append(SetPropertiesUpdate(updates=changed))
-    if gone := sorted(before.keys() - after.keys()):
-        found.append(RemovePropertiesUpdate(removals=gone))
-    return found
+    updates: list[TableUpdate] = []
+    if changed := {key: text for key, text in after.items() if before.get(key) != text}:
+        updates.append(SetPropertiesUpdate(updates=changed))
+    if removals := sorted(before.keys() - after.keys()):
+        updates.append(RemovePropertiesUpdate(removals=removals))
+    return updates
 
 
 def _refs(document: MetadataEditor) -> tuple[list[TableRequirement], list[TableUpdate]]:
@@ -86,5 +86,5 @@ def _set(ref: SnapshotRef) -> TableUpdate:
         "min-snapshots-to-keep": ref.min_snapshots_to_keep,
     }
     return SetSnapshotRefUpdate.model_validate(
-        {key: value for key, value in written.items() if value is not None}
+        {key: field for key, field in written.items() if field is not None}
     )

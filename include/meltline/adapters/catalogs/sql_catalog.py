@@ -132,23 +132,23 @@ class SqlTables:
                 rows = connection.execute(
                     select(tables).where(tables.c.catalog_name == self._config.catalog_name)
                 ).mappings()
-                entries = [self._entry(row) for row in rows if is_table(row)]
+                entries = [self._catalog_entry(row) for row in rows if is_table(row)]
                 namespaces = self._namespaces(connection, properties)
         except MeltlineError:
             raise
-        except Exception as odd:
-            raise self._unlistable(f"{type(odd).__name__}") from odd
-        for entry in entries:
-            for depth in range(1, len(entry.name.namespace) + 1):
-                namespaces.setdefault(entry.name.namespace[:depth], {})
+        except Exception as error:
+            raise self._unlistable(f"{type(error).__name__}") from error
+        for listed in entries:
+            for depth in range(1, len(listed.name.namespace) + 1):
+                namespaces.setdefault(listed.name.namespace[:depth], {})
         return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
 
-    def _unlistable(self, found: str) -> CatalogUnlistable:
+    def _unlistable(self, reason: str) -> CatalogUnlistable:
         return CatalogUnlistable(
             f"catalog {self.name} could not be listed completely",
             object=self.name,
             expected="a database with the tables iceberg_tables and iceberg_namespace_properties",
-            found=found,
+            found=reason,
             next="nothing is deleted anywhere until it can be listed; check its uri and database",
         )
 
@@ -160,7 +160,7 @@ class SqlTables:
             raise self._unlistable(f"no database file at {self._engine.url.database}")
         return self._engine.begin()
 
-    def _entry(self, row: Mapping[Any, Any]) -> CatalogEntry:
+    def _catalog_entry(self, row: Mapping[Any, Any]) -> CatalogEntry:
         namespace = tuple(row["table_namespace"].split("."))
         name = TableName(self.name, namespace, row["table_name"])
         if not row["metadata_location"]:
@@ -175,9 +175,9 @@ class SqlTables:
             select(properties).where(properties.c.catalog_name == self._config.catalog_name)
         ).mappings()
         for row in rows:
-            found = namespaces.setdefault(tuple(row["namespace"].split(".")), {})
+            texts = namespaces.setdefault(tuple(row["namespace"].split(".")), {})
             if row["property_key"] != EXISTS:
-                found[row["property_key"]] = row["property_value"] or ""
+                texts[row["property_key"]] = row["property_value"] or ""
         return namespaces
 
     def location(self, name: TableName) -> str:
@@ -191,8 +191,8 @@ class SqlTables:
                 tables, _ = reflect(connection)
                 rows = connection.execute(select(tables).where(*self._row_of(tables, name)))
                 row = next((row for row in rows.mappings() if is_table(row)), None)
-        except SQLAlchemyError as odd:
-            raise self._unlistable(type(odd).__name__) from odd
+        except SQLAlchemyError as error:
+            raise self._unlistable(type(error).__name__) from error
         if row is not None and row["metadata_location"]:
             return str(row["metadata_location"])
         raise TableNotFound(
@@ -308,8 +308,8 @@ class SqlTables:
             raise only_observed(self.name)
         with self._begin() as connection:
             tables, _ = reflect(connection)
-            here = (*self._row_of(tables, name), tables.c.metadata_location == metadata_location)
-            return bool(connection.execute(delete(tables).where(*here)).rowcount == 1)
+            where = (*self._row_of(tables, name), tables.c.metadata_location == metadata_location)
+            return bool(connection.execute(delete(tables).where(*where)).rowcount == 1)
 
     def _row_of(self, tables: Table, name: TableName) -> tuple[Any, Any, Any]:
         return row_of(tables, self._config.catalog_name, name)
@@ -325,18 +325,18 @@ class SqlTables:
         """Sets and removes properties of a namespace in one transaction. See the port."""
         if self.observe_only:
             raise only_observed(self.name)
-        wanted = {**dict.fromkeys(removals), **updates}
+        changes = {**dict.fromkeys(removals), **updates}
         try:
             with self._begin() as connection:
                 _, properties = reflect(connection)
                 rows = Properties(connection, properties, self._config.catalog_name, namespace)
                 rows.require(expected or {})
-                absent = {key for key, value in (expected or {}).items() if value is None}
-                for key, value in wanted.items():
-                    if key in absent and value is not None:
-                        rows.insert({key: value})  # the primary key tells who came first
+                absent = {key for key, text in (expected or {}).items() if text is None}
+                for key, text in changes.items():
+                    if key in absent and text is not None:
+                        rows.insert({key: text})  # the primary key tells who came first
                     else:
-                        rows.put(key, value)
+                        rows.put(key, text)
                 rows.put(EXISTS, "true")
         except IntegrityError as raced:
-            raise not_as_expected(dotted(namespace), ", ".join(wanted), None, "another") from raced
+            raise not_as_expected(dotted(namespace), ", ".join(changes), None, "another") from raced

@@ -42,41 +42,41 @@ class Properties:
             CommitConflict: Something else stands there.
         """
         column = self._table.c.property_value
-        for key, value in expected.items():
-            here = self._where(key)
-            if value is None:  # an insert that follows meets the primary key
-                holds = self._connection.execute(select(column).where(*here)).first() is None
+        for key, text in expected.items():
+            where = self._where(key)
+            if text is None:  # an insert that follows meets the primary key
+                holds = self._connection.execute(select(column).where(*where)).first() is None
             else:
-                same = update(self._table).where(*here, column == value)
-                holds = self._connection.execute(same.values(property_value=value)).rowcount == 1
+                same = update(self._table).where(*where, column == text)
+                holds = self._connection.execute(same.values(property_value=text)).rowcount == 1
             if not holds:
                 namespace = self._key["namespace"]
-                raise not_as_expected(namespace, key, value, "something else")
+                raise not_as_expected(namespace, key, text, "something else")
 
-    def put(self, key: str, value: str | None) -> None:
+    def put(self, key: str, text: str | None) -> None:
         """Sets a property; None removes it."""
-        here = self._where(key)
-        if value is None:
-            self._connection.execute(delete(self._table).where(*here))
+        where = self._where(key)
+        if text is None:
+            self._connection.execute(delete(self._table).where(*where))
             return
-        changed = update(self._table).where(*here).values(property_value=value)
+        changed = update(self._table).where(*where).values(property_value=text)
         if self._connection.execute(changed).rowcount == 0:
-            row = {**self._key, "property_key": key, "property_value": value}
+            row = {**self._key, "property_key": key, "property_value": text}
             self._connection.execute(insert(self._table).values(**row))
 
-    def insert(self, said: Mapping[str, str]) -> None:
+    def insert(self, texts: Mapping[str, str]) -> None:
         """Writes properties of a namespace that has none. Raises IntegrityError where it has."""
-        rows = [{**self._key, "property_key": k, "property_value": v} for k, v in said.items()]
+        rows = [{**self._key, "property_key": k, "property_value": v} for k, v in texts.items()]
         self._connection.execute(insert(self._table), rows)
 
     def clear(self) -> None:
         """Takes every property away, and with the last one the namespace."""
-        here = (self._table.c[column] == wanted for column, wanted in self._key.items())
-        self._connection.execute(delete(self._table).where(*here))
+        where = (self._table.c[column] == part for column, part in self._key.items())
+        self._connection.execute(delete(self._table).where(*where))
 
     def _where(self, key: str) -> tuple[Any, ...]:
         row = {**self._key, "property_key": key}
-        return tuple(self._table.c[column] == wanted for column, wanted in row.items())
+        return tuple(self._table.c[column] == part for column, part in row.items())
 
 
 def dotted(namespace: tuple[str, ...]) -> str:
@@ -104,10 +104,10 @@ def is_table(row: Mapping[Any, Any]) -> bool:
 
 def lacks_views(connection: Connection) -> bool:
     """Whether the catalog's tables are there in schema version V0, which knows no views."""
-    there = inspect(connection)
-    if not there.has_table("iceberg_tables"):
+    schema = inspect(connection)
+    if not schema.has_table("iceberg_tables"):
         return False
-    return "iceberg_type" not in {column["name"] for column in there.get_columns("iceberg_tables")}
+    return "iceberg_type" not in {column["name"] for column in schema.get_columns("iceberg_tables")}
 
 
 def reflect(connection: Connection) -> tuple[Table, Table]:
@@ -149,8 +149,8 @@ class Moves:
         """All of it. Raises Moved, NameConflict or NamespaceNotEmpty; the caller rolls back."""
         for step in steps:
             self._move_row(step)
-        for levels, said in create.items():
-            self._create(levels, said)
+        for levels, properties in create.items():
+            self._create(levels, properties)
         for levels in {step.target.namespace for step in steps} - create.keys():
             self._rows_of(levels).put(EXISTS, "true")
         for levels in remove:
@@ -158,8 +158,8 @@ class Moves:
 
     def create(self, at: Mapping[TableName, str], namespaces: Namespaces) -> None:
         """New tables and namespaces. Raises NameConflict; the caller rolls back."""
-        for levels, said in namespaces.items():
-            self._create(levels, said)
+        for levels, properties in namespaces.items():
+            self._create(levels, properties)
         for name, location in at.items():
             self._insert(name, location)
         for levels in {name.namespace for name in at} - namespaces.keys():
@@ -176,8 +176,8 @@ class Moves:
             row["iceberg_type"] = "TABLE"
         try:
             self._connection.execute(insert(self._tables).values(**row))
-        except IntegrityError as taken:
-            raise name_taken(name) from taken
+        except IntegrityError as error:
+            raise name_taken(name) from error
 
     def _rows_of(self, levels: tuple[str, ...]) -> Properties:
         return Properties(self._connection, self._properties, self._catalog, levels)
@@ -187,22 +187,22 @@ class Moves:
         if step.new != step.base:
             row |= {"metadata_location": step.new, "previous_metadata_location": step.base}
         tables = self._tables
-        here = (
+        where = (
             *row_of(tables, self._catalog, step.source),
             tables.c.metadata_location == step.base,
         )
         try:
-            done = self._connection.execute(update(tables).where(*here).values(**row))
-        except IntegrityError as taken:
-            raise name_taken(step.target) from taken
+            done = self._connection.execute(update(tables).where(*where).values(**row))
+        except IntegrityError as error:
+            raise name_taken(step.target) from error
         if done.rowcount != 1:
             raise Moved
 
-    def _create(self, levels: tuple[str, ...], said: Mapping[str, str]) -> None:
+    def _create(self, levels: tuple[str, ...], properties: Mapping[str, str]) -> None:
         try:
-            self._rows_of(levels).insert({EXISTS: "true", **said})
-        except IntegrityError as taken:
-            raise namespace_taken(self._name, levels) from taken
+            self._rows_of(levels).insert({EXISTS: "true", **properties})
+        except IntegrityError as error:
+            raise namespace_taken(self._name, levels) from error
 
     def _remove(self, levels: tuple[str, ...], together: Sequence[tuple[str, ...]]) -> None:
         """Removes a namespace, unless something is left in it: a view, or what came meanwhile."""
@@ -218,8 +218,8 @@ class Moves:
         self, levels: tuple[str, ...], together: Sequence[tuple[str, ...]]
     ) -> Sequence[Any]:
         rows = self._properties
-        found = self._inside(rows, rows.c.namespace, rows.c.property_key, levels)
-        return [row for row in found if tuple(row[1].split(".")) not in together]
+        inside = self._inside(rows, rows.c.namespace, rows.c.property_key, levels)
+        return [row for row in inside if tuple(row[1].split(".")) not in together]
 
     def _inside(self, table: Table, within: Any, name: Any, levels: tuple[str, ...]) -> Any:
         at = dotted(levels)

@@ -86,13 +86,13 @@ def always_others(name: TableName | str) -> CommitConflict:
     )
 
 
-def fate_unknown(name: TableName, found: str) -> CommitConflict:
+def fate_unknown(name: TableName, answer: str) -> CommitConflict:
     """The catalog did not say whether the commit was made."""
     return CommitConflict(
         f"nobody knows whether the change of {name} was made",
         object=str(name),
         expected="an answer of the catalog",
-        found=found,
+        found=answer,
         next="look at the table; if the change is not there, run the command again",
     )
 
@@ -108,12 +108,12 @@ def only_observed(catalog: str) -> CatalogReadOnly:
     )
 
 
-def not_as_expected(namespace: str, key: str, expected: str | None, found: str) -> CommitConflict:
+def not_as_expected(namespace: str, key: str, expected: str | None, actual: str) -> CommitConflict:
     """A namespace's property is not what the change was based on."""
     return CommitConflict(
         f"{key} of {namespace} has changed meanwhile",
         object=namespace,
         expected="no such property" if expected is None else expected,
-        found=found,
+        found=actual,
         next="look at it, and run the command again if it is still wanted",
     )

@@ -196,13 +196,13 @@ def namespace_taken(catalog: str, levels: tuple[str, ...]) -> NameConflict:
     )
 
 
-def not_empty(catalog: str, levels: tuple[str, ...], found: str) -> NamespaceNotEmpty:
+def not_empty(catalog: str, levels: tuple[str, ...], content: str) -> NamespaceNotEmpty:
     """A namespace that was to go is not empty."""
     name = ".".join(map(quote_part, (catalog, *levels)))
     return NamespaceNotEmpty(
         f"{name} holds something that cannot be moved with it",
         object=name,
         expected="Iceberg tables alone",
-        found=found,
+        found=content,
         next="drop or move that with an engine first; nothing was changed",
     )

@@ -77,9 +77,9 @@ def entries_schema(header: bytes) -> str:
     return json.dumps({"type": "array", "items": items})
 
 
-def _renamed(schema: Any, wanted: frozenset[str], names: dict[str, str]) -> Any:
+def _renamed(schema: Any, kept_names: frozenset[str], names: dict[str, str]) -> Any:
     if isinstance(schema, list):
-        return [_renamed(one, frozenset(), names) for one in schema]
+        return [_renamed(branch, frozenset(), names) for branch in schema]
     if isinstance(schema, str):
         return names.get(schema, schema)
     kind = schema.get("type") if isinstance(schema, dict) else None
@@ -90,13 +90,13 @@ def _renamed(schema: Any, wanted: frozenset[str], names: dict[str, str]) -> Any:
     if kind not in ("record", "fixed"):
         if not isinstance(kind, str | list | dict) or kind == "enum":
             raise ValueError(f"{kind} is no part of a manifest's schema")
-        return _renamed(kind, wanted, names)
+        return _renamed(kind, kept_names, names)
     name = names[schema["name"]] = f"n{len(names)}"
     if kind == "fixed":
         return {"type": kind, "name": name, "size": schema["size"]}
     fields = [
         {
-            "name": field["name"] if field["name"] in wanted else f"f{number}",
+            "name": field["name"] if field["name"] in kept_names else f"f{number}",
             "type": _renamed(field["type"], _WANTED.get(field["name"], frozenset()), names),
         }
         for number, field in enumerate(schema["fields"])

@@ -102,22 +102,22 @@ class AvroFile:
     def with_records(self, records: Iterable[Record], extra: Mapping[str, bytes]) -> bytes:
         """A file that differs in its records, and in further entries of its header."""
         schema = self._schema()
-        made = io.BytesIO()
-        _write_header(made, {**self.header, **extra}, self.sync)
+        output = io.BytesIO()
+        _write_header(output, {**self.header, **extra}, self.sync)
         count, block = 0, io.BytesIO()
         for record in records:
             fastavro.schemaless_writer(block, schema, record)
             count += 1
             if block.tell() >= _BLOCK:
-                self._write_block(made, count, block.getvalue())
+                self._write_block(output, count, block.getvalue())
                 count, block = 0, io.BytesIO()
         if count:
-            self._write_block(made, count, block.getvalue())
-        return made.getvalue()
+            self._write_block(output, count, block.getvalue())
+        return output.getvalue()
 
-    def _write_block(self, made: BinaryIO, count: int, content: bytes) -> None:
+    def _write_block(self, output: BinaryIO, count: int, content: bytes) -> None:
         packed = pack(self.codec, content)
-        made.write(as_number(count) + as_number(len(packed)) + packed + self.sync)
+        output.write(as_number(count) + as_number(len(packed)) + packed + self.sync)
 
     def _schema(self) -> Any:
         try:
@@ -136,17 +136,17 @@ def _decoded(source: BinaryIO, schema: Any) -> Record:
 
 def as_number(number: int) -> bytes:
     """A number as Avro has it: zigzag, seven bits a byte."""
-    left, made = (number << 1) ^ (number >> 63), bytearray()
-    while left > 0x7F:
-        made.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*made, left])
+    remaining, encoded = (number << 1) ^ (number >> 63), bytearray()
+    while remaining > 0x7F:
+        encoded.append(remaining & 0x7F | 0x80)
+        remaining >>= 7
+    return bytes([*encoded, remaining])
 
 
 def _plain(schema: Any) -> Any:
     """A schema without logical types: no value is turned into another."""
     if isinstance(schema, dict):
-        return {key: _plain(value) for key, value in schema.items() if key != "logicalType"}
+        return {key: _plain(node) for key, node in schema.items() if key != "logicalType"}
     return [_plain(kind) for kind in schema] if isinstance(schema, list) else schema
 
 
@@ -154,11 +154,11 @@ def _plain(schema: Any) -> Any:
 
 
 def _number(content: bytes, start: int) -> tuple[int, int]:
-    shift = value = 0
+    shift = number = 0
     for at in range(start, min(start + _LONGEST_NUMBER, len(content))):
-        value |= (content[at] & 0x7F) << shift
+        number |= (content[at] & 0x7F) << shift
         if content[at] < 0x80:
-            return (value >> 1) ^ -(value & 1), at + 1
+            return (number >> 1) ^ -(number & 1), at + 1
         shift += 7
     raise ValueError("the file ends in a number")
 
@@ -187,9 +187,9 @@ def _header(content: bytes, at: int) -> tuple[Mapping[str, bytes], int]:
             header[key.decode()], at = _text(content, at)
 
 
-def _write_header(made: BinaryIO, header: Mapping[str, bytes], sync: bytes) -> None:
-    made.write(_MAGIC + as_number(len(header)))
-    for key, value in header.items():
-        for part in (key.encode(), value):
-            made.write(as_number(len(part)) + part)
-    made.write(as_number(0) + sync)
+def _write_header(output: BinaryIO, header: Mapping[str, bytes], sync: bytes) -> None:
+    output.write(_MAGIC + as_number(len(header)))
+    for key, text in header.items():
+        for part in (key.encode(), text):
+            output.write(as_number(len(part)) + part)
+    output.write(as_number(0) + sync)

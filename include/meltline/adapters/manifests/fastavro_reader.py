@@ -58,8 +58,8 @@ def read_manifest_list(path: str, content: bytes) -> tuple[ManifestFile, ...]:
     """
     try:
         return tuple(_manifest(row) for row in _rows(content, _whole))
-    except Exception as odd:
-        raise _unreadable(path, "a manifest list", odd) from odd
+    except Exception as error:
+        raise _unreadable(path, "a manifest list", error) from error
 
 
 def read_manifest(path: str, content: bytes) -> Iterator[ManifestEntry]:
@@ -69,9 +69,9 @@ def read_manifest(path: str, content: bytes) -> Iterator[ManifestEntry]:
         MetadataUnreadable: It is not an Avro file that follows the spec.
     """
     try:
-        yield from map(_entry, _rows(content, _projection))
-    except Exception as odd:
-        raise _unreadable(path, "a manifest", odd) from odd
+        yield from map(_manifest_entry, _rows(content, _projection))
+    except Exception as error:
+        raise _unreadable(path, "a manifest", error) from error
 
 
 def _rows(content: bytes, projected: Projected) -> Iterator[Any]:
@@ -81,14 +81,14 @@ def _rows(content: bytes, projected: Projected) -> Iterator[Any]:
     it is done once.
     """
     file = AvroFile.read(content)
-    written, wanted = _prepared(file.header["avro.schema"], projected)
+    written, projection = _prepared(file.header["avro.schema"], projected)
     for block in file.blocks():
         for datum in datums(file.codec, [block]):
             source = io.BytesIO(datum.content)
-            found: Any = fastavro.schemaless_reader(source, written, wanted)
-            if len(found["rows"]) != datum.records or source.read(1):
+            decoded: Any = fastavro.schemaless_reader(source, written, projection)
+            if len(decoded["rows"]) != datum.records or source.read(1):
                 raise ValueError("a block does not hold the records it announces")
-            yield from found["rows"]
+            yield from decoded["rows"]
 
 
 @lru_cache(maxsize=256)
@@ -138,7 +138,7 @@ class AvroManifests:
             MetadataUnreadable: It does not follow the spec, or is not what its list says.
         """
         entries = checked_entries(manifest, content)
-        return [entry.path for entry in entries if entry.status != EntryStatus.DELETED]
+        return [file.path for file in entries if file.status != EntryStatus.DELETED]
 
 
 def checked_entries(manifest: ManifestFile, content: bytes) -> Sequence[ManifestEntry]:
@@ -155,10 +155,10 @@ def checked_entries(manifest: ManifestFile, content: bytes) -> Sequence[Manifest
         EntryStatus.EXISTING: manifest.existing_files,
         EntryStatus.DELETED: manifest.deleted_files,
     }
-    found = Counter(entry.status for entry in entries)
+    counted = Counter(file.status for file in entries)
     for status, count in listed.items():
-        if count is not None and count != found[status]:
-            raise _mismatch(manifest, f"{count} {status.name} entries", str(found[status]))
+        if count is not None and count != counted[status]:
+            raise _mismatch(manifest, f"{count} {status.name} entries", str(counted[status]))
     return entries
 
 
@@ -180,10 +180,10 @@ def changed_entries(manifest: ManifestFile, front: Prefix) -> Sequence[ManifestE
         }
     )
     entries: list[ManifestEntry] = []
-    for entry in read_manifest(manifest.path, front.content) if missing.total() else ():
-        if entry.status != EntryStatus.EXISTING:
-            entries.append(entry)
-            missing[entry.status] -= 1
+    for file in read_manifest(manifest.path, front.content) if missing.total() else ():
+        if file.status != EntryStatus.EXISTING:
+            entries.append(file)
+            missing[file.status] -= 1
             if not any(missing.values()):
                 break
     for status, count in missing.items():
@@ -192,22 +192,22 @@ def changed_entries(manifest: ManifestFile, front: Prefix) -> Sequence[ManifestE
     return entries
 
 
-def _mismatch(manifest: ManifestFile, expected: str, found: str) -> MetadataUnreadable:
+def _mismatch(manifest: ManifestFile, expected: str, actual: str) -> MetadataUnreadable:
     return MetadataUnreadable(
         f"manifest {manifest.path} is not what its manifest list says",
         object=manifest.path,
         expected=expected,
-        found=f"{found}, where the list says {expected}",
+        found=f"{actual}, where the list says {expected}",
         next="restore the file from a copy, or roll the table back to a readable snapshot",
     )
 
 
-def _unreadable(path: str, what: str, odd: Exception) -> MetadataUnreadable:
+def _unreadable(path: str, kind: str, error: Exception) -> MetadataUnreadable:
     return MetadataUnreadable(
-        f"{path} cannot be read as {what}",
+        f"{path} cannot be read as {kind}",
         object=path,
-        expected=f"{what} as the Iceberg spec has it",
-        found=f"{type(odd).__name__}: {odd}",
+        expected=f"{kind} as the Iceberg spec has it",
+        found=f"{type(error).__name__}: {error}",
         next="restore the file from a copy, or roll the table back to a readable snapshot",
     )
 
@@ -239,7 +239,7 @@ def _projection(writer_schema: Any) -> Any:
     return schema
 
 
-def _entry(row: Any) -> ManifestEntry:
+def _manifest_entry(row: Any) -> ManifestEntry:
     file = row["data_file"]
     return ManifestEntry(
         path=file["file_path"],

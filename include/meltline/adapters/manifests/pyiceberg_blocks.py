@@ -60,7 +60,7 @@ class Fields:
     are passed over in one.
     """
 
-    def __init__(self, record: Reader, wanted: Sequence[Field]) -> None:
+    def __init__(self, record: Reader, columns: Sequence[Field]) -> None:
         """Takes the reader of a record, and at least two fields.
 
         Raises:
@@ -68,9 +68,9 @@ class Fields:
             TypeError: It is of another type.
         """
         self._steps: list[_Step] = []
-        asked = {field.ids: field for field in wanted}
+        by_ids = {field.ids: field for field in columns}
         at: dict[_Ids, int] = {}
-        fields = [(reader, asked.get(ids)) for ids, reader in _fields(record)]
+        fields = [(reader, by_ids.get(ids)) for ids, reader in _fields(record)]
         for passed, run in groupby(fields, lambda field: _is_option(field[0]) and not field[1]):
             if passed:
                 self._steps.append(partial(_options, [reader for reader, _ in run]))
@@ -81,13 +81,13 @@ class Fields:
                     field.refuse_other(reader)
                     at[field.ids] = len(self._steps)
                     if field.is_needed and _is_option(reader):  # as some writers have it
-                        step = partial(_there, step)
+                        step = partial(_required, step)
                 self._steps.append(step)
-        for field in wanted:
+        for field in columns:
             if not field.is_needed and field.ids not in at:
                 at[field.ids] = len(self._steps)
                 self._steps.append(lambda *_: lambda: None)
-        self._wanted = itemgetter(*(at[field.ids] for field in wanted))
+        self._wanted = itemgetter(*(at[field.ids] for field in columns))
 
     def of(self, block: bytes, records: int) -> Iterator[tuple[Any, ...]]:
         """The wanted fields of a block's records.
@@ -99,9 +99,9 @@ class Fields:
         # The decoder reads numbers beyond its end too: it finds as many zeros as can be asked for.
         decoder = new_decoder(block + bytes(len(block) + _PADDING))
         steps = [step(decoder, block) for step in self._steps]
-        wanted = self._wanted
+        select = self._wanted
         for _ in range(records):
-            yield wanted([read() for read in steps])
+            yield select([read() for read in steps])
         if decoder.tell() != len(block):
             raise ValueError(f"{records} records take {decoder.tell()} of {len(block)} bytes")
 
@@ -167,26 +167,26 @@ def _length(decoder: BinaryDecoder, block: bytes) -> Callable[[], int]:
 
 
 def _maybe(step: _Step, decoder: BinaryDecoder, block: bytes) -> _Read:
-    value = step(decoder, block)
+    content = step(decoder, block)
 
     def read() -> Any:
         match decoder.read_int():
             case 0:
                 return None
             case 1:
-                return value()
+                return content()
         raise ValueError(f"neither null nor a value before byte {decoder.tell()}")
 
     return read
 
 
-def _there(step: _Step, decoder: BinaryDecoder, block: bytes) -> _Read:
+def _required(step: _Step, decoder: BinaryDecoder, block: bytes) -> _Read:
     maybe = step(decoder, block)
 
     def read() -> Any:
-        if (value := maybe()) is None:
+        if (content := maybe()) is None:
             raise ValueError(f"null before byte {decoder.tell()}, where a value is needed")
-        return value
+        return content
 
     return read
 
@@ -212,8 +212,8 @@ def _items(
                 decoder.skip(_behind_binaries(block, tell(), count) - tell())
             else:
                 for _ in range(count):
-                    for item in each:
-                        item()
+                    for step in each:
+                        step()
 
     return read
 

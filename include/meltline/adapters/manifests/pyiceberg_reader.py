@@ -96,8 +96,8 @@ def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
             ListedManifest(at, length, _total(counts), added_by)
             for at, length, added_by, *counts in _records(path, content, _LISTED)
         )
-    except Exception as odd:
-        raise _refused(path, "a manifest list", f"{type(odd).__name__}: {odd}") from odd
+    except Exception as error:
+        raise _refused(path, "a manifest list", f"{type(error).__name__}: {error}") from error
 
 
 def live_files(manifest: ListedManifest, content: bytes) -> tuple[LiveFile, ...]:
@@ -146,19 +146,19 @@ def _agreeing(
             manifest.path, f"a manifest of {manifest.bytes} bytes", f"{len(content)} bytes"
         )
     try:
-        rows, found = read()
-    except Exception as odd:
-        raise _refused(manifest.path, "a manifest", f"{type(odd).__name__}: {odd}") from odd
+        rows, answer = read()
+    except Exception as error:
+        raise _refused(manifest.path, "a manifest", f"{type(error).__name__}: {error}") from error
     if manifest.rows is not None and rows != manifest.rows:
         raise _refused(manifest.path, f"{manifest.rows} entries", f"{rows} entries")
-    return found
+    return answer
 
 
-def _records(path: str, content: bytes, wanted: tuple[Field, ...]) -> Iterator[tuple[Any, ...]]:
+def _records(path: str, content: bytes, columns: tuple[Field, ...]) -> Iterator[tuple[Any, ...]]:
     """These fields of a file's records. PyIceberg alone would believe any length in a record."""
     blocks = framed_blocks(content)
     with _Prepared(path, content) as file:
-        codec, fields = file.header.compression_codec(), _fields(file.header.meta[_SCHEMA], wanted)
+        codec, fields = file.header.compression_codec(), _fields(file.header.meta[_SCHEMA], columns)
     for records, packed in blocks:
         yield from fields.of(codec.decompress(packed) if codec else packed, records)
 
@@ -184,8 +184,8 @@ def _prepared(written: str) -> tuple[Schema, Reader]:
 
 
 @lru_cache(maxsize=256)
-def _fields(written: str, wanted: tuple[Field, ...]) -> Fields:
-    return Fields(_prepared(written)[1], wanted)
+def _fields(written: str, columns: tuple[Field, ...]) -> Fields:
+    return Fields(_prepared(written)[1], columns)
 
 
 @lru_cache(maxsize=1)
@@ -195,16 +195,16 @@ def _header_reader() -> Reader:
 
 
 def _total(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    counted = [count for count in counts if count is not None]
+    return sum(counted) if len(counted) == len(counts) else None
 
 
-def _refused(path: str, expected: str, found: str) -> MetadataUnreadable:
+def _refused(path: str, expected: str, actual: str) -> MetadataUnreadable:
     return MetadataUnreadable(
         f"the gate cannot read {path}",
         object=path,
         expected=expected,
-        found=found,
+        found=actual,
         next="the plan is refused; restore the file and run again",
     )
 

@@ -142,9 +142,9 @@ def bulk_entries(
     slices = _slices(manifests, spark.sparkContext.defaultParallelism, fronts)
     table = pa.table({"units": slices}, schema=pa.schema([("units", pa.list_(_UNIT))]))
     parts = spread(spark, table, [1] * len(slices))
-    found = parts.mapInArrow(_reader(store, schemas), _DATUM_SQL)
+    decoded = parts.mapInArrow(_reader(store, schemas), _DATUM_SQL)
     carried = [name for name in _DATUM.names if name not in ("schema", "datum")]
-    entries = found.select(*carried, F.inline(_decoded(schemas)))
+    entries = decoded.select(*carried, F.inline(_decoded(schemas)))
     if changes_only:
         entries = entries.where(f"step_is_first OR status != {int(EntryStatus.EXISTING)}")
     return entries.where(f"{_IS_PLAIN} AND {_KIND} IS NOT NULL").selectExpr(*_ENTRY)
@@ -156,14 +156,14 @@ def bulk_entries(
 def _schemas(store: ObjectStore, manifests: Sequence[BulkManifest]) -> dict[str, int]:
     """The schemas to expect, by a few manifests of each table; a job's plan must name them."""
     by_table: dict[str, list[str]] = {}
-    for one in manifests:
-        by_table.setdefault(one.table_uuid, []).append(one.manifest.path)
+    for bulk in manifests:
+        by_table.setdefault(bulk.table_uuid, []).append(bulk.manifest.path)
     paths = [
         path for all_of in by_table.values() for path in all_of[:: -(-len(all_of) // _SAMPLES)]
     ]
-    found = Counter(thread_map(lambda path: _schema_of(store, path), paths))
-    del found[""]
-    return {schema: number for number, (schema, _) in enumerate(found.most_common(_SCHEMAS))}
+    schemas = Counter(thread_map(lambda path: _schema_of(store, path), paths))
+    del schemas[""]
+    return {schema: number for number, (schema, _) in enumerate(schemas.most_common(_SCHEMAS))}
 
 
 def _schema_of(store: ObjectStore, path: str) -> str:
@@ -177,51 +177,51 @@ def _schema_of(store: ObjectStore, path: str) -> str:
 
 def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list[list[_Unit]]:
     """Manifests, and parts of very large ones, dealt out to slices of about the same weight."""
-    fronted = {one: fronts and not (one.step and one.step.is_first) for one in manifests}
-    weights = {one: _weight(one, front=fronted[one]) for one in manifests}
+    fronted = {bulk: fronts and not (bulk.step and bulk.step.is_first) for bulk in manifests}
+    weights = {bulk: _weight(bulk, front=fronted[bulk]) for bulk in manifests}
     total = sum(weights.values())
     count = max(1, min(cores, total // _SMALLEST_SLICE))
     units = [
-        (weight // parts, _unit(one, part, parts, front=fronted[one]))
-        for one, weight in weights.items()
-        for parts in [1 if fronted[one] else max(1, round(weight * count / max(total, 1)))]
+        (weight // parts, _unit(bulk, part, parts, front=fronted[bulk]))
+        for bulk, weight in weights.items()
+        for parts in [1 if fronted[bulk] else max(1, round(weight * count / max(total, 1)))]
         for part in range(parts)
     ]
     slices: list[list[_Unit]] = [[] for _ in range(count)]
     lightest = [(0, number) for number in range(count)]
-    for weight, unit in sorted(units, key=lambda one: one[0], reverse=True):
+    for weight, unit in sorted(units, key=lambda weighed: weighed[0], reverse=True):
         filled, number = lightest[0]
         slices[number].append(unit)
         heapq.heapreplace(lightest, (filled + weight, number))
     return [units for units in slices if units]
 
 
-def _weight(one: BulkManifest, *, front: bool) -> int:
-    added, existing, deleted = one.counts
+def _weight(bulk: BulkManifest, *, front: bool) -> int:
+    added, existing, deleted = bulk.counts
     share = (added + deleted) / max(1, added + existing + deleted) if front else 1
-    return 1 + int(one.manifest.bytes * share)
+    return 1 + int(bulk.manifest.bytes * share)
 
 
-def _unit(one: BulkManifest, part: int, parts: int, *, front: bool) -> _Unit:
-    added, existing, deleted = one.counts
-    homes = (*one.homes, None, None)
+def _unit(bulk: BulkManifest, part: int, parts: int, *, front: bool) -> _Unit:
+    added, existing, deleted = bulk.counts
+    homes = (*bulk.homes, None, None)
     return {
-        "table_uuid": one.table_uuid,
-        "manifest_id": one.id,
-        "added_snapshot_id": one.manifest.added_snapshot_id,
-        "list_sequence_number": one.manifest.sequence_number,
+        "table_uuid": bulk.table_uuid,
+        "manifest_id": bulk.id,
+        "added_snapshot_id": bulk.manifest.added_snapshot_id,
+        "list_sequence_number": bulk.manifest.sequence_number,
         "home": homes[0],
         "home_key": _folder_key(homes[0]),
         "other_home": homes[1],
         "other_home_key": _folder_key(homes[1]),
-        "step_id": one.step and one.step.snapshot_id,
-        "step_number": one.step and one.step.number,
-        "step_is_first": one.step and one.step.is_first,
-        "manifest": one.manifest.path,
-        "manifest_bytes": one.manifest.bytes,
+        "step_id": bulk.step and bulk.step.snapshot_id,
+        "step_number": bulk.step and bulk.step.number,
+        "step_is_first": bulk.step and bulk.step.is_first,
+        "manifest": bulk.manifest.path,
+        "manifest_bytes": bulk.manifest.bytes,
         "records": added + existing + deleted,
         "wanted": added + deleted if front else added + existing + deleted,
-        "front": front_length(one.manifest) if front else None,
+        "front": front_length(bulk.manifest) if front else None,
         "part": part,
         "parts": parts,
     }
@@ -259,12 +259,12 @@ def _rows(
 ) -> Iterator[tuple[_Unit, int]]:
     """A manifest's data with what its rows need, and their length; fewer where it is not sound."""
     try:
-        file, wanted = _checked(store, unit)
+        file, chosen = _checked(store, unit)
         schema = schemas.get(entries_schema(file.header["avro.schema"]))
         if schema is None:
             return
         carried = {field.name: unit[field.name] for field in _CARRIED} | {"schema": schema}
-        for datum in datums(file.codec, wanted):
+        for datum in datums(file.codec, chosen):
             yield {**carried, "datum": datum.content}, len(datum.content)
     except Exception:  # noise raises anything; whoever reads it next says what is wrong
         return
@@ -280,16 +280,16 @@ def _checked(store: ObjectStore, unit: _Unit) -> tuple[AvroFile, Sequence[Block]
         return file, list(_first(file.blocks(), unit["wanted"]))
     content = store.read(unit["manifest"])
     file = AvroFile.read(content)
-    found = list(file.blocks())
-    records = sum(block.records for block in found)
+    blocks = list(file.blocks())
+    records = sum(block.records for block in blocks)
     if (len(content), records) != (unit["manifest_bytes"], unit["records"]):
         raise ValueError("it is not what its list says")
-    return file, list(_first(found, unit["wanted"]))[unit["part"] :: unit["parts"]]
+    return file, list(_first(blocks, unit["wanted"]))[unit["part"] :: unit["parts"]]
 
 
-def _first(found: Iterable[Block], records: int) -> Iterator[Block]:
+def _first(blocks: Iterable[Block], records: int) -> Iterator[Block]:
     """Blocks from the front that hold so many records."""
-    for block in found:
+    for block in blocks:
         if records <= 0:
             return
         yield block
@@ -305,9 +305,9 @@ def _decoded(schemas: Mapping[str, int]) -> Column:
     cases = [(number, from_avro("datum", schema, options)) for schema, number in schemas.items()]
     if not cases:
         cases = [(-1, from_avro("datum", ENTRIES_READ, options))]  # for the columns; no row comes
-    (first, decoded), *others = cases
+    (first, decoded), *more = cases
     chosen = F.when(F.col("schema") == first, decoded)
-    return reduce(lambda made, case: made.when(F.col("schema") == case[0], case[1]), others, chosen)
+    return reduce(lambda chain, case: chain.when(F.col("schema") == case[0], case[1]), more, chosen)
 
 
 # SQL as text: each part of an expression that is built from here is a call into the JVM, and these

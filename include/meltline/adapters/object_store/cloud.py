@@ -62,7 +62,7 @@ def _open_s3(bucket: str, properties: Mapping[str, str]) -> S3Store:
         retry_config=_RETRY,
         virtual_hosted_style_request=virtual,
         skip_signature=_is_true(properties, "s3.anonymous"),
-        **{name: value for name, value in options.items() if value},  # type: ignore[arg-type]
+        **{name: option for name, option in options.items() if option},  # type: ignore[arg-type]
     )
 
 
@@ -99,7 +99,7 @@ def _open_azure(authority: str, properties: Mapping[str, str]) -> AzureStore:
         container,
         client_options=_client(endpoint, properties, "adls"),
         retry_config=_RETRY,
-        **{name: value for name, value in options.items() if value},  # type: ignore[arg-type]
+        **{name: option for name, option in options.items() if option},  # type: ignore[arg-type]
     )
 
 
@@ -124,5 +124,5 @@ def _is_true(properties: Mapping[str, str], name: str) -> bool:
 
 def reason_of(error: Exception) -> str:
     """What the client said, without the queries of addresses: signatures stand there."""
-    said = str(error).partition("\n\nDebug source")[0]
-    return discreet(re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", said))[:500]
+    message = str(error).partition("\n\nDebug source")[0]
+    return discreet(re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", message))[:500]

@@ -52,9 +52,9 @@ class StoreDeleter:
         shares = [files[at : at + share] for at in range(0, len(files), share)]
         looks = map(self._look, shares) if keys_per_second < 2 else _one_ahead(self._look, shares)
         outcomes: list[DeleteOutcome] = []
-        for some, looked_at in zip(shares, looks, strict=True):
+        for portion, looked_at in zip(shares, looks, strict=True):
             done = self._delete(looked_at, pace, most)
-            outcomes += [done[file.path] for file in some]
+            outcomes += [done[file.path] for file in portion]
         return outcomes
 
     def _look(self, files: Sequence[DepartedObject]) -> _LookedAt:
@@ -65,7 +65,7 @@ class StoreDeleter:
             return {path: DeleteOutcome(path, _NO_ANSWER) for path in paths}
         outcomes = {s.path: _judged(f, s) for f, s in zip(files, stats, strict=True)}
         refused = self._refused([path for path, outcome in outcomes.items() if outcome is None])
-        return outcomes | {p: DeleteOutcome(p, _kept(why)) for p, why in refused.items()}
+        return outcomes | {p: DeleteOutcome(p, _keep_reason(why)) for p, why in refused.items()}
 
     def _delete(self, outcomes: _LookedAt, pace: Pace, most: int) -> Mapping[str, DeleteOutcome]:
         """Deletes what is free, `most` of it at a time."""
@@ -101,12 +101,12 @@ def _judged(file: DepartedObject, stat: ObjectStat) -> DeleteOutcome | None:
     if stat.error:
         return DeleteOutcome(file.path, stat.error)
     if stat.is_link:
-        return DeleteOutcome(file.path, _kept(Why.LINK))
+        return DeleteOutcome(file.path, _keep_reason(Why.LINK))
     if stat.found is None:
         return DeleteOutcome(file.path)
     replaced = file.unlike(stat.found.bytes, stat.found.modified_at)
     return DeleteOutcome(file.path, replaced=replaced) if replaced else None
 
 
-def _kept(why: str) -> str:
+def _keep_reason(why: str) -> str:
     return f"it is not deleted: {why}"

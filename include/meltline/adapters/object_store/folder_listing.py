@@ -59,7 +59,7 @@ class FolderStores(ObjectStores):
         location = split_location(base)
         store, prefix = self._store(location, folder), location.path.removeprefix("/")
         try:
-            found = obstore.list_with_delimiter(store, prefix or None)
+            page = obstore.list_with_delimiter(store, prefix or None)
         except (BaseError, OSError, ValueError) as error:
             raise _refused(folder, error) from None  # the client's words may hold a signed address
         return Level(
@@ -70,10 +70,10 @@ class FolderStores(ObjectStores):
                     file["last_modified"],
                     file["e_tag"] or "",
                 )
-                for file in found["objects"]
+                for file in page["objects"]
             ),
             (),
-            tuple(f"{base}{name[len(prefix) :].rstrip('/')}/" for name in found["common_prefixes"]),
+            tuple(f"{base}{name[len(prefix) :].rstrip('/')}/" for name in page["common_prefixes"]),
         )
 
     def measures(self, folder: str) -> bool:

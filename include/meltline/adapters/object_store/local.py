@@ -126,23 +126,23 @@ class LocalFiles:
         folders = [prefix.rstrip("/") + "/"]
         while folders:
             spelled = folders.pop()
-            for entry in _entries(spelled):
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(f"{spelled}{entry.name}/")
-                elif entry.is_file(follow_symlinks=False):
+            for node in _entries(spelled):
+                if node.is_dir(follow_symlinks=False):
+                    folders.append(f"{spelled}{node.name}/")
+                elif node.is_file(follow_symlinks=False):
                     with suppress(FileNotFoundError):  # gone since it was listed
-                        status = entry.stat(follow_symlinks=False)
-                        yield StoredObject(spelled + entry.name, status.st_size, _time(status))
+                        status = node.stat(follow_symlinks=False)
+                        yield StoredObject(spelled + node.name, status.st_size, _time(status))
 
     def names(self, folder: str) -> tuple[Sequence[str], Sequence[str]]:
         """The names of the files and of the folders right in a folder; nothing is measured."""
         files: list[str] = []
         folders: list[str] = []
-        for entry in _entries(folder):
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
-            elif entry.is_file(follow_symlinks=False):
-                files.append(entry.name)
+        for node in _entries(folder):
+            if node.is_dir(follow_symlinks=False):
+                folders.append(node.name)
+            elif node.is_file(follow_symlinks=False):
+                files.append(node.name)
         return files, folders
 
     def measure(self, path: str) -> StoredObject | None:
@@ -242,8 +242,8 @@ def _stat(path: str) -> ObjectStat:
         return ObjectStat(path, error=str(error))
     if stat.S_ISDIR(status.st_mode):
         return ObjectStat(path, error="a folder lies there")
-    found = StoredObject(path, status.st_size, _time(status))
-    return ObjectStat(path, found, is_link=stat.S_ISLNK(status.st_mode))
+    file = StoredObject(path, status.st_size, _time(status))
+    return ObjectStat(path, file, is_link=stat.S_ISLNK(status.st_mode))
 
 
 def _deleted(paths: Sequence[str]) -> list[DeleteOutcome]:
@@ -273,16 +273,16 @@ def _unlink(file: str) -> None:
 def _entries(spelled: str) -> list[os.DirEntry[str]]:
     """What lies in a folder, without names that no path can spell."""
     try:
-        with os.scandir(_local(spelled)) as found:
-            entries = list(found)
+        with os.scandir(_local(spelled)) as scan:
+            entries = list(scan)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError) as error:
         raise _refused("list", spelled, error) from error
-    odd = [entry for entry in entries if not entry.name.isascii() and not _is_text(entry.name)]
-    for entry in odd:
-        _log.warning("passed over, as its name is not UTF-8: %r", entry.path)
-    return [entry for entry in entries if entry not in odd] if odd else entries
+    misnamed = [node for node in entries if not node.name.isascii() and not _is_text(node.name)]
+    for node in misnamed:
+        _log.warning("passed over, as its name is not UTF-8: %r", node.path)
+    return [node for node in entries if node not in misnamed] if misnamed else entries
 
 
 def open_regular(file: str) -> BinaryIO:

@@ -32,12 +32,12 @@ def stats_of(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, O
     folders: dict[str, dict[str, str]] = {}
     for path, key in batch:
         folders.setdefault(key.rpartition("/")[0], {})[key] = path
-    large = [one for one in folders.items() if len(one[1]) >= _PER_PAGE]
+    large = [keyed for keyed in folders.items() if len(keyed[1]) >= _PER_PAGE]
     stats: dict[str, ObjectStat] = {}
     with ThreadPoolExecutor(_REQUESTS) as pool:
-        for shown_there in pool.map(lambda one: _listed(store, *one), large):
+        for shown_there in pool.map(lambda keyed: _listed(store, *keyed), large):
             stats |= shown_there
-    return stats | _asked_for(store, [one for one in batch if one[0] not in stats])
+    return stats | _asked_for(store, [keyed for keyed in batch if keyed[0] not in stats])
 
 
 def _listed(store: CloudStore, folder: str, paths: Mapping[str, str]) -> dict[str, ObjectStat]:
@@ -59,9 +59,9 @@ def _listed(store: CloudStore, folder: str, paths: Mapping[str, str]) -> dict[st
             page = _page(store, folder, keys[at][:-1])
         except (BaseError, OSError, ValueError):
             break  # who may not list may still ask for each
-        for found in page:
-            if path := paths.get(found["path"]):
-                stats[path] = ObjectStat(path, shown(path, found))
+        for meta in page:
+            if path := paths.get(meta["path"]):
+                stats[path] = ObjectStat(path, shown(path, meta))
         if len(page) < _PAGE:
             break
         at = bisect_right(keys, page[-1]["path"], at)
@@ -86,19 +86,19 @@ def _asked_for(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str,
     return {path: stats.get(path, ObjectStat(path, error=_NO_ANSWER)) for path, _ in batch}
 
 
-def _stat(store: CloudStore, one: tuple[str, str]) -> tuple[ObjectStat, bool]:
+def _stat(store: CloudStore, keyed: tuple[str, str]) -> tuple[ObjectStat, bool]:
     """What lies under a path, and whether the store has answered at all."""
-    path, key = one
+    path, key = keyed
     try:
-        found = obstore.head(store, key)
+        meta = obstore.head(store, key)
     except FileNotFoundError:
         return ObjectStat(path), True
     except (BaseError, OSError, ValueError) as error:
         is_refusal = isinstance(error, PermissionDeniedError | UnauthenticatedError)
         return ObjectStat(path, error=reason_of(error)), is_refusal
-    return ObjectStat(path, shown(path, found)), True
+    return ObjectStat(path, shown(path, meta)), True
 
 
-def shown(path: str, found: "ObjectMeta") -> StoredObject:
+def shown(path: str, meta: "ObjectMeta") -> StoredObject:
     """An object as its store shows it."""
-    return StoredObject(path, found["size"], found["last_modified"], found["e_tag"] or "")
+    return StoredObject(path, meta["size"], meta["last_modified"], meta["e_tag"] or "")

@@ -70,8 +70,8 @@ class ObjectStores:
             return self._local.read_prefix(path, length)
         store, key = self._find(path)
         with _refusing("read", path):
-            found = obstore.get(store, key, options={"range": (0, length)})
-            return Prefix(bytes(found.bytes()), found.meta["size"])
+            answer = obstore.get(store, key, options={"range": (0, length)})
+            return Prefix(bytes(answer.bytes()), answer.meta["size"])
 
     def size(self, path: str) -> int | None:
         """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
@@ -134,13 +134,13 @@ class ObjectStores:
             self._local.write_stream(path, parts)
             return
         store, key = self._find(path)
-        left = iter(parts)
-        first = next(left, b"")
+        remaining = iter(parts)
+        first = next(remaining, b"")
         with _refusing("write", path):
-            if (second := next(left, None)) is None:
+            if (second := next(remaining, None)) is None:
                 obstore.put(store, key, first, use_multipart=False)
                 return
-            parts = chain((first, second), _from_a_thread(left))
+            parts = chain((first, second), _from_a_thread(remaining))
             obstore.put(store, key, parts, chunk_size=_PART, max_concurrency=_PARTS)
 
     def real_path(self, path: str) -> str:
@@ -172,9 +172,9 @@ class ObjectStores:
             raise _unspellable(prefix)
         with _refusing("list", prefix):
             for page in obstore.list(store, folder or None):
-                for found in page:
-                    path = base + found["path"][len(folder) :]
-                    yield shown(path, found)
+                for meta in page:
+                    path = base + meta["path"][len(folder) :]
+                    yield shown(path, meta)
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes objects in bulk, an outcome per path, in their order.
@@ -188,8 +188,8 @@ class ObjectStores:
         for place, batch in batches.items():
             parts = [batch[start : start + _BULK] for start in range(0, len(batch), _BULK)]
             with ThreadPoolExecutor(_REQUESTS) as pool:
-                for found in pool.map(partial(_delete_bulk, self._stores[place]), parts):
-                    errors |= found
+                for failures in pool.map(partial(_delete_bulk, self._stores[place]), parts):
+                    errors |= failures
         return [DeleteOutcome(path, errors[path]) for path in paths]
 
     def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:

@@ -51,10 +51,10 @@ def sound(rows: pa.Table) -> pa.Table:
     return rows.filter(pc.equal(rows["fingerprint"], pa.array(prints)))
 
 
-def searched(rows: pa.Table, wanted: pa.Array) -> pa.Table:
+def searched(rows: pa.Table, sought: pa.Array) -> pa.Table:
     """For each of some sound rows, those of its hashes that are wanted."""
     ends, hashes = _laid_out(rows)
-    at = np.flatnonzero(pc.is_in(pa.array(hashes), value_set=wanted).to_numpy(zero_copy_only=False))
+    at = np.flatnonzero(pc.is_in(pa.array(hashes), value_set=sought).to_numpy(zero_copy_only=False))
     # Each hit belongs to the first row that ends behind it.
     until = np.searchsorted(np.searchsorted(ends, at, side="right"), np.arange(len(ends) + 1))
     hits = pa.ListArray.from_arrays(pa.array(until, pa.int32()), pa.array(hashes[at]))
@@ -62,14 +62,14 @@ def searched(rows: pa.Table, wanted: pa.Array) -> pa.Table:
 
 
 def searcher(
-    wanted: Callable[[], pa.Array],
+    sought: Callable[[], pa.Array],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The same on executors, unsound rows left out."""
 
     def search(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = searched(sound(pa.Table.from_batches([batch])), wanted())
-            yield from found.combine_chunks().to_batches()
+            hits = searched(sound(pa.Table.from_batches([batch])), sought())
+            yield from hits.combine_chunks().to_batches()
 
     return search
 

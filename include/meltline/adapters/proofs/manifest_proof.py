@@ -53,8 +53,8 @@ def read_list(store: ObjectStore, row: dict[str, Any]) -> Iterator[dict[str, Any
         where = row["manifest_list"] or "an inline manifest"
         yield {**of, "list_bytes": 0, "list_sha256": "", "error": f"{where} is missing"}
         return
-    except MeltlineError as odd:
-        error = f"{odd.message}: {odd.found}"
+    except MeltlineError as fault:
+        error = f"{fault.message}: {fault.found}"
         yield {**of, "list_bytes": 0, "list_sha256": "", "error": error}
         return
     of |= {"list_bytes": listed.length, "list_sha256": listed.sha256}
@@ -99,23 +99,23 @@ class ManifestProof:
 
 
 def prove_manifest(
-    store: ObjectStore, manifest: ListedManifest, wanted: frozenset[int]
+    store: ObjectStore, manifest: ListedManifest, sought: frozenset[int]
 ) -> ManifestProof:
     """Reads a manifest from its file and looks for wanted files in it, by their hashes."""
     try:
         live = live_columns(manifest, store.read(manifest.path))
     except FileNotFoundError:
         return ManifestProof(manifest.path, manifest.bytes, error=f"{manifest.path} is missing")
-    except MeltlineError as odd:
-        return ManifestProof(manifest.path, manifest.bytes, error=f"{odd.message}: {odd.found}")
-    found = [key_hash(path) for path in live.paths]
-    hashes = np.array(found, np.int64)
+    except MeltlineError as fault:
+        return ManifestProof(manifest.path, manifest.bytes, error=f"{fault.message}: {fault.found}")
+    keys = [key_hash(path) for path in live.paths]
+    hashes = np.array(keys, np.int64)
     return ManifestProof(
         path=manifest.path,
         bytes=manifest.bytes,
-        live_files=len(found),
+        live_files=len(keys),
         live_bytes=sum(live.sizes),
         fingerprint=fingerprint(hashes),
         hashes=packed(hashes),
-        hits=tuple(sorted(wanted.intersection(found))),
+        hits=tuple(sorted(sought.intersection(keys))),
     )

@@ -75,23 +75,23 @@ class KnownProof:
             return None
         if any(number not in self.manifests for number in listed.manifests):
             return None
-        named = [self.manifests[number].path for number in listed.manifests]
-        return listed if listed.is_of(named) else None
+        paths = [self.manifests[number].path for number in listed.manifests]
+        return listed if listed.is_of(paths) else None
 
     @cached_property
     def listed(self) -> Mapping[int, ListedManifest]:
         """Its manifests as lists name them; how many entries they have is not remembered."""
-        return {n: ListedManifest(one.path, one.bytes, None) for n, one in self.manifests.items()}
+        return {n: ListedManifest(p.path, p.bytes, None) for n, p in self.manifests.items()}
 
 
 class ProofCache(LedgerTables):
     """The ledger's table `proofs`.
 
     Attributes:
-        here: Bytes of hashes that this process looks through and keeps; more is for executors.
+        local_bytes: Of hashes: this process looks through and keeps so many, executors do more.
     """
 
-    here = 256 * 1024 * 1024
+    local_bytes = 256 * 1024 * 1024
 
     def __init__(
         self, spark: SparkSession, store: ObjectStore, catalog: str, namespace: str, clock: Clock
@@ -113,67 +113,67 @@ class ProofCache(LedgerTables):
         )
         manifests: dict[int, ManifestProof] = {}
         lists: dict[int, KnownList] = {}
-        odd = set()
+        contradicted = set()
         for row in rows.to_pylist():
             number = row["key_hash"]
             if row["kind"] == FileKind.MANIFEST:
                 proof = ManifestProof(**{name: row[name] for name in _WHAT})
                 agrees = manifests.setdefault(number, proof) == proof
             else:
-                what = (row["path"], row["fingerprint"] or 0)
-                listed = KnownList(row["bytes"], row["manifests"], *what)
+                facts = (row["path"], row["fingerprint"] or 0)
+                listed = KnownList(row["bytes"], row["manifests"], *facts)
                 agrees = lists.setdefault(number, listed) == listed
             if not agrees:
-                odd.add(number)
-        for number in odd:
+                contradicted.add(number)
+        for number in contradicted:
             manifests.pop(number, None)
             lists.pop(number, None)
         return KnownProof(manifests, lists)
 
     def ask(
-        self, proofs: Mapping[int, ManifestProof], wanted: Collection[int]
+        self, proofs: Mapping[int, ManifestProof], sought: Collection[int]
     ) -> dict[int, tuple[int, ...]]:
         """Which of the wanted hashes manifests hold that were read before.
 
         A manifest whose hashes are not there, or not as many as were read, or not with the
         fingerprint that was read, is not in the answer: it counts as not read.
         """
-        hashes = pa.array(wanted, pa.int64())
+        hashes = pa.array(sought, pa.int64())
         answer = self._answer(proofs, [searched(rows, hashes) for rows in self._opened])
-        if left := [number for number in proofs if number not in answer]:
-            size = _WIDTH * sum(proofs[number].live_files for number in left)
-            found = self._search_here if size <= self.here else self._search_spread
-            answer |= self._answer(proofs, [found(left, hashes)])
+        if unanswered := [number for number in proofs if number not in answer]:
+            size = _WIDTH * sum(proofs[number].live_files for number in unanswered)
+            search = self._search_here if size <= self.local_bytes else self._search_spread
+            answer |= self._answer(proofs, [search(unanswered, hashes)])
         return answer
 
     @staticmethod
     def _answer(
-        proofs: Mapping[int, ManifestProof], found: Iterable[pa.Table]
+        proofs: Mapping[int, ManifestProof], tables: Iterable[pa.Table]
     ) -> dict[int, tuple[int, ...]]:
         return {
             row["key_hash"]: tuple(row["hits"])
-            for rows in found
+            for rows in tables
             for row in rows.to_pylist()
             if (proof := proofs.get(row["key_hash"]))
             and (proof.live_files, proof.fingerprint) == (row["live_files"], row["fingerprint"])
         }
 
-    def _search_here(self, manifests: Collection[int], wanted: pa.Array) -> pa.Table:
+    def _search_here(self, manifests: Collection[int], sought: pa.Array) -> pa.Table:
         rows = sound(self._look("proofs", PACKED, [_OF_MANIFESTS], ("key_hash", manifests)))
         self._keep(rows)
-        return searched(rows, wanted)
+        return searched(rows, sought)
 
-    def _search_spread(self, manifests: Collection[int], wanted: pa.Array) -> pa.Table:
+    def _search_spread(self, manifests: Collection[int], sought: pa.Array) -> pa.Table:
         rows = self._read("proofs").where(F.col("kind") == str(FileKind.MANIFEST))
-        asked = rows.join(self._ids("key_hash", manifests), "key_hash", "leftsemi").select(*PACKED)
-        shared = self._spark.sparkContext.broadcast(wanted)
+        chosen = rows.join(self._ids("key_hash", manifests), "key_hash", "leftsemi").select(*PACKED)
+        shared = self._spark.sparkContext.broadcast(sought)
         search = searcher(lambda: shared.value)
         names = "key_hash bigint, live_files bigint, fingerprint bigint, hits array<bigint>"
-        return asked.mapInArrow(search, names).toArrow().cast(FOUND)
+        return chosen.mapInArrow(search, names).toArrow().cast(FOUND)
 
     def _keep(self, rows: pa.Table) -> None:
         """For the session's later gates, as long as there is room."""
-        if sum(kept.nbytes for kept in self._opened) + rows.nbytes <= self.here:
+        if sum(opened.nbytes for opened in self._opened) + rows.nbytes <= self.local_bytes:
             self._opened.append(rows)
 
     def write(self, manifests: Iterable[ManifestProof], lists: Iterable[ProvedList]) -> None:
@@ -195,16 +195,16 @@ class ProofCache(LedgerTables):
                 "key_hash": key_hash(path),
                 "path": path,
                 "bytes": size,
-                "manifests": [key_hash(manifest) for manifest in named],
-                "fingerprint": paths_fingerprint(named),
+                "manifests": [key_hash(manifest) for manifest in paths],
+                "fingerprint": paths_fingerprint(paths),
                 "proved_at": now,
             }
-            for path, size, named in lists
+            for path, size, paths in lists
         ]
         if rows:
-            made = pa.Table.from_pylist(rows, schema=PROOFS)
-            self._append_arrow("proofs", made, f"proofs-{now.isoformat()}")
-            self._keep(sound(made.filter(pc.is_valid(made["hashes"])).select(PACKED)))
+            table = pa.Table.from_pylist(rows, schema=PROOFS)
+            self._append_arrow("proofs", table, f"proofs-{now.isoformat()}")
+            self._keep(sound(table.filter(pc.is_valid(table["hashes"])).select(PACKED)))
 
     def write_read(self, manifests: DataFrame, files: int) -> None:
         """The same of manifests that executors have read, too many for this process to hold."""
@@ -229,8 +229,8 @@ class ProofCache(LedgerTables):
         rows = self._look("proofs", ("proved_at", "live_files"))
         weights = pc.add(pc.multiply(pc.fill_null(rows["live_files"], 0), _WIDTH), _ROW)
         old = pc.less(rows["proved_at"], pa.scalar(before, rows["proved_at"].type))
-        gone, total = (pc.sum(some).as_py() or 0 for some in (weights.filter(old), weights))
-        if not gone or 2 * gone < total:
+        outdated, total = (pc.sum(column).as_py() or 0 for column in (weights.filter(old), weights))
+        if not outdated or 2 * outdated < total:
             return ""
         delete = f"DELETE FROM {self._namespace}.proofs WHERE proved_at < :before"
         self._spark.sql(delete, args={"before": before})

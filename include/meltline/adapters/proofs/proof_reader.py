@@ -49,9 +49,9 @@ class _Found:
     lists: dict[SnapshotKey, ReachableSet] = field(default_factory=dict)
 
     def name(self, snapshot: ProofSnapshot, manifests: Iterable[ListedManifest]) -> None:
-        named = self.manifests.setdefault(snapshot.key, [])
+        paths = self.manifests.setdefault(snapshot.key, [])
         for manifest in manifests:
-            named.append(manifest.path)
+            paths.append(manifest.path)
             self.listed.setdefault(manifest.path, manifest)
             self.tables.setdefault(manifest.path, set()).add(snapshot.table_uuid)
 
@@ -78,45 +78,45 @@ class SparkProofReader:
     def prove(
         self,
         snapshots: Sequence[ProofSnapshot],
-        wanted: Sequence[str],
+        sought: Sequence[str],
         since: datetime | None = None,
     ) -> ProofResult:
         """Looks for the wanted paths in everything the snapshots refer to. See the port."""
-        known = self._book.open(since) if since is not None and snapshots else KnownProof()
-        found, by_hash = _Found(), _by_hash(wanted)
-        lists = [known.list_of(one.manifest_list) for one in snapshots]
-        unread = [one for one, listed in zip(snapshots, lists, strict=True) if listed is None]
-        self._read_lists(unread, found)
-        sound = self._ask(known, filter(None, lists), found, by_hash)
+        prior = self._book.open(since) if since is not None and snapshots else KnownProof()
+        reach, by_hash = _Found(), _by_hash(sought)
+        lists = [prior.list_of(s.manifest_list) for s in snapshots]
+        unread = [s for s, listed in zip(snapshots, lists, strict=True) if listed is None]
+        self._read_lists(unread, reach)
+        sound = self._ask(prior, filter(None, lists), reach, by_hash)
         again = [
-            one
-            for one, listed in zip(snapshots, lists, strict=True)
-            if listed and not _recall(one, listed, known, sound, found)
+            s
+            for s, listed in zip(snapshots, lists, strict=True)
+            if listed and not _recall(s, listed, prior, sound, reach)
         ]
-        self._read_lists(again, found)
-        covered = _covered(found, known, sound)
-        fresh = [m for path, m in found.listed.items() if path not in covered]
+        self._read_lists(again, reach)
+        covered = _covered(reach, prior, sound)
+        fresh = [m for path, m in reach.listed.items() if path not in covered]
         proofs = {proof.path: proof for proof in self._read_manifests(fresh, by_hash)}
         for path, proof in proofs.items():
-            for uuid in found.tables[path] if proof.error else ():
-                found.fail(uuid, proof.error)
+            for uuid in reach.tables[path] if proof.error else ():
+                reach.fail(uuid, proof.error)
         hits = {path: sound[key_hash(path)] for path in covered}
         hits |= {path: proof.hits for path, proof in proofs.items()}
-        self._book.write(proofs.values(), _proved_lists([*unread, *again], found, proofs))
+        self._book.write(proofs.values(), _proved_lists([*unread, *again], reach, proofs))
         live = {**covered, **proofs}
         return ProofResult(
-            manifests={key: tuple(paths) for key, paths in found.manifests.items()},
+            manifests={key: tuple(paths) for key, paths in reach.manifests.items()},
             live_files={path: proof.live_files for path, proof in live.items()},
             live_bytes={path: proof.live_bytes for path, proof in live.items()},
-            sizes=found.sizes | {path: m.bytes for path, m in found.listed.items()},
+            sizes=reach.sizes | {path: m.bytes for path, m in reach.listed.items()},
             hits={
                 path: tuple(planned for hashed in sorted({*of}) for planned in by_hash[hashed])
                 for path, of in hits.items()
                 if of
             },
-            errors={uuid: tuple(odd) for uuid, odd in found.errors.items()},
+            errors={uuid: tuple(messages) for uuid, messages in reach.errors.items()},
             read=len(proofs),
-            lists=found.lists,
+            lists=reach.lists,
         )
 
     def forget(self, before: datetime) -> str:
@@ -125,17 +125,17 @@ class SparkProofReader:
 
     def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
         """Bytes of the distinct live files of each table's snapshots, read from the files."""
-        found = _Found()
-        self._read_lists(snapshots, found)
+        reach = _Found()
+        self._read_lists(snapshots, reach)
         of_table = pa.Table.from_pylist(
             [
                 {"manifest": path, "table_uuid": uuid}
-                for path, uuids in found.tables.items()
+                for path, uuids in reach.tables.items()
                 for uuid in uuids
             ],
             schema=pa.schema([("manifest", pa.string()), ("table_uuid", pa.string())]),
         )
-        rows = self._asked(list(found.listed.values())).mapInArrow(
+        rows = self._shared_out(list(reach.listed.values())).mapInArrow(
             _sizes(self._store), "manifest string, key_hash bigint, bytes bigint"
         )
         totals = (
@@ -147,31 +147,31 @@ class SparkProofReader:
             .collect()
         )
         sums = {row["table_uuid"]: int(row["bytes"]) for row in totals}
-        return {one.table_uuid: sums.get(one.table_uuid, 0) for one in snapshots}
+        return {snapshot.table_uuid: sums.get(snapshot.table_uuid, 0) for snapshot in snapshots}
 
     def _ask(
         self,
-        known: KnownProof,
+        prior: KnownProof,
         lists: Iterable[KnownList],
-        found: _Found,
-        wanted: Collection[int],
+        reach: _Found,
+        sought: Collection[int],
     ) -> Mapping[int, tuple[int, ...]]:
         """Asks all that was proved before for the wanted hashes, in one go."""
-        asked = {number for listed in lists for number in listed.manifests}
-        asked |= known.manifests.keys() & set(map(key_hash, found.listed))
-        return self._book.ask({one: known.manifests[one] for one in asked}, wanted) if asked else {}
+        numbers = {number for listed in lists for number in listed.manifests}
+        numbers |= prior.manifests.keys() & set(map(key_hash, reach.listed))
+        return self._book.ask({n: prior.manifests[n] for n in numbers}, sought) if numbers else {}
 
-    def _read_lists(self, snapshots: Sequence[ProofSnapshot], found: _Found) -> None:
+    def _read_lists(self, snapshots: Sequence[ProofSnapshot], reach: _Found) -> None:
         for snapshot, rows in zip(snapshots, self._lists(snapshots), strict=True):
             error = next((row["error"] for row in rows if row["error"]), "")
             if error:
-                found.fail(snapshot.table_uuid, error)
+                reach.fail(snapshot.table_uuid, error)
                 continue
-            found.sizes[snapshot.manifest_list] = rows[0]["list_bytes"]
+            reach.sizes[snapshot.manifest_list] = rows[0]["list_bytes"]
             as_read = ReachableSet(rows[0]["list_bytes"], rows[0]["list_sha256"])
-            found.lists[snapshot.key] = as_read
-            named = [row for row in rows if row["path"] is not None]
-            found.name(snapshot, [ListedManifest(r["path"], r["bytes"], r["rows"]) for r in named])
+            reach.lists[snapshot.key] = as_read
+            refs = [row for row in rows if row["path"] is not None]
+            reach.name(snapshot, [ListedManifest(r["path"], r["bytes"], r["rows"]) for r in refs])
 
     def _lists(self, snapshots: Sequence[ProofSnapshot]) -> list[list[dict[str, Any]]]:
         rows = [
@@ -191,38 +191,38 @@ class SparkProofReader:
                 ("inline", pa.list_(pa.string())),
             ]
         )
-        asked = pa.Table.from_pylist(rows, schema=schema)
-        frame = spread(self._spark, asked, [1] * len(rows))
+        requests = pa.Table.from_pylist(rows, schema=schema)
+        frame = spread(self._spark, requests, [1] * len(rows))
         answer: list[list[dict[str, Any]]] = [[] for _ in rows]
         for row in frame.mapInArrow(_list_reader(self._store), _ddl(LISTED)).toArrow().to_pylist():
             answer[row["number"]].append(row)
         return answer
 
     def _read_manifests(
-        self, asked: Sequence[ListedManifest], wanted: Collection[int]
+        self, manifests: Sequence[ListedManifest], sought: Collection[int]
     ) -> list[ManifestProof]:
-        hashes, entries = frozenset(wanted), _entries(asked)
-        if not self._is_worth_a_job(asked, entries):
-            return list(thread_map(lambda one: prove_manifest(self._store, one, hashes), asked))
+        hashes, entries = frozenset(sought), _entries(manifests)
+        if not self._is_worth_a_job(manifests, entries):
+            return list(thread_map(lambda m: prove_manifest(self._store, m, hashes), manifests))
         shared = self._spark.sparkContext.broadcast(hashes)
-        frame = self._asked(asked).mapInArrow(_prover(self._store, shared), _ddl(MANIFEST))
+        frame = self._shared_out(manifests).mapInArrow(_prover(self._store, shared), _ddl(MANIFEST))
         if entries <= self.entries_here:
             return _proofs(frame)
-        kept = frame.persist()
+        saved = frame.persist()
         try:
-            proofs = _proofs(kept.drop("hashes"))
-            self._book.write_read(kept, 1 + sum(one.live_files for one in proofs) // _A_FILE)
+            proofs = _proofs(saved.drop("hashes"))
+            self._book.write_read(saved, 1 + sum(m.live_files for m in proofs) // _A_FILE)
         finally:
-            kept.unpersist()
+            saved.unpersist()
         return proofs
 
-    def _is_worth_a_job(self, asked: Sequence[ListedManifest], entries: float) -> bool:
+    def _is_worth_a_job(self, manifests: Sequence[ListedManifest], entries: float) -> bool:
         """Whether executors would be done earlier: each manifest is read by one of them."""
         cores = self._spark.sparkContext.defaultParallelism
-        largest = max((_entries([one]) for one in asked), default=0)
-        return len(asked) > _FEW or entries > self.job_start + max(largest, entries / cores)
+        largest = max((_entries([manifest]) for manifest in manifests), default=0)
+        return len(manifests) > _FEW or entries > self.job_start + max(largest, entries / cores)
 
-    def _asked(self, manifests: Sequence[ListedManifest]) -> DataFrame:
+    def _shared_out(self, manifests: Sequence[ListedManifest]) -> DataFrame:
         rows = [{"path": m.path, "bytes": m.bytes, "rows": m.rows} for m in manifests]
         weights = [m.rows or m.bytes for m in manifests]
         return spread(self._spark, pa.Table.from_pylist(rows, schema=_ASKED), weights)
@@ -231,9 +231,9 @@ class SparkProofReader:
 def _recall(
     snapshot: ProofSnapshot,
     listed: KnownList,
-    known: KnownProof,
+    prior: KnownProof,
     sound: Collection[int],
-    found: _Found,
+    reach: _Found,
 ) -> bool:
     """Takes over what an earlier proof read from this snapshot's list.
 
@@ -241,46 +241,46 @@ def _recall(
     """
     if any(number not in sound for number in listed.manifests):
         return False
-    found.name(snapshot, [known.listed[number] for number in listed.manifests])
-    found.sizes[snapshot.manifest_list] = listed.bytes
+    reach.name(snapshot, [prior.listed[number] for number in listed.manifests])
+    reach.sizes[snapshot.manifest_list] = listed.bytes
     return True
 
 
-def _covered(found: _Found, known: KnownProof, sound: Collection[int]) -> dict[str, ManifestProof]:
+def _covered(reach: _Found, prior: KnownProof, sound: Collection[int]) -> dict[str, ManifestProof]:
     """Manifests that were proved before, as long as they are, and whose hashes are sound."""
-    numbers = {path: key_hash(path) for path in found.listed}
+    numbers = {path: key_hash(path) for path in reach.listed}
     return {
-        path: known.manifests[numbers[path]]
-        for path, manifest in found.listed.items()
-        if numbers[path] in sound and _is_same(known.manifests[numbers[path]], manifest)
+        path: prior.manifests[numbers[path]]
+        for path, manifest in reach.listed.items()
+        if numbers[path] in sound and _is_same(prior.manifests[numbers[path]], manifest)
     }
 
 
-def _is_same(known: ManifestProof, manifest: ListedManifest) -> bool:
+def _is_same(proof: ManifestProof, manifest: ListedManifest) -> bool:
     """Whether what was proved is this manifest: two locations may have one hash."""
-    return (known.path, known.bytes) == (manifest.path, manifest.bytes)
+    return (proof.path, proof.bytes) == (manifest.path, manifest.bytes)
 
 
 def _proved_lists(
-    snapshots: Sequence[ProofSnapshot], found: _Found, proofs: Mapping[str, ManifestProof]
+    snapshots: Sequence[ProofSnapshot], reach: _Found, proofs: Mapping[str, ManifestProof]
 ) -> Iterator[tuple[str, int, Sequence[str]]]:
     """Lists that were read now, with every manifest of theirs proved, now or before."""
     broken = {path for path, proof in proofs.items() if proof.error}
     for snapshot in snapshots:
-        named = found.manifests.get(snapshot.key)
-        if snapshot.manifest_list and named is not None and not broken.intersection(named):
-            size = found.sizes[snapshot.manifest_list]
-            yield snapshot.manifest_list, size, named
+        paths = reach.manifests.get(snapshot.key)
+        if snapshot.manifest_list and paths is not None and not broken.intersection(paths):
+            size = reach.sizes[snapshot.manifest_list]
+            yield snapshot.manifest_list, size, paths
 
 
-def _by_hash(wanted: Sequence[str]) -> dict[int, list[str]]:
+def _by_hash(planned_paths: Sequence[str]) -> dict[int, list[str]]:
     """The planned paths of each hash.
 
     What has such a hash counts as referred to, whether its file was read now or long ago: two
     different locations with one hash can only keep a file, and the planner joins by hash as well.
     """
     paths: dict[int, list[str]] = {}
-    for path in wanted:
+    for path in planned_paths:
         paths.setdefault(key_hash(path), []).append(path)
     return paths
 
@@ -292,25 +292,25 @@ def _proofs(frame: DataFrame) -> list[ManifestProof]:
 
 def _entries(manifests: Iterable[ListedManifest]) -> float:
     """How many entries manifests have; endlessly many where a list does not say."""
-    return sum(math.inf if one.rows is None else one.rows for one in manifests)
+    return sum(math.inf if manifest.rows is None else manifest.rows for manifest in manifests)
 
 
 def _list_reader(store: ObjectStore) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = [found for row in batch.to_pylist() for found in read_list(store, row)]
+            rows = [listed for row in batch.to_pylist() for listed in read_list(store, row)]
             yield pa.RecordBatch.from_pylist(rows, schema=LISTED)
 
     return read
 
 
-def _prover(store: ObjectStore, wanted: Any) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _prover(store: ObjectStore, sought: Any) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():  # a batch each: their hashes are many
-                proof = vars(prove_manifest(store, ListedManifest(**row), wanted.value))
-                made = {**proof, "key_hash": key_hash(row["path"])}
-                yield pa.RecordBatch.from_pylist([made], schema=MANIFEST)
+                proof = vars(prove_manifest(store, ListedManifest(**row), sought.value))
+                proved = {**proof, "key_hash": key_hash(row["path"])}
+                yield pa.RecordBatch.from_pylist([proved], schema=MANIFEST)
 
     return read
 
