@@ -401,8 +401,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a path that was written twice passes for its first copy", "adapters/archive/copies.py",
-        "        if found is not None and is_known and self.mends:\n",
-        "        if found is not None and is_known:\n", (COPY_PROOFS,),
+        "        if copy is not None and is_known and self.mends:\n",
+        "        if copy is not None and is_known:\n", (COPY_PROOFS,),
     ),
     Mutation(
         "a lost copy is not looked for where its original is alive", "app/archive/cold_mending.py",

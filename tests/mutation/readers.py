@@ -20,8 +20,8 @@ CONFIG_SECRETS = "tests/unit/test_config_secrets.py"
 READERS = (
     Mutation(
         "catalogs are among the words that start the JVM", "adapters/spark/session.py",
-        '        if not key.startswith("spark.sql.catalog."):\n            public.set(key, value)\n',
-        "        public.set(key, value)\n", (SECRETS,),
+        '        if not key.startswith("spark.sql.catalog."):\n            public.set(key, setting)\n',
+        "        public.set(key, setting)\n", (SECRETS,),
     ),
     Mutation(
         "Spark hides what it takes for secrets by itself, and no more", "adapters/spark/session.py",

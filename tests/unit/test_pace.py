@@ -59,7 +59,7 @@ def handed_over(per_second: float) -> list[float]:
     for path in paths:
         known = stores.copy(path, 7).proof
         stores.prove(path, 7, known)
-        assert stores.there(stores.target(path)) == stores.read(path)
+        assert stores.copy_at(stores.target(path)) == stores.read(path)
     return requests
 
 

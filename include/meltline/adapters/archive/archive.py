@@ -128,16 +128,16 @@ class _Round:
         for request in requests:
             try:
                 table, chosen = self._open(request)
-            except Exception as odd:  # catalogs have words of their own for what is wrong
-                yield from (_failed(request.hot.name, one, odd) for one in request.snapshots)
+            except Exception as error:  # catalogs have words of their own for what is wrong
+                yield from (_failed(request.hot.name, pick, error) for pick in request.snapshots)
                 continue
-            for one in chosen:
+            for pick in chosen:
                 if not batch.snapshots and not may_go_on():
                     return False
                 try:
-                    batch.add(read_pending(self._stores, table, one), self._known)
-                except (MeltlineError, FileNotFoundError) as odd:
-                    yield _failed(table.name, one, odd)
+                    batch.add(read_pending(self._stores, table, pick), self._known)
+                except (MeltlineError, FileNotFoundError) as error:
+                    yield _failed(table.name, pick, error)
                 if batch.is_full(self._limits):
                     if not (yield from self._carry_out(batch, may_go_on)):
                         return False
@@ -153,11 +153,11 @@ class _Round:
         self._known |= near
         self._near[request.cold] = tuple(near)
         new: list[ChosenSnapshot] = []
-        there: list[ChosenSnapshot] = []
-        for one in request.snapshots:
-            (there if one.snapshot.snapshot_id in table.archived else new).append(one)
-        if there:
-            self.again.append(replace(request, snapshots=tuple(there)))
+        present: list[ChosenSnapshot] = []
+        for chosen in request.snapshots:
+            (present if chosen.snapshot.snapshot_id in table.archived else new).append(chosen)
+        if present:
+            self.again.append(replace(request, snapshots=tuple(present)))
         return table, new
 
     def _carry_out(
@@ -166,13 +166,13 @@ class _Round:
         """Copies, rewrites and registers; returns False where a no came before all was copied."""
         if not batch.snapshots:
             return True
-        wanted = list(batch.manifests.values())
-        fresh = self._crew.rewrite(wanted, may_go_on, self._replaced(batch))
+        manifests = list(batch.manifests.values())
+        fresh = self._crew.rewrite(manifests, may_go_on, self._replaced(batch))
         if fresh is None:
             return False
-        for path, one in fresh.items():
-            if not one.error:
-                self._known[self._stores.target(path)] = ColdManifest(one.bytes, one.totals)
+        for path, done in fresh.items():
+            if not done.error:
+                self._known[self._stores.target(path)] = ColdManifest(done.bytes, done.totals)
         credit = dict(fresh)
         for _, group in groupby(batch.snapshots, key=lambda pending: id(pending.table)):
             yield from self._registered(list(group), fresh, credit)
@@ -181,9 +181,9 @@ class _Round:
     def _replaced(self, batch: Batch) -> list[str]:
         """Manifests of cold that lay next to the batch, and that its last snapshots do not name."""
         newest = {pending.table.request.cold: pending for pending in batch.snapshots}
-        named = {path for pending in newest.values() for path in pending.targets.values()}
+        targets = {path for pending in newest.values() for path in pending.targets.values()}
         near = (path for cold in newest for path in self._near.get(cold, ()))
-        return [path for path in dict.fromkeys(near) if path not in named]
+        return [path for path in dict.fromkeys(near) if path not in targets]
 
     def _registered(
         self,
@@ -198,25 +198,25 @@ class _Round:
             try:
                 pending.require_whole(fresh)
                 ready.append(completed(self._stores, self._crew, pending, self._known, credit))
-            except (MeltlineError, FileNotFoundError) as odd:
-                yield _failed(table.name, pending.chosen, odd)
+            except (MeltlineError, FileNotFoundError) as error:
+                yield _failed(table.name, pending.chosen, error)
         if not ready:
             return
-        self._book.save([one.proof for one in ready if one.proof])
+        self._book.save([whole.proof for whole in ready if whole.proof])
         try:
-            location = self._tables.register(table, [one.registration for one in ready])
-        except Exception as odd:  # nor may one table stop the others here
-            yield from (_failed(table.name, one.chosen, odd) for one in ready)
+            location = self._tables.register(table, [whole.registration for whole in ready])
+        except Exception as error:  # nor may one table stop the others here
+            yield from (_failed(table.name, whole.chosen, error) for whole in ready)
             return
-        for one in ready:
-            yield table.name, replace(one.done, cold_location=location)
+        for whole in ready:
+            yield table.name, replace(whole.done, cold_location=location)
 
 
-def _failed(table: TableName, chosen: ChosenSnapshot, odd: Exception) -> Outcome:
-    return table, HandedOver(chosen.snapshot.snapshot_id, error=_reason(odd))
+def _failed(table: TableName, chosen: ChosenSnapshot, error: Exception) -> Outcome:
+    return table, HandedOver(chosen.snapshot.snapshot_id, error=_reason(error))
 
 
-def _reason(odd: Exception) -> str:
-    if isinstance(odd, FileNotFoundError):
-        return f"{odd} is not there"
-    return str(odd) if isinstance(odd, MeltlineError) else cause(odd)
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{error} is not there"
+    return str(error) if isinstance(error, MeltlineError) else cause(error)

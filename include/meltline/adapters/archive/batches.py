@@ -83,8 +83,8 @@ def read_pending(stores: Stores, table: TablePair, chosen: ChosenSnapshot) -> Pe
         manifests = read_manifest_list(path, listed)
     else:
         listed = b""
-        manifests = tuple(ManifestFile(one, 0) for one in chosen.snapshot.inline_manifests)
-    targets = {one.path: stores.target(one.path) for one in manifests}
+        manifests = tuple(ManifestFile(path, 0) for path in chosen.snapshot.inline_manifests)
+    targets = {manifest.path: stores.target(manifest.path) for manifest in manifests}
     return Pending(table, chosen, listed, manifests, targets)
 
 
@@ -96,13 +96,13 @@ class Batch:
     manifests: dict[str, ManifestFile] = field(default_factory=dict)
     entries: int = 0
 
-    def add(self, pending: Pending, known: Known) -> None:
+    def add(self, pending: Pending, prior: Known) -> None:
         """Takes one more."""
         self.snapshots.append(pending)
-        for one in pending.manifests:
-            if one.path not in self.manifests and pending.targets[one.path] not in known:
-                self.manifests[one.path] = one
-                self.entries += entries_of(one)
+        for manifest in pending.manifests:
+            if manifest.path not in self.manifests and pending.targets[manifest.path] not in prior:
+                self.manifests[manifest.path] = manifest
+                self.entries += entries_of(manifest)
 
     def is_full(self, limits: BatchLimits) -> bool:
         """Whether it is to be carried out now."""
@@ -124,7 +124,7 @@ class Ready:
 
 
 def completed(
-    stores: Stores, crew: Crew, pending: Pending, known: Known, credit: dict[str, ManifestDone]
+    stores: Stores, crew: Crew, pending: Pending, prior: Known, credit: dict[str, ManifestDone]
 ) -> Ready:
     """Writes a snapshot's list, now that cold has its manifests, and copies its statistics.
 
@@ -132,7 +132,7 @@ def completed(
         stores: Hot's and cold's.
         crew: Who copies the statistics.
         pending: The snapshot.
-        known: The manifests that cold has.
+        prior: The manifests that cold has.
         credit: What was copied for manifests, and is not counted with any snapshot yet.
 
     Raises:
@@ -140,26 +140,26 @@ def completed(
         FileNotFoundError: A statistics file is not there.
         StoreRefused: A store refuses, or something else lies in a copy's place.
     """
-    there = [known[target] for target in pending.targets.values()]
+    manifests = [prior[target] for target in pending.targets.values()]
     fresh = [credit.pop(path) for path in pending.targets if path in credit]
     statistics = pending.statistics
-    sizes = [one.bytes for one in there] + [file.bytes for file in statistics.values()]
+    sizes = [m.bytes for m in manifests] + [file.bytes for file in statistics.values()]
     copied = _statistics_copied(crew, statistics)
     proof = None
     if path := pending.snapshot.manifest_list:
-        made = rewrite_list(path, pending.listed, stores.warehouse, known)
-        brought = settle(stores, path, made)
+        content = rewrite_list(path, pending.listed, stores.warehouse, prior)
+        brought = settle(stores, path, content)
         proof = brought.proof
         sizes.append(proof.bytes)
         copied += [proof.bytes] if brought.is_new else []
-    totals = sum((one.totals for one in there), Totals())
+    totals = sum((manifest.totals for manifest in manifests), Totals())
     done = HandedOver(
         pending.snapshot.snapshot_id,
         files=totals.files + len(sizes),
         bytes=totals.bytes + sum(sizes),
         rows=totals.rows,
-        files_copied=len(copied) + sum(one.files_copied for one in fresh),
-        bytes_copied=sum(copied) + sum(one.bytes_copied for one in fresh),
+        files_copied=len(copied) + sum(manifest.files_copied for manifest in fresh),
+        bytes_copied=sum(copied) + sum(manifest.bytes_copied for manifest in fresh),
     )
     return Ready(pending.chosen, _registration(stores, pending, done), done, proof)
 
@@ -168,10 +168,10 @@ def _statistics_copied(crew: Crew, statistics: Mapping[str, StatisticsFile]) -> 
     """The lengths of those that cold did not have. Raises StoreRefused where one has no copy."""
     files = [NeededFile(file.path, file.bytes, Need.COPY) for file in statistics.values()]
     done = crew.prove(files) if files else ()
-    for one in done:
-        if one.error:
-            raise _not_whole(one.path, one.error)
-    return [one.bytes for one in done if one.is_new]
+    for copy in done:
+        if copy.error:
+            raise _not_whole(copy.path, copy.error)
+    return [copy.bytes for copy in done if copy.is_new]
 
 
 def _not_whole(path: str, error: str) -> StoreRefused:
@@ -192,7 +192,7 @@ def _registration(stores: Stores, pending: Pending, done: HandedOver) -> Registr
         raw=table.snapshots[snapshot.snapshot_id],
         manifest_list=stores.target(path) if path else "",
         manifests=() if path else tuple(pending.targets.values()),
-        statistics={one: stores.target(one) for one in pending.statistics},
+        statistics={source: stores.target(source) for source in pending.statistics},
         validity=pending.chosen.validity,
         files=done.files,
         bytes=done.bytes,

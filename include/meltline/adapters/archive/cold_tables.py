@@ -59,26 +59,26 @@ class TablePair:
     @cached_property
     def snapshots(self) -> Mapping[int, Mapping[str, Any]]:
         """The snapshots, by id, as hot's metadata has them."""
-        return {one["snapshot-id"]: one for one in self.document["snapshots"]}
+        return {snapshot["snapshot-id"]: snapshot for snapshot in self.document["snapshots"]}
 
     def statistics(self, snapshot_id: int) -> list[StatisticsFile]:
         """The statistics files of a snapshot."""
-        return [one for one in self.request.hot.statistics if one.snapshot_id == snapshot_id]
+        return [file for file in self.request.hot.statistics if file.snapshot_id == snapshot_id]
 
     @cached_property
     def archived(self) -> Mapping[int, ArchivedSnapshot]:
         """What cold has, and says of it."""
-        found = [] if self.cold is None else read_archived(self.cold, self.name)
-        return {one.snapshot_id: one for one in found}
+        copies = [] if self.cold is None else read_archived(self.cold, self.name)
+        return {copy.snapshot_id: copy for copy in copies}
 
     def neighbours(self) -> Iterator[Snapshot]:
         """Snapshots of cold that lie next to those asked for: they share the most with them."""
-        there = sorted(self.cold.snapshots.values(), key=_age) if self.cold else []
-        ages = [_age(one) for one in there]
+        snapshots = sorted(self.cold.snapshots.values(), key=_age) if self.cold else []
+        ages = [_age(snapshot) for snapshot in snapshots]
         at = {bisect(ages, _age(chosen.snapshot)) for chosen in self.request.snapshots}
-        for place in sorted({side for found in at for side in (found - 1, found)}):
-            if 0 <= place < len(there):
-                yield there[place]
+        for place in sorted({side for index in at for side in (index - 1, index)}):
+            if 0 <= place < len(snapshots):
+                yield snapshots[place]
 
 
 def _age(snapshot: Snapshot) -> tuple[datetime, int]:
@@ -127,12 +127,12 @@ class ColdTables:
 
         A list that cannot be read tells nothing; then more is read of hot.
         """
-        found: dict[str, ColdManifest] = {}
+        manifests: dict[str, ColdManifest] = {}
         for snapshot in table.neighbours():
             with suppress(MetadataUnreadable, FileNotFoundError, StoreRefused):
-                if content := self._stores.there(snapshot.manifest_list):
-                    found |= listed_manifests(snapshot.manifest_list, content)
-        return found
+                if content := self._stores.copy_at(snapshot.manifest_list):
+                    manifests |= listed_manifests(snapshot.manifest_list, content)
+        return manifests
 
     def register(self, table: TablePair, snapshots: Sequence[Registration]) -> str:
         """Adds snapshots to a cold table, all in one compare-and-set; makes it where it is missing.
@@ -172,12 +172,12 @@ class ColdTables:
 
 
 def _require_ours(request: HandoffRequest, cold: TableMetadata) -> None:
-    found = cold.properties.get(COLD_OF, "none")
-    if found != request.hot.uuid:
+    owner = cold.properties.get(COLD_OF, "none")
+    if owner != request.hot.uuid:
         raise NameConflict(
             f"{request.cold} does not hold the history of {request.hot.name}, which stays hot",
             object=str(request.cold),
             expected=f"{COLD_OF} = {request.hot.uuid}",
-            found=found,
+            found=owner,
             next=f"give the table in cold another name, or {request.hot.name}",
         )

@@ -50,15 +50,17 @@ class Stores:
         """
         try:
             return mirrored(path, self.warehouse)
-        except ValueError as odd:
-            raise _refused(path, "a path that names one place to every reader", str(odd)) from odd
+        except ValueError as error:
+            raise _refused(
+                path, "a path that names one place to every reader", str(error)
+            ) from error
 
     def read(self, path: str) -> bytes:
         """A file of hot, whole. Raises FileNotFoundError and StoreRefused."""
         self.pace.wait()
         return self.hot.read(path)
 
-    def there(self, target: str) -> bytes | None:
+    def copy_at(self, target: str) -> bytes | None:
         """A file of cold, whole; None where it is not there. Raises StoreRefused."""
         self.pace.wait()
         try:
@@ -89,52 +91,52 @@ class Stores:
         """
         target = self.target(path)
         self.pace.wait()
-        found = self.cold.measure(target)
-        if found is not None and found.bytes == size:
-            return Brought(False, _unread(found, target))
-        if found is not None and not self.mends:
-            raise _refused(target, f"{size} bytes, as the manifest says", f"{found.bytes} bytes")
+        present = self.cold.measure(target)
+        if present is not None and present.bytes == size:
+            return Brought(False, _unread(present, target))
+        if present is not None and not self.mends:
+            raise _refused(target, f"{size} bytes, as the manifest says", f"{present.bytes} bytes")
         return Brought(True, self._put(target, self._counted(path, size), size))
 
-    def prove(self, path: str, size: int, known: CopyProof | None) -> Brought:
+    def prove(self, path: str, size: int, prior: CopyProof | None) -> Brought:
         """Reads a copy that is there, and its original, and has cold hold the right bytes.
 
         Args:
             path: The original. It need not be there any more where the copy is known and whole,
                 and nobody asks for a snapshot to be registered anew (`mends`).
             size: As its manifest says.
-            known: What was recorded of the copy.
+            prior: What was recorded of the copy.
 
         Raises:
             FileNotFoundError: Hot does not have it and it is needed; or StoreRefused.
             StoreRefused: The two differ and nobody knows the copy for damaged, or a store refuses.
         """
         target = self.target(path)
-        found = self._copied(target)
-        is_known = known is not None and found is not None and found.sha256 == known.sha256
-        if found is not None and is_known and self.mends:
-            return Brought(False, found)
+        copy = self._copied(target)
+        is_known = prior is not None and copy is not None and copy.sha256 == prior.sha256
+        if copy is not None and is_known and self.mends:
+            return Brought(False, copy)
         source = self._digest_of_original(path, size)
-        if found is not None and found.sha256 == source:
-            return Brought(False, found)
-        if is_known or (known is not None and known.sha256 != source):
+        if copy is not None and copy.sha256 == source:
+            return Brought(False, copy)
+        if is_known or (prior is not None and prior.sha256 != source):
             raise _refused(path, "the bytes that were copied once", "others")
-        if found is not None and not (known or self.mends):
+        if copy is not None and not (prior or self.mends):
             raise _refused(target, f"the bytes of {path}", "others")
-        if found is not None and found.bytes == size and known is None:
-            self._set_aside(target, found)
-        made = self._put(target, self._counted(path, size), size)
-        if made.sha256 != source:
+        if copy is not None and copy.bytes == size and prior is None:
+            self._set_aside(target, copy)
+        written = self._put(target, self._counted(path, size), size)
+        if written.sha256 != source:
             raise _refused(path, "the same bytes twice", "others the second time")
-        return Brought(True, made)
+        return Brought(True, written)
 
     def _copied(self, target: str) -> CopyProof | None:
         """A file of cold, read; None where it is not there."""
         self.pace.wait()
-        found = self.cold.measure(target)
-        if found is None:
+        copy = self.cold.measure(target)
+        if copy is None:
             return None
-        return replace(_unread(found, target), sha256=self._digest(self.cold, target))
+        return replace(_unread(copy, target), sha256=self._digest(self.cold, target))
 
     def _digest(self, store: ObjectStore, path: str) -> str:
         digest = sha256()
@@ -154,10 +156,10 @@ class Stores:
             digest.update(part)
         return digest.hexdigest()
 
-    def _set_aside(self, target: str, found: CopyProof) -> None:
+    def _set_aside(self, target: str, proof: CopyProof) -> None:
         """What nobody can tell to be damaged is kept: perhaps its path was written twice in hot."""
         self.pace.wait()
-        aside = f"{target}.before-{found.sha256[:16]}"
+        aside = f"{target}.before-{proof.sha256[:16]}"
         self.cold.write_stream(aside, self._parts(self.cold, target))
 
     def _put(self, target: str, parts: Iterable[bytes], size: int) -> CopyProof:
@@ -179,11 +181,11 @@ class Stores:
 
     def _measured(self, target: str, size: int, digest: str) -> CopyProof:
         self.pace.wait()
-        found = self.cold.measure(target)
-        if found is None or found.bytes != size:
-            shown = "none" if found is None else f"{found.bytes} bytes"
+        copy = self.cold.measure(target)
+        if copy is None or copy.bytes != size:
+            shown = "none" if copy is None else f"{copy.bytes} bytes"
             raise _refused(target, f"{size} bytes", shown)
-        return replace(_unread(found, target), sha256=digest)
+        return replace(_unread(copy, target), sha256=digest)
 
     def _counted(self, path: str, size: int) -> Iterator[bytes]:
         """The parts of a file of hot; one of another length never becomes a copy."""
@@ -198,15 +200,15 @@ class Stores:
             raise _refused(path, f"{size} bytes, as the manifest says", f"{sent} bytes")
 
 
-def _unread(found: StoredObject, target: str) -> CopyProof:
-    return CopyProof(target, found.bytes, "", found.modified_at, found.etag)
+def _unread(file: StoredObject, target: str) -> CopyProof:
+    return CopyProof(target, file.bytes, "", file.modified_at, file.etag)
 
 
-def _refused(path: str, expected: str, found: str) -> StoreRefused:
+def _refused(path: str, expected: str, actual: str) -> StoreRefused:
     return StoreRefused(
-        f"{path} cannot be handed over to cold: {found}, not {expected}",
+        f"{path} cannot be handed over to cold: {actual}, not {expected}",
         object=path,
         expected=expected,
-        found=found,
+        found=actual,
         next="its snapshots stay hot; look at the file, and at its namesake in the other tier",
     )

@@ -24,12 +24,12 @@ class ArchiveBook:
 
     def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
         """Those that were held against their originals; one that was read alone is read again."""
-        return {p: one for p, one in self._ledger.of(paths).items() if one.from_source}
+        return {p: proof for p, proof in self._ledger.of(paths).items() if proof.from_source}
 
     def save(self, proofs: Collection[CopyProof]) -> None:
         """Stores what is new: first in the archive, then in the ledger."""
-        known = self._ledger.of([one.path for one in proofs])
-        new = [one for one in proofs if known.get(one.path) != one]
+        prior = self._ledger.of([proof.path for proof in proofs])
+        new = [proof for proof in proofs if prior.get(proof.path) != proof]
         if not new:
             return
         content = gzip.compress(proofs_as_text(new).encode(), mtime=0)

@@ -45,27 +45,27 @@ class StoreCopyReader:
     ) -> Mapping[str, tuple[ListedCopy, ...] | str]:
         """The manifests of each list, or why it cannot be read."""
         store = self._cold if of_copies else self._hot
-        found = thread_map(lambda path: _listed(store, path), manifest_lists)
-        return dict(zip(manifest_lists, found, strict=True))
+        answers = thread_map(lambda path: _listed(store, path), manifest_lists)
+        return dict(zip(manifest_lists, answers, strict=True))
 
     def differences(self, pairs: Sequence[ManifestPair], warehouse: str) -> Sequence[str]:
         """What of the copies is not what the originals have."""
 
         def compare(pair: ManifestPair) -> list[str]:
             try:
-                both = zip_longest(_live(self._hot, pair.hot), _live(self._cold, pair.cold))
-                found = islice(_differing(both, warehouse), _SHOWN)
-                return [f"{pair.cold.path}: {difference}" for difference in found]
-            except (MeltlineError, OSError, ValueError) as odd:
-                return [_why(pair.cold.path, odd)]
+                entries = zip_longest(_live(self._hot, pair.hot), _live(self._cold, pair.cold))
+                lines = islice(_differing(entries, warehouse), _SHOWN)
+                return [f"{pair.cold.path}: {difference}" for difference in lines]
+            except (MeltlineError, OSError, ValueError) as error:
+                return [_why(pair.cold.path, error)]
 
-        return [odd for found in thread_map(compare, pairs) for odd in found]
+        return [line for lines in thread_map(compare, pairs) for line in lines]
 
     def alive(
-        self, manifests: Sequence[ListedCopy], wanted: Sequence[str], *, of_copies: bool
+        self, manifests: Sequence[ListedCopy], paths: Sequence[str], *, of_copies: bool
     ) -> set[str]:
         """Those of the paths that the manifests keep alive; all where one cannot be read."""
-        keys = {location_key(path): path for path in wanted}
+        keys = {location_key(path): path for path in paths}
         store = self._cold if of_copies else self._hot
 
         def look(manifest: ListedCopy) -> set[str]:
@@ -74,7 +74,7 @@ class StoreCopyReader:
             except (MeltlineError, OSError):
                 return set(keys)
 
-        return {keys[key] for found in thread_map(look, manifests) for key in found}
+        return {keys[key] for keys_alive in thread_map(look, manifests) for key in keys_alive}
 
     def unequal(self, paths: Sequence[str], warehouse: str) -> Sequence[str]:
         """Which of some files of hot have a copy with other bytes, or one that cannot be read."""
@@ -85,33 +85,33 @@ class StoreCopyReader:
                 original = self._hot.read(path)
             except FileNotFoundError:
                 return ""  # a purge that was begun and killed has deleted it: nothing is at stake
-            except (MeltlineError, OSError) as odd:
-                return _why(path, odd)
+            except (MeltlineError, OSError) as error:
+                return _why(path, error)
             try:
                 return "" if original == self._cold.read(copy) else f"{copy} differs"
-            except (MeltlineError, OSError) as odd:
-                return _why(copy, odd)
+            except (MeltlineError, OSError) as error:
+                return _why(copy, error)
 
-        return [found for found in thread_map(compare, paths) if found]
+        return [problem for problem in thread_map(compare, paths) if problem]
 
     def audit(self, manifests: Sequence[ListedCopy], warehouse: str) -> Sequence[CopiedManifest]:
         """Opens manifests of cold and looks for each file that they keep alive in the store."""
-        return list(thread_map(lambda one: self._audit(one, warehouse), manifests))
+        return list(thread_map(lambda manifest: self._audit(manifest, warehouse), manifests))
 
     def _audit(self, manifest: ListedCopy, warehouse: str) -> CopiedManifest:
         try:
             live = _live(self._cold, manifest)
-        except (MeltlineError, OSError) as odd:
-            return CopiedManifest(manifest.path, odd=(_why(manifest.path, odd),))
+        except (MeltlineError, OSError) as error:
+            return CopiedManifest(manifest.path, odd=(_why(manifest.path, error),))
         shown, misplaced = list[StoredObject](), list[str]()
         absent = list[tuple[str, FileKind]]()
         for file in live:
-            found = self._looked_for(file, warehouse)
-            if isinstance(found, str):
-                misplaced.append(found)
+            shown_file = self._looked_for(file, warehouse)
+            if isinstance(shown_file, str):
+                misplaced.append(shown_file)
                 absent.append((file.path, _KINDS[file.content]))
             else:
-                shown.append(found)
+                shown.append(shown_file)
         return CopiedManifest(
             manifest.path,
             files=len(live),
@@ -127,21 +127,21 @@ class StoreCopyReader:
         if outside := _outside(file, warehouse):
             return f"{outside} is not below {warehouse}"
         try:
-            found = self._cold.measure(file.path)
-        except (MeltlineError, OSError) as odd:
-            return _why(file.path, odd)
-        if found is None or found.bytes != file.bytes:
-            size = "no" if found is None else found.bytes
+            copy = self._cold.measure(file.path)
+        except (MeltlineError, OSError) as error:
+            return _why(file.path, error)
+        if copy is None or copy.bytes != file.bytes:
+            size = "no" if copy is None else copy.bytes
             return f"{file.path} has {size} bytes, not {file.bytes}"
-        return found
+        return copy
 
 
 def _listed(store: ObjectStore, path: str) -> tuple[ListedCopy, ...] | str:
     try:
         listed = listed_manifests(path, store.read(path))
-    except (MeltlineError, OSError) as odd:
-        return _why(path, odd)
-    return tuple(ListedCopy(one.path, one.bytes, one.added_by) for one in listed)
+    except (MeltlineError, OSError) as error:
+        return _why(path, error)
+    return tuple(ListedCopy(m.path, m.bytes, m.added_by) for m in listed)
 
 
 def _live(store: ObjectStore, manifest: ListedCopy) -> tuple[LiveFile, ...]:
@@ -150,9 +150,9 @@ def _live(store: ObjectStore, manifest: ListedCopy) -> tuple[LiveFile, ...]:
 
 
 def _differing(
-    both: Iterable[tuple[LiveFile | None, LiveFile | None]], warehouse: str
+    entries: Iterable[tuple[LiveFile | None, LiveFile | None]], warehouse: str
 ) -> Iterator[str]:
-    for hot, cold in both:
+    for hot, cold in entries:
         if hot is None or cold is None:
             yield f"one side has more files than the other: {(hot or cold)!r}"
             return
@@ -168,12 +168,12 @@ def _differing(
 
 def _outside(file: LiveFile, warehouse: str) -> str:
     """A path of an entry that does not lie in cold."""
-    named = [path for path in (file.path, file.refers_to) if path]
-    return next((path for path in named if not lies_under(path, warehouse)), "")
+    paths = [path for path in (file.path, file.refers_to) if path]
+    return next((path for path in paths if not lies_under(path, warehouse)), "")
 
 
-def _why(path: str, odd: Exception) -> str:
-    if isinstance(odd, FileNotFoundError):
+def _why(path: str, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
         return f"{path} is missing"
-    found = f"{odd.message}: {odd.found}" if isinstance(odd, MeltlineError) else repr(odd)
-    return f"{path}: {found}"
+    reason = f"{error.message}: {error.found}" if isinstance(error, MeltlineError) else repr(error)
+    return f"{path}: {reason}"

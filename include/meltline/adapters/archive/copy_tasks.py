@@ -128,7 +128,7 @@ def entries_of(manifest: ManifestFile) -> int:
 
 def is_worth_reading(manifests: Sequence[ManifestFile], few: int) -> bool:
     """Whether manifests repeat so many entries that reading those they replaced costs less."""
-    return sum(one.existing_files or 0 for one in manifests) > few
+    return sum(manifest.existing_files or 0 for manifest in manifests) > few
 
 
 # --- one at a time --------------------------------------------------------------------------------
@@ -137,20 +137,20 @@ def is_worth_reading(manifests: Sequence[ManifestFile], few: int) -> bool:
 def needs_of(stores: Stores, manifest: ManifestFile) -> tuple[list[NeededFile], str]:
     """What a manifest needs in cold; or why it cannot be handed over."""
     try:
-        found = list(needed_files(manifest, stores.read(manifest.path)))
-        for file in found:
+        files = list(needed_files(manifest, stores.read(manifest.path)))
+        for file in files:
             stores.target(file.path)  # one that cannot be mirrored is refused here
-        return found, ""
-    except Exception as odd:  # libraries say in many ways that a file is not what it should be
-        return [], said(manifest.path, odd)
+        return files, ""
+    except Exception as error:  # libraries say in many ways that a file is not what it should be
+        return [], failure_text(manifest.path, error)
 
 
 def files_there(stores: Stores, manifest: str) -> list[tuple[str, int]]:
     """The files, with their lengths, that a manifest of cold keeps alive; none if it is damaged."""
     try:
-        content = stores.there(manifest)
-        found = needed_files(ManifestFile(manifest, 0), content) if content else ()
-        return [(file.path, file.bytes) for file in found]
+        content = stores.copy_at(manifest)
+        files = needed_files(ManifestFile(manifest, 0), content) if content else ()
+        return [(file.path, file.bytes) for file in files]
     except Exception:  # then cold is asked for each file
         return []
 
@@ -162,34 +162,34 @@ def bring(stores: Stores, file: NeededFile) -> FileDone:
             brought = stores.copy(file.path, file.bytes)
             return FileDone(file.path, file.bytes, is_new=brought.is_new, proof=brought.proof)
         return _bring_rewritten(stores, file)
-    except Exception as odd:
-        return FileDone(file.path, error=said(file.path, odd))
+    except Exception as error:
+        return FileDone(file.path, error=failure_text(file.path, error))
 
 
-def read_again(stores: Stores, file: NeededFile, known: CopyProof | None) -> FileDone:
+def read_again(stores: Stores, file: NeededFile, prior: CopyProof | None) -> FileDone:
     """Reads one file that cold has, and mends it where it is known for damaged; says what came."""
     try:
         if file.need is Need.COPY:
-            brought = stores.prove(file.path, file.bytes, known)
+            brought = stores.prove(file.path, file.bytes, prior)
             return FileDone(file.path, file.bytes, is_new=brought.is_new, proof=brought.proof)
-        return _read_rewritten(stores, file, known)
-    except Exception as odd:
-        return FileDone(file.path, error=said(file.path, odd))
+        return _read_rewritten(stores, file, prior)
+    except Exception as error:
+        return FileDone(file.path, error=failure_text(file.path, error))
 
 
 def _bring_rewritten(stores: Stores, file: NeededFile) -> FileDone:
     target, source = stores.target(file.path), source_digest(file.path, file.bytes)
-    there = stores.there(target)
-    made = _made_before(stores, file, source, there) if there is not None else None
-    if made is None:
+    copy = stores.copy_at(target)
+    new = _made_before(stores, file, source, copy) if copy is not None else None
+    if new is None:
         return _rewritten_anew(stores, file, source)
-    proof = replace(stores.seen(target, made.content), sha256="")
-    return _rewritten(file, made, proof, is_new=False)
+    proof = replace(stores.seen(target, new.content), sha256="")
+    return _rewritten(file, new, proof, is_new=False)
 
 
 def _rewritten_anew(stores: Stores, file: NeededFile, source: str) -> FileDone:
-    made = _rewrite(stores, file, source)
-    return _rewritten(file, made, stores.write(stores.target(file.path), made.content), is_new=True)
+    new = _rewrite(stores, file, source)
+    return _rewritten(file, new, stores.write(stores.target(file.path), new.content), is_new=True)
 
 
 def _rewrite(stores: Stores, file: NeededFile, source: str) -> Rewritten:
@@ -198,45 +198,45 @@ def _rewrite(stores: Stores, file: NeededFile, source: str) -> Rewritten:
     return rewrite_deletes(file.need, content, source, stores.warehouse)
 
 
-def _rewritten(file: NeededFile, made: Rewritten, proof: CopyProof, *, is_new: bool) -> FileDone:
-    length = len(made.content)
+def _rewritten(file: NeededFile, new: Rewritten, proof: CopyProof, *, is_new: bool) -> FileDone:
+    length = len(new.content)
     return FileDone(
-        file.path, length, made.lower, made.upper, is_rewritten=True, is_new=is_new, proof=proof
+        file.path, length, new.lower, new.upper, is_rewritten=True, is_new=is_new, proof=proof
     )
 
 
-def _read_rewritten(stores: Stores, file: NeededFile, known: CopyProof | None) -> FileDone:
+def _read_rewritten(stores: Stores, file: NeededFile, prior: CopyProof | None) -> FileDone:
     """A rewritten file is right where it is the one that was recorded, or what is made anew."""
     target, source = stores.target(file.path), source_digest(file.path, file.bytes)
-    there = stores.there(target)
-    if there is None:
+    copy = stores.copy_at(target)
+    if copy is None:
         return _rewritten_anew(stores, file, source)
-    is_known = known is not None and known.sha256 == sha256(there).hexdigest()
+    is_known = prior is not None and prior.sha256 == sha256(copy).hexdigest()
     if not is_known:
-        if same_deletes(file.need, there, _rewrite(stores, file, source).content):
+        if same_deletes(file.need, copy, _rewrite(stores, file, source).content):
             is_known = True
-        elif known is None and not stores.mends:
+        elif prior is None and not stores.mends:
             _require(target, f"what is made from {file.path}", "something else")
     if not is_known:
         return _rewritten_anew(stores, file, source)
-    made = rewritten_before(file.need, there)
-    return _rewritten(file, made, stores.seen(target, there), is_new=False)
+    new = rewritten_before(file.need, copy)
+    return _rewritten(file, new, stores.seen(target, copy), is_new=False)
 
 
-def _made_before(stores: Stores, file: NeededFile, source: str, there: bytes) -> Rewritten | None:
+def _made_before(stores: Stores, file: NeededFile, source: str, copy: bytes) -> Rewritten | None:
     """What lies in a rewritten file's place; None where that is to be made anew.
 
     Raises:
         StoreRefused: Something else lies there.
     """
     try:
-        made = rewritten_before(file.need, there)
+        new = rewritten_before(file.need, copy)
     except Exception:
         if stores.mends:
             return None
         raise
-    _require(stores.target(file.path), f"made from {source}", f"made from {made.source}")
-    return made
+    _require(stores.target(file.path), f"made from {source}", f"made from {new.source}")
+    return new
 
 
 def write_manifest(
@@ -245,16 +245,16 @@ def write_manifest(
     """Has cold hold one manifest, of which it has all files; says so where it cannot."""
     try:
         content = stores.read(manifest.path)
-        made, totals = rewrite_manifest(manifest, content, stores.warehouse, amended)
-        brought = settle(stores, manifest.path, made)
+        rewritten, totals = rewrite_manifest(manifest, content, stores.warehouse, amended)
+        brought = settle(stores, manifest.path, rewritten)
         length = brought.proof.bytes
         copied = (1, length) if brought.is_new else (0, 0)
         return ManifestDone(manifest.path, length, totals, *copied, proof=brought.proof)
-    except Exception as odd:
-        return ManifestDone(manifest.path, error=said(manifest.path, odd))
+    except Exception as error:
+        return ManifestDone(manifest.path, error=failure_text(manifest.path, error))
 
 
-def settle(stores: Stores, path: str, made: bytes) -> Brought:
+def settle(stores: Stores, path: str, content: bytes) -> Brought:
     """Writes a manifest or list of cold, or finds that it is there, and right.
 
     Raises:
@@ -262,42 +262,42 @@ def settle(stores: Stores, path: str, made: bytes) -> Brought:
             once is replaced.
     """
     target = stores.target(path)
-    there = stores.there(target)
-    if there is None or (stores.mends and not _is_copy(there, made)):
-        return Brought(True, stores.write(target, made))
-    if there != made and not same_records(there, made):
+    copy = stores.copy_at(target)
+    if copy is None or (stores.mends and not _is_copy(copy, content)):
+        return Brought(True, stores.write(target, content))
+    if copy != content and not same_records(copy, content):
         _require(target, f"the copy of {path}", "something else")
-    return Brought(False, stores.seen(target, there))
+    return Brought(False, stores.seen(target, copy))
 
 
-def _is_copy(there: bytes, made: bytes) -> bool:
-    return there == made or (is_readable(there) and same_records(there, made))
+def _is_copy(copy: bytes, content: bytes) -> bool:
+    return copy == content or (is_readable(copy) and same_records(copy, content))
 
 
-def _require(path: str, expected: str, found: str) -> None:
-    if expected != found:
+def _require(path: str, expected: str, actual: str) -> None:
+    if expected != actual:
         raise StoreRefused(
-            f"{path} is not what it should be: {found}, not {expected}",
+            f"{path} is not what it should be: {actual}, not {expected}",
             object=path,
             expected=expected,
-            found=found,
+            found=actual,
             next="its snapshots stay hot; nothing in cold is ever replaced",
         )
 
 
-def said(path: str, odd: Exception) -> str:
+def failure_text(path: str, error: Exception) -> str:
     """Why a file could not be handed over, for a person."""
-    if isinstance(odd, FileNotFoundError):
+    if isinstance(error, FileNotFoundError):
         return f"{path} is not there"
-    return f"{path}: {cause(odd)}"
+    return f"{path}: {cause(error)}"
 
 
-def settled(stores: Stores, known: Mapping[str, CopyProof], found: CopyProof) -> bool:
+def settled(stores: Stores, prior: Mapping[str, CopyProof], proof: CopyProof) -> bool:
     """Whether a copy need not be read again: it is known, and its store shows it unchanged.
 
     For a snapshot that is new to cold that says nothing of what hot has under that path now.
     """
-    return stores.mends and found.path in known and known[found.path].like(found)
+    return stores.mends and proof.path in prior and prior[proof.path].like(proof)
 
 
 # --- in this process ------------------------------------------------------------------------------
@@ -321,9 +321,9 @@ class LocalCrew:
         replaced: Sequence[str] = (),
     ) -> Mapping[str, ManifestDone] | None:
         """Has cold hold each manifest. See the port."""
-        read = {one.path: needs_of(self._stores, one) for one in manifests}
-        needed = dict.fromkeys(file for found, _ in read.values() for file in found)
-        done = self._there(needed, replaced if is_worth_reading(manifests, self._few) else ())
+        read = {manifest.path: needs_of(self._stores, manifest) for manifest in manifests}
+        needed = dict.fromkeys(file for need, _ in read.values() for file in need)
+        done = self._cold_files(needed, replaced if is_worth_reading(manifests, self._few) else ())
         files = [file for file in needed if file not in done]
         for start in range(0, len(files), _PORTION):
             if not may_go_on():
@@ -331,40 +331,40 @@ class LocalCrew:
             done |= self._bring(files[start : start + _PORTION])
         credited: set[str] = set()
         outcomes = {}
-        for one in manifests:
-            needs, error = read[one.path]
+        for manifest in manifests:
+            needs, error = read[manifest.path]
             wrong = error or next((done[file].error for file in needs if done[file].error), "")
             brought = [done[file] for file in needs]
-            outcomes[one.path] = (
-                ManifestDone(one.path, error=wrong)
+            outcomes[manifest.path] = (
+                ManifestDone(manifest.path, error=wrong)
                 if wrong
-                else self._finish(one, brought, credited)
+                else self._finish(manifest, brought, credited)
             )
-        self._book.save([one.proof for one in outcomes.values() if one.proof])
+        self._book.save([done.proof for done in outcomes.values() if done.proof])
         return outcomes
 
     def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
         """Has cold hold the right bytes of files. See the port."""
         return list(self._bring(files).values())
 
-    def _there(
+    def _cold_files(
         self, needed: Iterable[NeededFile], replaced: Sequence[str]
     ) -> dict[NeededFile, FileDone]:
         """What cold has by the word of its own manifests."""
-        there = {found for path in replaced for found in files_there(self._stores, path)}
+        present = {copy for path in replaced for copy in files_there(self._stores, path)}
         return {
             file: FileDone(file.path, file.bytes)
-            for file in (needed if there else ())
-            if file.need is Need.COPY and (self._stores.target(file.path), file.bytes) in there
+            for file in (needed if present else ())
+            if file.need is Need.COPY and (self._stores.target(file.path), file.bytes) in present
         }
 
     def _bring(self, files: Sequence[NeededFile]) -> dict[NeededFile, FileDone]:
         with ThreadPoolExecutor(self._threads) as pool:
             done = dict(zip(files, pool.map(partial(bring, self._stores), files), strict=True))
             unread = {f: d.proof for f, d in done.items() if d.proof and not d.proof.sha256}
-            known = self._book.of([found.path for found in unread.values()])
-            doubtful = [f for f, d in unread.items() if not settled(self._stores, known, d)]
-            proofs = [known.get(unread[file].path) for file in doubtful]
+            prior = self._book.of([proof.path for proof in unread.values()])
+            doubtful = [f for f, d in unread.items() if not settled(self._stores, prior, d)]
+            proofs = [prior.get(unread[file].path) for file in doubtful]
             again = pool.map(partial(read_again, self._stores), doubtful, proofs)
             done |= zip(doubtful, again, strict=True)
         self._book.save([d.proof for d in done.values() if d.proof and d.proof.sha256])

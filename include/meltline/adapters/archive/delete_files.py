@@ -70,19 +70,19 @@ def rewrite_parquet(content: bytes, source: str, warehouse: str) -> Rewritten:
     names = {path: mirrored(path, warehouse) for path in paths}
     lower, upper = min(names.values(), default=""), max(names.values(), default="")
     schema = file.schema_arrow.remove_metadata()
-    made = io.BytesIO()
-    with pq.ParquetWriter(made, schema, store_schema=False, compression=_codec(file)) as writer:
+    output = io.BytesIO()
+    with pq.ParquetWriter(output, schema, store_schema=False, compression=_codec(file)) as writer:
         for batch in _batches(file, column, names):
             writer.write_batch(batch.replace_schema_metadata(None))
-        said = {SOURCE: source, _LOWER: lower, _UPPER: upper}
-        writer.add_key_value_metadata({**_said_of(file), **said})
-    return Rewritten(made.getvalue(), source, lower, upper)
+        notes = {SOURCE: source, _LOWER: lower, _UPPER: upper}
+        writer.add_key_value_metadata({**_said_of(file), **notes})
+    return Rewritten(output.getvalue(), source, lower, upper)
 
 
 def _said_of(file: pq.ParquetFile) -> dict[str, str]:
     """What writers said of a file, without Arrow's own form of the schema."""
-    said = file.metadata.metadata or {}
-    return {key.decode(): text.decode() for key, text in said.items() if key != _ARROW_SCHEMA}
+    metadata = file.metadata.metadata or {}
+    return {key.decode(): text.decode() for key, text in metadata.items() if key != _ARROW_SCHEMA}
 
 
 def _path_column(schema: pa.Schema) -> str:
@@ -95,15 +95,15 @@ def _path_column(schema: pa.Schema) -> str:
 def _codec(file: pq.ParquetFile) -> str:
     if not file.metadata.num_row_groups:
         return "zstd"
-    found = str(file.metadata.row_group(0).column(0).compression).lower()
-    return "none" if found == "uncompressed" else found
+    codec = str(file.metadata.row_group(0).column(0).compression).lower()
+    return "none" if codec == "uncompressed" else codec
 
 
 def _distinct(file: pq.ParquetFile, column: str) -> set[str]:
-    found: set[str] = set()
+    distinct: set[str] = set()
     for batch in file.iter_batches(_ROWS, columns=[column]):
-        found.update(pc.unique(batch.column(0)).to_pylist())
-    return found
+        distinct.update(pc.unique(batch.column(0)).to_pylist())
+    return distinct
 
 
 def _batches(
@@ -143,14 +143,14 @@ def rewrite_avro(content: bytes, source: str, warehouse: str) -> Rewritten:
         row["file_path"] = mirrored(row["file_path"], warehouse)
     rows.sort(key=lambda row: (row["file_path"], row["pos"]))
     lower, upper = (rows[0]["file_path"], rows[-1]["file_path"]) if rows else ("", "")
-    said = {SOURCE: source, _LOWER: lower, _UPPER: upper}
-    made = file.with_records(rows, {key: value.encode() for key, value in said.items()})
-    return Rewritten(made, source, lower, upper)
+    notes = {SOURCE: source, _LOWER: lower, _UPPER: upper}
+    new = file.with_records(rows, {key: text.encode() for key, text in notes.items()})
+    return Rewritten(new, source, lower, upper)
 
 
 def _described_avro(content: bytes) -> Mapping[str, str]:
     header = AvroFile.read(content).header
-    return {key: value.decode(errors="replace") for key, value in header.items()}
+    return {key: text.decode(errors="replace") for key, text in header.items()}
 
 
 # --- deletion vectors -----------------------------------------------------------------------------
@@ -166,8 +166,8 @@ def rewrite_vectors(content: bytes, source: str, warehouse: str) -> Rewritten:
     for blob in footer["blobs"]:
         if blob["type"] != _VECTOR:
             raise ValueError(f"a blob of type {blob['type']} among deletion vectors")
-        said = blob["properties"]
-        said[_REFERENCED] = mirrored(said[_REFERENCED], warehouse)
+        properties = blob["properties"]
+        properties[_REFERENCED] = mirrored(properties[_REFERENCED], warehouse)
     footer["properties"] = {**(footer.get("properties") or {}), SOURCE: source}
     payload = json.dumps(footer).encode()
     end = len(payload).to_bytes(4, "little") + _NO_FLAGS + _PUFFIN
@@ -184,13 +184,13 @@ def _footer(content: bytes) -> tuple[int, dict[str, Any]]:
         raise ValueError("not a Puffin file")
     if end[4:8] != _NO_FLAGS:
         raise ValueError("a Puffin file whose footer is compressed")
-    found = json.loads(content[start + 4 : start + 4 + length])
-    return start, found
+    footer = json.loads(content[start + 4 : start + 4 + length])
+    return start, footer
 
 
 def _described_vectors(content: bytes) -> Mapping[str, str]:
     _, footer = _footer(content)
-    return {str(key): str(value) for key, value in (footer.get("properties") or {}).items()}
+    return {str(key): str(text) for key, text in (footer.get("properties") or {}).items()}
 
 
 # --- all of them ----------------------------------------------------------------------------------
@@ -221,10 +221,10 @@ def rewrite_deletes(file_format: str, content: bytes, source: str, warehouse: st
     return rewrite(content, source, warehouse)
 
 
-def same_deletes(file_format: str, one: bytes, other: bytes) -> bool:
+def same_deletes(file_format: str, content: bytes, peer: bytes) -> bool:
     """Whether two rewritten delete files say the same, whichever library's version wrote them."""
     try:
-        return one == other or _rows_of(file_format, one) == _rows_of(file_format, other)
+        return content == peer or _rows_of(file_format, content) == _rows_of(file_format, peer)
     except Exception:  # whatever a library says about bytes that are not what they should be
         return False
 
@@ -239,5 +239,5 @@ def _rows_of(file_format: str, content: bytes) -> object:
 def rewritten_before(file_format: str, content: bytes) -> Rewritten:
     """A delete file that is in cold already. Raises as `rewrite_deletes` does."""
     _, describe = _REWRITES[file_format]
-    said = describe(content)
-    return Rewritten(content, said.get(SOURCE, ""), said.get(_LOWER, ""), said.get(_UPPER, ""))
+    notes = describe(content)
+    return Rewritten(content, notes.get(SOURCE, ""), notes.get(_LOWER, ""), notes.get(_UPPER, ""))

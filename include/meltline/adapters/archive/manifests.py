@@ -68,8 +68,8 @@ class Totals:
     bytes: int = 0
     rows: int = 0
 
-    def __add__(self, other: "Totals") -> "Totals":
-        return Totals(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows)
+    def __add__(self, more: "Totals") -> "Totals":
+        return Totals(self.files + more.files, self.bytes + more.bytes, self.rows + more.rows)
 
 
 # --- manifests ------------------------------------------------------------------------------------
@@ -81,14 +81,14 @@ def needed_files(manifest: ManifestFile, content: bytes) -> Iterator[NeededFile]
     Raises:
         MetadataUnreadable: It is not what its list says, or names a file that cannot be copied.
     """
-    found: dict[str, NeededFile] = {}
+    needed: dict[str, NeededFile] = {}
     for record in _records(manifest, content):
         file = record["data_file"]
         if record["status"] != EntryStatus.DELETED:
-            one = NeededFile(file["file_path"], file["file_size_in_bytes"], _need(manifest, file))
-            if found.setdefault(one.path, one) != one:
-                raise _refused(manifest, "one length for each file", f"two for {one.path}")
-    yield from found.values()
+            need = NeededFile(file["file_path"], file["file_size_in_bytes"], _need(manifest, file))
+            if needed.setdefault(need.path, need) != need:
+                raise _refused(manifest, "one length for each file", f"two for {need.path}")
+    yield from needed.values()
 
 
 def rewrite_manifest(
@@ -117,8 +117,8 @@ def rewrite_manifest(
             if is_live:
                 live[path] = file["file_size_in_bytes"]
                 rows += file["record_count"] if _content(file) == _DATA else 0
-        made = AvroFile.read(content).with_records(records, {})
-    return made, Totals(len(live), sum(live.values()), rows)
+        new = AvroFile.read(content).with_records(records, {})
+    return new, Totals(len(live), sum(live.values()), rows)
 
 
 def totals_of(path: str, content: bytes) -> Totals:
@@ -137,20 +137,20 @@ def _records(manifest: ManifestFile, content: bytes) -> Iterator[Record]:
     """The entries of a manifest, its length and counts held against its list."""
     if manifest.bytes and len(content) != manifest.bytes:
         raise _refused(manifest, f"{manifest.bytes} bytes", f"{len(content)} bytes")
-    found: Counter[int] = Counter()
+    counted: Counter[int] = Counter()
     with _refusing(manifest):
         for record in AvroFile.read(content).records():
             if record["data_file"].get("key_metadata") is not None:
                 raise ValueError("an entry of an encrypted file")
-            found[record["status"]] += 1
+            counted[record["status"]] += 1
             yield record
     for status, count in {
         EntryStatus.ADDED: manifest.added_files,
         EntryStatus.EXISTING: manifest.existing_files,
         EntryStatus.DELETED: manifest.deleted_files,
     }.items():
-        if count is not None and count != found[status]:
-            raise _refused(manifest, f"{count} {status.name} entries", str(found[status]))
+        if count is not None and count != counted[status]:
+            raise _refused(manifest, f"{count} {status.name} entries", str(counted[status]))
 
 
 def _content(file: Record) -> int:
@@ -169,12 +169,12 @@ def _need(manifest: ManifestFile, file: Record) -> Need:
     file_format = _format(file)
     if _is_rewritten(file):
         if file_format not in REWRITABLE:
-            found = f"position deletes in {file_format}: {file['file_path']}"
-            raise _refused(manifest, f"position deletes in {', '.join(sorted(REWRITABLE))}", found)
+            shape = f"position deletes in {file_format}: {file['file_path']}"
+            raise _refused(manifest, f"position deletes in {', '.join(sorted(REWRITABLE))}", shape)
         return Need(file_format)
     if file_format not in _COPIED_FORMATS or _content(file) not in (0, 2):
-        found = f"content {_content(file)} in {file_format}: {file['file_path']}"
-        raise _refused(manifest, "data and delete files of formats 1 to 3", found)
+        shape = f"content {_content(file)} in {file_format}: {file['file_path']}"
+        raise _refused(manifest, "data and delete files of formats 1 to 3", shape)
     return Need.COPY
 
 
@@ -231,9 +231,9 @@ def rewrite_list(
             if row.get("key_metadata") is not None:
                 raise ValueError("an entry of an encrypted manifest")
             row["manifest_path"] = mirrored(row["manifest_path"], warehouse)
-            there = manifests[row["manifest_path"]]
-            row["manifest_length"] = there.bytes
-            totals.append([there.totals.files, there.totals.bytes, there.totals.rows])
+            cold = manifests[row["manifest_path"]]
+            row["manifest_length"] = cold.bytes
+            totals.append([cold.totals.files, cold.totals.bytes, cold.totals.rows])
         return file.with_records(rows, {TOTALS: json.dumps(totals).encode()})
 
 
@@ -257,20 +257,20 @@ def is_readable(content: bytes) -> bool:
     try:
         for _ in AvroFile.read(content).records():
             pass
-    except Exception:  # whatever a library says about bytes that are not what they should be
+    except Exception:  # libraries say in many ways that bytes are wrong
         return False
     return True
 
 
-def same_records(content: bytes, other: bytes) -> bool:
+def same_records(content: bytes, peer: bytes) -> bool:
     """Whether two Avro files hold the same, however their blocks are cut and compressed.
 
     Raises:
         ValueError: One is no Avro file; fastavro may raise others.
     """
-    one, two = AvroFile.read(content), AvroFile.read(other)
-    same_header = {**one.header, "avro.codec": b""} == {**two.header, "avro.codec": b""}
-    return same_header and list(one.records()) == list(two.records())
+    file, peer_file = AvroFile.read(content), AvroFile.read(peer)
+    same_header = {**file.header, "avro.codec": b""} == {**peer_file.header, "avro.codec": b""}
+    return same_header and list(file.records()) == list(peer_file.records())
 
 
 # --- trouble --------------------------------------------------------------------------------------
@@ -282,19 +282,15 @@ def _refusing(manifest: ManifestFile) -> Iterator[None]:
         yield
     except MetadataUnreadable:
         raise
-    except Exception as odd:  # whatever a library says about bytes that are not what they should be
-        raise _refused(manifest, "an Avro file as the spec has it", _said(odd)) from odd
+    except Exception as error:  # libraries say in many ways that bytes are wrong
+        raise _refused(manifest, "an Avro file as the spec has it", cause(error)) from error
 
 
-def _said(odd: Exception) -> str:
-    return cause(odd)
-
-
-def _refused(manifest: ManifestFile, expected: str, found: str) -> MetadataUnreadable:
+def _refused(manifest: ManifestFile, expected: str, problem: str) -> MetadataUnreadable:
     return MetadataUnreadable(
-        f"{manifest.path} cannot be handed over to cold: {found}",
+        f"{manifest.path} cannot be handed over to cold: {problem}",
         object=manifest.path,
         expected=expected,
-        found=found,
+        found=problem,
         next="its snapshots stay hot; restore the file from a copy, or end the table's cold policy",
     )

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 
 from meltline.adapters.archive.copies import Brought, Stores
-from meltline.adapters.archive.copy_tasks import THREADS, Crew, said, settle
+from meltline.adapters.archive.copy_tasks import THREADS, Crew, failure_text, settle
 from meltline.adapters.archive.delete_files import rewritten_before
 from meltline.adapters.archive.manifests import (
     Amended,
@@ -51,8 +51,8 @@ class ColdMender:
         for file in files:
             try:
                 needed[file.path] = _needed(file)
-            except ValueError as odd:
-                errors[file.path] = said(file.path, odd)
+            except ValueError as fault:
+                errors[file.path] = failure_text(file.path, fault)
         yield from (Mended(path, error=error) for path, error in errors.items())
         for done in self.crew.prove(list(needed.values())):
             yield Mended(done.path, done.is_new and not done.error, done.error)
@@ -66,27 +66,27 @@ class ColdMender:
         self, originals: Sequence[Original], make: Callable[[Original], bytes]
     ) -> Iterator[Mended]:
         targets = [self.stores.target(file.path) for file in originals]
-        known = self.book.of(targets)
+        prior = self.book.of(targets)
 
-        def one(file: Original) -> tuple[Mended, CopyProof | None]:
+        def mend_one(file: Original) -> tuple[Mended, CopyProof | None]:
             try:
-                brought = self._as_known(file, known) or settle(self.stores, file.path, make(file))
-            except Exception as odd:  # libraries say in many ways that a file is not right
-                return Mended(file.path, error=said(file.path, odd)), None
+                brought = self._as_known(file, prior) or settle(self.stores, file.path, make(file))
+            except Exception as error:  # libraries say in many ways that a file is not right
+                return Mended(file.path, error=failure_text(file.path, error)), None
             return Mended(file.path, brought.is_new), brought.proof
 
         with ThreadPoolExecutor(THREADS) as pool:
-            done = list(pool.map(one, originals))
+            done = list(pool.map(mend_one, originals))
         self.book.save([proof for _, proof in done if proof])
         yield from (mended for mended, _ in done)
 
-    def _as_known(self, file: Original, known: Mapping[str, CopyProof]) -> Brought | None:
+    def _as_known(self, file: Original, prior: Mapping[str, CopyProof]) -> Brought | None:
         """The copy where it is the one that was recorded; None where that has to be made anew."""
         target = self.stores.target(file.path)
-        there = self.stores.there(target) if target in known else None
-        if there is None or sha256(there).hexdigest() != known[target].sha256:
+        copy = self.stores.copy_at(target) if target in prior else None
+        if copy is None or sha256(copy).hexdigest() != prior[target].sha256:
             return None
-        return Brought(False, self.stores.seen(target, there))
+        return Brought(False, self.stores.seen(target, copy))
 
     def _manifest(self, file: Original) -> bytes:
         """A manifest as cold has it, with the rewritten deletes as they lie there."""
@@ -100,24 +100,24 @@ class ColdMender:
 
     def _amended(self, file: NeededFile) -> Amended:
         content = self.stores.cold.read(self.stores.target(file.path))
-        made = rewritten_before(file.need, content)
-        return Amended(len(content), made.lower, made.upper)
+        new = rewritten_before(file.need, content)
+        return Amended(len(content), new.lower, new.upper)
 
     def _list(self, file: Original) -> bytes:
         """A list as cold has it: by its own word on its manifests, else by reading these."""
         content, target = self.stores.read(file.path), self.stores.target(file.path)
         refs = read_manifest_list(file.path, content)
-        known = self._said(target)
+        listed = self._by_own_list(target)
         for ref in refs:
             place = self.stores.target(ref.path)
-            if place not in known:
-                there = self.stores.cold.read(place)
-                known[place] = ColdManifest(len(there), totals_of(place, there))
-        return rewrite_list(file.path, content, self.stores.warehouse, known)
+            if place not in listed:
+                copy = self.stores.cold.read(place)
+                listed[place] = ColdManifest(len(copy), totals_of(place, copy))
+        return rewrite_list(file.path, content, self.stores.warehouse, listed)
 
-    def _said(self, target: str) -> dict[str, ColdManifest]:
+    def _by_own_list(self, target: str) -> dict[str, ColdManifest]:
         try:
-            return listed_manifests(target, self.stores.there(target) or b"")
+            return listed_manifests(target, self.stores.copy_at(target) or b"")
         except MeltlineError:
             return {}
 

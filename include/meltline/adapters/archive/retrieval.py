@@ -41,19 +41,19 @@ class ColdRetriever:
         fresh = crew.rewrite(pending.manifests, lambda: True)
         assert fresh is not None  # nobody said no
         pending.require_whole(fresh)
-        there = {
-            stores.target(path): ColdManifest(one.bytes, one.totals) for path, one in fresh.items()
+        manifests = {
+            stores.target(path): ColdManifest(m.bytes, m.totals) for path, m in fresh.items()
         }
-        ready = completed(stores, crew, pending, there, dict(fresh))
-        made = ready.registration
+        ready = completed(stores, crew, pending, manifests, dict(fresh))
+        registration = ready.registration
         return Retrieved(
-            manifest_list=made.manifest_list,
-            manifests=made.manifests,
-            statistics=made.statistics,
+            manifest_list=registration.manifest_list,
+            manifests=registration.manifests,
+            statistics=registration.statistics,
             spec_id=_spec_id(pending.listed),
-            files=made.files,
-            bytes=made.bytes,
-            rows=made.rows,
+            files=registration.files,
+            bytes=registration.bytes,
+            rows=registration.rows,
         )
 
 

@@ -110,28 +110,28 @@ class SparkCrew:
         if self._is_little(manifests):
             return self._here.rewrite(manifests, may_go_on, replaced)
         entries = sum(map(entries_of, manifests))
-        asked = self._asked(manifests)
-        needs = self._spread(asked, read_needs(self._stores), NEEDS).persist(StorageLevel.DISK_ONLY)
-        there = self._there(replaced if is_worth_reading(manifests, self._few) else ())
+        work = self._work_of(manifests)
+        needs = self._spread(work, read_needs(self._stores), NEEDS).persist(StorageLevel.DISK_ONLY)
+        present = self._cold_files(replaced if is_worth_reading(manifests, self._few) else ())
         brought: list[DataFrame] = []
         try:
             portions = 1 + max(entries, needs.count()) // _PORTION
             for portion in range(portions):
                 if not may_go_on():
                     return None
-                brought.append(self._brought(needs, there, portion, portions))
-            return self._finished(manifests, asked, needs, brought)
+                brought.append(self._brought(needs, present, portion, portions))
+            return self._finished(manifests, work, needs, brought)
         finally:
-            self._release(needs, there)
+            self._release(needs, present)
 
     def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
         """Has cold hold the right bytes of files. See the port."""
         if len(files) <= self._few:
             return self._here.prove(files)
         rows = [{"place": 0, **asdict(file)} for file in files]
-        asked = self._spark.createDataFrame(pa.Table.from_pylist(rows, schema=_FILES))
+        work = self._spark.createDataFrame(pa.Table.from_pylist(rows, schema=_FILES))
         try:
-            brought = self._settled(self._spread(asked, bring_files(self._stores), BROUGHT))
+            brought = self._settled(self._spread(work, bring_files(self._stores), BROUGHT))
             return [file_done(row.asDict()) for row in brought.collect()]
         finally:
             self._release()
@@ -143,27 +143,27 @@ class SparkCrew:
 
     def _is_little(self, manifests: Sequence[ManifestFile]) -> bool:
         """Whether jobs would take longer to start than the work takes here."""
-        new = sum(one.added_files or 0 for one in manifests)
+        new = sum(manifest.added_files or 0 for manifest in manifests)
         entries = sum(map(entries_of, manifests))
         return max(len(manifests), new, entries // _REPEATED) <= self._few
 
-    def _there(self, replaced: Sequence[str]) -> DataFrame:
+    def _cold_files(self, replaced: Sequence[str]) -> DataFrame:
         """What cold has by the word of its own manifests."""
         paths = pa.table({"manifest": pa.array(replaced, pa.string())})
-        found = self._spread(self._spark.createDataFrame(paths), read_named(self._stores), THERE)
-        return found.persist(StorageLevel.DISK_ONLY)
+        files = self._spread(self._spark.createDataFrame(paths), read_named(self._stores), THERE)
+        return files.persist(StorageLevel.DISK_ONLY)
 
-    def _asked(self, manifests: Sequence[ManifestFile]) -> DataFrame:
+    def _work_of(self, manifests: Sequence[ManifestFile]) -> DataFrame:
         rows = [
             {
                 "place": place,
-                "path": one.path,
-                "bytes": one.bytes,
-                "added": one.added_files,
-                "existing": one.existing_files,
-                "deleted": one.deleted_files,
+                "path": manifest.path,
+                "bytes": manifest.bytes,
+                "added": manifest.added_files,
+                "existing": manifest.existing_files,
+                "deleted": manifest.deleted_files,
             }
-            for place, one in enumerate(manifests)
+            for place, manifest in enumerate(manifests)
         ]
         return self._spark.createDataFrame(pa.Table.from_pylist(rows, schema=ASKED))
 
@@ -172,13 +172,13 @@ class SparkCrew:
         return frame.repartition(2 * self._tasks).mapInArrow(work, in_words(schema))
 
     def _brought(
-        self, needs: DataFrame, there: DataFrame, portion: int, portions: int
+        self, needs: DataFrame, present: DataFrame, portion: int, portions: int
     ) -> DataFrame:
         """The files of one portion, each brought once, for the first manifest that names it."""
         files = (
             needs.where("error IS NULL")
             .where(F.pmod(F.xxhash64("path"), F.lit(portions)) == portion)
-            .join(there, ["target", "bytes"], "leftanti")
+            .join(present, ["target", "bytes"], "leftanti")
             .groupBy("path", "bytes", "need")
             .agg(F.min("place").alias("place"))
         )
@@ -187,37 +187,37 @@ class SparkCrew:
     def _settled(self, brought: DataFrame) -> DataFrame:
         """What was brought, with a digest of each: what cold had is read, and the book told."""
         self._kept.append(brought.persist(StorageLevel.DISK_ONLY))
-        found = brought.where("sha256 = ''").select(*_FOUND).collect()
+        unread = brought.where("sha256 = ''").select(*_FOUND).collect()
         self._remember(brought)
-        doubtful = self._doubtful([row.asDict() for row in found])
+        doubtful = self._doubtful([row.asDict() for row in unread])
         if not doubtful:
             return brought
-        asked = self._spark.createDataFrame(pa.Table.from_pylist(doubtful, schema=DOUBTFUL))
-        again = self._spread(asked, read_files(self._stores), BROUGHT)
+        work = self._spark.createDataFrame(pa.Table.from_pylist(doubtful, schema=DOUBTFUL))
+        again = self._spread(work, read_files(self._stores), BROUGHT)
         self._kept.append(again.persist(StorageLevel.DISK_ONLY))
         self._remember(again)
         return brought.join(again, ["path", "hot_bytes"], "leftanti").unionByName(again)
 
     def _remember(self, brought: DataFrame) -> None:
-        known = brought.where("sha256 <> ''").select(*PROOF).collect()
-        self._book.save([proof for row in known if (proof := proof_of(row.asDict()))])
+        digested = brought.where("sha256 <> ''").select(*PROOF).collect()
+        self._book.save([proof for row in digested if (proof := proof_of(row.asDict()))])
 
-    def _doubtful(self, found: Sequence[Row]) -> list[Row]:
+    def _doubtful(self, rows: Sequence[Row]) -> list[Row]:
         """What was found in cold and has to be read, with what the book knows of it."""
-        known = self._book.of([row["target"] for row in found])
+        prior = self._book.of([row["target"] for row in rows])
         doubtful = []
-        for row in found:
+        for row in rows:
             proof = proof_of(row)
-            if proof and not settled(self._stores, known, proof):
-                asked = {key: row[key] for key in ("place", "path", "need")}
-                told = proof_row(known.get(proof.path))
-                doubtful.append({**asked, "bytes": row["hot_bytes"], **told})
+            if proof and not settled(self._stores, prior, proof):
+                request = {key: row[key] for key in ("place", "path", "need")}
+                proved = proof_row(prior.get(proof.path))
+                doubtful.append({**request, "bytes": row["hot_bytes"], **proved})
         return doubtful
 
     def _finished(
         self,
         manifests: Sequence[ManifestFile],
-        asked: DataFrame,
+        requests: DataFrame,
         needs: DataFrame,
         brought: Sequence[DataFrame],
     ) -> dict[str, ManifestDone]:
@@ -232,12 +232,12 @@ class SparkCrew:
             .groupBy("place")
             .agg(F.max(F.coalesce("unread", "error")).alias("error"), F.expr(_AMENDED))
         )
-        work = asked.join(amended, "place", "left")
+        work = requests.join(amended, "place", "left")
         done = self._spread(work, write_manifests(self._stores), WRITTEN).collect()
         copied = files.where("is_new").groupBy("place").agg(F.count("*"), F.sum("bytes")).collect()
-        found = {row["path"]: manifest_done(row.asDict()) for row in done}
+        outcomes = {row["path"]: manifest_done(row.asDict()) for row in done}
         for place, count, size in copied:
             path = manifests[place].path
-            found[path] = with_copied(found[path], count, size)
-        self._book.save([one.proof for one in found.values() if one.proof])
-        return found
+            outcomes[path] = with_copied(outcomes[path], count, size)
+        self._book.save([outcome.proof for outcome in outcomes.values() if outcome.proof])
+        return outcomes

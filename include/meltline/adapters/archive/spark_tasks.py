@@ -152,10 +152,10 @@ def bring_files(stores: Stores) -> Batches:
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
         with ThreadPoolExecutor(THREADS) as pool:
             for batch in batches:
-                asked = batch.to_pylist()
-                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in asked]
+                requests = batch.to_pylist()
+                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in requests]
                 done = pool.map(partial(bring, stores), files)
-                yield from map(_as_brought, asked, done)
+                yield from map(_as_brought, requests, done)
 
     return lambda batches: _in_batches(rows(batches), BROUGHT)
 
@@ -166,20 +166,20 @@ def read_files(stores: Stores) -> Batches:
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
         with ThreadPoolExecutor(THREADS) as pool:
             for batch in batches:
-                asked = batch.to_pylist()
-                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in asked]
-                done = pool.map(partial(read_again, stores), files, map(proof_of, asked))
-                yield from map(_as_brought, asked, done)
+                requests = batch.to_pylist()
+                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in requests]
+                done = pool.map(partial(read_again, stores), files, map(proof_of, requests))
+                yield from map(_as_brought, requests, done)
 
     return lambda batches: _in_batches(rows(batches), BROUGHT)
 
 
-def _as_brought(asked: Row, done: FileDone) -> Row:
+def _as_brought(request: Row, done: FileDone) -> Row:
     return {
-        "place": asked["place"],
+        "place": request["place"],
         "path": done.path,
-        "hot_bytes": asked["bytes"],
-        "need": asked["need"],
+        "hot_bytes": request["bytes"],
+        "need": request["need"],
         "bytes": done.bytes,
         "lower": done.lower,
         "upper": done.upper,
@@ -240,8 +240,8 @@ def _written(stores: Stores, row: Row) -> ManifestDone:
     if row["error"]:
         return ManifestDone(row["path"], error=row["error"])
     amended = {
-        one["path"]: Amended(one["bytes"], one["lower"], one["upper"])
-        for one in row["amended"] or ()
+        part["path"]: Amended(part["bytes"], part["lower"], part["upper"])
+        for part in row["amended"] or ()
     }
     return write_manifest(stores, _ref(row), amended)
 

@@ -64,7 +64,7 @@ _LINK_ELSEWHERE = re.compile(r'<a\b[^>]*\bhref="(?!#)[^"]*"[^>]*>(.*?)</a>', re.
 def add_to_page(
     page: Path,
     title: str,
-    result: ExpectationSuiteValidationResult,
+    validation: ExpectationSuiteValidationResult,
     verdicts: Sequence[GateResult],
     now: datetime,
     access: Access = Access.OWNER,
@@ -77,16 +77,16 @@ def add_to_page(
     Raises:
         OSError: The page cannot be read or written.
     """
-    article = _article(result, verdicts, now)
+    article = _article(validation, verdicts, now)
     make_folder(page.parent, access)
     with _alone_in(page.parent):
         before = page.read_text("utf-8") if page.exists() else ""
         if _END not in before:
             before = _PAGE.format(title=escape(title), style=_STYLE)
-        body, _, rest = before.rpartition(_END)
+        body, _, tail = before.rpartition(_END)
         handle, temporary = tempfile.mkstemp(dir=page.parent, suffix=".html.part")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(f"{body}{article}\n{_END}{rest}")
+            file.write(f"{body}{article}\n{_END}{tail}")
         Path(temporary).chmod(access.file)
         Path(temporary).replace(page)
 
@@ -104,7 +104,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _article(
-    result: ExpectationSuiteValidationResult, verdicts: Sequence[GateResult], now: datetime
+    validation: ExpectationSuiteValidationResult, verdicts: Sequence[GateResult], now: datetime
 ) -> str:
     suite = escape(verdicts[0].suite)
     rows = "\n".join(_verdict(verdict) for verdict in verdicts)
@@ -115,7 +115,7 @@ def _article(
 {rows}
 </table>
 <details open><summary>Great Expectations' result</summary>
-{_sections(result)}
+{_sections(validation)}
 </details>
 </article>"""
 
@@ -134,8 +134,8 @@ def _verdict(verdict: GateResult) -> str:
     )
 
 
-def _sections(result: ExpectationSuiteValidationResult) -> str:
-    document = ValidationResultsPageRenderer(run_info_at_end=True).render(result)
+def _sections(validation: ExpectationSuiteValidationResult) -> str:
+    document = ValidationResultsPageRenderer(run_info_at_end=True).render(validation)
     view = DefaultJinjaPageView()
     rendered = view.env.from_string(_SECTIONS).render(document.to_json_dict())
     return _LINK_ELSEWHERE.sub(r"\1", rendered)

@@ -63,14 +63,14 @@ class GreatExpectationsEngine:
         """
         _refuse_twins(evidence)
         kinds: dict[PlanKind, list[GateFacts]] = {}
-        for item in evidence:
-            kinds.setdefault(item.kind, []).append(item)
+        for facts in evidence:
+            kinds.setdefault(facts.kind, []).append(facts)
         results = {
-            result.plan_id: result
+            verdict.plan_id: verdict
             for kind, group in kinds.items()
-            for result in self._judge_kind(kind, group, now)
+            for verdict in self._judge_kind(kind, group, now)
         }
-        return [results[item.plan_id] for item in evidence]
+        return [results[facts.plan_id] for facts in evidence]
 
     def _judge_kind(
         self, kind: PlanKind, evidence: Sequence[GateFacts], now: datetime
@@ -78,13 +78,13 @@ class GreatExpectationsEngine:
         try:
             suite = self._suite(kind)
             validation = self._validate(suite, evidence)
-            results = [self._verdict(suite, validation, item, now) for item in evidence]
+            results = [self._verdict(suite, validation, facts, now) for facts in evidence]
         except Exception as crash:
             # Whatever went wrong, nobody has judged these plans: that is never a pass (PX-2).
             trace = discreet(traceback.format_exc())
             log.error("the %s gate could not judge %d plans\n%s", kind, len(evidence), trace)
             reason = cause(crash)
-            return [self._unjudged(kind, item, reason, now) for item in evidence]
+            return [self._unjudged(kind, facts, reason, now) for facts in evidence]
         return self._with_docs(validation, results, now)
 
     def _suite(self, kind: PlanKind) -> Suite:
@@ -104,24 +104,24 @@ class GreatExpectationsEngine:
         return validation.validate(suite, evidence, self.context_of or validation.ephemeral_context)
 
     def _verdict(
-        self, suite: Suite, validation: "Validation", item: GateFacts, now: datetime
+        self, suite: Suite, validation: "Validation", facts: GateFacts, now: datetime
     ) -> GateResult:
-        answered = [o for o in validation.outcomes if not o.crash and item.plan_id not in o.absent]
+        answered = [o for o in validation.outcomes if not o.crash and facts.plan_id not in o.absent]
         return GateResult(
-            plan_id=item.plan_id,
-            digest=item.digest,
+            plan_id=facts.plan_id,
+            digest=facts.digest,
             suite=suite.name,
             evaluated=len(answered),
-            failed=tuple(_failures(validation.outcomes, item)),
+            failed=tuple(_failures(validation.outcomes, facts)),
             ran_at=now,
             valid_until=now + self.ttl,
             error="" if answered else "no expectation could be evaluated for this plan",
         )
 
-    def _unjudged(self, kind: PlanKind, item: GateFacts, reason: str, now: datetime) -> GateResult:
+    def _unjudged(self, kind: PlanKind, facts: GateFacts, reason: str, now: datetime) -> GateResult:
         return GateResult(
-            plan_id=item.plan_id,
-            digest=item.digest,
+            plan_id=facts.plan_id,
+            digest=facts.digest,
             suite=str(kind),
             evaluated=0,
             failed=(),
@@ -141,25 +141,25 @@ class GreatExpectationsEngine:
         page = self.docs_dir / f"gates-{re.sub(r'[^A-Za-z0-9._+-]', '_', name)}.html"
         try:
             title = f"Gates of {name}"
-            add_to_page(page, title, validation.result, results, now, self.access)
+            add_to_page(page, title, validation.report, results, now, self.access)
         except Exception:
             # The page only shows the verdicts; those stand and are stored without it.
             trace = discreet(traceback.format_exc())
             log.error("the page of Data Docs %s could not be written\n%s", page, trace)
             return results
-        return [replace(result, docs=str(page)) for result in results]
+        return [replace(verdict, docs=str(page)) for verdict in results]
 
 
-def _failures(outcomes: "Sequence[Outcome]", item: GateFacts) -> Iterator[FailedExpectation]:
+def _failures(outcomes: "Sequence[Outcome]", facts: GateFacts) -> Iterator[FailedExpectation]:
     for outcome in outcomes:
         expectation = outcome.expectation
         if outcome.crash:
             observed = f"not evaluated: {outcome.crash}"
-            yield FailedExpectation(str(expectation), item.plan_id, observed)
-        elif item.plan_id in outcome.absent | outcome.violated:
-            examples = ", ".join(item.examples.get(expectation.fact, ()))
-            observed = expectation.observed(item.facts)
-            yield FailedExpectation(str(expectation), examples or item.plan_id, observed)
+            yield FailedExpectation(str(expectation), facts.plan_id, observed)
+        elif facts.plan_id in outcome.absent | outcome.violated:
+            examples = ", ".join(facts.examples.get(expectation.fact, ()))
+            observed = expectation.observed(facts.facts)
+            yield FailedExpectation(str(expectation), examples or facts.plan_id, observed)
 
 
 def _refuse_twins(evidence: Sequence[GateFacts]) -> None:

@@ -63,7 +63,7 @@ class Validation:
     """The outcomes of one validation, and the result that they were read from."""
 
     outcomes: tuple[Outcome, ...]
-    result: ExpectationSuiteValidationResult
+    report: ExpectationSuiteValidationResult
 
 
 def ephemeral_context() -> AbstractDataContext:
@@ -102,11 +102,11 @@ def validate(
             suite=context.suites.add(gx.ExpectationSuite(name=suite.name, expectations=checks)),
         )
     )
-    result = definition.run(
+    report = definition.run(
         batch_parameters={"dataframe": _frame(suite, evidence)},
         result_format=RESULT_FORMAT,
     )
-    return Validation(tuple(outcomes_of(suite, result, len(evidence))), result)
+    return Validation(tuple(outcomes_of(suite, report, len(evidence))), report)
 
 
 def _checks(expectation: Expectation) -> Iterator[Check]:
@@ -129,27 +129,27 @@ def _checks(expectation: Expectation) -> Iterator[Check]:
 
 
 def _frame(suite: Suite, evidence: Sequence[GateFacts]) -> pd.DataFrame:
-    columns = {PLAN_ID: pd.Series([item.plan_id for item in evidence], dtype=object)}
+    columns = {PLAN_ID: pd.Series([facts.plan_id for facts in evidence], dtype=object)}
     for expectation in suite.expectations:
         columns[expectation.fact] = pd.Series(
-            [expectation.reading(item.facts) for item in evidence],
+            [expectation.reading(facts.facts) for facts in evidence],
             dtype=object if expectation.flag else float,
         )
     return pd.DataFrame(columns)
 
 
 def outcomes_of(
-    suite: Suite, result: ExpectationSuiteValidationResult, rows: int
+    suite: Suite, report: ExpectationSuiteValidationResult, rows: int
 ) -> Iterator[Outcome]:
     """Reads a result, and believes no answer of it that is not there, raised or contradicts itself.
 
     Args:
         suite: What was asked.
-        result: What Great Expectations answered.
+        report: What Great Expectations answered.
         rows: How many plans it was asked about.
     """
     answers: dict[tuple[str, str], ExpectationValidationResult] = {}
-    for answer in result.results:
+    for answer in report.results:
         meta = answer.expectation_config.meta if answer.expectation_config else None
         if meta and "check" in meta:
             answers[(str(meta["fact"]), str(meta["check"]))] = answer

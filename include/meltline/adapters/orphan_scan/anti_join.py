@@ -42,7 +42,7 @@ class SweepRows(LedgerTables):
         if not all(exists(f"{self._namespace}.{table}") for table in (_STRAYS, "changes")):
             super().prepare()
 
-    def kept(self, among: DataFrame | None = None) -> DataFrame:
+    def kept_hashes(self, among: DataFrame | None = None) -> DataFrame:
         """Hashes of all locations that something keeps, or of those among some; not each once.
 
         Live entries, manifests, manifest lists and side files of whatever snapshot, and whatever
@@ -52,14 +52,14 @@ class SweepRows(LedgerTables):
         newest = self._departed(among)
         deleted = newest.where(F.col("state") == DepartureState.DELETED).select("key_hash")
         waiting = newest.where(F.col("state") == DepartureState.FAILSAFE).select("key_hash")
-        named = [
+        sources = [
             *(files.select("key_hash") for files in self._alive_once()),
             self._read("manifests").select(F.col("manifest_id").alias("key_hash")),
             self._read("snapshots").select(F.col("list_hash").alias("key_hash")),
             self._read("side_files").select("key_hash"),
         ]
-        rows = named[0]
-        for more in named[1:]:
+        rows = sources[0]
+        for more in sources[1:]:
             rows = rows.unionByName(more)
         if among is not None:
             rows = rows.join(F.broadcast(among), "key_hash", "leftsemi")
@@ -87,40 +87,42 @@ class SweepRows(LedgerTables):
         parts = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
         rows = sum(self._read(table).count() for table in ("entries", "changes"))
         parts = max(parts, rows // _ROWS_PER_PARTITION)
-        return self.kept().repartition(parts, "key_hash").persist()
+        return self.kept_hashes().repartition(parts, "key_hash").persist()
 
     def strays_among(self, files: DataFrame) -> Sequence[OrphanCandidate]:
         """Those of some listed files that nothing keeps as the ledger is now, each once."""
         count = files.count()
         if not count:
             return ()
-        asked = files.select("key_hash").distinct() if count <= _FEW else None
-        left = files.join(self.kept(asked), "key_hash", "leftanti").dropDuplicates(["path"])
+        hashes = files.select("key_hash").distinct() if count <= _FEW else None
+        unkept = files.join(self.kept_hashes(hashes), "key_hash", "leftanti").dropDuplicates(
+            ["path"]
+        )
         if count > MOST:  # always the same ones, so that the next listing shows them again
-            left = left.orderBy("key_hash", "path").limit(MOST)
-        rows = left.join(self._departed(asked).drop("state"), "key_hash", "left")
-        found = rows.select("path", "bytes", "modified_at", "left_at").toArrow().to_pylist()
+            unkept = unkept.orderBy("key_hash", "path").limit(MOST)
+        rows = unkept.join(self._departed(hashes).drop("state"), "key_hash", "left")
+        strays = rows.select("path", "bytes", "modified_at", "left_at").toArrow().to_pylist()
         return [
-            OrphanCandidate(r["path"], r["bytes"], r["modified_at"], r["left_at"]) for r in found
+            OrphanCandidate(r["path"], r["bytes"], r["modified_at"], r["left_at"]) for r in strays
         ]
 
     def sightings(self, strays: Sequence[OrphanCandidate]) -> Mapping[str, OrphanObservation]:
         """The newest sighting of each, by the stray's path."""
         if not strays:
             return {}
-        asked = self._hashes("key_hash", [stray.path for stray in strays])
+        hashes = self._hashes("key_hash", [stray.path for stray in strays])
         newest = (
             self._read(_STRAYS)
-            .join(asked, "key_hash", "leftsemi")
+            .join(hashes, "key_hash", "leftsemi")
             .groupBy("key_hash")
             .agg(F.max_by(F.struct(*TABLES[_STRAYS].names), "listed_at").alias("row"))
             .select("row.*")
         )
         rows = {row["key_hash"]: _sighting(row) for row in newest.toArrow().to_pylist()}
-        found = {stray.path: rows.get(key_hash(stray.path)) for stray in strays}
+        by_path = {stray.path: rows.get(key_hash(stray.path)) for stray in strays}
         return {
             path: sighting
-            for path, sighting in found.items()
+            for path, sighting in by_path.items()
             if sighting is not None and location_key(sighting.path) == location_key(path)
         }
 
@@ -144,21 +146,21 @@ class SweepRows(LedgerTables):
         if not paths:
             return {}
         names = pa.table({"name": sorted({_name(path) for path in paths})})
-        asked = F.broadcast(self._spark.createDataFrame(names))
+        sought = F.broadcast(self._spark.createDataFrame(names))
         entries, changes = self._alive_once()
-        known = (
+        paths_alive = (
             entries.select("path")
             .unionByName(changes.select("path"))
             .unionByName(self._read("manifests").select("path"))
             .unionByName(self._read("snapshots").select(F.col("manifest_list").alias("path")))
             .unionByName(self._read("side_files").select("path"))
             .withColumn("name", F.substring_index("path", "/", -1))
-            .join(asked, "name", "leftsemi")
+            .join(sought, "name", "leftsemi")
             .select("path")
             .distinct()
         )
         by_name: dict[str, list[str]] = {}
-        for (path,) in known.collect():
+        for (path,) in paths_alive.collect():
             by_name.setdefault(_name(path), []).append(path)
         return {path: by_name.get(_name(path), []) for path in paths}
 

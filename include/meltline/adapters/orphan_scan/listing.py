@@ -68,9 +68,9 @@ def list_parts(
 ) -> DataFrame:
     """One job over some folders: a row per file, and notes."""
     columns = [[part.folder for part in parts], [part.whole for part in parts]]
-    asked = pa.table(columns, schema=_FOLDERS)
+    folders = pa.table(columns, schema=_FOLDERS)
     slices = min(len(parts), spark.sparkContext.defaultParallelism * 2)  # each costs a start
-    spread = spark.createDataFrame(asked).repartition(max(1, slices))
+    spread = spark.createDataFrame(folders).repartition(max(1, slices))
     return spread.mapInArrow(_lister(store, places, cut_above), ROWS)
 
 
@@ -94,7 +94,7 @@ def _lister(
                 except (MeltlineError, OSError) as refused:
                     why = refused.message if isinstance(refused, MeltlineError) else str(refused)
                     rows.note(Note.UNLISTED, row["folder"], why)
-                yield from rows.rest()
+                yield from rows.flush()
 
     return run
 
@@ -105,8 +105,8 @@ def _list_level(store: FolderStore, folder: str, rows: "_Rows") -> Iterator[pa.R
     for below in level.folders:
         rows.note(Note.TO_LIST, below)
     yield from rows.add_names(folder, level.names)
-    for found in level.files:
-        yield from rows.add(found.path, found.bytes, found.modified_at)
+    for file in level.files:
+        yield from rows.add(file.path, file.bytes, file.modified_at)
 
 
 def _list_whole(
@@ -118,11 +118,11 @@ def _list_whole(
         return
     listing = store.list(folder)
     first = list(islice(listing, cut_above))
-    if len(first) == cut_above and any("/" in found.path[len(folder) :] for found in first):
+    if len(first) == cut_above and any("/" in file.path[len(folder) :] for file in first):
         rows.note(Note.TO_LIST, folder, "by level")
         return
-    for found in chain(first, listing):
-        yield from rows.add(found.path, found.bytes, found.modified_at)
+    for file in chain(first, listing):
+        yield from rows.add(file.path, file.bytes, file.modified_at)
 
 
 def _list_names(
@@ -136,8 +136,8 @@ def _list_names(
         count += len(level.names)
         folders += level.folders
         yield from rows.add_names(at, level.names)
-    for left in folders:
-        rows.note(Note.TO_LIST, left)
+    for unlisted in folders:
+        rows.note(Note.TO_LIST, unlisted)
 
 
 def _sifter(places: SweptPlaces) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -147,7 +147,7 @@ def _sifter(places: SweptPlaces) -> Callable[[Batches], Iterator[pa.RecordBatch]
             columns = (batch.column(name).to_pylist() for name in ("path", "size", "modified"))
             for path, size, modified in zip(*columns, strict=True):
                 yield from rows.add(path or "", size, modified)
-        yield from rows.rest()
+        yield from rows.flush()
 
     return run
 
@@ -207,17 +207,17 @@ class _Rows:
     def _look_up(self, folder: str) -> _Folder:
         if len(self._folders) > _ROWS_PER_BATCH:
             self._folders.clear()
-        found = _Folder(
+        looked_up = _Folder(
             self._places.looks_at(folder + "/"), location_key(folder + "/").rstrip("/") + "/"
         )
-        self._folders[folder] = found
-        return found
+        self._folders[folder] = looked_up
+        return looked_up
 
-    def note(self, note: Note, path: str, said: str = "") -> None:
+    def note(self, note: Note, path: str, remark: str = "") -> None:
         """Something that is no file."""
-        self._notes.append({"path": path, "note": f"{note}:{said}"})
+        self._notes.append({"path": path, "note": f"{note}:{remark}"})
 
-    def rest(self) -> Iterator[pa.RecordBatch]:
+    def flush(self) -> Iterator[pa.RecordBatch]:
         """What is left, and all notes with the count."""
         if self._paths:
             yield self._batch()

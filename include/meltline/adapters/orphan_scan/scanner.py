@@ -35,14 +35,14 @@ class SparkListing:
     listed_at: datetime
     files: int
     unlisted: Mapping[str, str]
-    rest: DataFrame | None
+    unkept: DataFrame | None
     rows: SweepRows
     store: FolderStore | None = None
 
     def strays(self) -> Sequence[OrphanCandidate]:
         """The files that nothing in the file ledger keeps, as the ledger is now."""
-        found = () if self.rest is None else self.rows.strays_among(self.rest)
-        return found if self.store is None else _measured(self.store, found)
+        candidates = () if self.unkept is None else self.rows.strays_among(self.unkept)
+        return candidates if self.store is None else _measured(self.store, candidates)
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class _Round:
     files: DataFrame
     notes: Sequence[Mapping[str, object]]
 
-    def said(self, note: Note) -> Iterator[tuple[str, str]]:
+    def remarks(self, note: Note) -> Iterator[tuple[str, str]]:
         """Paths and what was said about each."""
         for row in self.notes:
-            kind, _, said = str(row["note"]).partition(":")
+            kind, _, remark = str(row["note"]).partition(":")
             if kind == note:
-                yield str(row["path"]), said
+                yield str(row["path"]), remark
 
     @property
     def counted(self) -> int:
@@ -93,17 +93,17 @@ class SparkSweeper(SweepRows):
     def list_files(self, places: SweptPlaces, now: datetime) -> SparkListing:
         """Lists every folder that a sweep looks at; done when this returns."""
         parts, unlisted = self._top(places)
-        kept = self.kept_in_parts()
+        hashes = self.kept_in_parts()
         rounds: list[_Round] = []
         try:
             while parts:
                 rows = list_parts(self._spark, self._folders, places, parts, self.cut_above)
-                done = self._without(rows, kept)
+                done = self._without(rows, hashes)
                 rounds.append(done)
-                unlisted.update(done.said(Note.UNLISTED))
+                unlisted.update(done.remarks(Note.UNLISTED))
                 parts = self._next(places, done, deep=len(rounds) > 1)
         finally:
-            kept.unpersist()
+            hashes.unpersist()
         return self._listing(now, rounds, unlisted, self._folders)
 
     def _top(self, places: SweptPlaces) -> tuple[list[Part], dict[str, str]]:
@@ -113,13 +113,13 @@ class SparkSweeper(SweepRows):
         folders: list[str] = []
         with ThreadPoolExecutor(_THREADS) as pool:
             levels = list(pool.map(self._level, places.roots))
-        for root, found in zip(places.roots, levels, strict=True):
-            if isinstance(found, str):
-                unlisted[root] = found
-            elif found.files or found.names:  # an executor's to list; then its folders follow
+        for root, level in zip(places.roots, levels, strict=True):
+            if isinstance(level, str):
+                unlisted[root] = level
+            elif level.files or level.names:  # an executor's to list; then its folders follow
                 parts.append(Part(root, whole=False))
             else:
-                folders += found.folders
+                folders += level.folders
         return parts + self._parts(places, folders, deep=False), unlisted
 
     def _level(self, root: str) -> Level | str:
@@ -131,21 +131,21 @@ class SparkSweeper(SweepRows):
 
     def _parts(self, places: SweptPlaces, folders: Sequence[str], *, deep: bool) -> list[Part]:
         """Folders are listed whole once there are enough of them to keep all executors busy."""
-        wanted = [folder for folder in folders if places.may_lie_below(folder)]
+        eligible = [folder for folder in folders if places.may_lie_below(folder)]
         enough = self._spark.sparkContext.defaultParallelism * 8
-        return [Part(folder, whole=deep or len(wanted) >= enough) for folder in wanted]
+        return [Part(folder, whole=deep or len(eligible) >= enough) for folder in eligible]
 
     def _next(self, places: SweptPlaces, done: _Round, *, deep: bool) -> list[Part]:
-        notes = list(done.said(Note.TO_LIST))
-        cut = [Part(folder, whole=False) for folder, said in notes if said]
-        return cut + self._parts(places, [folder for folder, said in notes if not said], deep=deep)
+        notes = list(done.remarks(Note.TO_LIST))
+        cut = [Part(folder, whole=False) for folder, how in notes if how]
+        return cut + self._parts(places, [folder for folder, how in notes if not how], deep=deep)
 
     @staticmethod
-    def _without(rows: DataFrame, kept: DataFrame) -> _Round:
+    def _without(rows: DataFrame, hashes: DataFrame) -> _Round:
         """Runs a job: the rows whose hash is not kept stay, and so do notes, which have none."""
-        left = rows.join(kept.hint("shuffle_hash"), "key_hash", "leftanti").localCheckpoint()
-        notes = left.where(F.col("note").isNotNull()).toArrow().to_pylist()
-        return _Round(left.where(F.col("note").isNull()), notes)
+        remaining = rows.join(hashes.hint("shuffle_hash"), "key_hash", "leftanti").localCheckpoint()
+        notes = remaining.where(F.col("note").isNotNull()).toArrow().to_pylist()
+        return _Round(remaining.where(F.col("note").isNull()), notes)
 
     def _listing(
         self,
@@ -154,12 +154,12 @@ class SparkSweeper(SweepRows):
         unlisted: Mapping[str, str],
         store: FolderStore | None,
     ) -> SparkListing:
-        frames = [one.files for one in rounds]
+        frames = [done.files for done in rounds]
         return SparkListing(
             listed_at=at,
-            files=sum(one.counted for one in rounds),
+            files=sum(done.counted for done in rounds),
             unlisted=unlisted,
-            rest=reduce(DataFrame.unionByName, frames) if frames else None,
+            unkept=reduce(DataFrame.unionByName, frames) if frames else None,
             rows=self,
             store=store,
         )
@@ -177,12 +177,12 @@ class SparkSweeper(SweepRows):
         if wrong or at is None:
             raise _refused(inventory, wrong or "nothing in it")
         size, modified = F.col("size").cast("bigint"), F.col("modified").cast("timestamp")
-        told = rows.select("path", size, modified)
-        kept = self.kept_in_parts()
+        files = rows.select("path", size, modified)
+        hashes = self.kept_in_parts()
         try:
-            done = self._without(sift_inventory(told, places), kept)
+            done = self._without(sift_inventory(files, places), hashes)
         finally:
-            kept.unpersist()
+            hashes.unpersist()
         return self._listing(at, [done], {}, None)
 
     def _open(self, inventory: Inventory) -> DataFrame:
@@ -197,10 +197,10 @@ class SparkSweeper(SweepRows):
             name = self._identifier(inventory)
             head = self._spark.table(f"{name}.refs").where("name = 'main'")
             snapshots = self._spark.table(f"{name}.snapshots")
-            found = snapshots.join(head, "snapshot_id").select("committed_at")
+            times = snapshots.join(head, "snapshot_id").select("committed_at")
         else:
-            found = rows.select(F.max("_metadata.file_modification_time"))
-        (at,) = found.toArrow().column(0).to_pylist() or [None]
+            times = rows.select(F.max("_metadata.file_modification_time"))
+        (at,) = times.toArrow().column(0).to_pylist() or [None]
         return at.astimezone(UTC) if isinstance(at, datetime) else None
 
     def _identifier(self, inventory: Inventory) -> str:
@@ -215,33 +215,33 @@ def _measured(store: FolderStore, strays: Sequence[OrphanCandidate]) -> list[Orp
 
     That these are read after the metadata does no harm: a file that was written since is young.
     """
-    known = [stray for stray in strays if stray.bytes is not None]
+    sized = [stray for stray in strays if stray.bytes is not None]
     unknown = [stray for stray in strays if stray.bytes is None]
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = pool.map(store.measure, [stray.path for stray in unknown], chunksize=100)
-        return known + [
-            OrphanCandidate(stray.path, one.bytes, one.modified_at, stray.left_at)
-            for stray, one in zip(unknown, found, strict=True)
-            if one is not None
+        measured = pool.map(store.measure, [stray.path for stray in unknown], chunksize=100)
+        return sized + [
+            OrphanCandidate(stray.path, file.bytes, file.modified_at, stray.left_at)
+            for stray, file in zip(unknown, measured, strict=True)
+            if file is not None
         ]
 
 
 def _wrong_columns(rows: DataFrame) -> str:
     """Which columns are missing, or of another type."""
-    found = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     wrong = {
-        name: found.get(name, "none")
+        name: types.get(name, "none")
         for name, fit in _COLUMNS.items()
-        if found.get(name) not in fit
+        if types.get(name) not in fit
     }
     return ", ".join(f"{name}: {kind}" for name, kind in wrong.items())
 
 
-def _refused(inventory: Inventory, found: str) -> UsageInvalid:
+def _refused(inventory: Inventory, problem: str) -> UsageInvalid:
     return UsageInvalid(
         f"the inventory {inventory.source} cannot be used",
         object=inventory.source,
         expected="columns path (text), size (whole number) and modified (timestamp, UTC)",
-        found=found.splitlines()[0][:300],
+        found=problem.splitlines()[0][:300],
         next="give another one, or list the store by leaving it out",
     )

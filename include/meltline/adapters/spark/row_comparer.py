@@ -35,25 +35,25 @@ class SparkRowComparer:
 
     def differing(self, samples: Sequence[RowSample]) -> Sequence[str]:
         """What differs, or cannot be read; nothing where all agree."""
-        found = []
+        problems = []
         for sample in samples:
-            what = f"{sample.cold}@{sample.snapshot_id}"
+            subject = f"{sample.cold}@{sample.snapshot_id}"
             try:
                 differ = any(rows_differ(hot, cold) for hot, cold in self._sides(sample))
-            except Exception as odd:  # whatever Spark raises: rows that nobody can read
-                found.append(f"{what} cannot be compared: {discreet(str(odd))[:300]}")
+            except Exception as error:  # whatever Spark raises: rows that nobody can read
+                problems.append(f"{subject} cannot be compared: {discreet(str(error))[:300]}")
                 continue
             if differ:
-                found.append(f"{what} has other rows than {sample.hot}")
-        return found
+                problems.append(f"{subject} has other rows than {sample.hot}")
+        return problems
 
     def count(self, table: TableName, snapshot_id: int) -> int | str:
         """Reads every column of every row, with the deletes applied."""
         try:
             rows = _as_json(self._at(table, RowSample(table, table, snapshot_id)))
             read = rows.agg(F.count("*"), F.bit_xor(F.xxhash64("row"))).collect()
-        except Exception as odd:  # whatever Spark raises: rows that nobody can read
-            return f"{table}@{snapshot_id} cannot be read: {discreet(str(odd))[:300]}"
+        except Exception as error:  # whatever Spark raises: rows that nobody can read
+            return f"{table}@{snapshot_id} cannot be read: {discreet(str(error))[:300]}"
         return int(read[0][0])
 
     def _sides(self, sample: RowSample) -> Iterator[tuple[DataFrame, DataFrame]]:
@@ -92,8 +92,8 @@ class SparkRowComparer:
 
 def rows_differ(hot: DataFrame, cold: DataFrame) -> bool:
     """Whether one side has a row more, or more often, than the other; the order does not count."""
-    one, other = _as_json(hot), _as_json(cold)
-    return bool(one.exceptAll(other).take(1) or other.exceptAll(one).take(1))
+    hot_rows, cold_rows = _as_json(hot), _as_json(cold)
+    return bool(hot_rows.exceptAll(cold_rows).take(1) or cold_rows.exceptAll(hot_rows).take(1))
 
 
 def _as_json(rows: DataFrame) -> DataFrame:

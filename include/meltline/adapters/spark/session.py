@@ -47,7 +47,7 @@ def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
         SetupMissing: One is not there.
     """
     folder = jar_folder(environ)
-    found: list[str] = []
+    paths: list[str] = []
     for prefix in _JARS:
         jars = sorted(folder.glob(f"{prefix}*.jar"))
         if not jars:
@@ -58,8 +58,8 @@ def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
                 found=", ".join(sorted(jar.name for jar in folder.glob("*.jar"))) or "no jars",
                 next="run `make test` or `make demo` once, or set MELTLINE_JARS",
             )
-        found.append(str(jars[-1]))
-    return (*found, *map(str, sorted(folder.glob("iceberg-aws-bundle-*.jar"))[-1:]))
+        paths.append(str(jars[-1]))
+    return (*paths, *map(str, sorted(folder.glob("iceberg-aws-bundle-*.jar"))[-1:]))
 
 
 def open_session(
@@ -102,9 +102,9 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     line. One that finds it running sets them through a socket that only this process can use.
     """
     public = SparkConf(loadDefaults=False)
-    for key, value in settings.items():
+    for key, setting in settings.items():
         if not key.startswith("spark.sql.catalog."):
-            public.set(key, value)
+            public.set(key, setting)
     SparkContext._ensure_initialized(conf=public)
 
 
@@ -141,7 +141,7 @@ def catalog_settings(catalog: CatalogConfig) -> dict[str, str]:
         f"{prefix}.uri": catalog.uri,
         f"{prefix}.warehouse": catalog.warehouse,
         f"{prefix}.cache-enabled": "false",
-        **{f"{prefix}.{key}": value for key, value in catalog.properties.items()},
+        **{f"{prefix}.{key}": text for key, text in catalog.properties.items()},
     }
     if catalog.type == "sql":
         settings.update(_jdbc_settings(prefix, catalog))
@@ -149,7 +149,7 @@ def catalog_settings(catalog: CatalogConfig) -> dict[str, str]:
         settings[f"{prefix}.io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
         if region := catalog.properties.get("s3.region"):
             settings[f"{prefix}.client.region"] = region
-    return {key: value for key, value in settings.items() if value}
+    return {key: text for key, text in settings.items() if text}
 
 
 def spark_catalog(catalog: CatalogConfig) -> str:
@@ -180,8 +180,8 @@ def _jdbc_settings(prefix: str, catalog: CatalogConfig) -> dict[str, str]:
 
 
 def _server_settings(prefix: str, uri: str) -> dict[str, str]:
-    scheme, _, rest = uri.partition("://")
-    authority, slash, database = rest.partition("/")
+    scheme, _, address = uri.partition("://")
+    authority, slash, database = address.partition("/")
     user, at, server = authority.rpartition("@")
     settings = {f"{prefix}.uri": f"jdbc:{scheme.split('+')[0]}://{server}{slash}{database}"}
     if at:

@@ -34,8 +34,8 @@ class SparkSnapshotReader:
     def read(self, view: PastView, limit: int | None) -> ReadRows:
         try:
             return collected(past_frame(self._spark, self._catalogs, view), limit)
-        except PySparkException as odd:
-            raise refused(str(view.table), odd) from odd
+        except PySparkException as error:
+            raise refused(str(view.table), error) from error
 
 
 def collected(frame: DataFrame, limit: int | None = None) -> ReadRows:
@@ -61,13 +61,13 @@ def _number(text: str) -> float | str:
     return number if Decimal(repr(number)) == Decimal(text) else text
 
 
-def refused(object: str, odd: PySparkException) -> StatementRefused:
+def refused(object: str, error: PySparkException) -> StatementRefused:
     """What Spark said, without its plans and traces."""
-    said = next(iter(str(odd).strip().splitlines()), type(odd).__name__)
+    message = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return StatementRefused(
         "Spark cannot carry it out",
         object=object,
         expected="a statement that Spark can carry out",
-        found=said[:_SAID],
+        found=message[:_SAID],
         next="change the statement; what was done so far is in the tables' histories",
     )

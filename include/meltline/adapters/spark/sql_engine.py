@@ -33,19 +33,19 @@ class SparkSqlEngine:
     def standing(self) -> ObjectName:
         """The session's current catalog and namespace."""
         current = self._spark.catalog.currentCatalog()
-        known = {spark_catalog(catalog): name for name, catalog in self._catalogs.items()}
+        names = {spark_catalog(catalog): name for name, catalog in self._catalogs.items()}
         namespace = self._spark.catalog.currentDatabase()
-        return ObjectName(known.get(current, current), split_name(namespace) if namespace else ())
+        return ObjectName(names.get(current, current), split_name(namespace) if namespace else ())
 
     def run(self, text: str, statement_id: str, views: Mapping[str, PastView]) -> DataFrame:
-        made: list[DataFrame] = []
+        frames: list[DataFrame] = []
         failed: list[PySparkException] = []
 
         def carry_out() -> None:
             try:
-                made.append(self._spark.sql(text))
-            except PySparkException as odd:  # what crosses the JVM would lose its kind
-                failed.append(odd)
+                frames.append(self._spark.sql(text))
+            except PySparkException as error:  # what crosses the JVM would lose its kind
+                failed.append(error)
 
         try:
             for name, view in views.items():
@@ -57,14 +57,14 @@ class SparkSqlEngine:
                 self._spark.catalog.dropTempView(name)
         if failed:
             raise refused(_shown(text), failed[0]) from failed[0]
-        return made[0]
+        return frames[0]
 
     def fetch(self, frame: object, limit: int | None) -> ReadRows:
         assert isinstance(frame, DataFrame)
         try:
             return collected(frame, limit)
-        except PySparkException as odd:
-            raise refused("its rows", odd) from odd
+        except PySparkException as error:
+            raise refused("its rows", error) from error
 
     def frame(self, read: ReadRows) -> DataFrame:
         """Rows that did not come from Spark, as its own kind of answer."""
@@ -76,8 +76,8 @@ class SparkSqlEngine:
     def _run(self, text: str) -> None:
         try:
             self._spark.sql(text)
-        except PySparkException as odd:
-            raise refused(_shown(text), odd) from odd
+        except PySparkException as error:
+            raise refused(_shown(text), error) from error
 
     def _marked(self, work: Callable[[], None], statement_id: str) -> None:
         """Works with the id in the summaries of all commits of this thread.
