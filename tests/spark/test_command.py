@@ -26,12 +26,17 @@ class Command:
         self._capsys = capsys
 
     def __call__(self, *words: str, days: float = 0) -> Answer:
+        code, text = self.text(*words, "--json", days=days)
+        return code, json.loads(text)
+
+    def text(self, *words: str, days: float = 0) -> tuple[int, str]:
+        """What a person sees who did not ask for JSON."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MELTLINE_CONFIG", str(self.lake.yaml))
             patch.setenv("MELTLINE_NOW", format_instant(TODAY + timedelta(days=days)))
             self._capsys.readouterr()
-            code = run([*words, "--json"])
-        return code, json.loads(self._capsys.readouterr().out)
+            code = run([*words])
+        return code, self._capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +119,9 @@ def test_4_plan_gate_apply_do_what_they_say(meltline: Command) -> None:
     assert done["files_departed"] == plan["files"]
     code, again = meltline("apply", plan["id"])
     assert (code, again["snapshots_expired"], again["files_departed"]) == (0, 0, 0)
+    code, text = meltline.text("apply", plan["id"])
+    assert code == 0 and "commands.n.busy is applied: 0 snapshots expired" in " ".join(text.split())
+    assert "{" not in text
     assert not set(plan["snapshots"]) & set(meltline.lake.snapshots("busy"))
 
 

@@ -50,7 +50,9 @@ DEPARTURES = pa.schema(
 )
 _STAGES = list(Stage)
 _AT_ONCE = 1_000_000  # rows; some hundreds of bytes each while they are grouped
-_SHIFT = 1 << 24  # more sets of owners than any lake has
+# A code is the number of a set of uses times this, plus the number of a set of owners: two numbers
+# in one int64, to be grouped as one. There must be fewer sets of owners than this, and are.
+_SHIFT = 1 << 24
 _FILES = pa.schema([("key", pa.int64()), ("bytes", pa.int64()), ("code", pa.int64())])
 _USED = ["key_hash", "bytes", "owners", "uses"]
 _USES = pa.schema(
@@ -102,7 +104,11 @@ def weigh(
 
 
 def _part(rows: pa.Table, part: int, parts: int) -> pa.Table:
-    """The rows of a share of the locations: only one at a time is joined and grouped."""
+    """The rows of a share of the locations: only one at a time is joined and grouped.
+
+    `parts` is a power of two, and the share is told by a hash's low bits: all rows of one location
+    are in one part, so that grouping part by part is grouping them all.
+    """
     return rows.filter(pc.equal(pc.bit_wise_and(rows["key"], parts - 1), part))
 
 
@@ -176,11 +182,13 @@ class _Codes:
         use_sets, owner_sets = list(self._use_sets), list(self._owner_sets)
         said = [(code, use, owner_sets[o]) for code, (u, o) in sets for use in use_sets[u]]
         named = {uuid for _, use, owners in said for uuid in (use.table_uuid, *owners)}
-        names = sorted(named | {""})  # nobody comes first
+        names = sorted(named | {""})  # nobody comes first: owner 0 is what nobody owns
         numbers = {uuid: number for number, uuid in enumerate(names)}
         rows = []
         for code, use, owners in said:
             stage, owner = use.stage_of(owners)
+            # Stages go from left to right, so the least of a file's standings is its stage: what
+            # one table's head refers to is active, whatever others make of it.
             standing = _STAGES.index(stage) * len(names) + numbers[owner]
             rows.append((code, numbers[use.table_uuid], standing, use.until, use.is_now))
         return names, pa.table(_columns(rows, _USES), _USES)
@@ -245,6 +253,8 @@ class _Sum:
     def add(self, used: pa.Table, gone: pa.Table) -> None:
         """Takes uses of files, a row for each, and what has departed."""
         used = _kept(used, gone)
+        # Two files whose hashes are equal count as one, of the larger's bytes: sums alone are off,
+        # nothing here says what may be deleted (decision 028).
         each = used.group_by("key").aggregate(
             [("standing", "min"), ("bytes", "max"), ("user", "min")]
         )
@@ -280,6 +290,8 @@ class _Sum:
 
     def _add_links(self, used: pa.Table, each: pa.Table) -> None:
         """Tables that refer to a file together now, and owners with those that refer to theirs."""
+        # The first and the last of a file's users stand for all of them: who is together with one
+        # of these is in one group with the rest. All pairs would be the square of the users.
         now = used.filter(used["is_now"]).select(["key", "user"])
         ends = now.group_by("key").aggregate([("user", "min"), ("user", "max")])
         ends = ends.join(each.select(["key", "standing_min"]), "key", join_type="inner")

@@ -23,7 +23,9 @@ CHANGES = (
 REACH = ("table_uuid", "snapshot_id", "key_hash", "part", "bytes", "since", "until")
 """As much of it as tells who refers to a file."""
 _SPAN = ("table_uuid", "key_hash", "part", "since")
-_NUMBERS = 1 << 40  # more snapshots than any table will have
+# A key is a table's code times this, plus a sequence number: keys of one table lie side by side,
+# in the order of its line. Sequence numbers must be below, and no commit rate reaches it.
+_NUMBERS = 1 << 40
 
 
 def spans_of(changes: pa.Table, recorded: pa.Table) -> pa.Table:
@@ -41,6 +43,8 @@ def spans_of(changes: pa.Table, recorded: pa.Table) -> pa.Table:
         recorded: The snapshots that are known by what they changed, departed ones too:
             `table_uuid`, `snapshot_id`.
     """
+    # The least `until` is that of the removal, and null where there is none: null is passed over.
+    # A file that was added again has another `since`, and is another span (decision 020).
     sound = changes.filter(_are_recorded(changes, recorded)).drop_columns("snapshot_id")
     bare = sound.select([*_SPAN, "until", "bytes"])
     rows = bare.append_column("row", pa.array(range(bare.num_rows), pa.int64()))
@@ -59,6 +63,7 @@ def _are_recorded(changes: pa.Table, recorded: pa.Table) -> pa.ChunkedArray:
     ids = pc.unique(recorded["snapshot_id"])
 
     def keys(rows: pa.Table) -> pa.ChunkedArray:
+        # A table or a snapshot that is not recorded has no index; its key is null, and in no set.
         of_table = pc.index_in(rows["table_uuid"], value_set=tables).cast(pa.int64())
         of_snapshot = pc.index_in(rows["snapshot_id"], value_set=ids).cast(pa.int64())
         return pc.add(pc.multiply(of_table, len(ids)), of_snapshot)
@@ -86,6 +91,7 @@ class Points:
         Both are places in the order; they are the same where no snapshot refers to it.
         """
         tables = spans["table_uuid"].combine_chunks()
+        # What still lives ends behind the table's last snapshot, and before the next table's first.
         ends = pc.coalesce(spans["until"], _NUMBERS - 1).combine_chunks()
         first = self._place(self._keys(tables, spans["since"].combine_chunks()))
         return first, self._place(self._keys(tables, ends))
@@ -102,5 +108,9 @@ class Points:
         return pc.add(pc.multiply(codes, _NUMBERS), numbers)
 
     def _place(self, keys: pa.Array) -> pa.Array:
-        """Where each key belongs; a table without snapshots has no place of its own."""
+        """Where each key belongs.
+
+        A table without snapshots has no code, so both ends of its spans are null and come to one
+        place: no snapshot refers to its files.
+        """
         return pc.search_sorted(self._sorted, pc.fill_null(keys, -1)).cast(pa.int64())

@@ -2,7 +2,8 @@
 
 A container's block, once inflated, is a run of records. The number of them before it, and a zero
 behind it, make it an Avro array of records. So a file's frame is walked and checked here, and what
-decodes arrays fast decodes the entries.
+decodes arrays fast decodes the entries (decision 002). Within bounds: a decoder makes room for as
+many records as are announced (decision 033).
 """
 
 import json

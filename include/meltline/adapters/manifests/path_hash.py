@@ -1,4 +1,9 @@
-"""The 64-bit hash of a location's key: what joins compare. A collision may only keep a file."""
+"""The 64-bit hash of a location's key: what joins compare.
+
+A collision may only ever keep a file: whoever looks for what nobody needs drops each hash that
+somebody needs, and where a hash stands for a manifest the path is compared too (decision 028). The
+JVM hashes plain paths itself (`spark_decoder`); both must come to the same number.
+"""
 
 import xxhash
 

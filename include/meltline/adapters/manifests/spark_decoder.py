@@ -187,6 +187,9 @@ def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list
         for parts in [1 if fronted[bulk] else max(1, round(weight * count / max(total, 1)))]
         for part in range(parts)
     ]
+    # The heaviest first, each to the slice that has the least so far: no slice is then heavier than
+    # the lightest by more than one unit. A part takes every so many blocks of its manifest, so that
+    # the parts together hold each block once.
     slices: list[list[_Unit]] = [[] for _ in range(count)]
     lightest = [(0, number) for number in range(count)]
     for weight, unit in sorted(units, key=lambda weighed: weighed[0], reverse=True):
@@ -320,6 +323,9 @@ def _is_under(home: str) -> str:
 
 
 def _hash_under(home: str) -> str:
+    # The key of a path in a folder is the folder's key and the rest, as long as nothing in the rest
+    # may be spelled otherwise: `_IS_PLAIN` sees to that. So SQL need not know how keys are made,
+    # and still comes to the number of `key_hash` (decision 028).
     key = f"concat({home}_key, substr({_PATH}, length({home}) + 1))"
     return f"xxhash64(if({home} = {home}_key, {_PATH}, {key}))"
 

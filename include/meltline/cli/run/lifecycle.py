@@ -34,7 +34,7 @@ from meltline.cli.options import (
     request,
     wire,
 )
-from meltline.cli.output import console, print_json, print_rows
+from meltline.cli.output import answer, console, print_json, print_rows
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import UsageInvalid
@@ -300,7 +300,7 @@ def apply_plan(
     if error is not None:
         raise error
     line = summary.tables[str(found.table)]
-    answer = {
+    document = {
         "plan": found.id,
         "state": str(state),
         "snapshots_expired": line.snapshots_expired,
@@ -308,10 +308,12 @@ def apply_plan(
         "files_purged": line.files_purged,
         "failed": failed,
     }
-    if as_json:
-        print_json(answer)
-    else:
-        console().print(json.dumps(answer))
+    done = f"{line.files_purged} files deleted"
+    if found.kind is PlanKind.EXPIRE:
+        done = f"{line.snapshots_expired} snapshots expired, {line.files_departed} files departed"
+    lines = [f"{found.id} of {found.table} is {state}: {done}."]
+    lines += [f"  {file['path']}: {file['error']}" for file in failed]
+    answer(document, lines, as_json=as_json)
     return 1 if failed else 0
 
 
