@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from meltline.adapters.archive.copies import Stores
@@ -34,7 +34,7 @@ from meltline.domain.discretion import discreet
 from meltline.domain.errors import NotASandbox, UsageInvalid
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.units import parse_instant
-from meltline.ports import ObjectStore, RunRecord, SessionEngine, SnapshotReader, SqlEngine
+from meltline.ports import ObjectReader, RunRecord, SessionEngine, SnapshotReader, SqlEngine
 
 SANDBOX_MARK = ".meltline-sandbox"
 _COLLECT_SELDOM = (50_000, 20, 100)
@@ -59,7 +59,7 @@ class Wiring:
         self.config = config
         self._environ = environ
         self._progress = progress
-        self.store: ObjectStore = ObjectStores(_store_properties(config))
+        self.store = ObjectStores(_store_properties(config))
         self.clock = self._clock()
 
     def _clock(self) -> Clock:
@@ -98,6 +98,9 @@ class Wiring:
                 if name != self.config.cold
             },
             store=self.store,
+            writer=self.store,
+            remover=self.store,
+            resolver=self.store,
             manifests=AvroManifests(),
             control=sql_control_ledger(
                 self.config.control, self.clock, access=self.config.local_access
@@ -107,26 +110,37 @@ class Wiring:
             who=self.who,
             cold=cold,
             copies=None if cold is None else StoreCopyReader(self.store, cold.store),
-            deep=self._deep(cold),
+            deep=self._deep(),
         )
 
     def _cold(self) -> ColdTier | None:
+        store = self._cold_store
+        if store is None:
+            return None
+        found = self.config.catalogs[self.config.cold]
+        catalog = open_catalog(found, store)
+        return ColdTier(
+            catalog, store, found.warehouse, writer=store, remover=store, resolver=store
+        )
+
+    @cached_property
+    def _cold_store(self) -> ObjectStores | None:
         if not self.config.cold:
             return None
-        catalog = self.config.catalogs[self.config.cold]
-        store = ObjectStores(dict(catalog.properties))
-        return ColdTier(open_catalog(catalog, store), store, catalog.warehouse)
+        return ObjectStores(dict(self.config.catalogs[self.config.cold].properties))
 
-    def _deep(self, cold: ColdTier | None) -> DeepCopies | None:
+    def _deep(self) -> DeepCopies | None:
         """The permanent store, which takes cold's credentials."""
+        cold = self._cold_store
         if cold is None or not self.config.deep:
             return None
         pace = Pace(self.config.handoff.requests_per_second)
-        return DeepCopies(Stores(cold.store, cold.store, self.config.deep, pace=pace))
+        return DeepCopies(Stores(cold, cold, self.config.deep, pace=pace))
 
     def services(self, app: str, run_id: str = "") -> SweepServices:
         """Everything that steps need; starts, or joins, the process's Spark session."""
-        from meltline.adapters.file_index.file_index import SparkFileLedger  # noqa: PLC0415
+        from meltline.adapters.file_index.file_index import spark_file_ledger  # noqa: PLC0415
+        from meltline.adapters.index_tables.tables_io import LedgerTables  # noqa: PLC0415
         from meltline.adapters.orphan_scan.scanner import SparkSweeper  # noqa: PLC0415
         from meltline.adapters.proofs.proof_cache import ProofCache  # noqa: PLC0415
         from meltline.adapters.proofs.proof_reader import SparkProofReader  # noqa: PLC0415
@@ -139,19 +153,17 @@ class Wiring:
         spark = open_session(self.config, app, self._environ)
         hot = self.config.catalogs[self.config.hot]
         ledger = (spark, self.store, spark_catalog(hot), self.config.ledger_namespace)
-        book = ProofCache(*ledger, self.clock)
+        book = ProofCache(LedgerTables(*ledger), self.clock)
         return SweepServices(
             **{name: getattr(ledgers, name) for name in ReadContext.__dataclass_fields__},
-            files=SparkFileLedger(*ledger),
+            files=spark_file_ledger(LedgerTables(*ledger), self.store),
             committer=JvmCommitter(spark, self.config.catalogs),
             deleter=StoreDeleter(self.store, Confinement(self.config.roots, self.store).misplaced),
             proofs=SparkProofReader(spark, self.store, book),
             sweeper=SparkSweeper(
-                spark,
+                LedgerTables(*ledger),
                 FolderStores(_store_properties(self.config)),
                 self.config.catalogs,
-                self.config.hot,
-                self.config.ledger_namespace,
             ),
             gate=self.gate(run_id),
             **(self._archive(spark, ledgers, ledgers.cold) if ledgers.cold else {}),
@@ -169,25 +181,27 @@ class Wiring:
 
     def _archive(self, spark: Any, ledgers: ReadContext, cold: ColdTier) -> dict[str, Any]:
         """What writes cold, and what reads it for the gate."""
+        assert self._cold_store is not None  # the tier has it
         from meltline.adapters.archive.spark_archive import SparkArchive  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.row_comparer import SparkRowComparer  # noqa: PLC0415
         from meltline.adapters.spark.session import prepare_catalog  # noqa: PLC0415
 
         config, catalogs = self.config, self.config.catalogs
-        stores = self._tiers(cold)
-        book = ArchiveBook(ledgers.control.copies, cold.store, cold.warehouse)
+        book = ArchiveBook(ledgers.control.copies, cold.writer, cold.warehouse)
         return {
-            "archive": SparkArchive(spark, stores, cold.catalog, book, self.clock),
+            "archive": SparkArchive(
+                spark, self._tiers(self._cold_store), cold.catalog, book, self.clock
+            ),
             "rows": SparkRowComparer(spark, catalogs, cold.warehouse),
             "prepare_cold": partial(prepare_catalog, spark, catalogs[config.cold]),
         }
 
-    def _tiers(self, cold: ColdTier) -> Stores:
+    def _tiers(self, cold: ObjectStores) -> Stores:
         """Both stores, as the archive copies from one to the other."""
         return Stores(
             hot=self.store,
-            cold=cold.store,
-            warehouse=cold.warehouse,
+            cold=cold,
+            warehouse=self.config.catalogs[self.config.cold].warehouse,
             pace=Pace(self.config.handoff.requests_per_second),
         )
 
@@ -197,14 +211,14 @@ class Wiring:
         from meltline.adapters.archive.spark_archive import SparkCrew  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.session import open_session  # noqa: PLC0415
 
-        cold = self._cold()
+        cold = self._cold_store
         assert cold is not None  # a restore has looked into it by now
         self._progress("starting Spark")
         spark = open_session(self.config, "restore", self._environ)
-        back = replace(self._tiers(cold), hot=cold.store, cold=self.store)
+        back = replace(self._tiers(cold), hot=cold, cold=self.store)
         return Retrieval(
             ColdRetriever(back, partial(SparkCrew, spark)),
-            StoreCopyReader(cold.store, self.store),
+            StoreCopyReader(cold, self.store),
         )
 
     def snapshot_reader(self) -> SnapshotReader:
@@ -263,7 +277,7 @@ def _store_properties(config: Config) -> dict[str, str]:
     return {**properties, **config.catalogs[config.hot].properties}
 
 
-def require_sandbox(config: Config, store: ObjectStore, what: str) -> None:
+def require_sandbox(config: Config, store: ObjectReader, what: str) -> None:
     """Allows a simulated clock only in a configured and marked sandbox (docs/configure.md).
 
     Raises:

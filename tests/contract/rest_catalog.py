@@ -18,7 +18,7 @@ from meltline.domain.clock import WallClock
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import SnapshotRef
-from meltline.ports import ObjectStore
+from meltline.ports import MetadataFiles
 
 
 class Refused(Exception):
@@ -34,7 +34,7 @@ class Refused(Exception):
 class RestCatalogServer:
     """Tables and namespaces of one catalog."""
 
-    store: ObjectStore
+    store: MetadataFiles
     tables: MutableMapping[tuple[str, str], str] = field(default_factory=dict)
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     guard: RLock = field(default_factory=RLock)
@@ -158,7 +158,7 @@ def _apply(update: Mapping[str, Any], document: MetadataEditor) -> None:
 
 
 @contextmanager
-def rest_catalog(store: ObjectStore) -> Iterator[RestCatalogServer]:
+def rest_catalog(store: MetadataFiles) -> Iterator[RestCatalogServer]:
     """Serves an empty catalog on the loopback, on a port of its own, while the block lasts."""
     catalog = RestCatalogServer(store)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(catalog.answer))

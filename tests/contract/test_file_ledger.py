@@ -23,8 +23,9 @@ from meltline.domain.iceberg.files import (
     SnapshotRecord,
 )
 from meltline.domain.iceberg.locations import Ownership
-from meltline.ports import FileLedger, IngestRequest, ObjectStore, SnapshotKey
-from meltline.testing.files import MemoryFileLedger
+from meltline.ports import FileLedger, IngestRequest, SnapshotKey
+from meltline.testing.file_tables import MemoryTables
+from meltline.testing.files import memory_file_ledger
 from tests.contract.collisions import colliding
 from tests.unit.avro_files import Entry, manifest_bytes
 
@@ -39,7 +40,7 @@ class Shelf:
     """A ledger, a store, and the manifests that have been written but not yet handed over."""
 
     ledger: FileLedger
-    store: ObjectStore
+    store: ObjectStores
     root: str
     refs: dict[str, ManifestFile] = field(default_factory=dict)
     requests: list[IngestRequest] = field(default_factory=list)
@@ -92,21 +93,21 @@ class Shelf:
             for manifest in request.manifests:
                 once.setdefault(manifest.path, (request.table_uuid, manifest))
         requests = [IngestRequest(uuid, (manifest,)) for uuid, manifest in once.values()]
-        outcomes = self.ledger.ingest(requests, [])
+        outcomes = self.ledger.manifests.ingest(requests, [])
         assert not [outcome.error for outcome in outcomes if outcome.error]
-        self.ledger.record_snapshots(self.records)
+        self.ledger.snapshots.record(self.records)
 
     # --- questions -----------------------------------------------------------------------------
 
     def departing(self, **leaving: Iterable[int]) -> set[str]:
         """What departs with some snapshots of some tables, by short name."""
         keys = [SnapshotKey(table, sid) for table, ids in leaving.items() for sid in ids]
-        found = [self.short(file.path) for file in self.ledger.departing(keys)]
+        found = [self.short(file.path) for file in self.ledger.references.departing(keys)]
         assert len(found) == len(set(found)), "a file departs once"
         return set(found)
 
     def known(self, table: str) -> set[int]:
-        keys = self.ledger.known_snapshots()
+        keys = self.ledger.snapshots.known()
         return {key.snapshot_id for key in keys if key.table_uuid == table}
 
     def departure(self, short: str, **changes: object) -> Departure:
@@ -135,24 +136,24 @@ def shelf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     root = tmp_path_factory.mktemp(request.param)
     store = ObjectStores({})
     made = Shelf(_ledger(request.param, root, store), store, f"file://{root}/data")
-    made.ledger.prepare()
+    made.ledger.upkeep.prepare()
     stage(made)
     return made
 
 
-def _ledger(kind: str, root: Path, store: ObjectStore) -> FileLedger:
+def _ledger(kind: str, root: Path, store: ObjectStores) -> FileLedger:
     if kind == "memory":
-        return MemoryFileLedger(store)
-    from meltline.adapters.file_index.file_index import SparkFileLedger
+        return memory_file_ledger(MemoryTables(store))
+    from meltline.adapters.file_index.file_index import spark_file_ledger
+    from meltline.adapters.index_tables.tables_io import LedgerTables
     from meltline.adapters.ingest.ingest import ReadingLimits
     from tests.spark.warehouse import Warehouse
 
     catalog = f"shelf{SPARK.index(kind)}"
     warehouse = Warehouse.empty(root, catalog)
-    ledger = SparkFileLedger(warehouse.spark, store, warehouse.catalog, "meltline")
-    if kind != "spark":
-        ledger.limits = ReadingLimits(driver_rows=0)
-    return ledger
+    tables = LedgerTables(warehouse.spark, store, warehouse.catalog, "meltline")
+    limits = ReadingLimits() if kind == "spark" else ReadingLimits(driver_rows=0)
+    return spark_file_ledger(tables, store, limits)
 
 
 def stage(shelf: Shelf) -> None:
@@ -257,7 +258,7 @@ def test_a_manifest_that_another_table_refers_to_stays_with_all_it_names(shelf: 
 def test_when_all_tables_let_go_a_shared_file_departs_once_and_names_them_all(shelf: Shelf) -> None:
     # ML-10
     keys = [SnapshotKey("source", 1), SnapshotKey("copy", 1), SnapshotKey("copy", 2)]
-    gone = {shelf.short(file.path): file for file in shelf.ledger.departing(keys)}
+    gone = {shelf.short(file.path): file for file in shelf.ledger.references.departing(keys)}
     assert gone["source/shared"].table_uuids == ("copy", "source")
     assert gone["source/m1"].table_uuids == ("copy", "source")
     assert gone["copy/own"].table_uuids == ("copy",)
@@ -270,7 +271,7 @@ def test_a_puffin_file_that_one_entry_still_needs_stays(shelf: Shelf) -> None:
 
 def test_a_puffin_file_of_many_entries_departs_once(shelf: Shelf) -> None:
     keys = [SnapshotKey("vectors", 1), SnapshotKey("vectors", 2)]
-    gone = {shelf.short(file.path): file for file in shelf.ledger.departing(keys)}
+    gone = {shelf.short(file.path): file for file in shelf.ledger.references.departing(keys)}
     assert gone["vectors/p"].kind == FileKind.DELETION_VECTOR
     assert gone["vectors/p"].bytes == 100 + len("vectors/p")
 
@@ -280,12 +281,12 @@ def test_two_spellings_of_a_location_are_one_file(shelf: Shelf) -> None:
     assert shelf.departing(spelled=[1]) == {"spelled/list1", "spelled/m1"}
     assert shelf.departing(respelled=[1]) == {"respelled/list1", "respelled/m1"}
     both = [SnapshotKey("spelled", 1), SnapshotKey("respelled", 1)]
-    data = [file for file in shelf.ledger.departing(both) if file.kind == FileKind.DATA]
+    data = [file for file in shelf.ledger.references.departing(both) if file.kind == FileKind.DATA]
     assert len(data) == 1 and data[0].table_uuids == ("respelled", "spelled")
 
 
 def test_every_kind_of_file_departs_as_what_it_is(shelf: Shelf) -> None:
-    gone = shelf.ledger.departing([SnapshotKey("kinds", 1)])
+    gone = shelf.ledger.references.departing([SnapshotKey("kinds", 1)])
     assert {(shelf.short(f.path), FileKind(f.kind)) for f in gone} == {
         ("kinds/list1", FileKind.MANIFEST_LIST),
         ("kinds/m1", FileKind.MANIFEST),
@@ -302,16 +303,16 @@ def test_a_snapshot_without_manifests_takes_its_list_alone(shelf: Shelf) -> None
 
 
 def test_nothing_departs_with_no_snapshot_or_an_unknown_one(shelf: Shelf) -> None:
-    assert shelf.ledger.departing([]) == ()
+    assert shelf.ledger.references.departing([]) == ()
     assert shelf.departing(linear=[99], nobody=[1]) == set()
 
 
 def test_what_waits_in_failsafe_does_not_depart_again(shelf: Shelf) -> None:
     assert "waits/a" in shelf.departing(waits=[1])
-    shelf.ledger.record_departures({"waits-1": [shelf.departure("waits/a")]})
+    shelf.ledger.departures.record({"waits-1": [shelf.departure("waits/a")]})
     assert shelf.departing(waits=[1]) == {"waits/list1", "waits/m1", "waits/b"}
     back = shelf.departure("waits/a", state=CANCELLED)
-    shelf.ledger.record_departures({"waits-2": [back]})
+    shelf.ledger.departures.record({"waits-2": [back]})
     assert "waits/a" in shelf.departing(waits=[1])
 
 
@@ -320,55 +321,55 @@ def test_what_waits_in_failsafe_does_not_depart_again(shelf: Shelf) -> None:
 
 def test_everything_that_a_known_snapshot_names_is_referred_to(shelf: Shelf) -> None:
     named = [shelf.path(f"linear/{name}") for name in ("a", "b", "c", "m1", "m2x", "list3")]
-    assert shelf.ledger.referenced_now([*named, shelf.path("linear/no")], []) == set(named)
-    assert shelf.ledger.referenced_now([], []) == set()
+    assert shelf.ledger.references.among([*named, shelf.path("linear/no")], []) == set(named)
+    assert shelf.ledger.references.among([], []) == set()
 
 
 def test_what_only_dead_snapshots_name_is_not(shelf: Shelf) -> None:
     asked = [shelf.path(f"linear/{name}") for name in ("a", "m1", "list1", "b")]
-    kept = shelf.ledger.referenced_now(asked, [SnapshotKey("linear", 1)])
+    kept = shelf.ledger.references.among(asked, [SnapshotKey("linear", 1)])
     assert kept == {shelf.path("linear/b")}
 
 
 def test_a_reference_counts_however_it_is_spelled(shelf: Shelf) -> None:
     asked = shelf.path("linear/c").replace("file:///", "file:/")
-    assert shelf.ledger.referenced_now([asked], []) == {asked}
+    assert shelf.ledger.references.among([asked], []) == {asked}
 
 
 def test_live_totals_count_what_a_snapshot_keeps_alive(shelf: Shelf) -> None:
     keys = [SnapshotKey("copy", 2), SnapshotKey("rewritten", 2), SnapshotKey("empty", 1)]
     sizes = 100 + len("source/shared") + 100 + len("source/own")
-    assert shelf.ledger.live_totals([*keys, SnapshotKey("nobody", 1)]) == {
+    assert shelf.ledger.snapshots.live_totals([*keys, SnapshotKey("nobody", 1)]) == {
         keys[0]: (2, sizes),
         keys[1]: (1, 100 + len("rewritten/a")),
         keys[2]: (0, 0),
     }
-    assert shelf.ledger.live_totals([]) == {}
+    assert shelf.ledger.snapshots.live_totals([]) == {}
 
 
 def test_a_manifest_that_two_runs_have_read_counts_once(shelf: Shelf) -> None:
     twice = shelf.manifest("twice/m1", "twice/a", "twice/b")
     for _ in range(2):  # two observations at once, or a kill between two appends
-        shelf.ledger.ingest([IngestRequest("twice", (twice,))], [])
-    shelf.ledger.record_snapshots([shelf.record("twice", 1, twice)] * 2)
+        shelf.ledger.manifests.ingest([IngestRequest("twice", (twice,))], [])
+    shelf.ledger.snapshots.record([shelf.record("twice", 1, twice)] * 2)
     key = SnapshotKey("twice", 1)
-    assert shelf.ledger.live_totals([key]) == {key: (2, 214)}
+    assert shelf.ledger.snapshots.live_totals([key]) == {key: (2, 214)}
     assert shelf.departing(twice=[1]) == {"twice/list1", "twice/m1", "twice/a", "twice/b"}
 
 
 def test_a_snapshot_whose_manifest_was_never_read_has_no_totals(shelf: Shelf) -> None:
     never = shelf.manifest("never/m1", "never/a")
-    shelf.ledger.record_snapshots([shelf.record("never", 1, never)])
-    assert shelf.ledger.live_totals([SnapshotKey("never", 1)]) == {}
+    shelf.ledger.snapshots.record([shelf.record("never", 1, never)])
+    assert shelf.ledger.snapshots.live_totals([SnapshotKey("never", 1)]) == {}
 
 
 def test_paths_are_known_by_any_row_that_names_them(shelf: Shelf) -> None:
     side = SideFile("linear", shelf.path("linear/stats"), FileKind.STATISTICS, 5, 3)
-    shelf.ledger.record_side_files([side], NOW)
+    shelf.ledger.side_files.record([side], NOW)
     names = ("a", "m1x", "list2", "stats")
     asked = [*(shelf.path(f"linear/{name}") for name in names), shelf.path("linear/stranger")]
-    assert shelf.ledger.unknown_paths(asked) == {shelf.path("linear/stranger")}
-    assert shelf.ledger.unknown_paths([]) == set()
+    assert shelf.ledger.references.unknown(asked) == {shelf.path("linear/stranger")}
+    assert shelf.ledger.references.unknown([]) == set()
 
 
 # --- ingesting -----------------------------------------------------------------------------------
@@ -376,10 +377,10 @@ def test_paths_are_known_by_any_row_that_names_them(shelf: Shelf) -> None:
 
 def test_only_unread_manifests_are_unknown(shelf: Shelf) -> None:
     asked = [shelf.path("linear/m1"), shelf.path("linear/m77")]
-    assert shelf.ledger.unknown_manifests(asked) == {shelf.path("linear/m77")}
+    assert shelf.ledger.manifests.unread(asked) == {shelf.path("linear/m77")}
     respelled = shelf.path("linear/m1").replace("file:///", "file:/")
-    assert shelf.ledger.unknown_manifests([respelled]) == set()
-    assert shelf.ledger.unknown_manifests([]) == set()
+    assert shelf.ledger.manifests.unread([respelled]) == set()
+    assert shelf.ledger.manifests.unread([]) == set()
 
 
 def test_one_bad_manifest_among_good_ones_has_its_own_outcome_and_leaves_no_row(
@@ -393,25 +394,25 @@ def test_one_bad_manifest_among_good_ones_has_its_own_outcome_and_leaves_no_row(
     lying = replace(shelf.manifest("mixed/lying", "mixed/d"), added_files=2)
     missing = ManifestFile(shelf.path("mixed/missing"), 10, 1, 0, 0)
     request = IngestRequest("mixed", (good, noise, cut, lying, missing))
-    outcomes = {shelf.short(o.path): o for o in shelf.ledger.ingest([request], [])}
+    outcomes = {shelf.short(o.path): o for o in shelf.ledger.manifests.ingest([request], [])}
     assert (outcomes["mixed/good"].added, outcomes["mixed/good"].deleted) == (1, 1)
     assert [name for name, outcome in outcomes.items() if not outcome.error] == ["mixed/good"]
     assert "missing" in outcomes["mixed/missing"].error
     bad = {manifest.path for manifest in (noise, cut, lying, missing)}
-    assert shelf.ledger.unknown_manifests([good.path, *sorted(bad)]) == bad
+    assert shelf.ledger.manifests.unread([good.path, *sorted(bad)]) == bad
     files = [shelf.path(f"mixed/{name}") for name in "abcd"]
-    assert shelf.ledger.unknown_paths(files) == set(files[1:])
+    assert shelf.ledger.references.unknown(files) == set(files[1:])
 
 
 def test_a_manifest_that_was_mended_is_read_the_next_time(shelf: Shelf) -> None:
     broken = shelf.manifest("mended/m1", "mended/a")
     content = shelf.store.read(broken.path)
     shelf.store.write(broken.path, b"noise")
-    assert shelf.ledger.ingest([IngestRequest("mended", (broken,))], [])[0].error
+    assert shelf.ledger.manifests.ingest([IngestRequest("mended", (broken,))], [])[0].error
     shelf.store.write(broken.path, content)
-    (outcome,) = shelf.ledger.ingest([IngestRequest("mended", (broken,))], [])
+    (outcome,) = shelf.ledger.manifests.ingest([IngestRequest("mended", (broken,))], [])
     assert (outcome.error, outcome.added) == ("", 1)
-    assert shelf.ledger.unknown_manifests([broken.path]) == set()
+    assert shelf.ledger.manifests.unread([broken.path]) == set()
 
 
 def test_an_outcome_names_the_owners_of_the_manifest_and_of_all_it_names(shelf: Shelf) -> None:
@@ -421,7 +422,7 @@ def test_an_outcome_names_the_owners_of_the_manifest_and_of_all_it_names(shelf: 
         Ownership(f"{shelf.path('theirs')}/", "they"),
         Ownership(f"{shelf.path('others')}/", "nobody here"),
     ]
-    (outcome,) = shelf.ledger.ingest([IngestRequest("owned", (manifest,))], ownerships)
+    (outcome,) = shelf.ledger.manifests.ingest([IngestRequest("owned", (manifest,))], ownerships)
     assert outcome.owners == ("they", "we")
 
 
@@ -431,17 +432,17 @@ def test_places_are_the_folders_of_all_files_and_the_links_among_them(shelf: She
     (folder / "plain").write_bytes(b"rows")
     (folder / "link").symlink_to(folder / "plain")
     manifest = shelf.manifest("listed/m", "linked/plain", "linked/link")
-    (outcome,) = shelf.ledger.ingest([IngestRequest("linked", (manifest,))], [])
+    (outcome,) = shelf.ledger.manifests.ingest([IngestRequest("linked", (manifest,))], [])
     assert not outcome.error
-    shelf.ledger.record_snapshots([shelf.record("linked", 1, manifest)])
-    places = shelf.ledger.places()
+    shelf.ledger.snapshots.record([shelf.record("linked", 1, manifest)])
+    places = shelf.ledger.references.places()
     assert {shelf.path(place) for place in ("linked/", "linked/link", "listed/")} <= places
     assert shelf.path("linked/plain") not in places
 
 
 def test_nothing_to_ingest_is_nothing_done(shelf: Shelf) -> None:
-    assert list(shelf.ledger.ingest([], [])) == []
-    assert list(shelf.ledger.ingest([IngestRequest("linear", ())], [])) == []
+    assert list(shelf.ledger.manifests.ingest([], [])) == []
+    assert list(shelf.ledger.manifests.ingest([IngestRequest("linear", ())], [])) == []
 
 
 # --- snapshots and side files --------------------------------------------------------------------
@@ -452,11 +453,11 @@ def test_a_snapshot_is_known_until_its_manifest_list_departs_and_again_when_it_i
 ) -> None:
     assert shelf.known("left") == {1, 2, 3}
     gone = shelf.departure("left/list1", kind=FileKind.MANIFEST_LIST)
-    shelf.ledger.record_departures({"left-1": [gone]})
+    shelf.ledger.departures.record({"left-1": [gone]})
     assert shelf.known("left") == {2, 3}
-    shelf.ledger.record_departures({"left-2": [replace(gone, state=DELETED)]})
+    shelf.ledger.departures.record({"left-2": [replace(gone, state=DELETED)]})
     assert shelf.known("left") == {2, 3}
-    shelf.ledger.record_departures({"left-3": [replace(gone, state=CANCELLED)]})
+    shelf.ledger.departures.record({"left-3": [replace(gone, state=CANCELLED)]})
     assert shelf.known("left") == {1, 2, 3}
 
 
@@ -466,30 +467,30 @@ def test_a_snapshot_lies_where_it_was_read_by_its_list_or_by_its_manifests_in_or
     first, second = shelf.manifest("places/m2", "places/a"), shelf.manifest("places/m1", "places/b")
     listed = shelf.record("places", 1, first, second)
     inline = replace(shelf.record("places", 2, first, second), manifest_list="")
-    shelf.ledger.ingest([IngestRequest("places", (first, second))], [])
-    shelf.ledger.record_snapshots([listed, inline])
-    assert dict(shelf.ledger.places_of_lists(["places", "nobody"])) == {
+    shelf.ledger.manifests.ingest([IngestRequest("places", (first, second))], [])
+    shelf.ledger.snapshots.record([listed, inline])
+    assert dict(shelf.ledger.snapshots.places(["places", "nobody"])) == {
         SnapshotKey("places", 1): listed.manifest_list,
         SnapshotKey("places", 2): f"{first.path}\n{second.path}",
     }
-    assert list(shelf.ledger.places_of_lists([])) == []
+    assert list(shelf.ledger.snapshots.places([])) == []
 
 
 def test_a_side_file_is_there_once_until_it_departs(shelf: Shelf) -> None:
     file = SideFile("side", shelf.path("side/v1.metadata.json"), FileKind.METADATA, 11)
     statistics = SideFile("side", shelf.path("side/1.stats"), FileKind.STATISTICS, 12, 1)
     for _ in range(2):
-        shelf.ledger.record_side_files([file, statistics], NOW)
+        shelf.ledger.side_files.record([file, statistics], NOW)
     assert _side_files(shelf, "side") == {file, statistics}
     gone = shelf.departure("side/1.stats", kind=FileKind.STATISTICS)
-    shelf.ledger.record_departures({"side-1": [gone]})
+    shelf.ledger.departures.record({"side-1": [gone]})
     assert _side_files(shelf, "side") == {file}
-    shelf.ledger.record_departures({"side-2": [replace(gone, state=CANCELLED)]})
+    shelf.ledger.departures.record({"side-2": [replace(gone, state=CANCELLED)]})
     assert _side_files(shelf, "side") == {file, statistics}
 
 
 def _side_files(shelf: Shelf, table: str) -> set[SideFile]:
-    found = [file for file in shelf.ledger.side_files() if file.table_uuid == table]
+    found = [file for file in shelf.ledger.side_files.known() if file.table_uuid == table]
     assert len(found) == len(set(found))
     return set(found)
 
@@ -499,14 +500,14 @@ def test_rebuilding_forgets_what_can_be_read_again_and_keeps_what_others_need(
 ) -> None:
     own, shared = shelf.refs["forgets/m1"], shelf.refs["forgets/m2"]
     side = SideFile("forgets", shelf.path("forgets/v1.metadata.json"), FileKind.METADATA, 9)
-    shelf.ledger.record_side_files([side], NOW)
-    shelf.ledger.rebuild(["forgets"])
+    shelf.ledger.side_files.record([side], NOW)
+    shelf.ledger.upkeep.rebuild(["forgets"])
     assert shelf.known("forgets") == set() and shelf.known("remembers") == {1}
-    assert shelf.ledger.unknown_manifests([own.path, shared.path]) == {own.path}
+    assert shelf.ledger.manifests.unread([own.path, shared.path]) == {own.path}
     assert _side_files(shelf, "forgets") == set()
-    assert shelf.ledger.referenced_now([shelf.path("forgets/b")], []) == {shelf.path("forgets/b")}
-    shelf.ledger.ingest([IngestRequest("forgets", (own,))], [])
-    shelf.ledger.record_snapshots([shelf.record("forgets", 1, own, shared)])
+    assert shelf.ledger.references.among([shelf.path("forgets/b")], []) == {shelf.path("forgets/b")}
+    shelf.ledger.manifests.ingest([IngestRequest("forgets", (own,))], [])
+    shelf.ledger.snapshots.record([shelf.record("forgets", 1, own, shared)])
     assert shelf.known("forgets") == {1}
     assert shelf.departing(forgets=[1]) == {"forgets/list1", "forgets/m1", "forgets/a"}
 
@@ -516,11 +517,11 @@ def test_rebuilding_takes_whatever_stands_for_a_table_as_text(shelf: Shelf) -> N
     own, other = shelf.manifest("it's/m1", "it's/a"), shelf.manifest("bystander/m1", "bystander/a")
     names = ("location:/x' OR '1'='1", "bystander")
     for name, ref in zip(names, (own, other), strict=True):
-        shelf.ledger.ingest([IngestRequest(name, (ref,))], [])
-        shelf.ledger.record_snapshots([shelf.record(name, 1, ref)])
-    shelf.ledger.rebuild(names[:1])
+        shelf.ledger.manifests.ingest([IngestRequest(name, (ref,))], [])
+        shelf.ledger.snapshots.record([shelf.record(name, 1, ref)])
+    shelf.ledger.upkeep.rebuild(names[:1])
     assert shelf.known(names[0]) == set() and shelf.known("bystander") == {1}
-    assert shelf.ledger.unknown_manifests([own.path, other.path]) == {own.path}
+    assert shelf.ledger.manifests.unread([own.path, other.path]) == {own.path}
 
 
 # --- plan items ----------------------------------------------------------------------------------
@@ -532,20 +533,20 @@ def test_items_come_back_as_they_were_sorted_by_path(shelf: Shelf) -> None:
         PlannedFile(shelf.path("i/a"), FileKind.MANIFEST_LIST, 0, "o"),
         PlannedFile(shelf.path("i/B"), FileKind.DELETION_VECTOR, 1, "p", NOW + MS),
     ]
-    shelf.ledger.store_items({"items-1": files, "items-2": files[:1]})
-    found = shelf.ledger.items(["items-1", "items-2", "items-none"])
+    shelf.ledger.items.store({"items-1": files, "items-2": files[:1]})
+    found = shelf.ledger.items.of(["items-1", "items-2", "items-none"])
     assert list(found["items-1"]) == sorted(files, key=lambda file: file.path)
     assert list(found["items-2"]) == files[:1]
     assert list(found["items-none"]) == []
-    assert shelf.ledger.items([]) == {}
+    assert shelf.ledger.items.of([]) == {}
 
 
 def test_items_are_stored_once_and_never_changed(shelf: Shelf) -> None:
     first = PlannedFile(shelf.path("i/first"), FileKind.DATA, 1, "o")
     other = replace(first, path=shelf.path("i/other"))
-    shelf.ledger.store_items({"once": [first]})
-    shelf.ledger.store_items({"once": [first, other], "once-b": [other], "once-empty": []})
-    found = shelf.ledger.items(["once", "once-b", "once-empty"])
+    shelf.ledger.items.store({"once": [first]})
+    shelf.ledger.items.store({"once": [first, other], "once-b": [other], "once-empty": []})
+    found = shelf.ledger.items.of(["once", "once-b", "once-empty"])
     assert [list(found[plan]) for plan in found] == [[first], [other], []]
 
 
@@ -554,31 +555,31 @@ def test_items_are_stored_once_and_never_changed(shelf: Shelf) -> None:
 
 def _states(shelf: Shelf, *shorts: str) -> dict[str, DepartureState]:
     paths = [shelf.path(short) for short in shorts]
-    found = shelf.ledger.departures(frozenset(DepartureState), paths=paths)
+    found = shelf.ledger.departures.in_states(frozenset(DepartureState), paths=paths)
     return {shelf.short(departure.path): departure.state for departure in found}
 
 
 def test_a_departure_comes_back_as_it_was_recorded(shelf: Shelf) -> None:
     full = shelf.departure("d/full", kind=FileKind.MANIFEST, bytes=2**40, recorded_at=NOW + MS)
-    shelf.ledger.record_departures({"full": [full]})
-    found = shelf.ledger.departures(frozenset({FAILSAFE}), paths=[full.path])
+    shelf.ledger.departures.record({"full": [full]})
+    found = shelf.ledger.departures.in_states(frozenset({FAILSAFE}), paths=[full.path])
     assert list(found) == [full]
 
 
 def test_a_marker_is_recorded_once_whatever_comes_under_it(shelf: Shelf) -> None:
     first = shelf.departure("d/once")
     later = replace(first, due_at=first.due_at + timedelta(days=9), recorded_at=NOW + MS)
-    shelf.ledger.record_departures({"marker": [first]})
-    shelf.ledger.record_departures({"marker": [later, shelf.departure("d/extra")]})
-    found = shelf.ledger.departures(
+    shelf.ledger.departures.record({"marker": [first]})
+    shelf.ledger.departures.record({"marker": [later, shelf.departure("d/extra")]})
+    found = shelf.ledger.departures.in_states(
         frozenset(DepartureState), paths=[first.path, shelf.path("d/extra")]
     )
     assert list(found) == [first]
 
 
 def test_a_known_marker_does_not_hold_back_a_new_one_beside_it(shelf: Shelf) -> None:
-    shelf.ledger.record_departures({"beside-1": [shelf.departure("d/one")]})
-    shelf.ledger.record_departures(
+    shelf.ledger.departures.record({"beside-1": [shelf.departure("d/one")]})
+    shelf.ledger.departures.record(
         {"beside-1": [shelf.departure("d/one", state=DELETED)],
          "beside-2": [shelf.departure("d/two")]}
     )  # fmt: skip
@@ -590,43 +591,46 @@ def test_the_newest_state_wins_whatever_its_times_say(shelf: Shelf) -> None:
     for number, state in enumerate((FAILSAFE, CANCELLED, FAILSAFE, DELETED)):
         # A clock that was set back does not bring an older state to the top.
         moved = shelf.departure(path, state=state, recorded_at=NOW - number * MS)
-        shelf.ledger.record_departures({f"moves-{number}": [moved]})
+        shelf.ledger.departures.record({f"moves-{number}": [moved]})
         assert _states(shelf, path) == {path: state}
-    assert shelf.ledger.departures(frozenset({FAILSAFE}), paths=[shelf.path(path)]) in ([], ())
+    assert shelf.ledger.departures.in_states(frozenset({FAILSAFE}), paths=[shelf.path(path)]) in (
+        [],
+        (),
+    )
 
 
 def test_one_file_under_two_spellings_has_one_state(shelf: Shelf) -> None:
-    shelf.ledger.record_departures({"spell-1": [shelf.departure("d/s")]})
+    shelf.ledger.departures.record({"spell-1": [shelf.departure("d/s")]})
     other = shelf.path("d/s").replace("file:///", "file:/")
     moved = shelf.departure("d/s", path=other, state=DELETED)
-    shelf.ledger.record_departures({"spell-2": [moved]})
+    shelf.ledger.departures.record({"spell-2": [moved]})
     for asked in (shelf.path("d/s"), other):
-        found = shelf.ledger.departures(frozenset(DepartureState), paths=[asked])
+        found = shelf.ledger.departures.in_states(frozenset(DepartureState), paths=[asked])
         assert [departure.state for departure in found] == [DELETED]
 
 
 def test_a_file_is_due_exactly_at_its_time(shelf: Shelf) -> None:
     one = shelf.departure("d/due")
-    shelf.ledger.record_departures({"due": [one]})
+    shelf.ledger.departures.record({"due": [one]})
     for late, expected in ((-MS, []), (0 * MS, [one]), (MS, [one])):
-        found = shelf.ledger.departures(
+        found = shelf.ledger.departures.in_states(
             frozenset({FAILSAFE}), due_by=one.due_at + late, paths=[one.path]
         )
         assert list(found) == expected
 
 
 def test_no_paths_asked_for_is_no_answer_and_none_given_is_all(shelf: Shelf) -> None:
-    shelf.ledger.record_departures({"all": [shelf.departure("d/all")]})
-    assert list(shelf.ledger.departures(frozenset(DepartureState), paths=[])) == []
-    everything = shelf.ledger.departures(frozenset(DepartureState))
+    shelf.ledger.departures.record({"all": [shelf.departure("d/all")]})
+    assert list(shelf.ledger.departures.in_states(frozenset(DepartureState), paths=[])) == []
+    everything = shelf.ledger.departures.in_states(frozenset(DepartureState))
     assert shelf.path("d/all") in {departure.path for departure in everything}
     assert [d.path for d in everything] == sorted(d.path for d in everything)
 
 
 def test_departures_without_rows_change_nothing(shelf: Shelf) -> None:
-    shelf.ledger.record_departures({})
-    shelf.ledger.record_departures({"no-rows": []})
-    shelf.ledger.record_departures({"no-rows": [shelf.departure("d/after-all")]})
+    shelf.ledger.departures.record({})
+    shelf.ledger.departures.record({"no-rows": []})
+    shelf.ledger.departures.record({"no-rows": [shelf.departure("d/after-all")]})
     assert _states(shelf, "d/after-all") == {"d/after-all": FAILSAFE}
 
 
@@ -638,12 +642,12 @@ def test_a_manifest_whose_paths_hash_another_one_has_is_never_taken_for_it(shelf
     for name, files in ((first, ["hashes/a"]), (second, ["hashes/b", "hashes/c"])):
         shelf.manifest(name, *files)
     one, other = shelf.refs[first], shelf.refs[second]
-    (read,) = shelf.ledger.ingest([IngestRequest("hashes", (one,))], [])
+    (read,) = shelf.ledger.manifests.ingest([IngestRequest("hashes", (one,))], [])
     assert not read.error
-    shelf.ledger.record_snapshots([shelf.record("hashes", 1, one)])
-    assert shelf.ledger.unknown_manifests([one.path, other.path]) == {other.path}
-    (read,) = shelf.ledger.ingest([IngestRequest("hashes", (other,))], [])
+    shelf.ledger.snapshots.record([shelf.record("hashes", 1, one)])
+    assert shelf.ledger.manifests.unread([one.path, other.path]) == {other.path}
+    (read,) = shelf.ledger.manifests.ingest([IngestRequest("hashes", (other,))], [])
     if read.error:  # its table is skipped by name, and what it refers to is kept
         assert other.path in read.error and "hash" in read.error
-        assert shelf.ledger.unknown_manifests([other.path]) == {other.path}
+        assert shelf.ledger.manifests.unread([other.path]) == {other.path}
     assert shelf.departing(hashes=[1]) == {"hashes/list1", first, "hashes/a"}

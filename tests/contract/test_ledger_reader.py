@@ -70,7 +70,7 @@ def test_a_ledger_of_which_a_table_is_gone_does_not_say_that_nothing_is_stored(
 class Book:
     """A ledger's tables on Spark, and what reads them."""
 
-    ledger: Any
+    tables: Any
     reader: IcebergLedgerReader
     spark: Any
     space: str
@@ -83,7 +83,7 @@ class Book:
         return row | known
 
     def append(self, table: str, *rows: dict[str, object]) -> None:
-        self.ledger._append(table, rows, f"{table} {key_hash(str(rows))}")
+        self.tables.append(table, rows, f"{table} {key_hash(str(rows))}")
 
 
 def path(name: str) -> str:
@@ -97,16 +97,16 @@ def change(name: str, snapshot: int, since: int, until: int | None = None) -> di
 
 
 def book_in(root: Path, name: str) -> Book:
-    from meltline.adapters.file_index.file_index import SparkFileLedger
+    from meltline.adapters.index_tables.tables_io import LedgerTables
     from tests.spark.warehouse import Warehouse
 
     warehouse = Warehouse.empty(root, name)
-    ledger = SparkFileLedger(warehouse.spark, ObjectStores({}), name, "meltline")
-    ledger.prepare()
+    tables = LedgerTables(warehouse.spark, ObjectStores({}), name, "meltline")
+    tables.prepare()
     uri, lake = f"sqlite:///{root}/catalog.db", f"file://{root}/warehouse"
     config = CatalogConfig(name, "sql", uri, lake, name, False, {})
     reader = IcebergLedgerReader(config, ObjectStores({}), "meltline")
-    return Book(ledger, reader, warehouse.spark, f"{name}.meltline")
+    return Book(tables, reader, warehouse.spark, f"{name}.meltline")
 
 
 @pytest.fixture(scope="module")

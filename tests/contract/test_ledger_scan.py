@@ -57,14 +57,14 @@ class Watched(LedgerTables):
 
     by_spark = 0
 
-    def _read(self, table: str) -> DataFrame:
+    def read(self, table: str) -> DataFrame:
         self.by_spark += 1
-        return super()._read(table)
+        return super().read(table)
 
     def here(self, *asked: Any, table: str = "snapshots") -> list[str]:
         """The answer, which must not come from Spark."""
         before = self.by_spark
-        found = self._look(table, *asked)
+        found = self.look(table, *asked)
         assert self.by_spark == before, "Spark was asked"
         return _said(found)
 
@@ -72,7 +72,7 @@ class Watched(LedgerTables):
         """Spark's answer."""
         largest, self._files.largest = self._files.largest, -1
         before = self.by_spark
-        found = self._look(table, *asked)
+        found = self.look(table, *asked)
         assert self.by_spark == before + 1, "Spark was not asked"
         self._files.largest = largest
         return _said(found)
@@ -117,12 +117,12 @@ def ledger(warehouse: Warehouse) -> Iterator[Watched]:
 
 
 def write(ledger: Watched, numbers: Sequence[int], marker: str = "") -> None:
-    ledger._append("snapshots", [row(number) for number in numbers], marker)
+    ledger.append("snapshots", [row(number) for number in numbers], marker)
 
 
 def write_by_spark(ledger: Watched, numbers: Sequence[int]) -> None:
     rows = pa.Table.from_pylist([row(number) for number in numbers], schema=SNAPSHOTS)
-    ledger._write("snapshots", ledger._spark.createDataFrame(rows).coalesce(1), "")
+    ledger.write("snapshots", ledger.spark.createDataFrame(rows).coalesce(1), "")
 
 
 def assert_same(ledger: Watched, questions: Sequence[Asked] = QUESTIONS) -> None:
@@ -155,7 +155,7 @@ def test_many_rows_become_several_files_in_one_commit(
     rows = pa.Table.from_pylist([row(number) for number in range(8)], schema=SNAPSHOTS)
     assert ledger.here(EVERYTHING) == ledger.there(EVERYTHING) == _said(rows)
     write(ledger, [])
-    ledger._append_arrow("snapshots", SNAPSHOTS.empty_table(), "none")
+    ledger.append_arrow("snapshots", SNAPSHOTS.empty_table(), "none")
     assert commits.count() == 1
 
 
@@ -202,7 +202,7 @@ def test_a_table_with_delete_files_is_left_to_spark(ledger: Watched, warehouse: 
         f"ALTER TABLE {name} SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')"
     )
     delete(warehouse, "snapshot_id = 4")
-    found = ledger._look("snapshots", ["snapshot_id"])
+    found = ledger.look("snapshots", ["snapshot_id"])
     assert ledger.by_spark and sorted(found["snapshot_id"].to_pylist())[:4] == [1, 2, 3, 6]
 
 
@@ -210,8 +210,8 @@ def test_what_is_too_large_is_left_to_spark(ledger: Watched) -> None:
     write(ledger, range(10))
     ledger._files.largest = 100
     before = ledger.by_spark
-    assert ledger._look_here("snapshots", ["snapshot_id"]) is None
-    assert len(_said(ledger._look("snapshots", ["snapshot_id"]))) == 1 + 10
+    assert ledger.look_here("snapshots", ["snapshot_id"]) is None
+    assert len(_said(ledger.look("snapshots", ["snapshot_id"]))) == 1 + 10
     assert ledger.by_spark == before + 1
 
 
@@ -224,7 +224,7 @@ def test_a_file_that_cannot_be_read_here_is_left_to_spark_and_its_words(
         (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
     fresh = Watched(warehouse.spark, ObjectStores({}), warehouse.catalog, LEDGER)
     with pytest.raises(Exception, match="parquet"):
-        fresh._look("snapshots", EVERYTHING)
+        fresh.look("snapshots", EVERYTHING)
     assert fresh.by_spark
 
 
@@ -241,7 +241,7 @@ def test_small_numbers_and_words_of_enumerations_are_asked_for_as_they_are(
 ) -> None:
     kinds = [FileKind.DATA, FileKind.MANIFEST]
     rows = [{"kind": str(kind), "status": n % 3, "bytes": n} for kind in kinds for n in range(9)]
-    ledger._append("entries", rows, "")
+    ledger.append("entries", rows, "")
     for where in ([("kind", "=", FileKind.DATA)], [("status", "<", 2), ("kind", "in", kinds[:1])]):
         asked = (["bytes", "status", "kind"], where)
         assert ledger.here(*asked, table="entries") == ledger.there(*asked, table="entries")
@@ -251,7 +251,7 @@ def test_small_numbers_and_words_of_enumerations_are_asked_for_as_they_are(
 def test_a_missing_table_is_told_of(ledger: Watched, warehouse: Warehouse) -> None:
     warehouse.spark.sql(f"DROP TABLE {warehouse.catalog}.{LEDGER}.snapshots")
     with pytest.raises(SetupMissing, match="snapshots"):
-        ledger._look("snapshots", ["snapshot_id"], among=("snapshot_id", []))
+        ledger.look("snapshots", ["snapshot_id"], among=("snapshot_id", []))
 
 
 # --- a ledger of an earlier release --------------------------------------------------------------
@@ -259,24 +259,24 @@ def test_a_missing_table_is_told_of(ledger: Watched, warehouse: Warehouse) -> No
 
 def older(ledger: Watched) -> None:
     """The table as an earlier release made it, with four rows."""
-    name = f"{ledger._namespace}.snapshots"
-    ledger._spark.sql(f"ALTER TABLE {name} DROP COLUMNS ({', '.join(LATE)})")
+    name = f"{ledger.namespace}.snapshots"
+    ledger.spark.sql(f"ALTER TABLE {name} DROP COLUMNS ({', '.join(LATE)})")
     names = [name for name in SNAPSHOTS.names if name not in LATE]
     early = pa.schema([SNAPSHOTS.field(name) for name in names])
     rows = pa.Table.from_pylist([row(number) for number in range(4)], schema=early)
-    ledger._spark.createDataFrame(rows).coalesce(1).writeTo(name).append()
+    ledger.spark.createDataFrame(rows).coalesce(1).writeTo(name).append()
 
 
 def test_preparing_an_older_ledger_adds_its_columns_and_keeps_its_rows(ledger: Watched) -> None:
     older(ledger)
     ledger.prepare()
     write(ledger, [5])
-    assert ledger._read("snapshots").columns == SNAPSHOTS.names
-    found = ledger._look("snapshots", ["snapshot_id", "live_files"]).to_pylist()
+    assert ledger.read("snapshots").columns == SNAPSHOTS.names
+    found = ledger.look("snapshots", ["snapshot_id", "live_files"]).to_pylist()
     assert {(one["snapshot_id"], one["live_files"]) for one in found} == {
         (2**62, None), (1, None), (2, None), (3, None), (5 + 2**62, 50),
     }  # fmt: skip
-    assert ledger._spark.table(f"{ledger._namespace}.snapshots").count() == 5
+    assert ledger.spark.table(f"{ledger.namespace}.snapshots").count() == 5
 
 
 def test_nothing_is_appended_to_an_older_table_before_it_has_the_columns(ledger: Watched) -> None:
@@ -285,18 +285,18 @@ def test_nothing_is_appended_to_an_older_table_before_it_has_the_columns(ledger:
         with pytest.raises(SetupMissing, match="lacks columns") as refused:
             append(ledger, [5])
         assert "live_files" in refused.value.expected and "meltline init" in refused.value.next
-    assert len(_said(ledger._look("snapshots", ["snapshot_id"]))) == 1 + 4
+    assert len(_said(ledger.look("snapshots", ["snapshot_id"]))) == 1 + 4
 
 
 def test_a_table_of_another_order_and_with_more_columns_is_appended_to(ledger: Watched) -> None:
-    name = f"{ledger._namespace}.snapshots"
+    name = f"{ledger.namespace}.snapshots"
     for change in (
         "ADD COLUMN newer STRUCT<x: INT> FIRST",
         "ADD COLUMN newest STRING",
         "ALTER COLUMN snapshot_id AFTER manifests",
         "ALTER COLUMN by_changes FIRST",
     ):
-        ledger._spark.sql(f"ALTER TABLE {name} {change}")
+        ledger.spark.sql(f"ALTER TABLE {name} {change}")
     write(ledger, range(8))
     write_by_spark(ledger, range(8, 20))
     assert_same(ledger)
@@ -307,8 +307,8 @@ def test_a_table_of_another_order_and_with_more_columns_is_appended_to(ledger: W
 
 def test_every_table_takes_a_row_of_nulls_and_gives_it_back(ledger: Watched) -> None:
     for table, schema in TABLES.items():
-        if ledger._current(table) is None:
-            ledger._append(table, [dict.fromkeys(schema.names)], "")
+        if ledger.current(table) is None:
+            ledger.append(table, [dict.fromkeys(schema.names)], "")
         asked = (schema.names, [(schema.names[0], "is null", None)])
         assert ledger.here(*asked, table=table) == ledger.there(*asked, table=table)
         assert len(ledger.here(*asked, table=table)) == 2

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from meltline.adapters.manifests.path_hash import key_hash
-from meltline.adapters.object_store.folder_listing import FolderStore, FolderStores
+from meltline.adapters.object_store.folder_listing import FolderLister, FolderStores
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.deletion.orphans import OrphanCandidate, OrphanObservation, SweptPlaces
 from meltline.domain.errors import StoreRefused
@@ -27,7 +28,8 @@ from meltline.domain.iceberg.files import (
 )
 from meltline.domain.iceberg.locations import claim_prefix
 from meltline.ports import FileLedger, IngestRequest, StoredObject, Sweeper
-from meltline.testing.files import MemoryFileLedger
+from meltline.testing.file_tables import MemoryTables
+from meltline.testing.files import memory_file_ledger
 from meltline.testing.sweeper import MemorySweeper
 from tests.contract.s3proxy import S3Server, running_s3proxy
 from tests.unit.avro_files import Entry, manifest_bytes
@@ -48,16 +50,18 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 class Place:
     """A store and an empty folder in it."""
 
-    store: FolderStore
+    store: FolderLister
+    objects: ObjectStores
     root: str
 
 
 @pytest.fixture(params=["local", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "local":
-        return Place(FolderStores({}), f"file://{tmp_path}/root")
+        return Place(FolderStores({}), ObjectStores({}), f"file://{tmp_path}/root")
     server: S3Server = request.getfixturevalue("s3_server")
-    return Place(FolderStores(server.properties), f"s3://{server.bucket}/{tmp_path.name}")
+    objects = ObjectStores(server.properties)
+    return Place(FolderStores(server.properties), objects, f"s3://{server.bucket}/{tmp_path.name}")
 
 
 def files(place: Place, folder: str) -> dict[str, StoredObject | None]:
@@ -70,8 +74,8 @@ def files(place: Place, folder: str) -> dict[str, StoredObject | None]:
 
 def test_a_level_has_files_and_folders_and_nothing_that_lies_deeper(place: Place) -> None:
     for name in ("a", "d/x", "d/e/y", "a b#1?%20/z", ".hidden/h", "día/ключ"):
-        place.store.write(f"{place.root}/t/{name}", b"x")
-    place.store.write(f"{place.root}/t2/sibling", b"x")
+        place.objects.write(f"{place.root}/t/{name}", b"x")
+    place.objects.write(f"{place.root}/t2/sibling", b"x")
     folders = [f"{place.root}/t/{name}/" for name in (".hidden", "a b#1?%20", "d", "día")]
     for spelled in (f"{place.root}/t", f"{place.root}/t/"):
         assert sorted(place.store.level(spelled).folders) == sorted(folders)
@@ -82,7 +86,7 @@ def test_a_level_has_files_and_folders_and_nothing_that_lies_deeper(place: Place
 
 def test_levels_one_by_one_come_to_what_a_whole_listing_shows(place: Place) -> None:
     for name in ("a", "b/c", "b/d/e", "b/d/f", "g/h/i/j"):
-        place.store.write(f"{place.root}/{name}", b"x")
+        place.objects.write(f"{place.root}/{name}", b"x")
     found: dict[str, StoredObject | None] = {}
     folders = [place.root]
     while folders:
@@ -94,7 +98,7 @@ def test_levels_one_by_one_come_to_what_a_whole_listing_shows(place: Place) -> N
 
 def test_on_a_disk_names_alone_are_listed_and_measured_when_they_matter(tmp_path: Path) -> None:
     store, root = FolderStores({}), f"file://{tmp_path}"
-    store.write(f"{root}/a", b"abc")
+    ObjectStores({}).write(f"{root}/a", b"abc")
     (tmp_path / "link").symlink_to(tmp_path / "a")
     (tmp_path / "folder").mkdir()
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff")).touch()
@@ -125,6 +129,7 @@ class Yard:
 
     sweeper: Sweeper
     ledger: FileLedger
+    tables: Any
     root: str = ""
 
     def write(self, *names: str) -> list[str]:
@@ -148,7 +153,7 @@ class Yard:
 
     def depart(self, path: str, state: DepartureState, at: datetime) -> None:
         row = Departure(path, FileKind.DATA, 3, "u", "p", at, at, state, at)
-        self.ledger.record_departures({f"{path} {state} {at}": [row]})
+        self.ledger.departures.record({f"{path} {state} {at}": [row]})
 
     def commit(self, name: str, entries: dict[str, EntryStatus]) -> str:
         """A manifest that names files, read into the index; returns its location."""
@@ -159,40 +164,41 @@ class Yard:
         counts = [sum(s is status for s in entries.values()) for status in
                   (EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED)]  # fmt: skip
         ref = ManifestFile(path, len(content), *counts, added_snapshot_id=1)
-        (outcome,) = self.ledger.ingest([IngestRequest("u", (ref,))], [])
+        (outcome,) = self.ledger.manifests.ingest([IngestRequest("u", (ref,))], [])
         assert outcome.error == ""
         return path
 
     def change(self, *paths: str, until: int | None = None) -> None:
         """Rows of what a snapshot added, or removed; no manifest was read wholly for them."""
-        if isinstance(self.ledger, MemoryFileLedger):
+        if isinstance(self.tables, MemoryTables):
             pytest.skip("a ledger in memory reads every manifest wholly")
         rows = [
             {"table_uuid": "u", "snapshot_id": 9, "manifest_id": 9, "path": path, "bytes": 3,
              "key_hash": key_hash(path), "kind": "data", "since": 1, "until": until}
             for path in paths
         ]  # fmt: skip
-        self.ledger._append("changes", rows, f"{self.root} {paths} {until}")  # type: ignore[attr-defined]
+        self.tables.append("changes", rows, f"{self.root} {paths} {until}")
 
 
 @pytest.fixture(scope="module", params=["memory", pytest.param("spark", marks=pytest.mark.spark)])
 def swept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Yard:
     if request.param == "memory":
         store = ObjectStores({})
-        ledger = MemoryFileLedger(store)
-        return Yard(MemorySweeper(store, ledger), ledger)
+        tables = MemoryTables(store)
+        return Yard(MemorySweeper(store, tables), memory_file_ledger(tables), tables)
     from tests.spark.warehouse import TODAY, Warehouse
 
     warehouse = Warehouse.empty(tmp_path_factory.mktemp("listing"), "listing")
     warehouse.init()
     services = warehouse.services(TODAY)
     services.sweeper.prepare()
-    return Yard(services.sweeper, services.files)
+    manifests: Any = services.files.manifests
+    return Yard(services.sweeper, services.files, manifests._tables)
 
 
 @pytest.fixture
 def yard(swept: Yard, tmp_path: Path) -> Yard:
-    return Yard(swept.sweeper, swept.ledger, f"file://{tmp_path}/yard")
+    return Yard(swept.sweeper, swept.ledger, swept.tables, f"file://{tmp_path}/yard")
 
 
 def test_an_unknown_file_is_a_stray_with_its_size_and_time(yard: Yard) -> None:
@@ -229,9 +235,9 @@ def test_what_was_recorded_after_the_listing_counts(yard: Yard) -> None:
         {live: EntryStatus.ADDED, removed: EntryStatus.DELETED,
          f"{yard.root}/not/there": EntryStatus.EXISTING},
     )  # fmt: skip
-    yard.ledger.record_side_files([SideFile("u", side, FileKind.METADATA, 3)], NOW)
+    yard.ledger.side_files.record([SideFile("u", side, FileKind.METADATA, 3)], NOW)
     yard.depart(waiting, DepartureState.FAILSAFE, NOW)
-    yard.ledger.record_snapshots([SnapshotRecord("u", 1, NOW, None, manifest_list, 3, ())])
+    yard.ledger.snapshots.record([SnapshotRecord("u", 1, NOW, None, manifest_list, 3, ())])
     assert {stray.path for stray in listing.strays()} == {removed, rest}
     assert manifest not in yard.strays()
 

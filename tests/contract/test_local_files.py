@@ -13,9 +13,8 @@ import pytest
 from meltline.adapters.catalogs.regular_files import RegularFiles
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import StoreRefused
-from meltline.ports import ObjectStore
 from meltline.testing.store import MemoryStore
-from tests.contract.test_object_store import listed
+from tests.contract.test_object_store import Store, listed
 
 NOBODY = 65534
 
@@ -25,7 +24,7 @@ local_stores = pytest.mark.parametrize("store", [MemoryStore(), ObjectStores({})
 
 @local_stores
 def test_bare_paths_and_both_file_urls_are_one_place_listed_as_asked(
-    store: ObjectStore, tmp_path: Path
+    store: Store, tmp_path: Path
 ) -> None:
     store.write(f"{tmp_path}/t/x", b"1")
     for base in (f"{tmp_path}/t", f"file:{tmp_path}/t", f"file://{tmp_path}/t"):
@@ -35,7 +34,7 @@ def test_bare_paths_and_both_file_urls_are_one_place_listed_as_asked(
     assert store.size(f"{tmp_path}/t/x") is None
 
 
-READS: dict[str, Callable[[ObjectStore, str], object]] = {
+READS: dict[str, Callable[[Store, str], object]] = {
     "read": lambda store, path: store.read(path),
     "read_prefix": lambda store, path: store.read_prefix(path, 10),
     "stream": lambda store, path: list(store.stream(path)),
@@ -47,7 +46,7 @@ READS: dict[str, Callable[[ObjectStore, str], object]] = {
 @pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
 @pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "device", "link to a pipe"])
 def test_what_is_no_regular_file_is_refused_at_once(
-    tmp_path: Path, kind: str, read: Callable[[ObjectStore, str], object]
+    tmp_path: Path, kind: str, read: Callable[[Store, str], object]
 ) -> None:
     """A pipe that nobody writes to would be waited for until the end of time."""
     with no_file(tmp_path, kind) as path, ThreadPoolExecutor(1) as pool:
@@ -82,7 +81,7 @@ def no_file(folder: Path, kind: str) -> Iterator[Path]:
 
 
 @local_stores
-def test_a_local_file_takes_its_checksum_file_along(store: ObjectStore, tmp_path: Path) -> None:
+def test_a_local_file_takes_its_checksum_file_along(store: Store, tmp_path: Path) -> None:
     for name in ("a", ".a.crc", "b", ".b.crc", ".lone.crc"):
         store.write(f"{tmp_path}/{name}", b"x")
     outcomes = store.delete([f"{tmp_path}/a", f"{tmp_path}/lone"])

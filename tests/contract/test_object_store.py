@@ -12,7 +12,7 @@ import pytest
 
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import StoreRefused
-from meltline.ports import ObjectStore, Prefix
+from meltline.ports import Prefix
 from meltline.testing.store import MemoryStore
 from tests.contract.s3proxy import S3Server, find_jar, running_s3proxy
 
@@ -42,11 +42,14 @@ ODD_NAMES = (
 )
 
 
+Store = ObjectStores | MemoryStore  # each reads, writes, removes and resolves
+
+
 @dataclass(frozen=True)
 class Place:
     """A store and an empty folder in it."""
 
-    store: ObjectStore
+    store: Store
     root: str
 
 
@@ -66,7 +69,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Place(ObjectStores(server.properties), f"s3://{server.bucket}/{tmp_path.name}")
 
 
-def listed(store: ObjectStore, prefix: str) -> list[str]:
+def listed(store: Store, prefix: str) -> list[str]:
     return sorted(found.path for found in store.list(prefix))
 
 
@@ -265,7 +268,7 @@ def test_a_disk_that_keeps_other_bytes_than_it_was_given_is_found_out(
 def test_a_store_can_be_sent_to_another_process_after_use(place: Place) -> None:
     path = f"{place.root}/x"
     place.store.write(path, b"x")
-    sent: ObjectStore = pickle.loads(pickle.dumps(place.store))
+    sent: Store = pickle.loads(pickle.dumps(place.store))
     assert sent.read(path) == b"x"
 
 

@@ -104,12 +104,13 @@ class Lake:
         return {path.removeprefix(here) for path in self.store.seen if path.startswith(here)}
 
     def proofs(self) -> str:
-        return f"{self.ledger._namespace}.proofs"
+        return f"{self.ledger.namespace}.proofs"
 
 
 def on_spark(lake: Lake) -> SparkProofReader:
-    spark = lake.ledger._spark
-    book = ProofCache(spark, lake.store, "proofs", "meltline", lake.clock)
+    spark = lake.ledger.spark
+    tables = LedgerTables(spark, lake.store, "proofs", "meltline")
+    book = ProofCache(tables, lake.clock)
     return SparkProofReader(spark, lake.store, book)
 
 
@@ -139,7 +140,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> LedgerTables:
 @pytest.fixture
 def lake(ledger: LedgerTables, tmp_path: Path) -> Lake:
     """Two snapshots: of the manifests `old`, and of `old` and `new`."""
-    ledger._spark.sql(f"DELETE FROM {ledger._namespace}.proofs")
+    ledger.spark.sql(f"DELETE FROM {ledger.namespace}.proofs")
     made = Lake(f"file://{tmp_path}/t", Watched(), ledger, on_spark)
     made.manifest("old", "a", "b", status=EXISTING)
     made.manifest("new", "c")
@@ -218,7 +219,7 @@ def test_a_second_gate_opens_no_manifest_and_no_list_again(remembering: Lake) ->
 def test_a_planned_file_is_found_though_the_index_knows_nothing(remembering: Lake) -> None:
     """The gate stands on its own: `entries` and `changes` are empty here from the beginning."""
     for table in ("entries", "changes", "manifests", "snapshots"):
-        assert remembering.ledger._read(table).isEmpty()
+        assert remembering.ledger.read(table).isEmpty()
     remembering.prove()
     assert remembering.hits("b") == {"old": {"b"}}
     assert remembering.read == set()
@@ -241,7 +242,7 @@ def test_where_the_hashes_are_damaged_the_file_is_read_again(
     remembering.prove()
     where = f"key_hash = {key_hash(remembering.path('old'))}"
     sql = f"UPDATE {remembering.proofs()} SET hashes = {DAMAGE[damage]} WHERE {where}"
-    remembering.ledger._spark.sql(sql)
+    remembering.ledger.spark.sql(sql)
     found = remembering.prove("a", "c")
     assert found.read == 1
     assert found.hits.keys() == {remembering.path("old"), remembering.path("new")}
@@ -252,7 +253,7 @@ def test_a_list_that_names_a_damaged_proof_is_read_again_and_counts_its_entries(
     lake: Lake,
 ) -> None:
     lake.prove()
-    lake.ledger._spark.sql(f"UPDATE {lake.proofs()} SET hashes = NULL WHERE kind = 'manifest'")
+    lake.ledger.spark.sql(f"UPDATE {lake.proofs()} SET hashes = NULL WHERE kind = 'manifest'")
     lake.manifest("old", "a", status=EXISTING)  # shorter, and its list says two entries
     assert "old" in lake.prove("c").errors["t"][0]
     assert lake.read == {"list1", "list2", "old", "new"}
@@ -295,14 +296,14 @@ def test_a_session_opens_the_hashes_once(lake: Lake) -> None:
         assert (found.read, [*found.hits]) == (0, [lake.path("old")])
     (kept,) = reader._book._opened
     assert kept.num_rows == 2
-    lake.ledger._spark.sql(f"DELETE FROM {lake.proofs()}")
+    lake.ledger.spark.sql(f"DELETE FROM {lake.proofs()}")
     # What no proof of the ledger stands for is not believed either.
     assert reader.prove(lake.snapshots, wanted, TODAY - MONTH).read == 2
 
 
 def test_old_proofs_are_deleted_once_they_are_half_of_all(lake: Lake) -> None:
     def left() -> int:
-        return lake.ledger._read("proofs").count()
+        return lake.ledger.read("proofs").count()
 
     def prove_on(day: int, *manifests: str) -> ProofReader:
         lake.clock.time = TODAY + day * DAY

@@ -5,16 +5,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from meltline.adapters.file_index.file_index import SparkFileLedger
+from meltline.adapters.file_index.file_index import spark_file_ledger
+from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.ingest.bulk_rows import is_large
 from meltline.adapters.ingest.ingest import ReadingLimits
 from meltline.adapters.ingest.ingest_job import Asked
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile, ManifestOutcome
-from meltline.ports import IngestRequest
+from meltline.ports import FileLedger, IngestRequest
 from tests.spark.warehouse import Warehouse
 from tests.unit.avro_files import Entry, manifest_bytes
 
@@ -33,7 +35,8 @@ ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.
 class Library:
     """Manifests of one table, and a ledger that has read nothing yet."""
 
-    ledger: SparkFileLedger
+    ledger: FileLedger
+    tables: LedgerTables
     store: ObjectStores
     home: str
 
@@ -56,11 +59,11 @@ class Library:
 
     def read(self, *manifests: ManifestFile) -> dict[str, ManifestOutcome]:
         request = IngestRequest("t", manifests, homes=(self.home,))
-        outcomes = self.ledger.ingest([request], [])
+        outcomes = self.ledger.manifests.ingest([request], [])
         return {outcome.path.rpartition("/")[2]: outcome for outcome in outcomes}
 
     def rows(self) -> set[tuple[object, ...]]:
-        found = self.ledger._read("entries").where("key_hash IS NOT NULL").collect()
+        found = self.tables.read("entries").where("key_hash IS NOT NULL").collect()
         return {tuple(row) for row in found}
 
 
@@ -79,10 +82,11 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Libra
 
 def _library(root: Path, catalog: str, limits: ReadingLimits, shared: Path) -> Library:
     warehouse, store = Warehouse.empty(root, catalog), ObjectStores({})
-    ledger = SparkFileLedger(warehouse.spark, store, catalog, "meltline")
-    ledger.limits = limits
-    ledger.prepare()
-    return Library(ledger, store, f"file://{shared}/lake/t/")
+    tables = LedgerTables(warehouse.spark, store, catalog, "meltline")
+    tables.prepare()
+    return Library(
+        spark_file_ledger(tables, store, limits), tables, store, f"file://{shared}/lake/t/"
+    )
 
 
 def read_all(library: Library) -> dict[str, ManifestOutcome]:
@@ -118,7 +122,8 @@ def test_spark_s_own_reader_takes_what_is_plain_and_leaves_the_rest(
     assert is_large(plain, homes, ENTRIES)
     assert not is_large(plain, homes, ENTRIES + 1)
     assert not is_large(plain, {}, ENTRIES)
-    assert library.ledger._ingest_bulk([plain], homes, "m").keys() == {plain.manifest.path}
+    manifests: Any = library.ledger.manifests
+    assert manifests._ingest_bulk([plain], homes, "m").keys() == {plain.manifest.path}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -136,4 +141,4 @@ def test_one_broken_manifest_costs_the_others_nothing(
     assert [name for name, found in outcomes.items() if not found.error] == ["good.avro"]
     assert "missing" in outcomes["missing.avro"].error
     bad = {noise.path, lying.path, missing.path}
-    assert library.ledger.unknown_manifests([good.path, *bad]) == bad
+    assert library.ledger.manifests.unread([good.path, *bad]) == bad

@@ -25,7 +25,8 @@ from meltline.domain.iceberg.files import (
     SnapshotRecord,
 )
 from meltline.ports import FileLedger, LedgerReader, SnapshotKey
-from meltline.testing.files import MemoryFileLedger, MemoryLedgerReader
+from meltline.testing.file_tables import MemoryTables
+from meltline.testing.files import MemoryLedgerReader, memory_file_ledger
 
 FAILSAFE, CANCELLED, DELETED = DepartureState
 EVERY = frozenset(DepartureState)
@@ -37,10 +38,11 @@ _NUMBERS = itertools.count()
 
 @dataclass
 class Kept:
-    """A ledger, and what reads all of it."""
+    """A ledger, what reads all of it, and its tables."""
 
     ledger: FileLedger
     reader: LedgerReader
+    rows: Any
 
     def depart(self, name: str, state: DepartureState = DELETED, **changes: object) -> None:
         made = Departure(
@@ -55,7 +57,7 @@ class Kept:
             recorded_at=LONG_AGO,
         )
         row = replace(made, **changes)  # type: ignore[arg-type]
-        self.ledger.record_departures({f"{name} {next(_NUMBERS)}": [row]})
+        self.ledger.departures.record({f"{name} {next(_NUMBERS)}": [row]})
 
     def record(self, number: int, *, by_changes: bool = False) -> None:
         """A snapshot with a manifest list of its own."""
@@ -63,14 +65,14 @@ class Kept:
         record = SnapshotRecord("t", number, LONG_AGO, None, path(f"list{number}"), 5, (manifest,))
         if by_changes:
             record = replace(record, by_changes=True, sequence_number=number)
-        self.ledger.record_snapshots([record])
+        self.ledger.snapshots.record([record])
 
     def settle(self, *unfinished: str) -> str:
-        return self.ledger.settle(BEFORE, unfinished)
+        return self.ledger.upkeep.settle(BEFORE, unfinished)
 
     def open(self) -> dict[str, DepartureState]:
         """What runs are told of departures."""
-        return {short(d.path): d.state for d in self.ledger.departures(EVERY)}
+        return {short(d.path): d.state for d in self.ledger.departures.in_states(EVERY)}
 
     def told(self) -> dict[str, DepartureState]:
         """What people are told of them."""
@@ -90,25 +92,26 @@ def short(path: str) -> str:
 @pytest.fixture(params=["memory", pytest.param("spark", marks=pytest.mark.spark)])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
     if request.param == "memory":
-        ledger = MemoryFileLedger(ObjectStores({}))
-        return Kept(ledger, MemoryLedgerReader(ledger))
+        rows = MemoryTables(ObjectStores({}))
+        return Kept(memory_file_ledger(rows), MemoryLedgerReader(rows), rows)
     return on_spark(tmp_path)
 
 
-def on_spark(root: Path, kind: Callable[[type], type] = lambda ledger: ledger) -> Kept:
+def on_spark(root: Path, kind: Callable[[type], type] = lambda tables: tables) -> Kept:
     """A ledger of its own, which settles whatever there is."""
-    from meltline.adapters.file_index.file_index import SparkFileLedger
+    from meltline.adapters.file_index.file_index import spark_file_ledger
     from meltline.adapters.file_index.pyiceberg_index_reader import IcebergLedgerReader
+    from meltline.adapters.index_tables.tables_io import LedgerTables
     from tests.spark.warehouse import Warehouse
 
     name = f"settles{next(_NUMBERS)}"
     warehouse = Warehouse.empty(root, name)
-    ledger = kind(SparkFileLedger)(warehouse.spark, ObjectStores({}), name, "meltline")
-    ledger.settle_from = 0
-    ledger.prepare()
+    rows = kind(LedgerTables)(warehouse.spark, ObjectStores({}), name, "meltline")
+    ledger = spark_file_ledger(rows, ObjectStores({}), settle_from=0)
+    ledger.upkeep.prepare()
     uri, lake = f"sqlite:///{root}/catalog.db", f"file://{root}/warehouse"
     config = CatalogConfig(name, "sql", uri, lake, name, False, {})
-    return Kept(ledger, IcebergLedgerReader(config, ObjectStores({}), "meltline"))
+    return Kept(ledger, IcebergLedgerReader(config, ObjectStores({}), "meltline"), rows)
 
 
 def test_what_was_deleted_long_ago_is_told_of_but_not_read_again(kept: Kept) -> None:
@@ -116,7 +119,9 @@ def test_what_was_deleted_long_ago_is_told_of_but_not_read_again(kept: Kept) -> 
     kept.depart("old")
     kept.depart("older")
     assert kept.settle()
-    assert kept.open() == {} and kept.ledger.settled([path("old"), path("other")]) == {path("old")}
+    assert kept.open() == {} and kept.ledger.departures.settled([path("old"), path("other")]) == {
+        path("old")
+    }
     assert kept.told() == {"old": DELETED, "older": DELETED}
     assert [d.path for d in kept.reader.departures([FileKind.METADATA], path("old"))] == [
         path("old")
@@ -145,7 +150,7 @@ def test_a_snapshot_whose_list_is_set_aside_is_known_to_nobody_but_readers(kept:
     kept.record(2)
     kept.depart("list1", kind=FileKind.MANIFEST_LIST)
     assert kept.settle()
-    assert kept.ledger.known_snapshots() == {SnapshotKey("t", 2)}
+    assert kept.ledger.snapshots.known() == {SnapshotKey("t", 2)}
     assert kept.open() == {} and kept.told() == {"list1": DELETED}
     assert sorted(s.key.snapshot_id for s in kept.reader.snapshots()) == [1, 2]
 
@@ -153,17 +158,17 @@ def test_a_snapshot_whose_list_is_set_aside_is_known_to_nobody_but_readers(kept:
 def test_a_snapshot_that_is_back_after_its_list_was_set_aside_is_known(kept: Kept) -> None:
     kept.record(1)
     kept.depart("list1", kind=FileKind.MANIFEST_LIST)
-    assert kept.settle() and not kept.ledger.known_snapshots()
+    assert kept.settle() and not kept.ledger.snapshots.known()
     kept.record(1)
-    assert kept.ledger.known_snapshots() == {SnapshotKey("t", 1)}
+    assert kept.ledger.snapshots.known() == {SnapshotKey("t", 1)}
 
 
 def test_a_side_file_that_is_set_aside_is_not_seen_again(kept: Kept) -> None:
     files = [SideFile("t", path(name), FileKind.METADATA, 3) for name in ("v1", "v2")]
-    kept.ledger.record_side_files(files, LONG_AGO)
+    kept.ledger.side_files.record(files, LONG_AGO)
     kept.depart("v1", kind=FileKind.METADATA)
     assert kept.settle()
-    assert [file.path for file in kept.ledger.side_files()] == [path("v2")]
+    assert [file.path for file in kept.ledger.side_files.known()] == [path("v2")]
     assert sorted(file.path for file in kept.reader.side_files()) == [path("v1"), path("v2")]
 
 
@@ -171,10 +176,10 @@ def test_the_snapshot_that_a_line_goes_on_from_stays_though_its_list_is_gone(kep
     for number in (1, 2):
         kept.record(number, by_changes=True)
         kept.depart(f"list{number}", kind=FileKind.MANIFEST_LIST)
-    before = kept.ledger.lines()
+    before = kept.ledger.snapshots.tips()
     assert kept.settle()
-    assert kept.ledger.lines() == before and before["t"].snapshot_id == 2
-    assert kept.ledger.known_snapshots() == set()
+    assert kept.ledger.snapshots.tips() == before and before["t"].snapshot_id == 2
+    assert kept.ledger.snapshots.known() == set()
     assert kept.open() == {"list2": DELETED}
 
 
@@ -201,12 +206,12 @@ def change(
             "since": since, "until": until}  # fmt: skip
 
 
-def rows_of(ledger: Any, table: str) -> list[tuple[str, int | None, int | None]]:
-    rows = ledger._look(table, ("path", "part", "until")).to_pylist()
+def rows_of(kept: Kept, table: str) -> list[tuple[str, int | None, int | None]]:
+    rows = kept.rows.look(table, ("path", "part", "until")).to_pylist()
     return sorted(((short(r["path"]), r["part"], r["until"]) for r in rows), key=repr)
 
 
-def on_a_line(kept: Kept, *standing: int) -> Any:
+def on_a_line(kept: Kept, *standing: int) -> FileLedger:
     """Snapshots 1 to 4 of a line, of which some are still there; the others were set aside."""
     for number in (1, 2, 3, 4):
         kept.record(number, by_changes=True)
@@ -221,16 +226,16 @@ def test_what_a_settled_step_of_a_line_added_is_referred_to_as_before(tables: Ke
     ledger: Any = tables.ledger
     for number in (1, 2, 3):
         tables.record(number, by_changes=True)
-    ledger._append("changes", [change("alive", 1), change("gone", 1)], "one")
-    ledger._append("changes", [change("gone", 2, until=2)], "two")
+    tables.rows.append("changes", [change("alive", 1), change("gone", 1)], "one")
+    tables.rows.append("changes", [change("gone", 2, until=2)], "two")
     tables.depart("list1", kind=FileKind.MANIFEST_LIST)
     tables.depart("list2", kind=FileKind.MANIFEST_LIST)
     tables.depart("gone")
     asked = [path("alive"), path("gone")]
     spans = sorted(tables.reader.spans(), key=repr)
-    assert ledger.referenced_now(asked, []) == {path("alive")}
-    assert tables.settle() and len(ledger._snapshots()) == 1
-    assert ledger.referenced_now(asked, []) == {path("alive")}
+    assert ledger.references.among(asked, []) == {path("alive")}
+    assert tables.settle() and ledger.snapshots.rows().num_rows == 1
+    assert ledger.references.among(asked, []) == {path("alive")}
     assert sorted(tables.reader.spans(), key=repr) == spans
 
 
@@ -239,9 +244,9 @@ def test_few_are_not_worth_it_and_neither_is_the_smaller_half(tables: Kept) -> N
     ledger: Any = tables.ledger
     for number in range(3):
         tables.depart(f"old{number}")
-    ledger.settle_from = 4
+    ledger.upkeep.settle_from = 4
     assert tables.settle() == "" and len(tables.open()) == 3
-    ledger.settle_from = 3
+    ledger.upkeep.settle_from = 3
     for number in range(4):
         tables.depart(f"new{number}", FAILSAFE)
     assert tables.settle() == "" and len(tables.open()) == 7
@@ -254,16 +259,18 @@ def test_spans_that_ended_before_the_oldest_snapshot_of_the_line_are_set_aside(
     tables: Kept,
 ) -> None:
     ledger = on_a_line(tables, 3, 4)
-    ledger._append("changes", [change(f"f{n}", 1) for n in (2, 3, 4, 5)], "added")
-    ledger._append("changes", [change("f2", 2, 2), change("f3", 3, 3), change("f4", 4, 4)], "gone")
+    tables.rows.append("changes", [change(f"f{n}", 1) for n in (2, 3, 4, 5)], "added")
+    tables.rows.append(
+        "changes", [change("f2", 2, 2), change("f3", 3, 3), change("f4", 4, 4)], "gone"
+    )
     asked = [path(f"f{number}") for number in (2, 3, 4, 5)]
-    needed, spans = ledger.referenced_now(asked, []), sorted(tables.reader.spans(), key=repr)
+    needed, spans = ledger.references.among(asked, []), sorted(tables.reader.spans(), key=repr)
     leaving = [SnapshotKey("t", 3)]
-    departs = sorted(file.path for file in ledger.departing(leaving))
+    departs = sorted(file.path for file in ledger.references.departing(leaving))
     assert tables.settle()
-    assert rows_of(ledger, "changes") == [("f4", None, 4), ("f4", None, None), ("f5", None, None)]
-    assert needed == ledger.referenced_now(asked, []) == {path("f4"), path("f5")}
-    assert sorted(file.path for file in ledger.departing(leaving)) == departs
+    assert rows_of(tables, "changes") == [("f4", None, 4), ("f4", None, None), ("f5", None, None)]
+    assert needed == ledger.references.among(asked, []) == {path("f4"), path("f5")}
+    assert sorted(file.path for file in ledger.references.departing(leaving)) == departs
     assert path("f4") in departs
     assert sorted(tables.reader.spans(), key=repr) == spans
     assert tables.settle() == ""
@@ -272,30 +279,30 @@ def test_spans_that_ended_before_the_oldest_snapshot_of_the_line_are_set_aside(
 @pytest.mark.spark
 def test_a_removal_that_was_never_recorded_ends_no_span(tables: Kept) -> None:
     ledger = on_a_line(tables, 4)
-    ledger._append("changes", [change("f", 1), change("g", 1), change("g", 2, 2)], "a")
-    ledger._append("changes", [change("f", 99, 2)], "of a run that died")
+    tables.rows.append("changes", [change("f", 1), change("g", 1), change("g", 2, 2)], "a")
+    tables.rows.append("changes", [change("f", 99, 2)], "of a run that died")
     assert tables.settle()
-    assert rows_of(ledger, "changes") == [("f", None, 2), ("f", None, None)]
-    assert ledger.referenced_now([path("f"), path("g")], []) == {path("f")}
+    assert rows_of(tables, "changes") == [("f", None, 2), ("f", None, None)]
+    assert ledger.references.among([path("f"), path("g")], []) == {path("f")}
 
 
 @pytest.mark.spark
 def test_a_path_that_came_back_and_another_vector_of_a_file_stay(tables: Kept) -> None:
     ledger = on_a_line(tables, 4)
-    ledger._append("changes", [change("f", 1), change("f", 2, 2), change("f", 3, since=3)], "f")
+    tables.rows.append("changes", [change("f", 1), change("f", 2, 2), change("f", 3, since=3)], "f")
     vectors = [change("v", 1, part=7), change("v", 2, 2, part=7), change("v", 1, part=8)]
-    ledger._append("changes", vectors, "v")
+    tables.rows.append("changes", vectors, "v")
     assert tables.settle()
-    assert rows_of(ledger, "changes") == [("f", None, None), ("v", 8, None)]
-    assert ledger.referenced_now([path("f"), path("v")], []) == {path("f"), path("v")}
+    assert rows_of(tables, "changes") == [("f", None, None), ("v", 8, None)]
+    assert ledger.references.among([path("f"), path("v")], []) == {path("f"), path("v")}
 
 
 @pytest.mark.spark
 def test_ended_spans_are_not_worth_it_while_most_of_the_rows_are_of_others(tables: Kept) -> None:
-    ledger = on_a_line(tables, 4)
+    on_a_line(tables, 4)
     others = [change(f"alive{number}", 1) for number in range(3)]
-    ledger._append("changes", [change("f", 1), change("f", 2, 2), *others], "a")
-    assert tables.settle() == "" and len(rows_of(ledger, "changes")) == 5
+    tables.rows.append("changes", [change("f", 1), change("f", 2, 2), *others], "a")
+    assert tables.settle() == "" and len(rows_of(tables, "changes")) == 5
 
 
 class Killed(Exception):
@@ -307,21 +314,21 @@ class Killed(Exception):
 def test_a_kill_between_copying_and_deleting_loses_nothing_and_the_next_night_goes_on(
     tmp_path: Path, deletes: int
 ) -> None:
-    def dying(ledger: type) -> type:
-        class Dying(ledger):  # type: ignore[misc]
+    def dying(tables: type) -> type:
+        class Dying(tables):  # type: ignore[misc]
             left: Iterator[int] = iter(range(deletes))
 
-            def _take_away(self, some: str, where: str, values: Mapping[str, object]) -> None:
+            def delete(self, rows: str, where: str, values: Mapping[str, object]) -> None:
                 if next(self.left, None) is None:
                     raise Killed
-                super()._take_away(some, where, values)
+                super().delete(rows, where, values)
 
         return Dying
 
     kept = on_spark(tmp_path, dying)
     kept.record(1)
     kept.record(2)
-    kept.ledger.record_side_files([SideFile("t", path("v1"), FileKind.METADATA, 3)], LONG_AGO)
+    kept.ledger.side_files.record([SideFile("t", path("v1"), FileKind.METADATA, 3)], LONG_AGO)
     kept.depart("list1", kind=FileKind.MANIFEST_LIST)
     kept.depart("v1", kind=FileKind.METADATA)
     kept.depart("f")
@@ -329,7 +336,7 @@ def test_a_kill_between_copying_and_deleting_loses_nothing_and_the_next_night_go
     with pytest.raises(Killed):
         kept.settle()
     as_before(kept, told, snapshots)
-    kept.ledger.left = itertools.count()  # type: ignore[attr-defined]
+    kept.rows.left = itertools.count()
     assert kept.settle()
     as_before(kept, told, snapshots)
     assert kept.open() == {}
@@ -338,22 +345,22 @@ def test_a_kill_between_copying_and_deleting_loses_nothing_and_the_next_night_go
 def as_before(kept: Kept, told: object, snapshots: object) -> None:
     assert kept.told() == told
     assert kept.reader.snapshots() == snapshots
-    assert kept.ledger.known_snapshots() == {SnapshotKey("t", 2)}
-    assert not kept.ledger.side_files()
+    assert kept.ledger.snapshots.known() == {SnapshotKey("t", 2)}
+    assert not kept.ledger.side_files.known()
 
 
 @pytest.mark.spark
 def test_keys_that_another_process_lays_down_meanwhile_move_nothing_of_ours(
     tmp_path: Path,
 ) -> None:
-    def crowded(ledger: type) -> type:
-        class Crowded(ledger):  # type: ignore[misc]
-            def _append_arrow(self, table: str, rows: Any, marker: str) -> None:
-                super()._append_arrow(table, rows, marker)
+    def crowded(tables: type) -> type:
+        class Crowded(tables):  # type: ignore[misc]
+            def append_arrow(self, table: str, rows: Any, marker: str) -> None:
+                super().append_arrow(table, rows, marker)
                 if table == "settling":
                     hashes = [key_hash(path("waits"))]
                     theirs = pa.table({"move": ["theirs"], "key_hash": hashes})
-                    super()._append_arrow(table, theirs, "theirs")
+                    super().append_arrow(table, theirs, "theirs")
 
         return Crowded
 
@@ -367,11 +374,11 @@ def test_keys_that_another_process_lays_down_meanwhile_move_nothing_of_ours(
 
 @pytest.mark.spark
 def test_what_another_run_records_meanwhile_is_not_taken_away(tmp_path: Path) -> None:
-    def watched(ledger: type) -> type:
-        class Watched(ledger):  # type: ignore[misc]
-            def _take_away(self, some: str, where: str, values: Mapping[str, object]) -> None:
+    def watched(tables: type) -> type:
+        class Watched(tables):  # type: ignore[misc]
+            def delete(self, rows: str, where: str, values: Mapping[str, object]) -> None:
                 kept.depart("f", FAILSAFE, recorded_at=NOW)
-                super()._take_away(some, where, values)
+                super().delete(rows, where, values)
 
         return Watched
 

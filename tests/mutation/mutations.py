@@ -99,7 +99,7 @@ MUTATIONS = (
         "latest[snapshot_id] = min(ends.get(snapshot_id) or [request.as_of])", (KEEP,),
     ),
     Mutation(
-        "entries with status DELETED keep files", "testing/index.py",
+        "entries with status DELETED keep files", "testing/file_tables.py",
         "return [entry for entry in self.entries if entry.status is not EntryStatus.DELETED]",
         "return list(self.entries)", (CHAIN, WRECKS),
     ),
@@ -463,7 +463,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a removal that was never recorded sets a file aside", "adapters/file_index/history_tables.py",
-        'self._spans(self._look("changes", REACH, removed))', 'self._look("changes", REACH, removed)',
+        'self._snapshots.spans(self._tables.look("changes", REACH, removed))', 'self._tables.look("changes", REACH, removed)',
         (SETTLING,),
     ),
     Mutation(
@@ -557,7 +557,7 @@ MUTATIONS = (
         "    if not _UUID.fullmatch(uuid):\n", "    if not uuid:\n", (TABLE,),
     ),
     Mutation(
-        "what stands for tables is pasted into a statement", "adapters/file_index/entries.py",
+        "what stands for tables is pasted into a statement", "adapters/file_index/history_tables.py",
         'where = "WHERE array_contains(:uuids, table_uuid)"',
         "where = \"WHERE table_uuid IN ('\" + \"', '\".join(readable) + \"') OR :uuids IS NULL\"",
         (FILE_LEDGER,),
@@ -652,7 +652,7 @@ MUTATIONS = (
     Mutation(
         "busy tables: manifest lists that came since the plan are not read", "app/gate/proof.py",
         "            if key not in leaving:\n",
-        "            if key not in leaving and key in services.files.known_snapshots():\n", (BUSY,),
+        "            if key not in leaving and key in services.files.snapshots.known():\n", (BUSY,),
     ),
     Mutation(
         "busy tables: a metadata file deleted before it is read makes a table unreadable", "app/catalog/metadata.py",
@@ -680,7 +680,7 @@ MUTATIONS = (
     Mutation(
         "who shares files is noted after the snapshots", "app/observe/ingest.py",
         "    if new:\n        services.control.registrations.add_sharing(sorted(new))\n",
-        "    services.files.record_snapshots(records)\n    if new:\n        services.control.registrations.add_sharing(sorted(new))\n",
+        "    services.files.snapshots.record(records)\n    if new:\n        services.control.registrations.add_sharing(sorted(new))\n",
         ("tests/unit/test_crash_protocol.py",),
     ),
     Mutation(

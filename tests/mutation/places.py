@@ -42,7 +42,7 @@ PLACES = (
     ),
     Mutation(
         "places: folders are one only where their names are", "app/safety/other_names.py",
-        "self._identities[folder] = self._store.identity(folder)",
+        "self._identities[folder] = self._resolver.identity(folder)",
         "self._identities[folder] = folder", (*NAMES, *DISK),
     ),
     Mutation(

@@ -24,7 +24,7 @@ from meltline.domain.clock import NOW
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.ports import DeleteOutcome, Deleter
 from meltline.wiring import Wiring
-from tests.unit.kills import PORTS, Port
+from tests.unit.kills import Port, told_ports
 
 
 def tell(what: str, name: str) -> None:
@@ -63,7 +63,7 @@ def services(folder: Path, now: str) -> RunContext:
     config = load_config(folder / "meltline.yaml", environ, folder)
     built = Wiring(config, environ, progress=lambda line: None).services("soak")
     told: Any = Told()
-    ports = {name: Port(getattr(built, name), name, told) for name in PORTS}
+    ports = told_ports(built, told)
     ports["deleter"] = Port(KeyByKey(built.deleter), "deleter", told)
     catalogs = {name: Port(c, "catalog", told) for name, c in built.catalogs.items()}
     changes: dict[str, Any] = {**ports, "catalogs": catalogs}

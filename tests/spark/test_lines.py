@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from meltline.adapters.file_index.file_index import SparkFileLedger
-from meltline.adapters.ingest.ingest import ReadingLimits
+from meltline.adapters.ingest.ingest import ManifestRows, ReadingLimits
 from meltline.app.observe.observe import observe, rebuild
 from meltline.app.services import RunContext
 from meltline.ports import Neighbourhood, SnapshotKey
@@ -38,8 +37,8 @@ VAST = replace(BULK, written_here=0)
 def look(w: Warehouse, limits: ReadingLimits = HERE) -> list[str]:
     """One look at the catalogs; what it could not read."""
     services = w.services(TODAY)
-    assert isinstance(services.files, SparkFileLedger)
-    services.files.limits = limits
+    assert isinstance(services.files.manifests, ManifestRows)
+    services.files.manifests.limits = limits
     return [str(name) for name in observe(services).skipped]
 
 
@@ -78,16 +77,18 @@ def by_iceberg(w: Warehouse, table: str, snapshot: int) -> set[str]:
 def require_exact(w: Warehouse, table: str) -> None:
     """What the index says of each snapshot is what Iceberg lists for it, no more and no less."""
     services = w.services(TODAY)
-    known = services.files.known_snapshots()
+    known = services.files.snapshots.known()
     uuid = str(w.document(table)["table-uuid"])
     of_all = {snapshot: by_iceberg(w, table, snapshot) for snapshot in w.snapshots(table)}
     paths = [f"file:{path}" for path in sorted(set().union(*of_all.values()))]
     for snapshot, expected in of_all.items():
         dead = sorted(known - {SnapshotKey(uuid, snapshot)}, key=lambda key: key.snapshot_id)
-        found = services.files.referenced_now(paths, dead)
+        found = services.files.references.among(paths, dead)
         assert {walk.local(path) for path in found} == expected, f"{table}@{snapshot}"
     require_departing(services, uuid, of_all, linear=by_changes(w, table) == set(of_all))
-    totals = services.files.live_totals([SnapshotKey(uuid, snapshot) for snapshot in of_all])
+    totals = services.files.snapshots.live_totals(
+        [SnapshotKey(uuid, snapshot) for snapshot in of_all]
+    )
     for snapshot in of_all:
         files = w.sql(
             f"SELECT count(*), sum(file_size_in_bytes) FROM {w.name(table)}.files"
@@ -108,7 +109,7 @@ def require_departing(
         stays = set().union(*(of_all[one] for one in ids if one not in some))
         keys = [SnapshotKey(uuid, one) for one in some]
         for within in (None, narrow):
-            found = services.files.departing(keys, within)
+            found = services.files.references.departing(keys, within)
             assert {walk.local(file.path) for file in found} == gone - stays, some
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,10 @@ class Small:
     def waiting(self) -> dict[str, datetime]:
         """Files in failsafe and until when."""
         files = self.w.services(self.now).files
-        return {d.path: d.due_at for d in files.departures(frozenset({DepartureState.FAILSAFE}))}
+        return {
+            d.path: d.due_at
+            for d in files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
+        }
 
     def intact(self) -> None:
         """Nothing that anything refers to is gone."""
@@ -284,21 +287,23 @@ def test_two_looks_at_once_count_no_file_twice(small: Small) -> None:
         """Another run observes after we asked what is unknown, and before we read it."""
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(other.files, name)
+            return getattr(other.files.manifests, name)
 
         def ingest(self, *arguments: Any) -> Any:
             observe(other)
-            return other.files.ingest(*arguments)
+            return other.files.manifests.ingest(*arguments)
 
     small.churn()
     w.append("t", 30)
-    observe(w.services(small.now, files=Interrupted()))
+    interrupted: Any = Interrupted()
+    files = replace(other.files, manifests=interrupted)
+    observe(w.services(small.now, files=files))
     key = SnapshotKey(str(w.document("t")["table-uuid"]), w.snapshots("t")[-1])
     ledger = f"{w.catalog}.{LEDGER}"
     copies = f"SELECT count(*) FROM {ledger}.snapshots WHERE snapshot_id = {key.snapshot_id}"
     assert w.sql(copies)[0][0] == 2, "the other run was to come in between"
     sizes = [row[0] for row in w.sql("SELECT file_size_in_bytes FROM {t}.files")]
-    assert other.files.live_totals([key]) == {key: (len(sizes), sum(sizes))}
+    assert other.files.snapshots.live_totals([key]) == {key: (len(sizes), sum(sizes))}
     small.goes_on()
 
 

@@ -43,8 +43,8 @@ def test_the_index_refers_to_what_icebergs_metadata_tables_list(story: Story) ->
     """All snapshots leaving at once would take exactly everything with them."""
     w = story.warehouse
     services = w.services(story.now)
-    known = sorted(services.files.known_snapshots(), key=lambda key: key.snapshot_id)
-    departing = services.files.departing(known)
+    known = sorted(services.files.snapshots.known(), key=lambda key: key.snapshot_id)
+    departing = services.files.references.departing(known)
     expected = set().union(*(by_iceberg(w, table) for table in w.tables()))
     assert {walk.local(file.path) for file in departing} == expected
     sizes = {walk.local(file.path): file.bytes for file in departing}
@@ -56,12 +56,12 @@ def test_the_index_refers_to_what_icebergs_metadata_tables_list(story: Story) ->
 def test_what_one_snapshot_refers_to_is_what_iceberg_lists_for_it(story: Story, table: str) -> None:
     w = story.warehouse
     services = w.services(story.now)
-    known = services.files.known_snapshots()
+    known = services.files.snapshots.known()
     uuid = str(w.document(table)["table-uuid"])
     paths = [f"file:{path}" for path in sorted(by_iceberg(w, table))]
     for snapshot in w.snapshots(table)[-3:]:
         dead = sorted(known - {SnapshotKey(uuid, snapshot)}, key=lambda key: key.snapshot_id)
-        found = services.files.referenced_now(paths, dead)
+        found = services.files.references.among(paths, dead)
         assert {walk.local(path) for path in found} == by_iceberg(w, table, snapshot)
 
 

@@ -82,7 +82,7 @@ class Life:
         waiting = self.waiting()
         before = self.w.disk().keys()
         services = self.w.services(self.now)
-        services.files.settle_from = 0  # type: ignore[attr-defined]  # what is over is set aside
+        services.files.upkeep.settle_from = 0  # type: ignore[attr-defined]  # what is over is set aside
         summary = self.w.run_with(services)
         self.told.append(f"run on {self.now:%m-%d}: {summary.exit_code}")
         assert summary.exit_code == 0, (self.told, summary.as_json())
@@ -96,7 +96,9 @@ class Life:
 
     def waiting(self) -> dict[str, datetime]:
         """Local paths in failsafe, and until when."""
-        found = self.w.services(self.now).files.departures(frozenset({DepartureState.FAILSAFE}))
+        found = self.w.services(self.now).files.departures.in_states(
+            frozenset({DepartureState.FAILSAFE})
+        )
         return {walk.local(departure.path): departure.due_at for departure in found}
 
     def some_snapshot(self, table: str) -> int:

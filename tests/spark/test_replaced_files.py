@@ -24,7 +24,7 @@ def aged(w: Warehouse) -> None:
 
 
 def waiting(w: Warehouse, now: datetime) -> set[str]:
-    found = w.services(now).files.departures(frozenset({DepartureState.FAILSAFE}))
+    found = w.services(now).files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     return {walk.local(one.path) for one in found if one.kind is FileKind.DATA}
 
 

@@ -65,7 +65,9 @@ class Village:
         return run_step("sweep", services, request)
 
     def waiting(self, now: datetime) -> set[str]:
-        found = self.w.services(now).files.departures(frozenset({DepartureState.FAILSAFE}))
+        found = self.w.services(now).files.departures.in_states(
+            frozenset({DepartureState.FAILSAFE})
+        )
         return {walk.local(departure.path) for departure in found}
 
 

@@ -19,8 +19,8 @@ from meltline.adapters.manifests.path_hash import key_hash
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.locations import location_key
 from meltline.ports import IndexedFile, IndexedSnapshot, IndexedSpan, UsageQuery, UsageTotals
+from meltline.testing.file_tables import MemoryTables
 from meltline.testing.files import (
-    MemoryFileLedger,
     MemoryLedgerReader,
     _departed,
     _entries,
@@ -54,7 +54,7 @@ def told(uuid: str, files: Mapping[int, Set[str]]) -> list[Change]:
 class ByChanges(MemoryLedgerReader):
     """Some tables are told of by changes; what the others' manifests hold is there, and no more."""
 
-    def __init__(self, ledger: MemoryFileLedger, tables: Collection[str]) -> None:
+    def __init__(self, ledger: MemoryTables, tables: Collection[str]) -> None:
         super().__init__(ledger)
         self.ledger = ledger
         self.tables = tables

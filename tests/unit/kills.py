@@ -5,20 +5,21 @@ Or lets that one call fail, and the process lives on.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from threading import RLock
 from typing import Any, Protocol
 
 from meltline.app.services import ColdTier, RunContext
 from meltline.domain.errors import LockHeld, MeltlineError
-from meltline.ports import ControlLedger, Lock
+from meltline.ports import ControlLedger, FileLedger, Lock
 from meltline.testing.archive import MemoryArchive
 
 PORTS = (
-    "store", "manifests", "reader", "files", "committer", "deleter", "proofs", "gate",
+    "manifests", "reader", "committer", "deleter", "proofs", "gate",
     "copies", "rows",
 )  # fmt: skip
+STORE = ("store", "writer", "remover", "resolver")
 
 
 class Killed(BaseException):
@@ -81,11 +82,12 @@ class Process:
 
     def _cold(self, services: RunContext, tier: ColdTier) -> dict[str, Any]:
         """Cold, and an archive that dies at any call that it makes itself."""
-        store, catalog = Port(tier.store, "cold store", self), Port(tier.catalog, "cold", self)
+        store, catalog = told_store(tier, "cold store", self), Port(tier.catalog, "cold", self)
         archive: Any = MemoryArchive(  # type: ignore[arg-type]
-            catalog, store, tier.warehouse, services.clock, services.control.copies
+            catalog, store["store"], tier.warehouse, services.clock, services.control.copies
         )
-        return {"cold": ColdTier(catalog, store, tier.warehouse), "archive": archive}  # type: ignore[arg-type]
+        told: Any = ColdTier(catalog=catalog, warehouse=tier.warehouse, **store)  # type: ignore[arg-type]
+        return {"cold": told, "archive": archive}
 
     def _require_alive(self) -> None:
         if self.dead:
@@ -93,8 +95,9 @@ class Process:
 
     def of(self, services: RunContext) -> RunContext:
         """The services as this process uses them."""
-        ports = {name: Port(getattr(services, name), name, self) for name in PORTS}
-        ports["control"] = _control(services.control, self)
+        ports = told_ports(services, self)
+        locks: Any = _Locks(services.control.locks, "control.locks", self)
+        ports["control"] = replace(ports["control"], locks=locks)
         catalogs = {name: Port(c, "catalog", self) for name, c in services.catalogs.items()}
         changes: dict[str, Any] = {**vars(services), **ports, "catalogs": catalogs}
         if services.cold is not None:
@@ -102,11 +105,30 @@ class Process:
         return RunContext(**changes)
 
 
-class Port:
-    """A port each of whose calls goes through a process."""
+def told_ports(services: RunContext, caller: Caller) -> dict[str, Any]:
+    """The ports of services, each of whose calls goes through somebody."""
+    ports: dict[str, Any] = {n: Port(getattr(services, n), n, caller) for n in PORTS}
+    ports |= told_store(services, "store", caller)
+    parts: dict[str, Any] = {
+        part.name: Port(getattr(services.files, part.name), "files", caller, f"_{part.name}")
+        for part in fields(FileLedger)
+    }
+    of_control: dict[str, Any] = {
+        part: Port(port, f"control.{part}", caller) for part, port in vars(services.control).items()
+    }
+    return {**ports, "files": FileLedger(**parts), "control": ControlLedger(**of_control)}
 
-    def __init__(self, target: Any, name: str, process: "Caller") -> None:
-        self._target, self._name, self._process = target, name, process
+
+def told_store(owner: object, name: str, caller: Caller) -> dict[str, Any]:
+    """The same of what a store may be asked: it is one."""
+    return {field: Port(getattr(owner, field), name, caller) for field in STORE}
+
+
+class Port:
+    """A port each of whose calls goes through a process, `files.record_departures` by name."""
+
+    def __init__(self, target: Any, name: str, process: "Caller", part: str = "") -> None:
+        self._target, self._name, self._process, self._part = target, name, process, part
 
     def __getattr__(self, attribute: str) -> Any:
         found = getattr(self._target, attribute)
@@ -114,19 +136,10 @@ class Port:
             return found
 
         def call(*args: Any, **named: Any) -> Any:
-            name = f"{self._name}.{attribute}"
+            name = f"{self._name}.{attribute}{self._part}"
             return self._process.call(name, lambda: found(*args, **named))
 
         return call
-
-
-def _control(control: ControlLedger, process: Process) -> ControlLedger:
-    """The ledger, each of whose parts is a port."""
-    parts: dict[str, Any] = {
-        part: Port(port, f"control.{part}", process) for part, port in vars(control).items()
-    }
-    parts["locks"] = _Locks(control.locks, "control.locks", process)
-    return ControlLedger(**parts)
 
 
 class _Locks(Port):

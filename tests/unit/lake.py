@@ -35,7 +35,8 @@ from meltline.testing.archive import MemoryArchive
 from meltline.testing.catalog import MemoryCatalog
 from meltline.testing.committer import MemoryCommitter
 from meltline.testing.control.ledger import memory_control_ledger
-from meltline.testing.files import MemoryFileLedger, MemoryLedgerReader
+from meltline.testing.file_tables import MemoryTables
+from meltline.testing.files import MemoryLedgerReader, memory_file_ledger
 from meltline.testing.proofs import MemoryProofReader
 from meltline.testing.rows import MemoryRowComparer
 from meltline.testing.store import MemoryStore
@@ -92,7 +93,7 @@ class WatchfulDeleter:
         assert not doomed, f"about to delete what is needed: {doomed}"
         waiting = {
             d.path: d.due_at
-            for d in self._lake.files.departures(frozenset({DepartureState.FAILSAFE}))
+            for d in self._lake.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
         }
         early = sorted(p for p in paths if waiting[p] > self._lake.clock.now())
         assert not early, f"about to delete before its time: {early}"
@@ -132,7 +133,8 @@ class Lake:
         self.control = memory_control_ledger(
             self.clock, database=self.clock, lease_time=self.lease_time
         )
-        self.files = MemoryFileLedger(self.store)
+        self.file_tables = MemoryTables(self.store)
+        self.files = memory_file_ledger(self.file_tables)
         self.deleter = WatchfulDeleter(self)
         self.manifests: dict[
             str, tuple[Manifest, ...]
@@ -182,9 +184,12 @@ class Lake:
             clock=self.clock,
             catalogs=self.catalogs,
             store=self.store,
+            writer=self.store,
+            remover=self.store,
+            resolver=self.store,
             manifests=AvroManifests(),
             control=self.control,
-            reader=MemoryLedgerReader(self.files),
+            reader=MemoryLedgerReader(self.file_tables),
             progress=lambda line: None,
             who="tester",
             files=self.files,
@@ -192,12 +197,18 @@ class Lake:
             deleter=self.deleter,
             proofs=MemoryProofReader(self.store),
             gate=PlainGateEngine(config.limits, config.gates.ttl),
-            cold=ColdTier(self.cold, self.store, COLD_WAREHOUSE) if self.has_cold else None,
+            cold=self.tier() if self.has_cold else None,
             archive=self.archive if self.has_cold else None,
             copies=StoreCopyReader(self.store, self.store),
             rows=MemoryRowComparer({**self.catalogs, "ice": self.cold}, self.store),
         )
         return replace(built, **changes)
+
+    def tier(self) -> ColdTier:
+        store = self.store
+        return ColdTier(
+            self.cold, store, COLD_WAREHOUSE, writer=store, remover=store, resolver=store
+        )
 
     def request(
         self, run_id: str = "", as_of: datetime | None = None, tables: tuple[str, ...] = ()
@@ -374,7 +385,7 @@ class Lake:
 
     def waiting(self) -> dict[str, datetime]:
         """Paths in failsafe, and until when."""
-        found = self.files.departures(frozenset({DepartureState.FAILSAFE}))
+        found = self.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
         return {departure.path: departure.due_at for departure in found}
 
 

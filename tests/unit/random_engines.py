@@ -161,7 +161,7 @@ class Engines:
         longer than its manifest says, so that it cannot be handed over to cold.
         """
         now, here = self.lake.clock.moment, f"{table.location}/data/"
-        waiting = self.lake.files.departures(frozenset({DepartureState.FAILSAFE}))
+        waiting = self.lake.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
         long_ago = [d.path for d in waiting if d.departed_at < now - CLOCK_TOLERANCE]
         old = sorted(path for path in long_ago if path.startswith(here))
         if old and (size := self.lake.store.size(path := chosen(old, number // 2))) is not None:

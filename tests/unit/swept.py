@@ -30,7 +30,7 @@ class Swept:
     lake: Lake = field(default_factory=a_lake)
 
     def __post_init__(self) -> None:
-        self.sweeper = MemorySweeper(self.lake.store, self.lake.files)
+        self.sweeper = MemorySweeper(self.lake.store, self.lake.file_tables)
         self.table = self.lake.on(0).table("t")
         self.table.append("a")
         self.lake.run()
@@ -80,7 +80,7 @@ class Meanwhile:
 
 def swept(lake: Lake, *days: float) -> None:
     """Sweeps on each of these days; nothing that is needed may be missing."""
-    sweeper = MemorySweeper(lake.store, lake.files)
+    sweeper = MemorySweeper(lake.store, lake.file_tables)
     for day in days:
         services = SweepServices(**vars(lake.on(day).services()), sweeper=sweeper)
         run_step("sweep", services, StepRequest(lake.request()))

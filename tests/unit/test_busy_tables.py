@@ -88,7 +88,9 @@ def test_the_head_of_the_plans_day_is_held_against_the_index_although_it_is_none
     if not is_base_there:
         lake.store.delete([plan.base_location])
     services = lake.services()
-    forgetful = replace(services, files=_Forgetful(services.files, {head}))
+    files = services.files
+    lost = replace(files, snapshots=_Forgetful(files.snapshots, {head}))
+    forgetful = replace(services, files=lost)
     ((plan, verdict),) = run_gate(forgetful, [plan])
     assert [f.object.partition(":")[0] for f in verdict.failed] == [str(head)]
     assert verdict.failed_on("head_totals_differ")
@@ -120,7 +122,7 @@ def test_a_planned_snapshot_that_the_base_never_had_is_refused() -> None:
 
 @dataclass(frozen=True)
 class _Forgetful:
-    """A file ledger that has lost some snapshots."""
+    """A snapshot index that has lost some of them."""
 
     inner: Any
     lost: set[int]
@@ -198,11 +200,11 @@ def test_a_branch_that_came_and_went_on_a_planned_snapshot_is_no_reason() -> Non
 def test_a_planned_file_that_a_new_commit_names_again_is_planned_no_more() -> None:
     lake, table = overwritten()
     plan, again = planned(lake), table.data("f1")
-    assert again in {file.path for file in lake.files.items([plan.id])[plan.id]}
+    assert again in {file.path for file in lake.files.items.of([plan.id])[plan.id]}
     table.append("f1")
     stale, anew = judge_step(lake.services(), [plan])
     assert (stale.state, anew.state) == (PlanState.STALE, PlanState.PASSED)
-    assert again not in {file.path for file in lake.files.items([anew.id])[anew.id]}
+    assert again not in {file.path for file in lake.files.items.of([anew.id])[anew.id]}
 
 
 def test_tables_that_move_whenever_another_one_is_committed_are_all_expired() -> None:

@@ -28,7 +28,9 @@ def daily(lake: Lake, days: int, name: str = "t") -> Table:
 
 
 def rows_written(lake: Lake) -> tuple[int, int]:
-    return len(lake.files.departures(frozenset(DepartureState))), len(lake.control.plans.find())
+    return len(lake.files.departures.in_states(frozenset(DepartureState))), len(
+        lake.control.plans.find()
+    )
 
 
 def test_a_second_run_right_away_changes_nothing_but_the_run_record() -> None:

@@ -48,7 +48,7 @@ def off_the_store(lake: Lake, by: timedelta) -> Any:
     def write(path: str, content: bytes) -> datetime:
         return lake.store.write(path, content) + by
 
-    return lake.services(store=With(lake.store, write=write))
+    return lake.services(writer=With(lake.store, write=write))
 
 
 OFF = pytest.mark.parametrize("off", [off_the_database, off_the_store])
@@ -109,7 +109,7 @@ def test_a_proof_older_than_five_minutes_deletes_nothing_and_drops_its_claim() -
 def test_an_object_newer_than_five_minutes_before_its_departure_is_another_one() -> None:
     lake, _, _ = departed()
     lake.sandbox = lake.clock.simulated = False
-    departure = min(lake.files.departures(frozenset({DepartureState.FAILSAFE})), key=str)
+    departure = min(lake.files.departures.in_states(frozenset({DepartureState.FAILSAFE})), key=str)
     looked_at = DepartedObjects(lake.services(), {departure.path: departure}).at(departure.path)
     assert looked_at.unlike(departure.bytes, departure.departed_at - TOLERATED) == ""
     assert "modified" in looked_at.unlike(departure.bytes, departure.departed_at - TOLERATED + STEP)

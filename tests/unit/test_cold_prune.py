@@ -357,7 +357,7 @@ class Failing:
 def test_a_file_that_could_not_be_deleted_is_named_and_the_next_prune_tries_again() -> None:
     lake, _ = archived()
     lake.on(30)
-    tier = replace(ports(lake).cold, store=Failing(lake, "t0.parquet"))  # type: ignore[type-var]
+    tier = replace(ports(lake).cold, remover=Failing(lake, "t0.parquet"))  # type: ignore[type-var]
     (done,) = pruned(lake, 4.5, cold=tier)
     assert [error.endswith("t0.parquet: busy") for error in done.errors] == [True]
     assert cold_files(lake) > needed(lake)
@@ -420,7 +420,7 @@ def test_a_table_of_hot_that_cannot_be_read_any_more_stops_the_deletes_too() -> 
 def test_a_plan_that_was_altered_is_not_finished() -> None:
     lake, _ = archived()
     lake.on(30)
-    tier = replace(ports(lake).cold, store=Failing(lake, "t0.parquet"))  # type: ignore[type-var]
+    tier = replace(ports(lake).cold, remover=Failing(lake, "t0.parquet"))  # type: ignore[type-var]
     pruned(lake, 4.5, cold=tier)
     (place,) = [v for k, v in document(lake)["properties"].items() if k.startswith(PRUNING)]
     written = lake.store.read(place)

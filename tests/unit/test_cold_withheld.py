@@ -103,7 +103,7 @@ def test_what_a_sweep_finds_under_the_path_of_an_archived_file_holds_up_no_other
     written_again(lake, path, 0)
     lake.on(PURGE_DAY).run()
     assert path in lake.paths() and path not in lake.waiting()
-    sweeper = MemorySweeper(lake.store, lake.files)
+    sweeper = MemorySweeper(lake.store, lake.file_tables)
     for day in (24, 32):
         table.overwrite(f"z{day}")
         services = SweepServices(**vars(lake.on(day).services()), sweeper=sweeper)

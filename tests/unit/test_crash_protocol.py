@@ -90,7 +90,7 @@ class EndState:
             paths=frozenset(lake.paths()),
             departures={
                 d.path: (d.state, d.owner, d.bytes)
-                for d in lake.files.departures(frozenset(DepartureState))
+                for d in lake.files.departures.in_states(frozenset(DepartureState))
             },
             claimed=frozenset(lake.control.claims.paths()),
             begun=tuple(p.id for p in lake.control.plans.find(states=[PlanState.APPLYING])),
@@ -197,9 +197,9 @@ def test_whatever_was_killed_the_days_after_purge_the_same_files_and_then_nothin
         lake.run("next")
         lake.on(PURGE_DAY).run("purge")
         assert EndState.of(lake) == expected, story
-        commits, paths = dict(lake.files.commits), lake.paths()
+        commits, paths = dict(lake.file_tables.commits), lake.paths()
         summary = lake.run("idle")
-        assert (dict(lake.files.commits), lake.paths()) == (commits, paths), story
+        assert (dict(lake.file_tables.commits), lake.paths()) == (commits, paths), story
         assert not summary.plans, story
 
 
@@ -271,7 +271,7 @@ def test_departures_of_a_killed_commit_are_recorded_under_its_own_plan_once() ->
     lake.run("next")
     plans = {
         lake.control.plans.get(d.plan_id).run_id
-        for d in lake.files.departures(frozenset({DepartureState.FAILSAFE}))
+        for d in lake.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     }
     assert plans == {"run"}
     assert not [p for p in lake.control.plans.find(run_id="next") if p.kind is PlanKind.EXPIRE]

@@ -113,7 +113,7 @@ def test_a_purge_whose_items_were_edited_deletes_nothing() -> None:
     lake, tables, plans = two_tables_in_failsafe()
     spared = next(iter(sorted(lake.waiting())))
     for plan in plans:
-        lake.files.edit_items(plan.id, lambda files: [f for f in files if f.path != spared])
+        lake.file_tables.edit_items(plan.id, lambda files: [f for f in files if f.path != spared])
     edited = [plan for plan in plans if plan.table == tables[0].name]
     (done,) = apply_purges(lake.services(), edited)
     assert isinstance(done.error, PlanAltered) and lake.deleter.deleted == []
@@ -122,7 +122,7 @@ def test_a_purge_whose_items_were_edited_deletes_nothing() -> None:
 def test_a_purge_whose_items_were_lost_is_refused_and_not_called_done() -> None:
     lake, _, plans = two_tables_in_failsafe()
     for plan in plans:
-        lake.files.edit_items(plan.id, lambda _: [])
+        lake.file_tables.edit_items(plan.id, lambda _: [])
     for done in apply_purges(lake.services(), plans):
         assert isinstance(done.error, PlanAltered)
     assert lake.deleter.deleted == []

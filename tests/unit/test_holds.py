@@ -262,7 +262,7 @@ def test_a_hold_that_another_engine_sets_during_a_purge_stops_the_next_table() -
 
 def claim(lake: Lake, plan: Plan) -> list[str]:
     """A purge that claimed its first batch and died."""
-    paths = [file.path for file in lake.files.items([plan.id])[plan.id]]
+    paths = [file.path for file in lake.files.items.of([plan.id])[plan.id]]
     with lake.control.locks.take(plan.table_uuid, "a purge", wait=DAY * 0, lease=DAY) as lock:
         lake.control.plans.move(plan, PlanState.APPLYING, lock=lock)
         lake.control.claims.take([Claim(plan.id, 0, lock, paths)])

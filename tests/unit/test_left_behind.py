@@ -332,9 +332,9 @@ def test_a_second_run_finds_nothing_to_let_go_that_the_first_could_have() -> Non
     drop(lake.services(), str(table.name))
     for day in (1, 8, 16, 24):
         lake.on(day).run()
-        before = (lake.catalogs["lake"].listing(), dict(lake.files.commits))
+        before = (lake.catalogs["lake"].listing(), dict(lake.file_tables.commits))
         assert lake.run().plans == {}
-        assert (lake.catalogs["lake"].listing(), dict(lake.files.commits)) == before
+        assert (lake.catalogs["lake"].listing(), dict(lake.file_tables.commits)) == before
     assert {path for path in lake.paths() if "/air/" in path} == set()
 
 

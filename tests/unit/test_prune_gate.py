@@ -177,7 +177,7 @@ def test_a_prune_that_was_not_finished_is_judged_again_before_it_is() -> None:
     lake = old()
     made = ports(lake)
     assert made.cold is not None
-    failing = replace(made.cold, store=Failing(lake, ".parquet"))
+    failing = replace(made.cold, remover=Failing(lake, ".parquet"))
     take(lake, Engine(lake), replace(made, cold=failing))
     files = cold_files(lake)
     assert files != needed(lake)
@@ -216,13 +216,13 @@ def test_a_batch_goes_only_on_a_proof_younger_than_five_minutes(seconds: int, de
     before = document(lake)
     made = ports(lake)
     assert made.cold is not None
-    failing = replace(made.cold, store=Failing(lake, ""))
+    failing = replace(made.cold, remover=Failing(lake, ""))
     take(lake, Engine(lake), replace(made, cold=failing))
     twin = {**before, "table-uuid": "5e0f0f0e-0000-4000-8000-000000000001"}
     slow = SlowStore(lake, timedelta(seconds=seconds), json.dumps(twin).encode())
     judge = gate(lake)
     deletes = PruneDeletes(
-        made, replace(made.cold, store=slow), COLD, judge.uuid, (), judge, batch=1
+        made, replace(made.cold, remover=slow), COLD, judge.uuid, (), judge, batch=1
     )
     (plan,) = deletes.begun()
     told = Pruned(NAME, COLD)

@@ -49,7 +49,7 @@ def test_the_next_run_turns_what_is_wanted_back_into_cancelled_departures() -> N
     wanted = want(lake, table, first)
     assert wanted <= waiting
     lake.run()
-    cancelled = lake.files.departures(frozenset({DepartureState.CANCELLED}))
+    cancelled = lake.files.departures.in_states(frozenset({DepartureState.CANCELLED}))
     assert {departure.path for departure in cancelled} == wanted
     assert set(lake.deleter.deleted) == waiting - wanted
     assert lake.control.vetoes.all() == []

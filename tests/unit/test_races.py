@@ -1,7 +1,7 @@
 """What others do between two of our steps: nothing that is needed goes, and the reason is named."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -31,7 +31,7 @@ from meltline.domain.errors import (
     PlanStale,
     Stopped,
 )
-from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.files import DepartureState, PlannedFile
 from meltline.ports import Lease, StopSwitch
 from tests.unit.lake import DAY, ROOMY, T0, Lake, Table
 
@@ -146,24 +146,24 @@ def test_a_plan_whose_items_were_edited_is_refused() -> None:
     lake, table = overwritten()
     plan = expiration(lake)
     services = lake.services()
-    items = services.files.items([plan.id])[plan.id]
+    items = services.files.items.of([plan.id])[plan.id]
     victim = replace(items[0], path=table.data("f3"))
-    tampered = _Tampered(services.files, {plan.id: [victim, *items[1:]]})
+    tampered = replace(services.files, items=_Tampered({plan.id: [victim, *items[1:]]}))
     (done,) = apply_expirations(replace(services, files=tampered), [plan])
     assert isinstance(done.error, PlanAltered) and len(table.snapshots) == 4
 
 
+@dataclass(frozen=True)
 class _Tampered:
-    """A file ledger in which somebody has edited the items of a plan."""
+    """Items of plans that somebody has edited."""
 
-    def __init__(self, files: object, edited: dict[str, Sequence[object]]) -> None:
-        self._files, self._edited = files, edited
+    edited: Mapping[str, Sequence[PlannedFile]]
 
-    def items(self, plan_ids: Sequence[str]) -> dict[str, Sequence[object]]:
-        return {plan_id: self._edited[plan_id] for plan_id in plan_ids}
+    def of(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
+        return {plan_id: self.edited[plan_id] for plan_id in plan_ids}
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._files, name)
+    def store(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
+        raise AssertionError("nothing is planned here")
 
 
 def test_a_purge_that_another_run_overtook_is_stale_and_complains_of_nothing() -> None:
@@ -223,7 +223,7 @@ def test_files_of_a_purge_that_another_run_has_only_begun_are_left_to_it() -> No
     begun = services.control.plans.move(fast, PlanState.APPLYING)
     (stale, passed) = judge_step(services, slow)
     assert (stale.state, passed.state) == (PlanState.STALE, PlanState.PASSED)
-    items = services.files.items([fast.id, passed.id])
+    items = services.files.items.of([fast.id, passed.id])
     assert not {f.path for f in items[fast.id]} & {f.path for f in items[passed.id]}
     assert conclude(lake, [begun, passed]).exit_code == 0
     assert lake.waiting() == {}
@@ -291,7 +291,7 @@ def test_a_file_that_a_new_table_refers_to_since_the_gate_is_taken_back() -> Non
     assert purged.error is None
     assert path not in lake.deleter.deleted and path in lake.paths()
     assert back.snapshots
-    cancelled = lake.files.departures(frozenset({DepartureState.CANCELLED}))
+    cancelled = lake.files.departures.in_states(frozenset({DepartureState.CANCELLED}))
     assert path in {departure.path for departure in cancelled}
     assert any(entry.action == "cancel departure" for entry in lake.control.audit.entries())
 
@@ -375,7 +375,7 @@ def test_a_dropped_second_name_that_cannot_be_read_holds_back_the_table() -> Non
 def test_a_proof_sees_what_was_committed_since_it_began() -> None:
     lake, table, plan = departed()
     services = lake.services()
-    paths = [file.path for file in services.files.items([plan.id])[plan.id]]
+    paths = [file.path for file in services.files.items.of([plan.id])[plan.id]]
     proof = Reproof(services, paths)
     assert table.data("f0") in paths and proof.still_needed(paths) == set()
     table.append("f0")
@@ -385,7 +385,7 @@ def test_a_proof_sees_what_was_committed_since_it_began() -> None:
 def test_a_proof_knows_a_snapshot_by_its_list_and_not_by_its_id() -> None:
     lake, table, plan = departed()
     services = lake.services()
-    paths = [file.path for file in services.files.items([plan.id])[plan.id]]
+    paths = [file.path for file in services.files.items.of([plan.id])[plan.id]]
     proof = Reproof(services, paths)
     assert proof.still_needed(paths) == set()
     before = table.head

@@ -29,7 +29,7 @@ def facts(standing: Standing) -> dict[str, tuple[object, ...]]:
 
 def services(lake: Lake, tables: set[str]) -> RunContext:
     """The lake's, with a reader that knows these tables by changes."""
-    return lake.services(reader=ByChanges(lake.files, tables))
+    return lake.services(reader=ByChanges(lake.file_tables, tables))
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -48,7 +48,7 @@ def test_totals_of_any_day_and_every_files_standing_are_the_same(
             engines.act(*action)
             lake.check()
         lake.run()
-    uuids = sorted({snapshot.key.table_uuid for snapshot in lake.files.contents().snapshots})
+    uuids = sorted({snapshot.key.table_uuid for snapshot in lake.file_tables.contents().snapshots})
     some = data.draw(st.sets(st.sampled_from(uuids))) if uuids else set[str]()
     wholly, by_changes = lake.services(), services(lake, some)
     standing = facts(standing_now(wholly))

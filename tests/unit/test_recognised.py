@@ -92,7 +92,7 @@ def test_a_table_of_which_only_older_snapshots_were_rewritten_keeps_all_it_has()
     rewritten_in_place(prod, ELSEWHERE)
     prod.edit(lambda document: document["snapshots"][-1].update({"manifest-list": head}))
     lake.run()
-    assert set(prod.snapshots) == {k.snapshot_id for k in lake.files.known_snapshots()}
+    assert set(prod.snapshots) == {k.snapshot_id for k in lake.files.snapshots.known()}
     swept(lake, 10, 17)
     nights(lake, 18, 26, 34, 42)
     assert is_whole(prod)

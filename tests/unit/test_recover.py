@@ -93,7 +93,9 @@ def test_when_the_recovered_table_lets_them_go_they_wait_their_whole_time_again(
     made = new(lake)
     made.overwrite("fresh")
     lake.on(40).run()
-    departed = lake.files.departures(frozenset({DepartureState.FAILSAFE}), paths=[table.data("f1")])
+    departed = lake.files.departures.in_states(
+        frozenset({DepartureState.FAILSAFE}), paths=[table.data("f1")]
+    )
     assert [d.departed_at for d in departed] == [lake.clock.now()]
 
 

@@ -39,13 +39,13 @@ def named_by_doctor(lake: Lake) -> list[str]:
 
 def test_over_a_year_of_nights_a_refused_plan_stays_one_and_its_repeats_are_counted() -> None:
     lake, _, _ = refused_each_night(2)
-    plans, commits = len(lake.control.plans.find()), dict(lake.files.commits)
+    plans, commits = len(lake.control.plans.find()), dict(lake.file_tables.commits)
     (first,) = refused(lake)
     for night in range(363):
         lake.on(14 + night).run()
     (last,) = refused(lake)
     assert (last.id, last.digest, last.repeats) == (first.id, first.digest, 364)
-    assert len(lake.control.plans.find()) == plans and dict(lake.files.commits) == commits
+    assert len(lake.control.plans.find()) == plans and dict(lake.file_tables.commits) == commits
     assert last.run_id != first.run_id and last.as_of == lake.clock.now()
     (line,) = named_by_doctor(lake)
     assert line.endswith("by 365 runs")
@@ -110,7 +110,7 @@ def test_a_run_of_other_tables_leaves_a_refused_plan_as_it_is() -> None:
 def test_a_plan_whose_stored_files_were_altered_is_not_planned_again_as_that() -> None:
     lake, _, _ = refused_each_night()
     (before,) = refused(lake)
-    lake.files.edit_items(before.id, lambda files: files[1:])
+    lake.file_tables.edit_items(before.id, lambda files: files[1:])
     lake.on(13).run()
     (after,) = refused(lake)
     assert after.id != before.id and after.digest == before.digest and after.repeats == 0

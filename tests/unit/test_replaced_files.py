@@ -86,7 +86,7 @@ def test_what_was_kept_is_swept_as_any_file_that_nothing_refers_to() -> None:
     path = table.data("f0")
     lake.on(15).store.write(path, b"new")
     lake.on(20).run()
-    (deleted,) = lake.files.departures(frozenset({DepartureState.DELETED}), paths=[path])
+    (deleted,) = lake.files.departures.in_states(frozenset({DepartureState.DELETED}), paths=[path])
     assert deleted.recorded_at == lake.clock.now()
 
 

@@ -71,7 +71,7 @@ def test_metadata_in_the_place_of_other_metadata_is_read() -> None:
     swept(lake, 10, 17)
     nights(lake, 18, 26)
     assert is_whole(prod)
-    assert lake.files.live_totals(sorted(lake.files.known_snapshots()))
+    assert lake.files.snapshots.live_totals(sorted(lake.files.snapshots.known()))
     prod.overwrite("c")
     nights(lake, 34, 42, 50)
     all_expired(prod)

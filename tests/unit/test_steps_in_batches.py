@@ -44,7 +44,7 @@ class Night:
         chain: RunContext = self.lake.services(config=config, **changes)
         if process:
             chain = process.of(chain)
-        sweeper = MemorySweeper(self.lake.store, self.lake.files)
+        sweeper = MemorySweeper(self.lake.store, self.lake.file_tables)
         return SweepServices(**vars(chain), sweeper=sweeper)
 
     def step(

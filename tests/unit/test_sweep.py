@@ -36,7 +36,7 @@ def test_an_orphan_departs_at_its_second_listing_waits_in_failsafe_and_is_purged
     run = swept.lake.on(SECOND + 7).run()
     assert orphan not in swept.lake.paths()
     assert [line.files_purged for line in run.tables.values()] == [1]
-    (departure,) = swept.lake.files.departures(frozenset(DepartureState), paths=[orphan])
+    (departure,) = swept.lake.files.departures.in_states(frozenset(DepartureState), paths=[orphan])
     assert departure.state is DepartureState.DELETED
 
 
@@ -69,7 +69,7 @@ def test_leaked_manifests_lists_and_metadata_of_failed_commits_are_orphans_by_th
     for path in kinds:
         swept.leave(path)
     swept.sweep_twice()
-    departures = swept.lake.files.departures(frozenset({DepartureState.FAILSAFE}))
+    departures = swept.lake.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     assert {d.path: d.kind for d in departures} == kinds
     swept.lake.on(SECOND + 7).run()
     assert not kinds.keys() & swept.lake.paths()
@@ -80,9 +80,9 @@ def test_a_second_sweep_right_away_records_nothing() -> None:
     swept.leave("orphan")
     for day in (FIRST, SECOND):
         swept.sweep(day)
-        commits = (swept.sweeper.commits, dict(swept.lake.files.commits))
+        commits = (swept.sweeper.commits, dict(swept.lake.file_tables.commits))
         swept.sweep(day)
-        assert (swept.sweeper.commits, dict(swept.lake.files.commits)) == commits
+        assert (swept.sweeper.commits, dict(swept.lake.file_tables.commits)) == commits
 
 
 def test_a_dry_run_says_what_would_depart_and_records_nothing() -> None:
@@ -247,7 +247,7 @@ def test_a_file_committed_after_the_store_was_listed_stays() -> None:
     racing = Meanwhile(swept.sweeper, lambda: swept.table.append("late"))
     swept.sweep(SECOND, swept.services(sweeper=racing))
     assert late not in swept.waiting()
-    assert late in {e.path for e in swept.lake.files.contents().entries}
+    assert late in {e.path for e in swept.lake.file_tables.contents().entries}
 
 
 def test_a_file_committed_after_it_departed_is_taken_back_by_the_next_sweep() -> None:
@@ -340,7 +340,7 @@ def take(swept: Swept, step: str, number: int) -> None:
     elif step == "expire elsewhere":
         table.expire_elsewhere(*{*table.snapshots} - {table.head})
     elif step == "rebuild":
-        lake.files.rebuild([table.uuid])
+        lake.files.upkeep.rebuild([table.uuid])
     else:
         swept.sweep(day) if step == "sweep" else lake.run()
 
@@ -396,8 +396,8 @@ def test_a_forgotten_departure_is_found_and_waits_a_whole_failsafe_anew() -> Non
     swept.lake.on(9).run()
     forgotten = swept.waiting()
     assert swept.table.data("a") in forgotten
-    swept.lake.files._newest.clear()  # the ledger's departures are lost, and its index
-    swept.lake.files.rebuild([swept.table.uuid])
+    swept.lake.file_tables.newest.clear()  # the ledger's departures are lost, and its index
+    swept.lake.files.upkeep.rebuild([swept.table.uuid])
     swept.sweep(FIRST)
     swept.sweep(SECOND)
     assert forgotten - swept.waiting() <= {swept.table.metadata_location}

@@ -30,7 +30,7 @@ def test_tables_nest_and_each_orphan_departs_with_the_innermost_owner() -> None:
     swept.lake.run()
     mine, its = swept.leave("orphan"), swept.leave(inner.data("orphan"))
     swept.sweep_twice()
-    found = swept.lake.files.departures(frozenset({DepartureState.FAILSAFE}))
+    found = swept.lake.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     assert {d.path: d.owner for d in found} == {mine: swept.table.uuid, its: inner.uuid}
     assert swept.lake.waiting()[its] == T0 + (SECOND + 20) * DAY
 
@@ -208,7 +208,7 @@ def test_where_tables_share_a_location_an_orphan_departs_with_one_that_was_selec
     swept.lake.run()
     swept.leave("orphan")
     swept.sweep_twice(tables=("lake.air.other",))
-    (departure,) = swept.lake.files.departures(frozenset({DepartureState.FAILSAFE}))
+    (departure,) = swept.lake.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     assert departure.owner == other.uuid
 
 

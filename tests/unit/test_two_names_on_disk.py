@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 def needed_through(file: Path, reference: Path) -> bool:
     """Whether a file is kept when only another name of it is referred to."""
     places = places_in([url(file), url(reference)], STORE.is_link)
-    names = OtherNames(STORE, places, StoreNames())
+    names = OtherNames(STORE, STORE, places, StoreNames())
     found = needed_by_other_names(names, [url(file)], lambda paths: {url(reference)} & set(paths))
     return url(file) in found
 
@@ -87,7 +87,7 @@ def test_dots_after_a_link_lead_where_the_system_says(file: Path, tmp_path: Path
     (tmp_path / "near").symlink_to(tmp_path / "far" / "away")
     odd = f"file://{tmp_path}/near/../t/data/part=1/a.parquet"  # far/t by disk, tmp/t by text
     places = places_in([url(file), odd], STORE.is_link)
-    assert odd in OtherNames(STORE, places, StoreNames()).of(url(file))
+    assert odd in OtherNames(STORE, STORE, places, StoreNames()).of(url(file))
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_folder_that_is_mounted_over_a_network_twice_is_one() -> None:
         def size(self, path: str) -> int | None:
             return 4
 
-    names = OtherNames(Mounts({}), ["file:///mnt/a/", "file:///mnt/b/"], StoreNames())
+    names = OtherNames(Mounts({}), Mounts({}), ["file:///mnt/a/", "file:///mnt/b/"], StoreNames())
     assert names.of("file:///mnt/a/x") == ["file:///mnt/b/x"]
 
 

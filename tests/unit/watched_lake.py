@@ -133,7 +133,7 @@ class WatchedLake(Lake):
         self.unique = lambda: f"m{next(numbers)}"
         super().__post_init__()
         self.table("lake.calm.stays")  # a lake is never without any table: the ledger's stand there
-        self.sweeper = MemorySweeper(self.store, self.files)
+        self.sweeper = MemorySweeper(self.store, self.file_tables)
         self.departed: dict[str, tuple[DepartureState, datetime]] = {}
         self.returns: Counter[str] = Counter()
 
@@ -391,7 +391,7 @@ class WatchedLake(Lake):
 
     def _check_departures(self, needs: set[str]) -> None:
         """I-2: a recorded stage moves right, or somebody logged why it did not; I-4: no reset."""
-        told = MemoryLedgerReader(self.files).departures()  # what was set aside among it
+        told = MemoryLedgerReader(self.file_tables).departures()  # what was set aside among it
         now = {d.path: (d.state, d.due_at) for d in told}
         there = self.everywhere()
         self._check_rewritten(there, {d.path: d.departed_at for d in told})
@@ -556,7 +556,12 @@ class WatchedLake(Lake):
     def evidence_of_work(self) -> Any:
         """All that may not change when there is nothing to do (I-7)."""
         paths = frozenset(self.paths())
-        return self.locations(), paths, dict(self.files.commits), len(self.control.plans.find())
+        return (
+            self.locations(),
+            paths,
+            dict(self.file_tables.commits),
+            len(self.control.plans.find()),
+        )
 
 
 def place_of(table: Table) -> Place:
@@ -716,7 +721,7 @@ def _applying(lake: Lake, kind: PlanKind, name: TableName | None = None) -> Iter
 
 
 def _items(lake: Lake, plan: Plan) -> Sequence[PlannedFile]:
-    return lake.files.items([plan.id])[plan.id]
+    return lake.files.items.of([plan.id])[plan.id]
 
 
 def _check_gate(lake: Lake, plan: Plan) -> None:

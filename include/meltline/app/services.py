@@ -16,7 +16,10 @@ from meltline.ports import (
     GateEngine,
     LedgerReader,
     ManifestReader,
-    ObjectStore,
+    ObjectReader,
+    ObjectRemover,
+    ObjectWriter,
+    PathResolver,
     ProofReader,
     RowComparer,
 )
@@ -29,13 +32,18 @@ class ColdTier:
 
     Attributes:
         catalog: Holds the cold tables.
-        store: What they lie in.
+        store: What they lie in, to be read.
         warehouse: Below it lies all of cold.
+        writer: The same store, to be written to; `remover`, to be deleted from.
+        resolver: Where names in it lead.
     """
 
     catalog: Catalog
-    store: ObjectStore
+    store: ObjectReader
     warehouse: str
+    writer: ObjectWriter = field(kw_only=True)
+    remover: ObjectRemover = field(kw_only=True)
+    resolver: PathResolver = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,10 @@ class ReadContext:
 
     Attributes:
         catalogs: By name, every one of `meltline.yaml` but the cold one.
+        store: Objects, to be read; the next three are the same store for those who do more.
+        writer: To be written to.
+        remover: To be deleted from at once: what is purged goes by `deleter`.
+        resolver: Where names lead.
         reader: The file ledger's tables, read only.
         progress: Tells a person what is going on; never part of the answer.
         who: Under whose name decisions are recorded.
@@ -57,7 +69,10 @@ class ReadContext:
     config: Config
     clock: Clock
     catalogs: Mapping[str, Catalog]
-    store: ObjectStore
+    store: ObjectReader
+    writer: ObjectWriter
+    remover: ObjectRemover
+    resolver: PathResolver
     manifests: ManifestReader
     control: ControlLedger
     reader: LedgerReader

@@ -71,45 +71,10 @@ class Neighbourhood:
     linear: frozenset[str] = frozenset()
 
 
-class FileLedger(Protocol):
-    """The big facts, as Iceberg tables: manifest index, snapshots, plan items, departures.
+class ManifestIndex(Protocol):
+    """What manifests hold, each read once."""
 
-    Every append carries a marker; an append whose marker is already there is not made again.
-    """
-
-    def prepare(self) -> None:
-        """Creates the ledger's namespace and tables where they are missing."""
-        ...
-
-    def rebuild(self, readable: Collection[str]) -> None:
-        """Forgets what these tables' metadata can tell again; what others refer to stays known."""
-        ...
-
-    def upkeep(self) -> Sequence[str]:
-        """Compacts and expires the ledger's own tables where it pays; says what was done."""
-        ...
-
-    def settle(self, before: datetime, unfinished: Collection[str]) -> str:
-        """Sets aside what no run needs to read again, once it pays.
-
-        That is what was deleted before then, and of lines what no snapshot can refer to again.
-        Of a deleted file `departures` tells nothing any more, and its snapshot, if it is a manifest
-        list, and its side file are not asked of again. `LedgerReader` tells of all as before.
-
-        Args:
-            before: UTC; later deletions stay, for runs may be under way that go by them.
-            unfinished: Plans that were begun and are not applied: what departed by them stays.
-
-        Returns:
-            What was done; empty when it did not pay yet.
-        """
-        ...
-
-    def settled(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that were deleted and set aside."""
-        ...
-
-    def unknown_manifests(self, paths: Sequence[str]) -> set[str]:
+    def unread(self, paths: Sequence[str]) -> set[str]:
         """Those of the manifests that have never been read wholly."""
         ...
 
@@ -123,30 +88,36 @@ class FileLedger(Protocol):
         """
         ...
 
-    def places(self) -> set[str]:
-        """Where all files lie that the index knows, and those of them that are links.
 
-        One job over all of the index, for a control ledger that does not know them yet.
-        """
+class SnapshotIndex(Protocol):
+    """Which snapshots there are, and the manifests of each.
+
+    Known is every snapshot ever recorded, whose manifest list has not departed.
+    """
+
+    def known(self) -> set[SnapshotKey]:
+        """All known snapshots."""
         ...
 
-    def lines(self) -> Mapping[str, IndexedHead]:
+    def record(self, records: Sequence[SnapshotRecord]) -> None:
+        """Appends snapshots, with the manifests that each refers to."""
+        ...
+
+    def tips(self) -> Mapping[str, IndexedHead]:
         """The newest snapshot of each table that is known by its changes, by the table's UUID."""
-        ...
-
-    def known_snapshots(self) -> set[SnapshotKey]:
-        """Every snapshot ever recorded, whose manifest list has not departed."""
         ...
 
     def reachable_sets(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, ReachableSet]:
         """How the manifest lists of known snapshots were when they were read."""
         ...
 
-    def places_of_lists(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
+    def places(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
         """Where the known snapshots of some tables were read, as `Snapshot.place` says it."""
         ...
 
-    def record_snapshots(self, records: Sequence[SnapshotRecord]) -> None: ...
+    def live_totals(self, heads: Sequence[SnapshotKey]) -> Mapping[SnapshotKey, tuple[int, int]]:
+        """Live files and their bytes of each snapshot, by the index; unknown ones are absent."""
+        ...
 
     def forgotten_manifests(
         self, records: Sequence[SnapshotRecord], read: Collection[str]
@@ -159,17 +130,9 @@ class FileLedger(Protocol):
         """
         ...
 
-    def waiting_in(self, manifests: Sequence[str]) -> set[str]:
-        """Files in failsafe that are one of these manifests, or alive in one of them."""
-        ...
 
-    def waiting_for(self, snapshots: Sequence[SnapshotKey]) -> set[str]:
-        """Files in failsafe that these known snapshots refer to."""
-        ...
-
-    def side_files(self) -> Sequence[SideFile]: ...
-
-    def record_side_files(self, files: Sequence[SideFile], seen_at: datetime) -> None: ...
+class FileReferences(Protocol):
+    """Who refers to which files: what manifests hold and snapshots name, put together."""
 
     def departing(
         self, candidates: Sequence[SnapshotKey], within: Neighbourhood | None = None
@@ -181,30 +144,61 @@ class FileLedger(Protocol):
         """
         ...
 
-    def live_totals(self, heads: Sequence[SnapshotKey]) -> Mapping[SnapshotKey, tuple[int, int]]:
-        """Live files and their bytes of each snapshot, by the index; unknown ones are absent."""
+    def among(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
+        """Those of the paths that any known snapshot but the dead ones refers to."""
         ...
 
-    def unknown_paths(self, paths: Sequence[str]) -> set[str]:
+    def unknown(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that no row of the index or of the side files names."""
         ...
 
-    def store_items(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
+    def waiting_in(self, manifests: Sequence[str]) -> set[str]:
+        """Files in failsafe that are one of these manifests, or alive in one of them."""
+        ...
+
+    def places(self) -> set[str]:
+        """Where all files lie that the index knows, and those of them that are links.
+
+        One job over all of the index, for a control ledger that does not know them yet.
+        """
+        ...
+
+
+class SideFileIndex(Protocol):
+    """Metadata files and statistics."""
+
+    def known(self) -> Sequence[SideFile]:
+        """Those ever seen that have not departed."""
+        ...
+
+    def record(self, files: Sequence[SideFile], seen_at: datetime) -> None:
+        """Appends some that were seen for the first time."""
+        ...
+
+
+class PlanItems(Protocol):
+    """The files that plans are about."""
+
+    def store(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
         """Stores the items of plans, in one commit; a plan that has some already keeps those."""
         ...
 
-    def items(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
+    def of(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
         """The items of plans, each sorted by path; a plan without any has an empty list."""
         ...
 
-    def record_departures(self, departures: Mapping[str, Sequence[Departure]]) -> None:
+
+class DepartureLog(Protocol):
+    """Files that have left every kept snapshot, and what became of them."""
+
+    def record(self, departures: Mapping[str, Sequence[Departure]]) -> None:
         """Appends states of departures, by marker, in one commit.
 
         A marker whose rows are there already adds nothing: recording twice is recording once.
         """
         ...
 
-    def departures(
+    def in_states(
         self,
         states: frozenset[DepartureState],
         *,
@@ -216,10 +210,60 @@ class FileLedger(Protocol):
 
     def waiting_plans(self) -> set[str]:
         """Plans of which files wait in failsafe."""
-
-    def referenced_now(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
-        """Those of the paths that any known snapshot but the dead ones refers to."""
         ...
+
+    def settled(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that were deleted and set aside."""
+        ...
+
+
+class LedgerUpkeep(Protocol):
+    """The ledger's own tables: made, kept small, forgotten."""
+
+    def prepare(self) -> None:
+        """Creates the ledger's namespace and tables where they are missing."""
+        ...
+
+    def maintain(self) -> Sequence[str]:
+        """Compacts and expires the ledger's own tables where it pays; says what was done."""
+        ...
+
+    def settle(self, before: datetime, unfinished: Collection[str]) -> str:
+        """Sets aside what no run needs to read again, once it pays.
+
+        That is what was deleted before then, and of lines what no snapshot can refer to again.
+        Of a deleted file `DepartureLog` tells nothing any more, and its snapshot, if it is a
+        manifest list, and its side file are not asked of again. `LedgerReader` tells of all as
+        before.
+
+        Args:
+            before: UTC; later deletions stay, for runs may be under way that go by them.
+            unfinished: Plans that were begun and are not applied: what departed by them stays.
+
+        Returns:
+            What was done; empty when it did not pay yet.
+        """
+        ...
+
+    def rebuild(self, readable: Collection[str]) -> None:
+        """Forgets what these tables' metadata can tell again; what others refer to stays known."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileLedger:
+    """The big facts, as Iceberg tables, in parts that all see the same rows.
+
+    Every append carries a marker; an append whose marker is already there is not made again.
+    """
+
+    manifests: ManifestIndex
+    snapshots: SnapshotIndex
+    references: FileReferences
+    side_files: SideFileIndex
+    items: PlanItems
+    departures: DepartureLog
+    upkeep: LedgerUpkeep
 
 
 @dataclass(frozen=True, slots=True)

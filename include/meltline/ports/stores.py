@@ -76,8 +76,8 @@ class Prefix:
         return len(self.content) == self.bytes
 
 
-class ObjectStore(Protocol):
-    """Object storage. Must be picklable: executors use it too."""
+class ObjectReader(Protocol):
+    """Object storage, read. Must be picklable, as what follows: executors use it too."""
 
     def read(self, path: str) -> bytes:
         """The whole object.
@@ -92,6 +92,15 @@ class ObjectStore(Protocol):
         """The first bytes of an object, and its size, in one request. Raises as `read` does."""
         ...
 
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The object in parts of a few MiB, so that its length does not matter.
+
+        Raises:
+            FileNotFoundError: It is not there.
+            StoreRefused: Any other reason, at any part.
+        """
+        ...
+
     def size(self, path: str) -> int | None:
         """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
         ...
@@ -100,24 +109,24 @@ class ObjectStore(Protocol):
         """The object as a listing would show it; None when it is not there. Raises StoreRefused."""
         ...
 
-    def proves_writes(self, path: str) -> bool:
-        """Whether `write_stream` here ends well only where the store holds what was sent.
-
-        Either the store itself held what came against a checksum, or it was read again.
-        """
+    def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+        """The sizes and times of many objects, an answer per path, in their order."""
         ...
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Every object under a folder, at any depth. A folder that is not there is empty."""
+        ...
+
+    def is_link(self, path: str) -> bool:
+        """Whether a name is itself a link to a file that has another one."""
+        ...
+
+
+class ObjectWriter(Protocol):
+    """Object storage, written to: what lay under a path is replaced."""
 
     def write(self, path: str, content: bytes) -> datetime:
         """Writes an object and returns when the store says it was written."""
-        ...
-
-    def stream(self, path: str) -> Iterator[bytes]:
-        """The object in parts of a few MiB, so that its length does not matter.
-
-        Raises:
-            FileNotFoundError: It is not there.
-            StoreRefused: Any other reason, at any part.
-        """
         ...
 
     def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
@@ -128,17 +137,27 @@ class ObjectStore(Protocol):
         """
         ...
 
-    def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Every object under a folder, at any depth. A folder that is not there is empty."""
+    def proves_writes(self, path: str) -> bool:
+        """Whether `write_stream` here ends well only where the store holds what was sent.
+
+        Either the store itself held what came against a checksum, or it was read again.
+        """
         ...
 
-    def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
-        """The sizes and times of many objects, an answer per path, in their order."""
-        ...
+
+class ObjectRemover(Protocol):
+    """Deletes at once, and looks at nothing: for what surely nobody has come to need.
+
+    A purge goes by `Deleter`, which deletes only what is still as it departed.
+    """
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes objects in bulk, an outcome per path, with the side files of local ones."""
         ...
+
+
+class PathResolver(Protocol):
+    """Where names lead."""
 
     def real_path(self, path: str) -> str:
         """The location that a name leads to once links are followed; of an object its own."""
@@ -154,6 +173,19 @@ class ObjectStore(Protocol):
     def is_link(self, path: str) -> bool:
         """Whether a name is itself a link to a file that has another one."""
         ...
+
+
+class MetadataFiles(Protocol):
+    """What an edit of a table needs of the store: see `ObjectReader`, and the two after it.
+
+    It deletes only metadata files of its own that no catalog has ever had.
+    """
+
+    def read(self, path: str) -> bytes: ...
+
+    def write(self, path: str, content: bytes) -> datetime: ...
+
+    def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]: ...
 
 
 class Deleter(Protocol):

@@ -25,10 +25,10 @@ from meltline.ports import (
     HandedOver,
     HandoffRequest,
     Mended,
-    ObjectStore,
     Original,
 )
 from meltline.testing.catalog import MemoryCatalog
+from meltline.testing.store import MemoryStore
 
 _DELETED = 2
 _INHERITED = ("avro.schema", "avro.codec")
@@ -40,7 +40,7 @@ class MemoryArchive:
     def __init__(
         self,
         catalog: MemoryCatalog,
-        store: ObjectStore,
+        store: MemoryStore,
         warehouse: str,
         clock: Clock,
         book: CopyCache,
@@ -193,7 +193,7 @@ class MemoryArchive:
 class _Copy:
     """The files of one snapshot, copied."""
 
-    store: ObjectStore
+    store: MemoryStore
     warehouse: str
     book: CopyCache
     mends: bool

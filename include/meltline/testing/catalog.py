@@ -24,8 +24,8 @@ from meltline.domain.units import to_millis
 from meltline.ports import (
     CatalogEntry,
     CatalogListing,
+    MetadataFiles,
     NewTable,
-    ObjectStore,
     TableEdit,
     TableMove,
 )
@@ -48,7 +48,7 @@ class MemoryCatalog:
     def __init__(
         self,
         name: str,
-        store: ObjectStore,
+        store: MetadataFiles,
         *,
         observe_only: bool = False,
         clock: Clock | None = None,

@@ -6,7 +6,7 @@ from typing import Any
 
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN
-from meltline.ports import CommitOutcome, ObjectStore
+from meltline.ports import CommitOutcome, ObjectReader
 from meltline.testing.catalog import MemoryCatalog
 
 _STATISTICS = ("statistics", "partition-statistics")
@@ -15,7 +15,7 @@ _STATISTICS = ("statistics", "partition-statistics")
 class MemoryCommitter:
     """The port `Committer` over in-memory catalogs."""
 
-    def __init__(self, catalogs: Mapping[str, MemoryCatalog], store: ObjectStore) -> None:
+    def __init__(self, catalogs: Mapping[str, MemoryCatalog], store: ObjectReader) -> None:
         self._catalogs = catalogs
         self._store = store
 

@@ -1,7 +1,6 @@
-"""The file ledger in memory, for tests. One object is one ledger."""
+"""The file ledger in memory, for tests."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import pyarrow as pa
@@ -19,10 +18,10 @@ from meltline.domain.iceberg.files import (
     FileKind,
     PlannedFile,
     SideFile,
-    SnapshotRecord,
 )
 from meltline.domain.iceberg.locations import location_key
 from meltline.ports import (
+    FileLedger,
     IndexedFile,
     IndexedSnapshot,
     IndexedSpan,
@@ -30,90 +29,58 @@ from meltline.ports import (
     UsageQuery,
     UsageTotals,
 )
-from meltline.testing.index import MemoryIndex
+from meltline.testing.file_tables import MemoryTables
+from meltline.testing.index import (
+    MemoryManifests,
+    MemoryReferences,
+    MemorySideFiles,
+    MemorySnapshots,
+)
 
 
-@dataclass(frozen=True)
-class MemoryContents:
-    """A file ledger whole: snapshots, manifests and their live entries, the rest as it is."""
+class MemoryItems:
+    """The port `PlanItems`."""
 
-    snapshots: Sequence[IndexedSnapshot]
-    manifests: Sequence[IndexedFile]
-    entries: Sequence[IndexedFile]
-    side_files: Sequence[SideFile]
-    departures: Sequence[Departure]
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
 
-
-class MemoryFileLedger(MemoryIndex):
-    """The port `FileLedger` in this process's memory, safe for its threads."""
-
-    def prepare(self) -> None:
-        """Nothing to create."""
-
-    def upkeep(self) -> Sequence[str]:
-        """Nothing to compact."""
-        return ()
-
-    def settle(self, before: datetime, unfinished: Collection[str]) -> str:
-        """Sets aside what was deleted before then: here it always pays."""
-        with self._guard:
-            tips = {SnapshotKey(uuid, tip.snapshot_id) for uuid, tip in self.lines().items()}
-            lists = {location_key(self._snapshots[key].manifest_list) for key in tips}
-            over = {
-                at: departure
-                for at, departure in self._newest.items()
-                if departure.state is DepartureState.DELETED
-                and departure.recorded_at < before
-                and departure.plan_id not in unfinished
-                and at not in lists
-            }
-            gone = {at for at, one in over.items() if one.kind is FileKind.MANIFEST_LIST}
-            for key, record in list(self._snapshots.items()):
-                if record.manifest_list and location_key(record.manifest_list) in gone:
-                    self._settled_snapshots[key] = self._snapshots.pop(key)
-            for side in [side for side in self._side_files if side[1] in over]:
-                self._settled_side_files[side] = self._side_files.pop(side)
-            self._settled |= {at: self._newest.pop(at) for at in over}
-            return f"{len(over)} deleted files set aside" if over else ""
-
-    def settled(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that were deleted and set aside."""
-        with self._guard:
-            return {path for path in paths if location_key(path) in self._settled}
-
-    # --- plan items and departures -------------------------------------------------------------
-
-    def store_items(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
+    def store(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
         """Stores the items of plans; those of a plan that has some stay as they are."""
-        with self._guard:
+        with self._tables.guard:
             new = {
-                plan: files for plan, files in plans.items() if files and plan not in self._items
+                plan: files
+                for plan, files in plans.items()
+                if files and plan not in self._tables.items
             }
-            self._items.update({plan: tuple(files) for plan, files in new.items()})
-            self.commits["plan_items"] += bool(new)
+            self._tables.items.update({plan: tuple(files) for plan, files in new.items()})
+            self._tables.commits["plan_items"] += bool(new)
 
-    def items(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
+    def of(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
         """The items of plans, each sorted by path; a plan without any has an empty list."""
-        with self._guard:
-            return {plan: sorted(self._items.get(plan, ()), key=_by_path) for plan in plan_ids}
+        with self._tables.guard:
+            return {
+                plan: sorted(self._tables.items.get(plan, ()), key=_by_path) for plan in plan_ids
+            }
 
-    def edit_items(
-        self, plan_id: str, edit: Callable[[Sequence[PlannedFile]], Sequence[PlannedFile]]
-    ) -> None:
-        """Changes stored items behind everybody's back, which nobody should."""
-        with self._guard:
-            self._items[plan_id] = tuple(edit(self._items.get(plan_id, ())))
 
-    def record_departures(self, departures: Mapping[str, Sequence[Departure]]) -> None:
+class MemoryDepartures:
+    """The port `DepartureLog`."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+
+    def record(self, departures: Mapping[str, Sequence[Departure]]) -> None:
         """Keeps states of departures, by marker; a known marker adds nothing."""
-        with self._guard:
-            new = {m: rows for m, rows in departures.items() if rows and m not in self._markers}
+        with self._tables.guard:
+            new = {
+                m: rows for m, rows in departures.items() if rows and m not in self._tables.markers
+            }
             for marker, rows in new.items():
-                self._markers.add(marker)
-                self._newest.update({location_key(row.path): row for row in rows})
-            self.commits["departures"] += bool(new)
+                self._tables.markers.add(marker)
+                self._tables.newest.update({location_key(row.path): row for row in rows})
+            self._tables.commits["departures"] += bool(new)
 
-    def departures(
+    def in_states(
         self,
         states: frozenset[DepartureState],
         *,
@@ -122,10 +89,10 @@ class MemoryFileLedger(MemoryIndex):
     ) -> Sequence[Departure]:
         """The newest row of each departed path that is not settled, in one of the states."""
         asked = None if paths is None else {location_key(path) for path in paths}
-        with self._guard:
+        with self._tables.guard:
             found = [
                 departure
-                for key, departure in self._newest.items()
+                for key, departure in self._tables.newest.items()
                 if departure.state in states
                 and (due_by is None or departure.due_at <= due_by)
                 and (asked is None or key in asked)
@@ -134,48 +101,98 @@ class MemoryFileLedger(MemoryIndex):
 
     def waiting_plans(self) -> set[str]:
         """Plans of which files wait in failsafe."""
-        return {d.plan_id for d in self.departures(frozenset({DepartureState.FAILSAFE}))}
+        return {d.plan_id for d in self.in_states(frozenset({DepartureState.FAILSAFE}))}
 
-    # --- reading it whole ----------------------------------------------------------------------
+    def settled(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that were deleted and set aside."""
+        with self._tables.guard:
+            return {path for path in paths if location_key(path) in self._tables.settled}
 
-    def contents(self) -> MemoryContents:
-        """Everything there is."""
-        with self._guard:
-            reads = list(self._manifests.values())
-            snapshots = {**self._settled_snapshots, **self._snapshots}
-            departures = {**self._settled, **self._newest}
-            return MemoryContents(
-                snapshots=[_indexed(key, record) for key, record in snapshots.items()],
-                manifests=[
-                    IndexedFile(key_hash(r.path), r.path, FileKind.MANIFEST, r.bytes) for r in reads
-                ],
-                entries=[
-                    IndexedFile(key_hash(read.path), entry.path, entry.kind, entry.bytes)
-                    for read in reads
-                    for entry in read.live
-                ],
-                side_files=list({**self._settled_side_files, **self._side_files}.values()),
-                departures=sorted(departures.values(), key=_by_path),
-            )
+
+class MemoryUpkeep:
+    """The port `LedgerUpkeep`."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+
+    def prepare(self) -> None:
+        """Nothing to create."""
+
+    def maintain(self) -> Sequence[str]:
+        """Nothing to compact."""
+        return ()
+
+    def settle(self, before: datetime, unfinished: Collection[str]) -> str:
+        """Sets aside what was deleted before then: here it always pays."""
+        with self._tables.guard:
+            tips = {
+                SnapshotKey(uuid, tip.snapshot_id)
+                for uuid, tip in MemorySnapshots(self._tables).tips().items()
+            }
+            lists = {location_key(self._tables.snapshots[key].manifest_list) for key in tips}
+            over = {
+                at: departure
+                for at, departure in self._tables.newest.items()
+                if departure.state is DepartureState.DELETED
+                and departure.recorded_at < before
+                and departure.plan_id not in unfinished
+                and at not in lists
+            }
+            gone = {at for at, one in over.items() if one.kind is FileKind.MANIFEST_LIST}
+            for key, record in list(self._tables.snapshots.items()):
+                if record.manifest_list and location_key(record.manifest_list) in gone:
+                    self._tables.settled_snapshots[key] = self._tables.snapshots.pop(key)
+            for side in [side for side in self._tables.side_files if side[1] in over]:
+                self._tables.settled_side_files[side] = self._tables.side_files.pop(side)
+            self._tables.settled |= {at: self._tables.newest.pop(at) for at in over}
+            return f"{len(over)} deleted files set aside" if over else ""
+
+    def rebuild(self, readable: Collection[str]) -> None:
+        """Forgets what these tables' metadata can tell again; what others refer to stays known."""
+        with self._tables.guard:
+            others = {
+                k: r for k, r in self._tables.snapshots.items() if k.table_uuid not in readable
+            }
+            kept = {location_key(m.path) for record in others.values() for m in record.manifests}
+            self._tables.manifests = {
+                k: read for k, read in self._tables.manifests.items() if k in kept
+            }
+            self._tables.snapshots = others
+            self._tables.side_files = {
+                k: f for k, f in self._tables.side_files.items() if k[0] not in readable
+            }
+
+
+def memory_file_ledger(tables: MemoryTables) -> FileLedger:
+    """The parts of one file ledger."""
+    return FileLedger(
+        manifests=MemoryManifests(tables),
+        snapshots=MemorySnapshots(tables),
+        references=MemoryReferences(tables),
+        side_files=MemorySideFiles(tables),
+        items=MemoryItems(tables),
+        departures=MemoryDepartures(tables),
+        upkeep=MemoryUpkeep(tables),
+    )
 
 
 class MemoryLedgerReader:
     """The port `LedgerReader` over a file ledger in memory."""
 
-    def __init__(self, files: MemoryFileLedger) -> None:
-        self._files = files
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
 
     def registrations(self) -> set[str]:
         """The ids of registrations of which a snapshot was ever recorded."""
-        return {snapshot.key.table_uuid for snapshot in self._files.contents().snapshots}
+        return {snapshot.key.table_uuid for snapshot in self._tables.contents().snapshots}
 
     def snapshots(self) -> Sequence[IndexedSnapshot]:
         """Every snapshot ever recorded."""
-        return self._files.contents().snapshots
+        return self._tables.contents().snapshots
 
     def side_files(self) -> Sequence[SideFile]:
         """Every metadata file and statistics file ever recorded."""
-        return self._files.contents().side_files
+        return self._tables.contents().side_files
 
     def departures(
         self, kinds: Collection[FileKind] | None = None, path: str | None = None
@@ -184,13 +201,13 @@ class MemoryLedgerReader:
         at = None if path is None else location_key(path)
         return [
             one
-            for one in self._files.contents().departures
+            for one in self._tables.contents().departures
             if kinds is None or one.kind in kinds or location_key(one.path) == at
         ]
 
     def files(self, path: str | None = None) -> Iterator[IndexedFile]:
         """Every manifest and every live entry, or those that are this path."""
-        contents = self._files.contents()
+        contents = self._tables.contents()
         at = None if path is None else location_key(path)
         for file in (*contents.manifests, *contents.entries):
             if at is None or location_key(file.path) == at:
@@ -202,7 +219,7 @@ class MemoryLedgerReader:
 
     def weigh(self, weighing: UsageQuery) -> UsageTotals:
         """Bytes by owner and stage, summed as the real ledger's are."""
-        contents = self._files.contents()
+        contents = self._tables.contents()
         return weigh(
             weighing,
             pa.table(_entries(contents.entries), list(ENTRY_COLUMNS)).to_batches(),
@@ -212,7 +229,7 @@ class MemoryLedgerReader:
 
     def items(self, plan_id: str) -> Sequence[PlannedFile]:
         """A plan's items, sorted by path."""
-        return self._files.items([plan_id])[plan_id]
+        return MemoryItems(self._tables).of([plan_id])[plan_id]
 
 
 def _entries(files: Sequence[IndexedFile]) -> list[pa.Array]:
@@ -239,13 +256,3 @@ def _departed(departures: Sequence[Departure]) -> dict[str, list[object]]:
 
 def _by_path(found: Departure | PlannedFile) -> str:
     return found.path
-
-
-def _indexed(key: SnapshotKey, record: SnapshotRecord) -> IndexedSnapshot:
-    return IndexedSnapshot(
-        key,
-        record.committed_at,
-        record.manifest_list,
-        record.manifest_list_bytes,
-        tuple(key_hash(manifest.path) for manifest in record.manifests),
-    )

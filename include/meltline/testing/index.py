@@ -4,19 +4,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from threading import RLock
 
 from meltline.adapters.manifests.fastavro_reader import checked_entries
 from meltline.domain.errors import MetadataUnreadable, StoreRefused
 from meltline.domain.iceberg.files import (
-    Departure,
     DepartureState,
     EntryStatus,
-    FileKind,
     ManifestEntry,
     ManifestFile,
     ManifestOutcome,
-    PlannedFile,
     SideFile,
     SnapshotRecord,
 )
@@ -28,22 +24,9 @@ from meltline.ports import (
     DepartingFile,
     IngestRequest,
     Neighbourhood,
-    ObjectStore,
     SnapshotKey,
 )
-
-
-@dataclass(frozen=True)
-class _Read:
-    """A manifest that was read, and what it keeps alive or has removed."""
-
-    path: str
-    bytes: int
-    entries: tuple[ManifestEntry, ...]
-
-    @property
-    def live(self) -> list[ManifestEntry]:
-        return [entry for entry in self.entries if entry.status is not EntryStatus.DELETED]
+from meltline.testing.file_tables import MemoryTables, ReadManifest
 
 
 @dataclass
@@ -56,38 +39,16 @@ class _Leaving:
     tables: set[str] = field(default_factory=set)
 
 
-class MemoryIndex:
-    """The half of the file ledger that manifests and snapshots fill."""
+class MemoryManifests:
+    """The port `ManifestIndex`."""
 
-    def __init__(self, store: ObjectStore) -> None:
-        self._store = store
-        self._guard = RLock()
-        self._manifests: dict[str, _Read] = {}
-        self._snapshots: dict[SnapshotKey, SnapshotRecord] = {}
-        self._side_files: dict[tuple[str, str], SideFile] = {}
-        self._items: dict[str, tuple[PlannedFile, ...]] = {}
-        self._markers: set[str] = set()
-        self._newest: dict[str, Departure] = {}
-        self._settled_snapshots: dict[SnapshotKey, SnapshotRecord] = {}
-        self._settled_side_files: dict[tuple[str, str], SideFile] = {}
-        self._settled: dict[str, Departure] = {}
-        self.commits: Counter[str] = Counter()  # how often each of the tables was written to
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
 
-    def rebuild(self, readable: Collection[str]) -> None:
-        """Forgets what these tables' metadata can tell again; what others refer to stays known."""
-        with self._guard:
-            others = {k: r for k, r in self._snapshots.items() if k.table_uuid not in readable}
-            kept = {location_key(m.path) for record in others.values() for m in record.manifests}
-            self._manifests = {k: read for k, read in self._manifests.items() if k in kept}
-            self._snapshots = others
-            self._side_files = {k: f for k, f in self._side_files.items() if k[0] not in readable}
-
-    # --- the manifest index --------------------------------------------------------------------
-
-    def unknown_manifests(self, paths: Sequence[str]) -> set[str]:
+    def unread(self, paths: Sequence[str]) -> set[str]:
         """Those of the manifests that have never been read."""
-        with self._guard:
-            return {path for path in paths if location_key(path) not in self._manifests}
+        with self._tables.guard:
+            return {path for path in paths if location_key(path) not in self._tables.manifests}
 
     def ingest(
         self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
@@ -101,18 +62,18 @@ class MemoryIndex:
                 outcome = _changed(outcome, entries, is_first=request.changes_of.is_first)
             outcomes.append(outcome)
             if not outcome.error:
-                read = _Read(manifest.path, manifest.bytes, entries)
-                with self._guard:
-                    self._manifests[location_key(manifest.path)] = read
+                read = ReadManifest(manifest.path, manifest.bytes, entries)
+                with self._tables.guard:
+                    self._tables.manifests[location_key(manifest.path)] = read
         if any(not outcome.error for outcome in outcomes):
-            self.commits["manifests"] += 1
+            self._tables.commits["manifests"] += 1
         return outcomes
 
     def _read(
         self, manifest: ManifestFile, owners: OwnerIndex
     ) -> tuple[tuple[ManifestEntry, ...], ManifestOutcome]:
         try:
-            entries = tuple(checked_entries(manifest, self._store.read(manifest.path)))
+            entries = tuple(checked_entries(manifest, self._tables.store.read(manifest.path)))
         except FileNotFoundError:
             return (), ManifestOutcome(manifest.path, error=f"{manifest.path} is missing")
         except (MetadataUnreadable, StoreRefused) as odd:
@@ -126,68 +87,54 @@ class MemoryIndex:
             existing=counts[EntryStatus.EXISTING],
             deleted=counts[EntryStatus.DELETED],
             owners=tuple(sorted({owner for path in paths for owner in owners.owners(path)})),
-            places=tuple(sorted(places_in(live, self._store.is_link))),
+            places=tuple(sorted(places_in(live, self._tables.store.is_link))),
         )
 
-    def places(self) -> set[str]:
-        """Where all files lie that the index knows, and those of them that are links."""
-        with self._guard:
-            paths = [path for r in self._snapshots.values() for path, _, _ in self._named_by(r)]
-            paths += [file.path for file in self._side_files.values()]
-        return places_in(paths, self._store.is_link)
 
-    # --- snapshots and side files --------------------------------------------------------------
+class MemorySnapshots:
+    """The port `SnapshotIndex`."""
 
-    def known_snapshots(self) -> set[SnapshotKey]:
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+
+    def known(self) -> set[SnapshotKey]:
         """Every snapshot ever recorded whose manifest list has not departed."""
-        return set(self._known())
+        return set(self._tables.known())
 
     def reachable_sets(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, ReachableSet]:
         """How the manifest lists of known snapshots were when they were read."""
-        with self._guard:
-            records = {key: self._snapshots[key] for key in keys if key in self._snapshots}
+        with self._tables.guard:
+            records = {
+                key: self._tables.snapshots[key] for key in keys if key in self._tables.snapshots
+            }
         return {
             key: ReachableSet(record.manifest_list_bytes, record.list_sha256)
             for key, record in records.items()
         }
 
-    def places_of_lists(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
+    def places(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
         """Where known snapshots were read: their lists, or their inline manifests."""
         return [
             (key, record.manifest_list or "\n".join(m.path for m in record.manifests))
-            for key, record in self._known().items()
+            for key, record in self._tables.known().items()
             if key.table_uuid in tables
         ]
 
-    def _known(self) -> dict[SnapshotKey, SnapshotRecord]:
-        with self._guard:
-            gone = {
-                key
-                for key, departure in self._newest.items()
-                if departure.kind is FileKind.MANIFEST_LIST
-                and departure.state is not DepartureState.CANCELLED
-            }
-            return {
-                key: record
-                for key, record in self._snapshots.items()
-                if not (record.manifest_list and location_key(record.manifest_list) in gone)
-            }
-
-    def record_snapshots(self, records: Sequence[SnapshotRecord]) -> None:
+    def record(self, records: Sequence[SnapshotRecord]) -> None:
         """Keeps snapshots with the manifests that each refers to; the first record stays."""
-        with self._guard:
+        with self._tables.guard:
             for record in records:
                 key = SnapshotKey(record.table_uuid, record.snapshot_id)
                 if record.by_changes:
-                    self._snapshots[key] = record
+                    self._tables.snapshots[key] = record
                 else:
-                    self._snapshots.setdefault(key, record)
-            self.commits["snapshots"] += bool(records)
+                    self._tables.snapshots.setdefault(key, record)
+            self._tables.commits["snapshots"] += bool(records)
 
-    def lines(self) -> Mapping[str, IndexedHead]:
+    def tips(self) -> Mapping[str, IndexedHead]:
         """The newest snapshot of each table that is known by its changes, by the table's UUID."""
-        with self._guard:
-            told = [record for record in self._snapshots.values() if record.by_changes]
+        with self._tables.guard:
+            told = [record for record in self._tables.snapshots.values() if record.by_changes]
         told.sort(key=lambda record: record.sequence_number)
         return {
             r.table_uuid: IndexedHead(r.snapshot_id, r.sequence_number, r.live_files, r.live_bytes)
@@ -199,9 +146,11 @@ class MemoryIndex:
     ) -> set[str]:
         """Manifests of new snapshots that were read long ago and no known snapshot refers to."""
         just_read = {location_key(path) for path in read}
-        with self._guard:
+        with self._tables.guard:
             referred = {
-                location_key(m.path) for found in self._known().values() for m in found.manifests
+                location_key(m.path)
+                for found in self._tables.known().values()
+                for m in found.manifests
             }
         return {
             manifest.path
@@ -210,38 +159,27 @@ class MemoryIndex:
             if location_key(manifest.path) not in referred | just_read
         }
 
-    def waiting_in(self, manifests: Sequence[str]) -> set[str]:
-        """Files in failsafe that are one of these manifests, or alive in one of them."""
-        with self._guard:
-            keys = {location_key(path) for path in manifests}
-            reads = [self._manifests[key] for key in keys if key in self._manifests]
-            keys |= {location_key(entry.path) for read in reads for entry in read.live}
-            return {self._newest[key].path for key in keys if self._waits(key)}
+    def live_totals(self, heads: Sequence[SnapshotKey]) -> Mapping[SnapshotKey, tuple[int, int]]:
+        """Live files and their bytes of each snapshot, by the index; unknown ones are absent."""
+        totals: dict[SnapshotKey, tuple[int, int]] = {}
+        with self._tables.guard:
+            for key in heads:
+                record = self._tables.snapshots.get(key)
+                reads = [
+                    self._tables.manifests.get(location_key(manifest.path))
+                    for manifest in (record.manifests if record else ())
+                ]
+                if record and None not in reads:
+                    sizes = [entry.bytes for read in reads if read for entry in read.live]
+                    totals[key] = (len(sizes), sum(sizes))
+        return totals
 
-    def waiting_for(self, snapshots: Sequence[SnapshotKey]) -> set[str]:
-        """Files in failsafe that these known snapshots refer to."""
-        with self._guard:
-            known = self._known()
-            records = [known[key] for key in snapshots if key in known]
-        return self.waiting_in([m.path for record in records for m in record.manifests])
 
-    def side_files(self) -> Sequence[SideFile]:
-        """Statistics and metadata files ever seen, that have not departed."""
-        with self._guard:
-            return [file for (_, key), file in self._side_files.items() if not self._is_gone(key)]
+class MemoryReferences:
+    """The port `FileReferences`."""
 
-    def _is_gone(self, key: str) -> bool:
-        departure = self._newest.get(key)
-        return departure is not None and departure.state is not DepartureState.CANCELLED
-
-    def record_side_files(self, files: Sequence[SideFile], seen_at: datetime) -> None:
-        """Keeps statistics and metadata files seen for the first time."""
-        with self._guard:
-            for file in files:
-                self._side_files.setdefault((file.table_uuid, location_key(file.path)), file)
-            self.commits["side_files"] += bool(files)
-
-    # --- reachability --------------------------------------------------------------------------
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
 
     def departing(
         self, candidates: Sequence[SnapshotKey], within: Neighbourhood | None = None
@@ -250,10 +188,10 @@ class MemoryIndex:
         leaving = frozenset(candidates)
         if not leaving:
             return ()
-        with self._guard:
+        with self._tables.guard:
             known = {
                 key: record
-                for key, record in self._known().items()
+                for key, record in self._tables.known().items()
                 if within is None or key.table_uuid in within.tables
             }
             found: dict[str, _Leaving] = {}
@@ -266,7 +204,7 @@ class MemoryIndex:
             for key, record in known.items():
                 if key not in leaving:
                     continue
-                for path, kind, size in self._named_by(record):
+                for path, kind, size in self._tables.named_by(record):
                     file = found.setdefault(location_key(path), _Leaving(path, str(kind), size))
                     file.path, file.bytes = min(file.path, path), max(file.bytes, size)
                     file.tables.add(key.table_uuid)
@@ -277,12 +215,12 @@ class MemoryIndex:
             return [
                 DepartingFile(file.path, file.kind, file.bytes, tuple(sorted(file.tables)))
                 for key, file in found.items()
-                if key not in kept and not self._waits(key)
+                if key not in kept and not self._tables.waits(key)
             ]
 
     def _sequence_numbers(self, manifests: Sequence[ManifestFile]) -> Iterator[int]:
         for manifest in manifests:
-            read = self._manifests.get(location_key(manifest.path))
+            read = self._tables.manifests.get(location_key(manifest.path))
             for entry in read.live if read else ():
                 own = entry.sequence_number
                 yield manifest.sequence_number if own is None else own
@@ -304,62 +242,80 @@ class MemoryIndex:
             linear = within is not None and key.table_uuid in within.linear
             floor = floors.get(key.table_uuid, 0) if linear else 0
             for manifest in record.manifests:
-                read = self._manifests.get(location_key(manifest.path))
+                read = self._tables.manifests.get(location_key(manifest.path))
                 for entry in read.live if read else ():
                     own = entry.sequence_number
                     if (manifest.sequence_number if own is None else own) >= floor:
                         kept.add(location_key(entry.path))
         return kept
 
-    def _waits(self, key: str) -> bool:
-        departure = self._newest.get(key)
-        return departure is not None and departure.state is DepartureState.FAILSAFE
-
-    def _named_by(self, record: SnapshotRecord) -> list[tuple[str, FileKind, int]]:
-        named: list[tuple[str, FileKind, int]] = []
-        if record.manifest_list:
-            size = record.manifest_list_bytes
-            named.append((record.manifest_list, FileKind.MANIFEST_LIST, size))
-        for manifest in record.manifests:
-            if read := self._manifests.get(location_key(manifest.path)):
-                named.append((read.path, FileKind.MANIFEST, read.bytes))
-                named += [(entry.path, entry.kind, entry.bytes) for entry in read.live]
-        return named
-
     def _referenced(self, records: Sequence[SnapshotRecord]) -> set[str]:
-        named = {location_key(path) for record in records for path, _, _ in self._named_by(record)}
+        named = {
+            location_key(path) for record in records for path, _, _ in self._tables.named_by(record)
+        }
         return named | {location_key(m.path) for record in records for m in record.manifests}
 
-    def referenced_now(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
+    def among(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
         """Those of the paths that any known snapshot but the dead ones refers to."""
         gone = frozenset(dead)
-        with self._guard:
-            kept = self._referenced([r for key, r in self._known().items() if key not in gone])
+        with self._tables.guard:
+            kept = self._referenced(
+                [r for key, r in self._tables.known().items() if key not in gone]
+            )
         return {path for path in paths if location_key(path) in kept}
 
-    def live_totals(self, heads: Sequence[SnapshotKey]) -> Mapping[SnapshotKey, tuple[int, int]]:
-        """Live files and their bytes of each snapshot, by the index; unknown ones are absent."""
-        totals: dict[SnapshotKey, tuple[int, int]] = {}
-        with self._guard:
-            for key in heads:
-                record = self._snapshots.get(key)
-                reads = [
-                    self._manifests.get(location_key(manifest.path))
-                    for manifest in (record.manifests if record else ())
-                ]
-                if record and None not in reads:
-                    sizes = [entry.bytes for read in reads if read for entry in read.live]
-                    totals[key] = (len(sizes), sum(sizes))
-        return totals
-
-    def unknown_paths(self, paths: Sequence[str]) -> set[str]:
+    def unknown(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that no row of the index or of the side files names."""
-        with self._guard:
-            named = {key for _, key in self._side_files} | set(self._manifests)
-            named |= {location_key(r.manifest_list) for r in self._snapshots.values()}
-            for read in self._manifests.values():
+        with self._tables.guard:
+            named = {key for _, key in self._tables.side_files} | set(self._tables.manifests)
+            named |= {location_key(r.manifest_list) for r in self._tables.snapshots.values()}
+            for read in self._tables.manifests.values():
                 named.update(location_key(entry.path) for entry in read.entries)
         return {path for path in paths if location_key(path) not in named}
+
+    def waiting_in(self, manifests: Sequence[str]) -> set[str]:
+        """Files in failsafe that are one of these manifests, or alive in one of them."""
+        with self._tables.guard:
+            keys = {location_key(path) for path in manifests}
+            reads = [self._tables.manifests[key] for key in keys if key in self._tables.manifests]
+            keys |= {location_key(entry.path) for read in reads for entry in read.live}
+            return {self._tables.newest[key].path for key in keys if self._tables.waits(key)}
+
+    def places(self) -> set[str]:
+        """Where all files lie that the index knows, and those of them that are links."""
+        with self._tables.guard:
+            paths = [
+                path
+                for r in self._tables.snapshots.values()
+                for path, _, _ in self._tables.named_by(r)
+            ]
+            paths += [file.path for file in self._tables.side_files.values()]
+        return places_in(paths, self._tables.store.is_link)
+
+
+class MemorySideFiles:
+    """The port `SideFileIndex`."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+
+    def known(self) -> Sequence[SideFile]:
+        """Statistics and metadata files ever seen, that have not departed."""
+        with self._tables.guard:
+            return [
+                file for (_, key), file in self._tables.side_files.items() if not self._is_gone(key)
+            ]
+
+    def _is_gone(self, key: str) -> bool:
+        departure = self._tables.newest.get(key)
+        return departure is not None and departure.state is not DepartureState.CANCELLED
+
+    def record(self, files: Sequence[SideFile], seen_at: datetime) -> None:
+        """Keeps statistics and metadata files seen for the first time."""
+        with self._tables.guard:
+            for file in files:
+                self._tables.side_files.setdefault((file.table_uuid, location_key(file.path)), file)
+            self._tables.commits["side_files"] += bool(files)
 
 
 def _changed(

@@ -13,13 +13,13 @@ from meltline.adapters.manifests.pyiceberg_reader import (
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.reachable import ReachableSet
-from meltline.ports import ObjectStore, ProofResult, ProofSnapshot, SnapshotKey
+from meltline.ports import ObjectReader, ProofResult, ProofSnapshot, SnapshotKey
 
 
 class MemoryProofReader:
     """The port `ProofReader` without Spark."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectReader) -> None:
         self._store = store
 
     def prove(
@@ -55,7 +55,7 @@ class MemoryProofReader:
 class _Reading:
     """What has been read so far."""
 
-    store: ObjectStore
+    store: ObjectReader
     wanted: Mapping[str, str]
     asked: dict[str, ListedManifest] = field(default_factory=dict)
     _manifests: dict[SnapshotKey, list[str]] = field(default_factory=dict)

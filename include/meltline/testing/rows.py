@@ -7,14 +7,14 @@ from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.metadata_editor import parse_json
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import parse_table
-from meltline.ports import ObjectStore, RowSample
+from meltline.ports import ObjectReader, RowSample
 from meltline.testing.catalog import MemoryCatalog
 
 
 class MemoryRowComparer:
     """The port `RowComparer` over catalogs in memory."""
 
-    def __init__(self, catalogs: Mapping[str, MemoryCatalog], store: ObjectStore) -> None:
+    def __init__(self, catalogs: Mapping[str, MemoryCatalog], store: ObjectReader) -> None:
         self._catalogs = catalogs
         self._store = store
 

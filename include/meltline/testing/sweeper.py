@@ -13,8 +13,8 @@ from meltline.domain.deletion.orphans import (
 from meltline.domain.errors import StoreRefused, UsageInvalid
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.locations import location_key
-from meltline.ports import Inventory, ObjectStore
-from meltline.testing.files import MemoryContents, MemoryFileLedger
+from meltline.ports import Inventory, ObjectReader
+from meltline.testing.file_tables import MemoryContents, MemoryTables
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class MemoryListing:
     listed_at: datetime
     found: tuple[OrphanCandidate, ...]
     unlisted: Mapping[str, str]
-    ledger: MemoryFileLedger
+    ledger: MemoryTables
 
     @property
     def files(self) -> int:
@@ -59,7 +59,7 @@ class MemoryListing:
 class MemorySweeper:
     """The port `Sweeper` over a store and a file ledger in memory; one object is one ledger."""
 
-    def __init__(self, store: ObjectStore, ledger: MemoryFileLedger) -> None:
+    def __init__(self, store: ObjectReader, ledger: MemoryTables) -> None:
         self._store = store
         self._ledger = ledger
         self._sightings: dict[str, OrphanObservation] = {}

@@ -1,14 +1,15 @@
 """Copying single files from hot to cold, verified, with memory that no file's length changes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from typing import Protocol
 
 from meltline.adapters.object_store.pace import Pace
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.errors import StoreRefused
-from meltline.ports import ObjectStore, StoredObject
+from meltline.ports import DeleteOutcome, StoredObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,32 @@ class Brought:
     proof: CopyProof
 
 
+class CopySource(Protocol):
+    """What is copied from: see `ObjectReader`."""
+
+    def read(self, path: str) -> bytes: ...
+
+    def stream(self, path: str) -> Iterator[bytes]: ...
+
+
+class CopyTarget(Protocol):
+    """What copies are written to, and read again: see `ObjectReader` and `ObjectWriter`."""
+
+    def read(self, path: str) -> bytes: ...
+
+    def stream(self, path: str) -> Iterator[bytes]: ...
+
+    def size(self, path: str) -> int | None: ...
+
+    def measure(self, path: str) -> StoredObject | None: ...
+
+    def write_stream(self, path: str, parts: Iterable[bytes]) -> None: ...
+
+    def proves_writes(self, path: str) -> bool: ...
+
+    def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]: ...
+
+
 @dataclass(frozen=True)
 class Stores:
     """Where copies come from and where they go.
@@ -36,8 +63,8 @@ class Stores:
             anew. Only for what cold registered once: then it was whole, and is what hot still has.
     """
 
-    hot: ObjectStore
-    cold: ObjectStore
+    hot: CopySource
+    cold: CopyTarget
     warehouse: str
     pace: Pace = field(default_factory=Pace)
     mends: bool = False
@@ -138,13 +165,13 @@ class Stores:
             return None
         return replace(_unread(copy, target), sha256=self._digest(self.cold, target))
 
-    def _digest(self, store: ObjectStore, path: str) -> str:
+    def _digest(self, store: CopySource, path: str) -> str:
         digest = sha256()
         for part in self._parts(store, path):
             digest.update(part)
         return digest.hexdigest()
 
-    def _parts(self, store: ObjectStore, path: str) -> Iterator[bytes]:
+    def _parts(self, store: CopySource, path: str) -> Iterator[bytes]:
         """A file in parts, each in its turn."""
         for part in store.stream(path):
             yield part

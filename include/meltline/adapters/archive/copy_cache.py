@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from uuid import uuid4
 
 from meltline.domain.archive.cold_proofs import CopyProof, proofs_as_text, proofs_folder
-from meltline.ports import CopyCache, ObjectStore
+from meltline.ports import CopyCache, ObjectWriter
 
 
 class ArchiveBook:
@@ -17,7 +17,7 @@ class ArchiveBook:
         warehouse: The folder of the cold catalog.
     """
 
-    def __init__(self, ledger: CopyCache, store: ObjectStore, warehouse: str) -> None:
+    def __init__(self, ledger: CopyCache, store: ObjectWriter, warehouse: str) -> None:
         self._ledger = ledger
         self._store = store
         self._warehouse = warehouse

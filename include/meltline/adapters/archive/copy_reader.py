@@ -18,7 +18,7 @@ from meltline.ports import (
     CopiedManifest,
     ListedCopy,
     ManifestPair,
-    ObjectStore,
+    ObjectReader,
     StoredObject,
 )
 
@@ -36,7 +36,7 @@ class StoreCopyReader:
         cold: Where the copies are.
     """
 
-    def __init__(self, hot: ObjectStore, cold: ObjectStore) -> None:
+    def __init__(self, hot: ObjectReader, cold: ObjectReader) -> None:
         self._hot = hot
         self._cold = cold
 
@@ -136,7 +136,7 @@ class StoreCopyReader:
         return copy
 
 
-def _listed(store: ObjectStore, path: str) -> tuple[ListedCopy, ...] | str:
+def _listed(store: ObjectReader, path: str) -> tuple[ListedCopy, ...] | str:
     try:
         listed = listed_manifests(path, store.read(path))
     except (MeltlineError, OSError) as error:
@@ -144,7 +144,7 @@ def _listed(store: ObjectStore, path: str) -> tuple[ListedCopy, ...] | str:
     return tuple(ListedCopy(m.path, m.bytes, m.added_by) for m in listed)
 
 
-def _live(store: ObjectStore, manifest: ListedCopy) -> tuple[LiveFile, ...]:
+def _live(store: ObjectReader, manifest: ListedCopy) -> tuple[LiveFile, ...]:
     listed = ListedManifest(manifest.path, manifest.bytes, None)
     return live_files(listed, store.read(manifest.path))
 

@@ -51,15 +51,15 @@ from meltline.ports import (
     Catalog,
     CatalogEntry,
     CatalogListing,
+    MetadataFiles,
     NewTable,
-    ObjectStore,
     TableEdit,
     TableMove,
 )
 from meltline.retries import until_done
 
 
-def open_catalog(config: CatalogConfig, store: ObjectStore) -> Catalog:
+def open_catalog(config: CatalogConfig, store: MetadataFiles) -> Catalog:
     """The adapter for a configured catalog. Nothing is contacted yet."""
     return SqlTables(config, store) if config.type == "sql" else LoadedTables(config, store)
 
@@ -74,7 +74,7 @@ def reading_regular_files(properties: Mapping[str, str], warehouse: str) -> dict
 class LoadedTables:
     """A REST, Hive or Glue catalog: one load per table tells where its metadata lies."""
 
-    def __init__(self, config: CatalogConfig, store: ObjectStore) -> None:
+    def __init__(self, config: CatalogConfig, store: MetadataFiles) -> None:
         self._config = config
         self._store = store
         self._open: PyIcebergCatalog | None = None

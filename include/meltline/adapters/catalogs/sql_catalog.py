@@ -48,8 +48,8 @@ from meltline.domain.iceberg.names import TableName
 from meltline.ports import (
     CatalogEntry,
     CatalogListing,
+    MetadataFiles,
     NewTable,
-    ObjectStore,
     TableEdit,
     TableMove,
 )
@@ -98,7 +98,7 @@ class SqlTables:
     """
 
     def __init__(
-        self, config: CatalogConfig, store: ObjectStore, clock: Clock | None = None
+        self, config: CatalogConfig, store: MetadataFiles, clock: Clock | None = None
     ) -> None:
         self._config = config
         self._store = store

@@ -9,7 +9,7 @@ from meltline.domain.clock import Clock
 from meltline.domain.errors import CatalogReadOnly, CommitConflict
 from meltline.domain.iceberg.metadata_editor import MetadataEditor, unreadable
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import ObjectStore, TableEdit
+from meltline.ports import MetadataFiles, TableEdit
 from meltline.retries import ATTEMPTS, until_done
 
 
@@ -31,7 +31,7 @@ class Pointers(Protocol):
 
 def commit_edit(
     pointers: Pointers,
-    store: ObjectStore,
+    store: MetadataFiles,
     name: TableName,
     edit: TableEdit,
     clock: Clock,
@@ -65,7 +65,7 @@ def commit_edit(
 
 
 def open_document(
-    store: ObjectStore, name: TableName, location: str, clock: Clock
+    store: MetadataFiles, name: TableName, location: str, clock: Clock
 ) -> MetadataEditor:
     """A metadata file, open for editing. Raises as `MetadataEditor.read` does."""
     try:

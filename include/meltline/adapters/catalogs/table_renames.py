@@ -15,7 +15,14 @@ from meltline.domain.errors import (
     NamespaceNotEmpty,
 )
 from meltline.domain.iceberg.names import TableName, quote_part
-from meltline.ports import NOT_REGISTERED, NewTable, ObjectStore, TableEdit, TableMove
+from meltline.ports import (
+    NOT_REGISTERED,
+    MetadataFiles,
+    NewTable,
+    ObjectRemover,
+    TableEdit,
+    TableMove,
+)
 from meltline.retries import until_done
 
 Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
@@ -55,7 +62,7 @@ class Rows(Protocol):
 
 def commit_moves(
     rows: Rows,
-    store: ObjectStore,
+    store: MetadataFiles,
     moves: Sequence[TableMove],
     create: Namespaces,
     remove: Sequence[tuple[str, ...]],
@@ -86,7 +93,7 @@ def commit_moves(
 
 def _write_all(
     rows: Rows,
-    store: ObjectStore,
+    store: MetadataFiles,
     moves: Sequence[TableMove],
     clock: Clock,
     unique: Callable[[], str],
@@ -102,7 +109,7 @@ def _write_all(
 
 
 def _written(
-    rows: Rows, store: ObjectStore, move: TableMove, clock: Clock, unique: Callable[[], str]
+    rows: Rows, store: MetadataFiles, move: TableMove, clock: Clock, unique: Callable[[], str]
 ) -> MoveStep:
     base = rows.location(move.source)
     document = open_document(store, move.source, base, clock)
@@ -116,7 +123,7 @@ def _written(
 
 @contextmanager
 def registrable(
-    store: ObjectStore, name: TableName, location: str, edit: TableEdit | None, clock: Clock
+    store: MetadataFiles, name: TableName, location: str, edit: TableEdit | None, clock: Clock
 ) -> Iterator[str]:
     """The metadata file to register: the one asked for, or its successor with an edit.
 
@@ -141,7 +148,7 @@ def registrable(
 
 @contextmanager
 def first_files(
-    store: ObjectStore, tables: Sequence[NewTable], clock: Clock
+    store: MetadataFiles, tables: Sequence[NewTable], clock: Clock
 ) -> Iterator[dict[TableName, str]]:
     """Writes the first metadata files of new tables, to be registered.
 
@@ -164,12 +171,12 @@ def first_files(
         raise
 
 
-def _delete(store: ObjectStore, locations: Collection[str]) -> None:
+def _delete(store: ObjectRemover, locations: Collection[str]) -> None:
     if locations:
         store.delete(list(locations))
 
 
-def _take_away(store: ObjectStore, steps: Sequence[MoveStep]) -> None:
+def _take_away(store: ObjectRemover, steps: Sequence[MoveStep]) -> None:
     _delete(store, [step.new for step in steps if step.new != step.base])
 
 

@@ -13,29 +13,76 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from meltline.adapters.file_index.entries import LIVE
-from meltline.adapters.file_index.history_tables import SettledRows
+from meltline.adapters.file_index.entries import LIVE, SideFileRows, SnapshotRows
+from meltline.adapters.file_index.history_tables import SETTLE_FROM, TableUpkeep
 from meltline.adapters.index_tables.lifetimes import CHANGES, REACH
 from meltline.adapters.index_tables.scan_query import Condition
 from meltline.adapters.index_tables.snapshot_cache import KnownSnapshots, Split
+from meltline.adapters.index_tables.tables_io import LedgerTables
+from meltline.adapters.index_tables.tombstone_rows import DepartureRows, ItemRows
+from meltline.adapters.ingest.ingest import ManifestRows, ReadingLimits
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from meltline.domain.places import places_in
-from meltline.ports import DepartingFile, Neighbourhood, ObjectStore, SnapshotKey
+from meltline.ports import DepartingFile, FileLedger, Neighbourhood, ObjectReader, SnapshotKey
 
 _PUSHED = 200  # ids a filter may name: row groups without them are passed over; above, a join
 _PUSHED_TABLES = 100
+_ADDED: Sequence[Condition] = [("until", "is null", None)]
 
 _LEAVING = ("table_uuid", "manifest_id", "path", "key_hash", "kind", "bytes", "sequence_number")
 Row = Mapping[str, Any]
 
 
-class SparkFileLedger(SettledRows):
-    """The port `FileLedger`, on Spark and Iceberg.
+def spark_file_ledger(
+    tables: LedgerTables,
+    store: ObjectReader,
+    limits: ReadingLimits | None = None,
+    settle_from: int = SETTLE_FROM,
+) -> FileLedger:
+    """The file ledger's parts over one set of tables.
+
+    Args:
+        tables: They are made by `upkeep.prepare`.
+        store: Where manifests lie.
+        limits: Which way manifests are read.
+        settle_from: See `TableUpkeep`.
+    """
+    limits = limits or ReadingLimits()
+    departures = DepartureRows(tables)
+    snapshots = SnapshotRows(tables, departures)
+    return FileLedger(
+        manifests=ManifestRows(tables, store, limits),
+        snapshots=snapshots,
+        references=ReferenceRows(tables, store, snapshots, departures, limits.driver_rows),
+        side_files=SideFileRows(tables, departures),
+        items=ItemRows(tables),
+        departures=departures,
+        upkeep=TableUpkeep(tables, snapshots, departures, settle_from),
+    )
+
+
+class ReferenceRows:
+    """The port `FileReferences`, over the rows of the other parts.
 
     A snapshot's files are what its manifests hold in `entries`, or, where it is known by its
     changes, those whose spans reach over it; whatever asks what refers to a file asks both.
     """
+
+    def __init__(
+        self,
+        tables: LedgerTables,
+        store: ObjectReader,
+        snapshots: SnapshotRows,
+        departures: DepartureRows,
+        driver_rows: int,
+    ) -> None:
+        """Takes the rows, and how many of leaving manifests this process may compare."""
+        self._tables = tables
+        self._store = store
+        self._snapshots = snapshots
+        self._departures = departures
+        self._driver_rows = driver_rows
 
     def departing(
         self, candidates: Sequence[SnapshotKey], within: Neighbourhood | None = None
@@ -43,17 +90,21 @@ class SparkFileLedger(SettledRows):
         """Files, manifests and manifest lists that only these snapshots refer to."""
         if not candidates:
             return ()
-        known = self._known() if within is None else self._known().of_tables(within.tables)
+        known = (
+            self._snapshots.standing()
+            if within is None
+            else self._snapshots.standing().of_tables(within.tables)
+        )
         split = known.split(set(candidates))
         manifests = self._manifests(split.gone)
         wholly = [row["manifest_id"] for row in manifests if row["whole"] is not False]
         few = sum(row["files"] for row in manifests if row["whole"] is not False)
         files = self._ended_spans(split)
-        if wholly and few <= self.limits.driver_rows:
-            leaving = self._look("entries", _LEAVING, LIVE, among=("manifest_id", wholly))
+        if wholly and few <= self._driver_rows:
+            leaving = self._tables.look("entries", _LEAVING, LIVE, among=("manifest_id", wholly))
             files += _rows(leaving)
         kept = self._kept_among(files, split, within)
-        if few > self.limits.driver_rows:
+        if few > self._driver_rows:
             many = self._many_files(wholly, split, within)
             kept |= self._on_lines([row["key_hash"] for row in many], split.staying)
             files += many
@@ -63,23 +114,25 @@ class SparkFileLedger(SettledRows):
         return _gathered((row for row in rows if row["key_hash"] not in waiting), split.gone)
 
     def _waiting_among(self, hashes: Sequence[int]) -> Sequence[int]:
-        found: list[int] = self._waiting().among(hashes).hashes.to_pylist()
+        found: list[int] = self._departures.waiting().among(hashes).hashes.to_pylist()
         return found
 
     def _live(self) -> DataFrame:
-        return self._read("entries").where(F.col("status") < int(EntryStatus.DELETED))
+        return self._tables.read("entries").where(F.col("status") < int(EntryStatus.DELETED))
 
     def _live_in(self, manifests: Sequence[int]) -> DataFrame:
         if len(manifests) <= _PUSHED:
             return self._live().where(F.col("manifest_id").isin(list(manifests)))
-        return self._live().join(self._ids("manifest_id", manifests), "manifest_id", "leftsemi")
+        return self._live().join(
+            self._tables.ids("manifest_id", manifests), "manifest_id", "leftsemi"
+        )
 
     def _manifests(self, gone: Mapping[int, set[str]]) -> list[Row]:
         """The manifests that only leaving snapshots refer to; one that was read wholly as such."""
         if not gone:
             return []
         columns = ("manifest_id", "path", "bytes", "added", "existing", "whole")
-        found = self._look("manifests", columns, among=("manifest_id", list(gone)))
+        found = self._tables.look("manifests", columns, among=("manifest_id", list(gone)))
         rows: dict[int, Row] = {}
         for row in _rows(found):
             if row["manifest_id"] not in rows or row["whole"] is not False:
@@ -105,11 +158,13 @@ class SparkFileLedger(SettledRows):
             for u, t in tips.items()
             if u not in stay or stay[u].sequence_number < t.sequence_number
         }
-        rows = [self._look("changes", CHANGES, _of(ending))] if ending else []
+        rows = [self._tables.look("changes", CHANGES, _of(ending))] if ending else []
         if removing := sorted(tips.keys() - ending):
             oldest = pc.min(leaving.rows.column("sequence_number")).as_py()
-            rows.append(self._look("changes", CHANGES, (*_of(removing), ("until", ">", oldest))))
-        spans = self._spans(pa.concat_tables(rows))
+            rows.append(
+                self._tables.look("changes", CHANGES, (*_of(removing), ("until", ">", oldest)))
+            )
+        spans = self._snapshots.spans(pa.concat_tables(rows))
         gone = pc.and_(leaving.points.meets(spans), pc.invert(staying.points.meets(spans)))
         return _rows(spans.filter(gone))
 
@@ -144,18 +199,18 @@ class SparkFileLedger(SettledRows):
         if not hashes or not of.on_lines.rows.num_rows:
             return set()
         since: list[Condition] = [("since", ">=", floor)] if floor else []
-        changes = self._look("changes", REACH, since, among=("key_hash", hashes))
-        spans = self._spans(changes)
+        changes = self._tables.look("changes", REACH, since, among=("key_hash", hashes))
+        spans = self._snapshots.spans(changes)
         return set(spans.filter(of.points.meets(spans)).column("key_hash").to_pylist())
 
     def _in_entries(self, hashes: Sequence[int], manifests: pa.Array, floor: int = 0) -> set[int]:
         """Those of the hashes that are alive in one of the manifests; `floor` as for lines."""
         where: list[Condition] = [*LIVE, ("sequence_number", ">=", floor)] if floor else [*LIVE]
         columns, among = ("manifest_id", "key_hash"), ("key_hash", hashes)
-        rows = self._look_here("entries", columns, where, among)
+        rows = self._tables.look_here("entries", columns, where, among)
         if rows is None:
-            named = self._live().join(self._ids("key_hash", hashes), "key_hash", "leftsemi")
-            kept = named.join(self._ids("manifest_id", manifests), "manifest_id", "leftsemi")
+            named = self._live().join(self._tables.ids("key_hash", hashes), "key_hash", "leftsemi")
+            kept = named.join(self._tables.ids("manifest_id", manifests), "manifest_id", "leftsemi")
             rows = kept.where(F.col("sequence_number") >= floor).select(*columns).toArrow()
         here = pc.is_in(rows.column("manifest_id"), manifests)
         return set(rows.filter(here).column("key_hash").to_pylist())
@@ -164,8 +219,8 @@ class SparkFileLedger(SettledRows):
         self, wholly: Sequence[int], split: Split, within: Neighbourhood | None
     ) -> list[Row]:
         """Files that only leaving manifests hold: hashes are compared on executors."""
-        gone = self._ids("manifest_id", wholly).withColumn("kept", F.lit(0))
-        stay = self._ids("manifest_id", split.staying.manifests).withColumn("kept", F.lit(1))
+        gone = self._tables.ids("manifest_id", wholly).withColumn("kept", F.lit(0))
+        stay = self._tables.ids("manifest_id", split.staying.manifests).withColumn("kept", F.lit(1))
         floors = self._live_in(wholly).groupBy("table_uuid").agg(F.min("sequence_number"))
         first = {row[0]: row[1] for row in floors.collect()}
         near = self._near(first, within if split.leaves_the_newer(first) else None)
@@ -176,7 +231,7 @@ class SparkFileLedger(SettledRows):
             .where("kept = 0")
             .select("key_hash")
         )
-        hashes = self._ids("key_hash", alone.toArrow().column(0).combine_chunks())
+        hashes = self._tables.ids("key_hash", alone.toArrow().column(0).combine_chunks())
         rows = self._live_in(wholly).join(hashes, "key_hash", "leftsemi")
         return _rows(rows.select(*_LEAVING).toArrow())
 
@@ -192,11 +247,11 @@ class SparkFileLedger(SettledRows):
             may_be = may_be | ((F.col("table_uuid") == uuid) & (F.col("sequence_number") >= floor))
         return self._live().where(may_be)
 
-    def referenced_now(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
+    def among(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
         """Those of the paths that any known snapshot but the dead ones refers to."""
         if not paths:
             return set()
-        known = self._known().without(set(dead))
+        known = self._snapshots.standing().without(set(dead))
         by_hash = {key_hash(path): path for path in paths}
         found = self._on_lines(list(by_hash), known)
         if wholly := known.read_wholly.manifests:
@@ -213,23 +268,56 @@ class SparkFileLedger(SettledRows):
             ("snapshots", "manifest_list"),
             ("side_files", "path"),
         )
-        paths = (self._read(table).select(F.col(name).alias("path")) for table, name in named)
+        paths = (
+            self._tables.read(table).select(F.col(name).alias("path")) for table, name in named
+        )
         rows = reduce(DataFrame.unionByName, paths).where("path IS NOT NULL")
         found = rows.mapInArrow(_places(self._store), "place string").distinct()
         return {row["place"] for row in found.collect()}
 
-    def waiting_for(self, snapshots: Sequence[SnapshotKey]) -> set[str]:
-        """Files in failsafe that these known snapshots refer to."""
-        if not snapshots or not self._waiting().rows.num_rows:
+    def waiting_in(self, manifests: Sequence[str]) -> set[str]:
+        """Files in failsafe that are one of these manifests, or alive in one of them."""
+        waiting = self._departures.waiting()
+        if not manifests or not waiting.rows.num_rows:
             return set()
-        known = self._known().only(snapshots)
-        on_lines = self._on_lines(self._waiting().hashes.to_pylist(), known)
-        named = self._waiting_named_by(known.manifests.to_pylist())
-        return named | self._waiting_paths(on_lines)
+        ids = pa.array(map(key_hash, manifests), pa.int64())
+        few = len(ids) <= len(waiting.hashes)
+        among = ("manifest_id", ids) if few else ("key_hash", waiting.hashes)
+        found = {*waiting.among(ids).hashes.to_pylist()}
+        for table, alive in (("entries", LIVE), ("changes", _ADDED)):
+            rows = self._tables.look(table, ("manifest_id", "key_hash"), alive, among=among)
+            here = pc.and_(
+                pc.is_in(rows.column("manifest_id"), ids),
+                pc.is_in(rows.column("key_hash"), waiting.hashes),
+            )
+            found.update(rows.filter(here).column("key_hash").to_pylist())
+        if not found:
+            return set()
+        rows = self._tables.look("departures", ("path",), among=("key_hash", list(found)))
+        return set(rows.column("path").to_pylist())
+
+    def unknown(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that no row of the index or of the side files names."""
+        if not paths:
+            return set()
+        asked = list(map(key_hash, paths))
+        found: set[int] = set()
+        for table, column in (
+            ("changes", "key_hash"),
+            ("entries", "key_hash"),
+            ("manifests", "manifest_id"),
+            ("snapshots", "list_hash"),
+            ("side_files", "key_hash"),
+        ):
+            left = [one for one in asked if one not in found]
+            found.update(
+                self._tables.look(table, [column], among=(column, left)).column(0).to_pylist()
+            )
+        return {path for path in paths if key_hash(path) not in found}
 
 
 def _places(
-    store: ObjectStore,
+    store: ObjectReader,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

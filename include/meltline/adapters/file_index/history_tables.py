@@ -1,25 +1,33 @@
-"""What is over, set aside: rows that no run needs to read any more (decision 024)."""
+"""Upkeep of the ledger's tables; what no run needs to read is set aside (decision 024)."""
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from meltline.adapters.file_index.entries import IndexRows
+from meltline.adapters.file_index.entries import SnapshotRows
 from meltline.adapters.index_tables.lifetimes import REACH
 from meltline.adapters.index_tables.scan_query import Condition
+from meltline.adapters.index_tables.schema import TABLES
 from meltline.adapters.index_tables.snapshot_cache import KnownSnapshots
+from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.index_tables.tombstone_cache import TombstoneCache
-from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.index_tables.tombstone_rows import DepartureRows
+from meltline.domain.clock import WallClock
 from meltline.domain.iceberg.files import FileKind
 
+SETTLE_FROM = 50_000
+_MANY_FILES = 60
+_MANY_SNAPSHOTS = 60
 _SPAN = ("table_uuid", "key_hash", "part", "since")  # whose rows of `changes` go together
 
 
-class SettledRows(IndexRows):
-    """Moves rows of what is over from where every run reads them to tables of their own.
+class TableUpkeep:
+    """The port `LedgerUpkeep`. Rows of what is over move to tables of their own.
 
     A row stands in both for a moment, never in neither. Whoever reads both reads the table that
     rows leave first.
@@ -29,24 +37,86 @@ class SettledRows(IndexRows):
             what is rewritten for the sake of the others is not rewritten night after night.
     """
 
-    settle_from = 50_000
+    def __init__(
+        self,
+        tables: LedgerTables,
+        snapshots: SnapshotRows,
+        departures: DepartureRows,
+        settle_from: int,
+    ) -> None:
+        self._tables = tables
+        self._snapshots = snapshots
+        self._departures = departures
+        self.settle_from = settle_from
+
+    def prepare(self) -> None:
+        """Creates the namespace, the tables and columns where they are missing."""
+        self._tables.prepare()
+
+    def maintain(self) -> Sequence[str]:
+        """Compacts and expires the ledger's own tables, by Iceberg's procedures, where it pays.
+
+        Snapshots of the last day stay: a run that reads them may be under way.
+        """
+        done = []
+        catalog, namespace = self._tables.place
+        for name in TABLES:
+            current = self._tables.loaded(name).currentSnapshot()
+            if current is None:
+                continue
+            table = f"{namespace}.{name}"
+            files = int(current.summary().get("total-data-files") or 0)
+            if files >= _MANY_FILES:
+                self._tables.spark.sql(
+                    f"CALL {catalog}.system.rewrite_data_files(table => :table, "
+                    "options => map('min-input-files', '10'))",
+                    args={"table": table},
+                )
+                done.append(f"{name}: {files} files compacted")
+            snapshots = self._tables.loaded(name).snapshots()
+            if sum(1 for _ in snapshots) >= _MANY_SNAPSHOTS:
+                self._tables.spark.sql(
+                    f"CALL {catalog}.system.expire_snapshots(table => :table, "
+                    "older_than => :before, retain_last => 5)",
+                    args={"table": table, "before": WallClock().now() - timedelta(days=1)},
+                )
+                done.append(f"{name}: snapshots expired")
+        return done
+
+    def rebuild(self, readable: Collection[str]) -> None:
+        """Forgets what these tables' metadata can tell again; what others refer to stays known."""
+        readable = list(readable)
+        others = self._tables.read("snapshots").where(~F.col("table_uuid").isin(readable))
+        named = others.select(F.explode("manifests").alias("manifest_id"))
+        for table in ("entries", "manifests"):
+            self._forget_unnamed(table, named)
+        for table in ("snapshots", "side_files", "changes") if readable else ():
+            where = "WHERE array_contains(:uuids, table_uuid)"
+            self._tables.spark.sql(
+                f"DELETE FROM {self._tables.namespace}.{table} {where}", args={"uuids": readable}
+            )
+
+    def _forget_unnamed(self, table: str, named: DataFrame) -> None:
+        """Deletes the rows of all manifests that are not among these."""
+        view = f"named_{uuid4().hex}"
+        some = f"{self._tables.namespace}.{table} AS some"
+        others = f"SELECT 1 FROM {view} AS named WHERE named.manifest_id = some.manifest_id"
+        where = "" if named.isEmpty() else f" WHERE NOT EXISTS ({others})"
+        named.createTempView(view)
+        try:
+            self._tables.spark.sql(f"DELETE FROM {some}{where}")
+        finally:
+            self._tables.spark.catalog.dropTempView(view)
 
     def settle(self, before: datetime, unfinished: Collection[str]) -> str:
         """Sets aside what was deleted before then, once it pays. See the port."""
         done = (self._settle_deleted(before, unfinished), self._settle_ended())
         return "; ".join(filter(None, done))
 
-    def settled(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that were deleted and set aside."""
-        hashes = {key_hash(path): path for path in paths}
-        rows = self._look("settled_departures", ("key_hash",), among=("key_hash", list(hashes)))
-        gone = set(rows.column("key_hash").to_pylist())
-        return {path for path in paths if key_hash(path) in gone}
-
     # --- files that were deleted ---------------------------------------------------------------
 
     def _settle_deleted(self, before: datetime, unfinished: Collection[str]) -> str:
-        book = self._book()
+        book = self._departures.book()
         over = book.over(before, unfinished)
         count, departed = over.rows.num_rows, book.rows.num_rows
         if not self._pays(count, departed):
@@ -62,8 +132,8 @@ class SettledRows(IndexRows):
 
     def _lists_of_tips(self) -> pa.Array:
         """The manifest lists of the snapshots that lines go on from, departed or not."""
-        rows = self._snapshots()
-        tips = {(uuid, tip.snapshot_id) for uuid, tip in self.lines().items()}
+        rows = self._snapshots.rows()
+        tips = {(uuid, tip.snapshot_id) for uuid, tip in self._snapshots.tips().items()}
         columns = (rows.column(name).to_pylist() for name in ("table_uuid", "snapshot_id"))
         at_tip = pa.array([key in tips for key in zip(*columns, strict=True)], pa.bool_())
         found: pa.Array = rows.column("list_hash").filter(at_tip).drop_null().combine_chunks()
@@ -76,19 +146,21 @@ class SettledRows(IndexRows):
 
         No snapshot can come to refer to them: lines grow at their tips.
         """
-        oldest = KnownSnapshots(self._snapshots()).on_lines.numbers("min")
+        oldest = KnownSnapshots(self._snapshots.rows()).on_lines.numbers("min")
         removed: Sequence[Condition] = [("until", "not null", None)]
-        ends = self._look("changes", ("table_uuid", "until"), removed)
+        ends = self._tables.look("changes", ("table_uuid", "until"), removed)
         # A span has two rows: that the file was added, and that it was removed.
         if not self._pays(_ended_before(ends, oldest).num_rows, self._spans_there()):
             return ""
-        over = _ended_before(self._spans(self._look("changes", REACH, removed)), oldest)
+        over = _ended_before(
+            self._snapshots.spans(self._tables.look("changes", REACH, removed)), oldest
+        )
         self._move("changes", over.select(_SPAN))
         return f"{over.num_rows} files that no snapshot of a line can refer to again set aside"
 
     def _spans_there(self) -> int:
         """How many spans `changes` would tell of if all had ended, rounded up."""
-        current = self._loaded("changes").currentSnapshot()
+        current = self._tables.loaded("changes").currentSnapshot()
         rows = 0 if current is None else int(current.summary().get("total-records") or 0)
         return (rows + 1) // 2
 
@@ -113,22 +185,19 @@ class SettledRows(IndexRows):
         # Millions of keys reach executors as a table; in a plan they would be in each task of it.
         # They say whose they are: nobody may rest on being alone here, whatever lock is held.
         move = uuid4().hex
-        self._spark.sql(f"DELETE FROM {self._namespace}.settling")
+        self._tables.spark.sql(f"DELETE FROM {self._tables.namespace}.settling")
         told = going.append_column("move", pa.array([move] * going.num_rows))
-        self._append_arrow("settling", told, move)
+        self._tables.append_arrow("settling", told, move)
         columns = {name: named if name == "key_hash" else name for name in going.column_names}
         same = " AND ".join(f"going.{one} <=> some.{other}" for one, other in columns.items())
-        some = f"{self._namespace}.{table} AS some"
-        of_move = f"{self._namespace}.settling AS going WHERE going.move = :move"
+        some = f"{self._tables.namespace}.{table} AS some"
+        of_move = f"{self._tables.namespace}.settling AS going WHERE going.move = :move"
         seen = "true" if until is None else "some.written_ns <= :until"
         where = f"{seen} AND EXISTS (SELECT 1 FROM {of_move} AND {same})"
         values = {"move": move} if until is None else {"move": move, "until": until}
-        rows = self._spark.sql(f"SELECT * FROM {some} WHERE {where}", args=values)
-        self._write(f"settled_{table}", rows, "settled")
-        self._take_away(some, where, values)
-
-    def _take_away(self, some: str, where: str, values: Mapping[str, object]) -> None:
-        self._spark.sql(f"DELETE FROM {some} WHERE {where}", args=dict(values))
+        rows = self._tables.spark.sql(f"SELECT * FROM {some} WHERE {where}", args=values)
+        self._tables.write(f"settled_{table}", rows, "settled")
+        self._tables.delete(some, where, values)
 
 
 def _ended_before(spans: pa.Table, oldest: dict[str, int]) -> pa.Table:

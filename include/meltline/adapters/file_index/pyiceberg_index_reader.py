@@ -30,7 +30,7 @@ from meltline.ports import (
     IndexedFile,
     IndexedSnapshot,
     IndexedSpan,
-    ObjectStore,
+    MetadataFiles,
     SnapshotKey,
     UsageQuery,
     UsageTotals,
@@ -46,7 +46,7 @@ _LIVE = LessThan(term=Column("status"), value=literal(int(EntryStatus.DELETED)))
 class IcebergLedgerReader:
     """The port `LedgerReader`."""
 
-    def __init__(self, hot: CatalogConfig, store: ObjectStore, namespace: str) -> None:
+    def __init__(self, hot: CatalogConfig, store: MetadataFiles, namespace: str) -> None:
         self._hot = hot
         self._store = store
         self._namespace = namespace

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,6 @@ from meltline.adapters.index_tables.scan_query import Bounds, Question, ordered,
 from meltline.adapters.manifests.avro_container import AvroFile, Record
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import EntryStatus
-from meltline.ports import ObjectStore
 
 _LARGEST = 256 * 1024 * 1024  # bytes of files that one answer may take (two seconds, in memory)
 _REMEMBERED = 128 * 1024 * 1024  # bytes of files kept in memory; none of them ever changes
@@ -101,6 +101,14 @@ class DataFile:
         return Bounds(low, high, self.nulls.get(number), self.rows)
 
 
+class TableFiles(Protocol):
+    """The files of the ledger's tables: see `ObjectReader` and `ObjectWriter`."""
+
+    def read(self, path: str) -> bytes: ...
+
+    def write(self, path: str, content: bytes) -> datetime: ...
+
+
 class LedgerFiles:
     """Answers questions from the tables' files, and remembers files it has read.
 
@@ -110,7 +118,7 @@ class LedgerFiles:
 
     largest = _LARGEST
 
-    def __init__(self, store: ObjectStore, remembered: int = _REMEMBERED) -> None:
+    def __init__(self, store: TableFiles, remembered: int = _REMEMBERED) -> None:
         """Takes the store, and how many bytes of files to remember."""
         self._store = store
         self._remembered = remembered

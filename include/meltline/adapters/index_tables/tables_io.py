@@ -1,9 +1,8 @@
-"""The ledger's Iceberg tables: made, read, appended to."""
+"""The ledger's Iceberg tables: made, read, appended to. The parts of the ledger share them."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
@@ -14,18 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
-from meltline.adapters.index_tables.parquet_scan import LedgerFiles, NotPlain, TableNow
+from meltline.adapters.index_tables.parquet_scan import LedgerFiles, NotPlain, TableFiles, TableNow
 from meltline.adapters.index_tables.scan_query import Condition, Question
 from meltline.adapters.index_tables.schema import TABLES
-from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.spark.java_classes import JavaClasses
-from meltline.domain.clock import WallClock
 from meltline.domain.errors import SetupMissing
 from meltline.domain.iceberg.names import quote_part
-from meltline.ports import ObjectStore
 
-_MANY_FILES = 60
-_MANY_SNAPSHOTS = 60
 _WRITERS = 2  # files that are made at a time; each is held in memory
 _GROUP_ROWS = 100_000  # of a row group: a look for some manifests passes over the others' rows
 
@@ -36,30 +30,32 @@ class LedgerTables:
     """Reads and appends rows of the ledger's tables.
 
     Attributes:
+        place: The ledger's catalog and its namespace there, as Spark's SQL spells them.
+        namespace: The same in one.
         file_rows: A data file that is written here has at most so many rows.
     """
 
     file_rows = 1_000_000
 
     def __init__(
-        self, spark: SparkSession, store: ObjectStore, catalog: str, namespace: str
+        self, spark: SparkSession, store: TableFiles, catalog: str, namespace: str
     ) -> None:
-        self._spark = spark
+        self.spark = spark
         self._store = store
-        self._place = (quote_part(catalog), quote_part(namespace))
-        self._namespace = ".".join(self._place)
-        self._kept: dict[str, tuple[tuple[int | None, ...], Any]] = {}
+        self.place = (quote_part(catalog), quote_part(namespace))
+        self.namespace = ".".join(self.place)
+        self._kept: dict[str, tuple[tuple[Hashable, ...], Any]] = {}
         self._files = LedgerFiles(store)
         self._classes = JavaClasses(spark)
 
     def prepare(self) -> None:
         """Creates the namespace, the tables and columns where they are missing."""
-        self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
+        self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.namespace}")
         for name, schema in TABLES.items():
             types = {f.name: from_arrow_type(f.type).simpleString() for f in schema}
             columns = _defined(types, types)
-            self._spark.sql(
-                f"CREATE TABLE IF NOT EXISTS {self._namespace}.{name} ({columns}) USING iceberg "
+            self.spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {self.namespace}.{name} ({columns}) USING iceberg "
                 "TBLPROPERTIES ('format-version'='2', 'gc.enabled'='true', "
                 "'write.parquet.compression-codec'='zstd', "
                 # Small row groups: a look for some manifests passes over the others' rows.
@@ -69,41 +65,11 @@ class LedgerTables:
                 "'write.metadata.delete-after-commit.enabled'='true', "
                 "'write.metadata.previous-versions-max'='20')"
             )
-            if added := set(types).difference(self._read(name).columns):  # by an earlier release
+            if added := set(types).difference(self.read(name).columns):  # by an earlier release
                 columns = _defined(types, added)
-                self._spark.sql(f"ALTER TABLE {self._namespace}.{name} ADD COLUMNS ({columns})")
+                self.spark.sql(f"ALTER TABLE {self.namespace}.{name} ADD COLUMNS ({columns})")
 
-    def upkeep(self) -> Sequence[str]:
-        """Compacts and expires the ledger's own tables, by Iceberg's procedures, where it pays.
-
-        Snapshots of the last day stay: a run that reads them may be under way.
-        """
-        done = []
-        catalog, namespace = self._place
-        for name in TABLES:
-            current = self._loaded(name).currentSnapshot()
-            if current is None:
-                continue
-            table = f"{namespace}.{name}"
-            files = int(current.summary().get("total-data-files") or 0)
-            if files >= _MANY_FILES:
-                self._spark.sql(
-                    f"CALL {catalog}.system.rewrite_data_files(table => :table, "
-                    "options => map('min-input-files', '10'))",
-                    args={"table": table},
-                )
-                done.append(f"{name}: {files} files compacted")
-            snapshots = self._loaded(name).snapshots()
-            if sum(1 for _ in snapshots) >= _MANY_SNAPSHOTS:
-                self._spark.sql(
-                    f"CALL {catalog}.system.expire_snapshots(table => :table, "
-                    "older_than => :before, retain_last => 5)",
-                    args={"table": table, "before": WallClock().now() - timedelta(days=1)},
-                )
-                done.append(f"{name}: snapshots expired")
-        return done
-
-    def _look(
+    def look(
         self,
         table: str,
         columns: Sequence[str],
@@ -124,22 +90,22 @@ class LedgerTables:
         Raises:
             SetupMissing: The table is not there.
         """
-        found = self._look_here(table, columns, where, among)
+        found = self.look_here(table, columns, where, among)
         if found is not None:
             return found
         question = Question.of(TABLES[table], columns, where, among)
-        return question.by_spark(self._read(table), self._ids)
+        return question.by_spark(self.read(table), self.ids)
 
-    def _look_here(
+    def look_here(
         self,
         table: str,
         columns: Sequence[str],
         where: Sequence[Condition] = (),
         among: tuple[str, pa.Array | Collection[int]] | None = None,
     ) -> pa.Table | None:
-        """What `_look` gives, or None where it would ask Spark: for who has less to ask there."""
+        """What `look` gives, or None where it would ask Spark: for who has less to ask there."""
         question = Question.of(TABLES[table], columns, where, among)
-        loaded = self._loaded(table)
+        loaded = self.loaded(table)
         current = loaded.currentSnapshot()
         if current is None or question.never:
             return question.answer.empty_table()
@@ -150,32 +116,35 @@ class LedgerTables:
         except NotPlain:
             return None
 
-    def _read(self, table: str) -> DataFrame:
+    def read(self, table: str) -> DataFrame:
+        """A table as it is now, whole. Raises SetupMissing where it is not there."""
         try:
-            return self._spark.table(f"{self._namespace}.{table}")
+            return self.spark.table(f"{self.namespace}.{table}")
         except AnalysisException as missing:
             raise self._missing(table, missing) from missing
 
     def _missing(self, table: str, missing: AnalysisException) -> SetupMissing:
         return SetupMissing(
-            f"the file ledger's table {self._namespace}.{table} cannot be opened",
-            object=f"{self._namespace}.{table}",
+            f"the file ledger's table {self.namespace}.{table} cannot be opened",
+            object=f"{self.namespace}.{table}",
             expected="the tables that `meltline init` creates",
             found=missing.getCondition() or "an error of Spark's",
             next="run `meltline init` if an earlier release made this ledger; else restore the "
             "table, or `meltline init --adopt`, which starts without its past",
         )
 
-    def _append(self, table: str, rows: Sequence[Mapping[str, Any]], marker: str) -> None:
+    def append(self, table: str, rows: Sequence[Mapping[str, Any]], marker: str) -> None:
+        """Appends rows; none is no commit."""
         if not rows:
             return
-        self._append_arrow(table, pa.Table.from_pylist(list(rows), schema=TABLES[table]), marker)
+        self.append_arrow(table, pa.Table.from_pylist(list(rows), schema=TABLES[table]), marker)
 
-    def _append_columns(self, table: str, columns: Mapping[str, list[Any]], marker: str) -> None:
+    def append_columns(self, table: str, columns: Mapping[str, list[Any]], marker: str) -> None:
+        """The same of rows that come as columns."""
         rows = pa.table(dict(columns), schema=TABLES[table])
-        self._append_arrow(table, rows, marker)
+        self.append_arrow(table, rows, marker)
 
-    def _append_arrow(self, table: str, rows: pa.Table, marker: str) -> None:
+    def append_arrow(self, table: str, rows: pa.Table, marker: str) -> None:
         """Data files in one commit, written by this process.
 
         A Spark job takes longer to start; and rows of this process would all have to pass through
@@ -183,7 +152,7 @@ class LedgerTables:
         """
         if not rows.num_rows:
             return
-        loaded = self._loaded(table)
+        loaded = self.loaded(table)
         rows = rows.cast(self._identified(table, loaded, rows.schema))
         places = loaded.locationProvider()
         starts = range(0, rows.num_rows, self.file_rows)
@@ -209,14 +178,14 @@ class LedgerTables:
         made = self._java("DataFiles").builder(loaded.spec()).withPath(path).withFormat("parquet")
         return made.withFileSizeInBytes(size).withMetrics(metrics).build()
 
-    def _write(self, table: str, frame: DataFrame, marker: str) -> None:
+    def write(self, table: str, frame: DataFrame, marker: str) -> None:
         """Appends by Spark. Columns that only the table has are null."""
-        there = self._read(table).schema
+        there = self.read(table).schema
         if missing := set(frame.columns) - set(there.names):
             raise self._outdated(table, missing)
         others = [field for field in there if field.name not in frame.columns]
         nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in others]
-        writer = frame.select("*", *nulls).writeTo(f"{self._namespace}.{table}")
+        writer = frame.select("*", *nulls).writeTo(f"{self.namespace}.{table}")
         writer.option("snapshot-property.meltline.marker", marker).append()
 
     def _identified(self, table: str, loaded: Any, columns: pa.Schema) -> pa.Schema:
@@ -229,16 +198,21 @@ class LedgerTables:
 
     def _outdated(self, table: str, missing: Collection[str]) -> SetupMissing:
         return SetupMissing(
-            f"the file ledger's table {self._namespace}.{table} lacks columns of this release",
-            object=f"{self._namespace}.{table}",
+            f"the file ledger's table {self.namespace}.{table} lacks columns of this release",
+            object=f"{self.namespace}.{table}",
             expected=f"the columns {', '.join(sorted(missing))}",
             found="the table as an earlier release made it",
             next="run `meltline init` once more: it adds them, and keeps what is there",
         )
 
-    def _once(self, tables: str, name: str, made: Callable[[], Derived]) -> Derived:
-        """What was derived from tables, kept in memory until one of them gets a new snapshot."""
-        now = tuple(self._current(table) for table in tables.split())
+    def once(
+        self, tables: str, name: str, made: Callable[[], Derived], asked: Hashable = None
+    ) -> Derived:
+        """What was derived from tables, kept in memory until one of them gets a new snapshot.
+
+        Or until something else is asked.
+        """
+        now = (asked, *(self.current(table) for table in tables.split()))
         then, before = self._kept.get(name, ((), None))
         if name in self._kept and then == now:
             return cast(Derived, before)
@@ -248,17 +222,22 @@ class LedgerTables:
         self._kept[name] = (now, derived)
         return derived
 
-    def _current(self, table: str) -> int | None:
+    def delete(self, rows: str, where: str, values: Mapping[str, object]) -> None:
+        """Deletes rows of a table; `rows` is its whole name and what the condition calls it."""
+        self.spark.sql(f"DELETE FROM {rows} WHERE {where}", args=dict(values))
+
+    def current(self, table: str) -> int | None:
         """The current snapshot of one of the ledger's tables; None while it has none."""
-        loaded = self._loaded(table)
+        loaded = self.loaded(table)
         current = loaded.currentSnapshot()
         return None if current is None else int(current.snapshotId())
 
-    def _loaded(self, table: str) -> Any:
-        name = f"{self._namespace}.{table}"
+    def loaded(self, table: str) -> Any:
+        """One of the ledger's tables as Iceberg's own library has it."""
+        name = f"{self.namespace}.{table}"
         try:
             util = self._java("spark.Spark3Util")
-            return util.loadIcebergTable(self._spark._jsparkSession, name)
+            return util.loadIcebergTable(self.spark._jsparkSession, name)
         except AnalysisException as missing:
             raise self._missing(table, missing) from missing
 
@@ -266,18 +245,17 @@ class LedgerTables:
         """A class of Iceberg's."""
         return self._classes(f"org.apache.iceberg.{name}")
 
-    def _values(self, table: str, column: str, wanted: Sequence[str]) -> set[str]:
+    def values(self, table: str, column: str, wanted: Sequence[str]) -> set[str]:
+        """Those of some texts that stand in a column."""
         if not wanted:
             return set()
-        found = self._look(table, [column], [(column, "in", wanted)])
+        found = self.look(table, [column], [(column, "in", wanted)])
         return set(found.column(column).to_pylist())
 
-    def _hashes(self, column: str, paths: Iterable[str]) -> DataFrame:
-        return self._ids(column, [key_hash(path) for path in paths])
-
-    def _ids(self, column: str, ids: Collection[int] | pa.Array) -> DataFrame:
+    def ids(self, column: str, ids: Collection[int] | pa.Array) -> DataFrame:
+        """Numbers as a table that every executor gets whole, to be joined."""
         values = ids if isinstance(ids, pa.Array) else pa.array(ids, pa.int64())
-        return F.broadcast(self._spark.createDataFrame(pa.table({column: values})))
+        return F.broadcast(self.spark.createDataFrame(pa.table({column: values})))
 
 
 def _defined(types: Mapping[str, str], names: Collection[str]) -> str:

@@ -16,12 +16,15 @@ from meltline.adapters.manifests.path_hash import key_hash
 from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, PlannedFile
 
 
-class DepartureRows(LedgerTables):
-    """What plans are about, and what has departed."""
+class ItemRows:
+    """The port `PlanItems`: rows of `plan_items`."""
 
-    def store_items(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
+    def __init__(self, tables: LedgerTables) -> None:
+        self._tables = tables
+
+    def store(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
         """Stores the items of plans, in one commit; a retry finds them and stores nothing."""
-        there = self._values("plan_items", "plan_id", list(plans))
+        there = self._tables.values("plan_items", "plan_id", list(plans))
         new = [(key, file) for key, files in plans.items() if key not in there for file in files]
         columns: dict[str, list[Any]] = {
             "plan_id": [plan_id for plan_id, _ in new],
@@ -31,32 +34,34 @@ class DepartureRows(LedgerTables):
             "owner": [file.owner for _, file in new],
             "due_at": [file.due_at for _, file in new],
         }
-        self._append_columns("plan_items", columns, ",".join(sorted(plans)[:20]))
+        self._tables.append_columns("plan_items", columns, ",".join(sorted(plans)[:20]))
 
-    def items(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
+    def of(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
         """The items of plans, each sorted by path."""
         if not plan_ids:
             return {}
-        asked, found = self._once("plan_items", "items", lambda: self._items(plan_ids))
-        if asked != tuple(plan_ids):  # one answer is kept: a step asks for its plans several times
-            self._kept.pop("items")
-            return self.items(plan_ids)
-        return found
+        asked = tuple(plan_ids)  # one answer is kept: a step asks for its plans several times
+        return self._tables.once("plan_items", "items", lambda: self._items(asked), asked)
 
-    def _items(
-        self, plan_ids: Sequence[str]
-    ) -> tuple[tuple[str, ...], Mapping[str, Sequence[PlannedFile]]]:
+    def _items(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
         found: dict[str, list[PlannedFile]] = {plan_id: [] for plan_id in plan_ids}
         columns = TABLES["plan_items"].names
-        rows = self._look("plan_items", columns, [("plan_id", "in", plan_ids)])
+        rows = self._tables.look("plan_items", columns, [("plan_id", "in", plan_ids)])
         ids = rows.column("plan_id").to_pylist()
         for plan_id, file in zip(ids, planned_files(rows), strict=True):
             found[plan_id].append(file)
-        return tuple(plan_ids), {key: sorted(files, key=_by_path) for key, files in found.items()}
+        return {key: sorted(files, key=_by_path) for key, files in found.items()}
 
-    def record_departures(self, departures: Mapping[str, Sequence[Departure]]) -> None:
+
+class DepartureRows:
+    """The port `DepartureLog`: rows of `departures`, and what the other parts take from them."""
+
+    def __init__(self, tables: LedgerTables) -> None:
+        self._tables = tables
+
+    def record(self, departures: Mapping[str, Sequence[Departure]]) -> None:
         """Appends states of departures, by marker, in one commit; a known marker adds nothing."""
-        there = self._values("departures", "marker", list(departures))
+        there = self._tables.values("departures", "marker", list(departures))
         new = [
             (marker, one) for marker, of in departures.items() if marker not in there for one in of
         ]
@@ -74,33 +79,37 @@ class DepartureRows(LedgerTables):
             "written_ns": [self._next_moment()] * len(new),
             "marker": [marker for marker, _ in new],
         }
-        self._append_columns("departures", columns, ",".join(sorted(departures)[:20]))
+        self._tables.append_columns("departures", columns, ",".join(sorted(departures)[:20]))
 
     def _next_moment(self) -> int:
         """Now, in nanoseconds, or right after the newest row: a clock may have been ahead then."""
-        newest = pc.max(self._book().rows.column("written_ns")).as_py()
+        newest = pc.max(self.book().rows.column("written_ns")).as_py()
         return max(time.time_ns(), (newest or 0) + 1)
 
-    def _book(self) -> TombstoneCache:
-        return self._once(
-            "departures", "book", lambda: TombstoneCache.of(self._look("departures", COLUMNS))
+    def book(self) -> TombstoneCache:
+        """The newest state of every file that is not settled."""
+        return self._tables.once(
+            "departures",
+            "book",
+            lambda: TombstoneCache.of(self._tables.look("departures", COLUMNS)),
         )
 
-    def _waiting(self) -> TombstoneCache:
-        return self._once(
-            "departures", "waiting", lambda: self._book().of_states([DepartureState.FAILSAFE])
+    def waiting(self) -> TombstoneCache:
+        """Those in failsafe."""
+        return self._tables.once(
+            "departures", "waiting", lambda: self.book().of_states([DepartureState.FAILSAFE])
         )
 
-    def _departed(self, *kinds: FileKind) -> pa.Array:
+    def departed(self, *kinds: FileKind) -> pa.Array:
         """The hashes of files of some kinds that departed and were not taken back."""
         states = set(DepartureState) - {DepartureState.CANCELLED}
-        return self._book().of_kinds(kinds).of_states(states).hashes
+        return self.book().of_kinds(kinds).of_states(states).hashes
 
     def waiting_plans(self) -> set[str]:
         """Plans of which files wait in failsafe."""
-        return self._waiting().plans
+        return self.waiting().plans
 
-    def departures(
+    def in_states(
         self,
         states: frozenset[DepartureState],
         *,
@@ -108,14 +117,22 @@ class DepartureRows(LedgerTables):
         paths: Sequence[str] | None = None,
     ) -> Sequence[Departure]:
         """The newest row of each departed path, where it is in one of the states."""
-        found = self._book().of_states(states, due_by)
+        found = self.book().of_states(states, due_by)
         if paths is not None:
             found = found.among(map(key_hash, paths))
         if not found.rows.num_rows:
             return ()
         columns = TABLES["departures"].names
-        rows = self._look("departures", columns, among=("key_hash", found.hashes))
+        rows = self._tables.look("departures", columns, among=("key_hash", found.hashes))
         return sorted(departures(found.newest_of(rows)), key=_by_path)
+
+    def settled(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that were deleted and set aside."""
+        hashes = {key_hash(path): path for path in paths}
+        among = ("key_hash", list(hashes))
+        rows = self._tables.look("settled_departures", ("key_hash",), among=among)
+        gone = set(rows.column("key_hash").to_pylist())
+        return {path for path in paths if key_hash(path) in gone}
 
 
 def _by_path(found: Departure | PlannedFile) -> str:

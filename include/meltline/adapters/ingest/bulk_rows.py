@@ -11,7 +11,7 @@ from meltline.adapters.index_tables.schema import CHANGES, ENTRIES
 from meltline.adapters.ingest.ingest_job import Asked
 from meltline.adapters.manifests.spark_decoder import BulkManifest, bulk_entries
 from meltline.domain.iceberg.files import EntryStatus, ManifestFile, ManifestOutcome
-from meltline.ports import ObjectStore
+from meltline.ports import ObjectReader
 
 Homes = Mapping[str, Sequence[str]]
 """Folders, by the table's UUID, in which nobody else owns anything; at most two."""
@@ -92,7 +92,7 @@ def is_large(asked: Asked, homes: Homes, entries: int) -> bool:
 
 
 def bulk_rows(
-    spark: SparkSession, store: ObjectStore, asked: Sequence[Asked], homes: Homes, *, fronts: bool
+    spark: SparkSession, store: ObjectReader, asked: Sequence[Asked], homes: Homes, *, fronts: bool
 ) -> DataFrame:
     """Rows of `entries`, or of `changes` where the manifests are read for steps.
 

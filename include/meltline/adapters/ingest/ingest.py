@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from meltline.adapters.index_tables.schema import TABLES
-from meltline.adapters.index_tables.tombstone_rows import DepartureRows
+from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.ingest.bulk_rows import (
     Counted,
     Homes,
@@ -37,7 +37,7 @@ from meltline.adapters.manifests.spark_decoder import Step
 from meltline.domain.iceberg.files import ManifestFile, ManifestOutcome
 from meltline.domain.iceberg.linear_history import SnapshotDelta
 from meltline.domain.iceberg.locations import Ownership, location_key
-from meltline.ports import IngestRequest
+from meltline.ports import IngestRequest, ObjectReader
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,24 @@ class ReadingLimits:
     written_here: int = 3_000_000
 
 
-class IngestRows(DepartureRows):
-    """What manifests hold, as rows of `entries` and `changes`, and which were read."""
+class ManifestRows:
+    """The port `ManifestIndex`: rows of `entries` and `changes`, and of the manifests read.
 
-    limits = ReadingLimits()
+    Attributes:
+        limits: Which way manifests are read.
+    """
+
+    def __init__(self, tables: LedgerTables, store: ObjectReader, limits: ReadingLimits) -> None:
+        self._tables = tables
+        self._store = store
+        self.limits = limits
+
+    def unread(self, paths: Sequence[str]) -> set[str]:
+        """Those of the manifests that have never been read wholly."""
+        if not paths:
+            return set()
+        known = self._known_manifests(paths)
+        return {path for path in paths if known.get(key_hash(path)) != location_key(path)}
 
     def ingest(
         self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
@@ -96,7 +110,7 @@ class IngestRows(DepartureRows):
             for manifest in request.manifests
         ]
         rows = [_manifest_row(*one) for one in found if not one[2].error]
-        self._append("manifests", rows, marker)
+        self._tables.append("manifests", rows, marker)
         return [outcome for _, _, outcome in found]
 
     def _known_manifests(self, paths: Sequence[str], *, wholly: bool = True) -> dict[int, str]:
@@ -105,7 +119,7 @@ class IngestRows(DepartureRows):
         An id is a hash of 64 bits, and whoever wants to can make two locations with one.
         """
         among = ("manifest_id", list(map(key_hash, paths)))
-        rows = self._look("manifests", ("manifest_id", "path", "whole"), among=among)
+        rows = self._tables.look("manifests", ("manifest_id", "path", "whole"), among=among)
         if wholly:
             rows = rows.filter(pc.fill_null(rows.column("whole"), fill_value=True))
         ids, places = (rows.column(name).to_pylist() for name in ("manifest_id", "path"))
@@ -134,9 +148,9 @@ class IngestRows(DepartureRows):
             indexed = index_here(self._store, asked, ownerships)
             for table, read in (("entries", indexed.entries), ("changes", indexed.changes)):
                 if read.num_rows:
-                    self._append_arrow(table, read, marker)
+                    self._tables.append_arrow(table, read, marker)
             return indexed.outcomes
-        rows = index_spread(self._spark, self._store, asked, ownerships).persist()
+        rows = index_spread(self._tables.spark, self._store, asked, ownerships).persist()
         try:
             said = rows.where(OUTCOME).toArrow().to_pylist()
             read = rows.where(f"NOT ({OUTCOME})")
@@ -146,7 +160,7 @@ class IngestRows(DepartureRows):
             ):
                 if any((one.step is None) == (table == "entries") for one in asked):
                     columns = some.select(*TABLES[table].names)
-                    self._write(table, columns.coalesce(2), marker)
+                    self._tables.write(table, columns.coalesce(2), marker)
         finally:
             rows.unpersist()
         return [outcome_of(row) for row in said]
@@ -169,15 +183,15 @@ class IngestRows(DepartureRows):
     def _write_bulk(
         self, table: str, asked: Sequence[Asked], homes: Homes, marker: str, *, fronts: bool
     ) -> Outcomes:
-        before = self._current(table)
+        before = self._tables.current(table)
         try:
-            rows = bulk_rows(self._spark, self._store, asked, homes, fronts=fronts)
+            rows = bulk_rows(self._tables.spark, self._store, asked, homes, fronts=fronts)
             if sum(map(decoded, asked)) > self.limits.written_here:
-                self._write(table, rows, marker)
+                self._tables.write(table, rows, marker)
                 counted = self._written_since(table, before)
             else:
                 made = in_time(table, rows.toArrow())
-                self._append_arrow(table, made, marker)
+                self._tables.append_arrow(table, made, marker)
                 counted = counted_here(table, made)
         except (PySparkException, Py4JJavaError):  # one broken file fails the whole job
             return {}
@@ -189,14 +203,14 @@ class IngestRows(DepartureRows):
 
     def _written_since(self, table: str, before: int | None) -> Counted:
         """Rows of each manifest that were appended since a snapshot of a table."""
-        after = self._current(table)
+        after = self._tables.current(table)
         if after is None or after == before:
             return {}
-        reader = self._spark.read.format("iceberg")
+        reader = self._tables.spark.read.format("iceberg")
         if before is not None:
             reader = reader.option("start-snapshot-id", before)
             reader = reader.option("end-snapshot-id", after)
-        return counted_there(table, reader.load(f"{self._namespace}.{table}"))
+        return counted_there(table, reader.load(f"{self._tables.namespace}.{table}"))
 
 
 def _step(step: SnapshotDelta | None) -> Step | None:

@@ -27,7 +27,7 @@ from meltline.domain.errors import MetadataUnreadable, StoreRefused
 from meltline.domain.iceberg.files import EntryStatus, ManifestEntry, ManifestFile, ManifestOutcome
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership
 from meltline.domain.places import places_in
-from meltline.ports import ObjectStore, Prefix
+from meltline.ports import ObjectReader, Prefix
 
 _REQUEST = pa.schema(
     [
@@ -110,7 +110,7 @@ class Indexed:
 
 
 def index_here(
-    store: ObjectStore, asked: Sequence[Asked], ownerships: Sequence[Ownership]
+    store: ObjectReader, asked: Sequence[Asked], ownerships: Sequence[Ownership]
 ) -> Indexed:
     """Reads a few manifests in this process: a Spark job would take longer to start."""
     columns = _Columns(store, OwnerIndex(ownerships))
@@ -121,7 +121,7 @@ def index_here(
 
 def index_spread(
     spark: SparkSession,
-    store: ObjectStore,
+    store: ObjectReader,
     asked: Sequence[Asked],
     ownerships: Sequence[Ownership],
 ) -> DataFrame:
@@ -148,7 +148,7 @@ def index_spread(
 
 
 def _reader(
-    store: ObjectStore, ownerships: tuple[Ownership, ...]
+    store: ObjectReader, ownerships: tuple[Ownership, ...]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         columns = _Columns(store, OwnerIndex(ownerships))
@@ -186,7 +186,7 @@ def _widened(entries: pa.Table) -> Iterator[pa.RecordBatch]:
 class _Columns:
     """Rows of `entries` and of `changes` as they are read, by column."""
 
-    def __init__(self, store: ObjectStore, owners: OwnerIndex) -> None:
+    def __init__(self, store: ObjectReader, owners: OwnerIndex) -> None:
         self._store = store
         self._owners = owners
         self._lists: dict[str, list[object]] = _no_rows()
@@ -264,14 +264,14 @@ def _no_rows() -> dict[str, list[object]]:
     return {name: [] for name in _ROWS.names}
 
 
-def _front(store: ObjectStore, asked: Asked) -> Prefix | ManifestOutcome:
+def _front(store: ObjectReader, asked: Asked) -> Prefix | ManifestOutcome:
     """As much of a manifest as has to be read, or why it cannot be had."""
     whole = asked.step is None or asked.step.is_first
     return _read(store, asked, read_whole if whole else read_prefix)
 
 
 def _read(
-    store: ObjectStore, asked: Asked, read: Callable[[ObjectStore, ManifestFile], Prefix]
+    store: ObjectReader, asked: Asked, read: Callable[[ObjectReader, ManifestFile], Prefix]
 ) -> Prefix | ManifestOutcome:
     path = asked.manifest.path
     try:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import ManifestFile
-from meltline.ports import ObjectStore, Prefix
+from meltline.ports import ObjectReader, Prefix
 
 _LARGE = 256 * 1024  # bytes: of a smaller manifest the front is no cheaper than the whole
 _BEFORE_ENTRIES = 128 * 1024  # bytes: the header, with the table's schema, and most of a block
@@ -26,7 +26,7 @@ def front_length(manifest: ManifestFile) -> int | None:
     return length if length < manifest.bytes else None
 
 
-def read_prefix(store: ObjectStore, manifest: ManifestFile) -> Prefix:
+def read_prefix(store: ObjectReader, manifest: ManifestFile) -> Prefix:
     """As much of a manifest as is likely to hold what it changes. Raises as the store does."""
     length = front_length(manifest)
     if length is not None:
@@ -35,7 +35,7 @@ def read_prefix(store: ObjectStore, manifest: ManifestFile) -> Prefix:
     return read_whole(store, manifest)
 
 
-def read_whole(store: ObjectStore, manifest: ManifestFile) -> Prefix:
+def read_whole(store: ObjectReader, manifest: ManifestFile) -> Prefix:
     """All of a manifest. Raises as the store does."""
     content = store.read(manifest.path)
     return Prefix(content, len(content))

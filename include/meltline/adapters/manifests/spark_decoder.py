@@ -32,7 +32,7 @@ from meltline.adapters.spark.distribution import spread
 from meltline.concurrency import thread_map
 from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile
 from meltline.domain.iceberg.locations import location_key
-from meltline.ports import ObjectStore
+from meltline.ports import ObjectReader
 
 _SMALLEST_SLICE = 1024 * 1024  # bytes of manifests
 _BATCH = 4 * 1024 * 1024  # bytes of data handed to the JVM at once
@@ -115,7 +115,7 @@ class BulkManifest:
 
 def bulk_entries(
     spark: SparkSession,
-    store: ObjectStore,
+    store: ObjectReader,
     manifests: Sequence[BulkManifest],
     *,
     changes_only: bool = False,
@@ -153,7 +153,7 @@ def bulk_entries(
 # --- what is asked --------------------------------------------------------------------------------
 
 
-def _schemas(store: ObjectStore, manifests: Sequence[BulkManifest]) -> dict[str, int]:
+def _schemas(store: ObjectReader, manifests: Sequence[BulkManifest]) -> dict[str, int]:
     """The schemas to expect, by a few manifests of each table; a job's plan must name them."""
     by_table: dict[str, list[str]] = {}
     for bulk in manifests:
@@ -166,7 +166,7 @@ def _schemas(store: ObjectStore, manifests: Sequence[BulkManifest]) -> dict[str,
     return {schema: number for number, (schema, _) in enumerate(schemas.most_common(_SCHEMAS))}
 
 
-def _schema_of(store: ObjectStore, path: str) -> str:
+def _schema_of(store: ObjectReader, path: str) -> str:
     """The schema of a manifest's data; empty where it cannot be told."""
     try:
         front = store.read_prefix(path, _HEADER)
@@ -238,7 +238,7 @@ def _folder_key(home: str | None) -> str | None:
 
 
 def _reader(
-    store: ObjectStore, schemas: Mapping[str, int]
+    store: ObjectReader, schemas: Mapping[str, int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows: list[_Unit] = []
@@ -258,7 +258,7 @@ def _reader(
 
 
 def _rows(
-    store: ObjectStore, schemas: Mapping[str, int], unit: _Unit
+    store: ObjectReader, schemas: Mapping[str, int], unit: _Unit
 ) -> Iterator[tuple[_Unit, int]]:
     """A manifest's data with what its rows need, and their length; fewer where it is not sound."""
     try:
@@ -273,7 +273,7 @@ def _rows(
         return
 
 
-def _checked(store: ObjectStore, unit: _Unit) -> tuple[AvroFile, Sequence[Block]]:
+def _checked(store: ObjectReader, unit: _Unit) -> tuple[AvroFile, Sequence[Block]]:
     """A manifest that is what its list says by its frame, and the blocks to decode."""
     if unit["front"]:
         front = store.read_prefix(unit["manifest"], unit["front"])

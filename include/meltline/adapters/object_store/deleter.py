@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
 
 from meltline.adapters.object_store.pace import Pace
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.withheld import Why
-from meltline.ports import DeleteOutcome, ObjectStat, ObjectStore
+from meltline.ports import DeleteOutcome, ObjectStat
 
 _LOOKED_AT = 1_000  # keys of one look, whose deletes follow: what a page of a listing shows
 _SHARE_OF_A_SECOND = 8  # at a set rate, how many portions a second's keys are sent in
@@ -16,12 +17,20 @@ _NO_ANSWER = "the store did not answer for each file"
 _LookedAt = dict[str, DeleteOutcome | None]  # by path; None is what is to be deleted
 
 
+class PurgedStore(Protocol):
+    """What is looked at and deleted from: see `ObjectReader` and `ObjectRemover`."""
+
+    def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]: ...
+
+    def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]: ...
+
+
 class StoreDeleter:
     """The port `Deleter` over the object-store port: it looks, and deletes right after."""
 
     def __init__(
         self,
-        store: ObjectStore,
+        store: PurgedStore,
         refused: Callable[[Sequence[str]], Mapping[str, str]],
         seconds: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,

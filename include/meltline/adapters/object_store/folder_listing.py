@@ -1,15 +1,17 @@
 """Object stores that also list one folder: how the listing of a large place is cut into parts."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import obstore
 from obstore.exceptions import BaseError
 
+from meltline.adapters.object_store.local import LocalFiles
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import split_location
-from meltline.ports import ObjectStore, StoredObject
+from meltline.ports import StoredObject
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,8 @@ class Level:
     folders: tuple[str, ...]
 
 
-class FolderStore(ObjectStore, Protocol):
-    """The object-store port, and a look at one folder."""
+class FolderLister(Protocol):
+    """Lists folders, level by level or whole. Must be picklable."""
 
     def level(self, folder: str) -> Level:
         """What lies right in a folder; one that is not there is empty.
@@ -46,9 +48,22 @@ class FolderStore(ObjectStore, Protocol):
         """A file that was listed by its name alone; None when it is gone since."""
         ...
 
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Everything under a folder: see `ObjectReader`."""
+        ...
 
-class FolderStores(ObjectStores):
-    """The port `FolderStore` over every store that the configured catalogs use."""
+
+class FolderStores:
+    """The port `FolderLister` over every store that the configured catalogs use."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        """Takes a catalog's properties, as `ObjectStores` does."""
+        self._stores = ObjectStores(properties)
+        self._local = LocalFiles()
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Everything under a folder."""
+        return self._stores.list(prefix)
 
     def level(self, folder: str) -> Level:
         """What lies right in a folder; one that is not there is empty."""
@@ -57,7 +72,7 @@ class FolderStores(ObjectStores):
             files, folders = self._local.names(base)
             return Level((), tuple(files), tuple(f"{base}{name}/" for name in folders))
         location = split_location(base)
-        store, prefix = self._store(location, folder), location.path.removeprefix("/")
+        store, prefix = self._stores.cloud(location, folder), location.path.removeprefix("/")
         try:
             page = obstore.list_with_delimiter(store, prefix or None)
         except (BaseError, OSError, ValueError) as error:

@@ -167,7 +167,7 @@ class ObjectStores:
         base = prefix.rstrip("/") + "/"
         location = split_location(base)
         folder = location.path.removeprefix("/")
-        store = self._store(location, prefix)
+        store = self.cloud(location, prefix)
         if folder and not _can_spell(folder.removesuffix("/")):
             raise _unspellable(prefix)
         with _refusing("list", prefix):
@@ -236,13 +236,14 @@ class ObjectStores:
     def _spot(self, path: str) -> tuple[tuple[str, str], str]:
         """In which store an object lies, open by now, and its key there."""
         location = split_location(path)
-        self._store(location, path)
+        self.cloud(location, path)
         key = location.path.removeprefix("/")
         if not _can_spell(key):
             raise _unspellable(path)
         return _place(location), key
 
-    def _store(self, location: Location, path: str) -> CloudStore:
+    def cloud(self, location: Location, path: str) -> CloudStore:
+        """The store of objects that are not local, open; `path` is what a refusal names."""
         place = _place(location)
         if place not in self._stores:
             with _refusing("open the store of", path):

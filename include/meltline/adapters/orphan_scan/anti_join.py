@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from meltline.adapters.index_tables.schema import TABLES
 from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.manifests.path_hash import key_hash
-from meltline.adapters.object_store.folder_listing import FolderStore
 from meltline.domain.deletion.orphans import OrphanCandidate, OrphanObservation
 from meltline.domain.iceberg.files import DepartureState, EntryStatus
 from meltline.domain.iceberg.locations import location_key
@@ -27,20 +26,17 @@ MOST = 500_000
 """How many strays come to the driver at once; the rest is for the next sweep."""
 
 
-class SweepRows(LedgerTables):
+class SweepRows:
     """What the file ledger keeps, and which candidates were seen before."""
 
-    def __init__(
-        self, spark: SparkSession, store: FolderStore, catalog: str, namespace: str
-    ) -> None:
-        super().__init__(spark, store, catalog, namespace)
-        self._folders = store
+    def __init__(self, tables: LedgerTables) -> None:
+        self._tables = tables
 
     def prepare(self) -> None:
         """Creates the tables that a sweep needs where they are missing: a ledger may be older."""
-        exists = self._spark.catalog.tableExists
-        if not all(exists(f"{self._namespace}.{table}") for table in (_STRAYS, "changes")):
-            super().prepare()
+        exists = self._tables.spark.catalog.tableExists
+        if not all(exists(f"{self._tables.namespace}.{table}") for table in (_STRAYS, "changes")):
+            self._tables.prepare()
 
     def kept_hashes(self, among: DataFrame | None = None) -> DataFrame:
         """Hashes of all locations that something keeps, or of those among some; not each once.
@@ -54,9 +50,9 @@ class SweepRows(LedgerTables):
         waiting = newest.where(F.col("state") == DepartureState.FAILSAFE).select("key_hash")
         sources = [
             *(files.select("key_hash") for files in self._alive_once()),
-            self._read("manifests").select(F.col("manifest_id").alias("key_hash")),
-            self._read("snapshots").select(F.col("list_hash").alias("key_hash")),
-            self._read("side_files").select("key_hash"),
+            self._tables.read("manifests").select(F.col("manifest_id").alias("key_hash")),
+            self._tables.read("snapshots").select(F.col("list_hash").alias("key_hash")),
+            self._tables.read("side_files").select("key_hash"),
         ]
         rows = sources[0]
         for more in sources[1:]:
@@ -68,13 +64,13 @@ class SweepRows(LedgerTables):
     def _alive_once(self) -> tuple[DataFrame, DataFrame]:
         """Rows that say that some snapshot, recorded or not, has or had a file."""
         return (
-            self._read("entries").where(F.col("status") < int(EntryStatus.DELETED)),
-            self._read("changes").where(F.col("until").isNull()),
+            self._tables.read("entries").where(F.col("status") < int(EntryStatus.DELETED)),
+            self._tables.read("changes").where(F.col("until").isNull()),
         )
 
     def _departed(self, among: DataFrame | None) -> DataFrame:
         """The newest state of each departed location, and when it was recorded."""
-        rows = self._read("departures")
+        rows = self._tables.read("departures")
         if among is not None:
             rows = rows.join(F.broadcast(among), "key_hash", "leftsemi")
         return rows.groupBy("key_hash").agg(
@@ -84,8 +80,8 @@ class SweepRows(LedgerTables):
 
     def kept_in_parts(self) -> DataFrame:
         """All of it, cut by hash and held ready for the listings that are to be held against it."""
-        parts = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        rows = sum(self._read(table).count() for table in ("entries", "changes"))
+        parts = int(self._tables.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        rows = sum(self._tables.read(table).count() for table in ("entries", "changes"))
         parts = max(parts, rows // _ROWS_PER_PARTITION)
         return self.kept_hashes().repartition(parts, "key_hash").persist()
 
@@ -110,9 +106,9 @@ class SweepRows(LedgerTables):
         """The newest sighting of each, by the stray's path."""
         if not strays:
             return {}
-        hashes = self._hashes("key_hash", [stray.path for stray in strays])
+        hashes = self._tables.ids("key_hash", [key_hash(stray.path) for stray in strays])
         newest = (
-            self._read(_STRAYS)
+            self._tables.read(_STRAYS)
             .join(hashes, "key_hash", "leftsemi")
             .groupBy("key_hash")
             .agg(F.max_by(F.struct(*TABLES[_STRAYS].names), "listed_at").alias("row"))
@@ -139,21 +135,23 @@ class SweepRows(LedgerTables):
             }
             for sighting in sightings
         ]
-        self._append(_STRAYS, rows, f"sightings-{time.time_ns()}")
+        self._tables.append(_STRAYS, rows, f"sightings-{time.time_ns()}")
 
     def namesakes(self, paths: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """Files that the ledger knows under the same last name, by the path asked for."""
         if not paths:
             return {}
         names = pa.table({"name": sorted({_name(path) for path in paths})})
-        sought = F.broadcast(self._spark.createDataFrame(names))
+        sought = F.broadcast(self._tables.spark.createDataFrame(names))
         entries, changes = self._alive_once()
         paths_alive = (
             entries.select("path")
             .unionByName(changes.select("path"))
-            .unionByName(self._read("manifests").select("path"))
-            .unionByName(self._read("snapshots").select(F.col("manifest_list").alias("path")))
-            .unionByName(self._read("side_files").select("path"))
+            .unionByName(self._tables.read("manifests").select("path"))
+            .unionByName(
+                self._tables.read("snapshots").select(F.col("manifest_list").alias("path"))
+            )
+            .unionByName(self._tables.read("side_files").select("path"))
             .withColumn("name", F.substring_index("path", "/", -1))
             .join(sought, "name", "leftsemi")
             .select("path")

@@ -17,7 +17,7 @@ import xxhash
 from pyspark.sql import DataFrame, SparkSession
 
 from meltline.adapters.manifests.path_hash import key_hash
-from meltline.adapters.object_store.folder_listing import FolderStore
+from meltline.adapters.object_store.folder_listing import FolderLister
 from meltline.domain.deletion.orphans import SweptPlaces, is_passed_over
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.locations import location_key
@@ -61,7 +61,7 @@ class Part:
 
 def list_parts(
     spark: SparkSession,
-    store: FolderStore,
+    store: FolderLister,
     places: SweptPlaces,
     parts: Sequence[Part],
     cut_above: int = CUT_ABOVE,
@@ -80,7 +80,7 @@ def sift_inventory(inventory: DataFrame, places: SweptPlaces) -> DataFrame:
 
 
 def _lister(
-    store: FolderStore, places: SweptPlaces, cut_above: int
+    store: FolderLister, places: SweptPlaces, cut_above: int
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -99,7 +99,7 @@ def _lister(
     return run
 
 
-def _list_level(store: FolderStore, folder: str, rows: "_Rows") -> Iterator[pa.RecordBatch]:
+def _list_level(store: FolderLister, folder: str, rows: "_Rows") -> Iterator[pa.RecordBatch]:
     """Lists the files right in a folder; what lies in its folders is still to be listed."""
     level = store.level(folder)
     for below in level.folders:
@@ -110,7 +110,7 @@ def _list_level(store: FolderStore, folder: str, rows: "_Rows") -> Iterator[pa.R
 
 
 def _list_whole(
-    store: FolderStore, folder: str, rows: "_Rows", cut_above: int
+    store: FolderLister, folder: str, rows: "_Rows", cut_above: int
 ) -> Iterator[pa.RecordBatch]:
     """Lists a folder at all depths; one that proves large and has folders is to be cut instead."""
     if not store.measures(folder):
@@ -126,7 +126,7 @@ def _list_whole(
 
 
 def _list_names(
-    store: FolderStore, folder: str, rows: "_Rows", cut_above: int
+    store: FolderLister, folder: str, rows: "_Rows", cut_above: int
 ) -> Iterator[pa.RecordBatch]:
     """The same level by level, without measuring: what is left of a large one is a part anew."""
     folders, count = [folder], 0

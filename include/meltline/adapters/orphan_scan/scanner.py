@@ -7,15 +7,16 @@ from datetime import UTC, datetime
 from functools import reduce
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from meltline.adapters.object_store.folder_listing import FolderStore, Level
+from meltline.adapters.index_tables.tables_io import LedgerTables
+from meltline.adapters.object_store.folder_listing import FolderLister, Level
 from meltline.adapters.orphan_scan.anti_join import SweepRows
 from meltline.adapters.orphan_scan.listing import CUT_ABOVE, Note, Part, list_parts, sift_inventory
-from meltline.adapters.spark.session import spark_catalog, spark_identifier
+from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
-from meltline.domain.deletion.orphans import OrphanCandidate, SweptPlaces
+from meltline.domain.deletion.orphans import OrphanCandidate, OrphanObservation, SweptPlaces
 from meltline.domain.errors import MeltlineError, UsageInvalid
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import Inventory
@@ -37,7 +38,7 @@ class SparkListing:
     unlisted: Mapping[str, str]
     unkept: DataFrame | None
     rows: SweepRows
-    store: FolderStore | None = None
+    store: FolderLister | None = None
 
     def strays(self) -> Sequence[OrphanCandidate]:
         """The files that nothing in the file ledger keeps, as the ledger is now."""
@@ -65,7 +66,7 @@ class _Round:
         return sum(int(str(row["files"])) for row in self.notes if row["files"] is not None)
 
 
-class SparkSweeper(SweepRows):
+class SparkSweeper:
     """Lists the store on executors and holds the rows against the ledger's, in the same job.
 
     So only what the ledger does not keep yet is held until the tables have been observed. It is
@@ -80,20 +81,36 @@ class SparkSweeper(SweepRows):
 
     def __init__(
         self,
-        spark: SparkSession,
-        store: FolderStore,
+        tables: LedgerTables,
+        folders: FolderLister,
         catalogs: Mapping[str, CatalogConfig],
-        hot: str,
-        namespace: str,
     ) -> None:
-        """Takes the configured catalogs, to find inventories, and where the ledger lies."""
-        super().__init__(spark, store, spark_catalog(catalogs[hot]), namespace)
+        """Takes the ledger's tables, what lists folders, and catalogs, to find inventories."""
+        self._rows = SweepRows(tables)
+        self._spark = tables.spark
+        self._folders = folders
         self._catalogs = catalogs
+
+    def prepare(self) -> None:
+        """Creates the tables that a sweep needs where they are missing."""
+        self._rows.prepare()
+
+    def sightings(self, strays: Sequence[OrphanCandidate]) -> Mapping[str, OrphanObservation]:
+        """The newest sighting of each, by the stray's path."""
+        return self._rows.sightings(strays)
+
+    def record(self, sightings: Sequence[OrphanObservation]) -> None:
+        """Appends sightings, in one commit."""
+        self._rows.record(sightings)
+
+    def namesakes(self, paths: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """Files that the ledger knows under the same last name, by the path asked for."""
+        return self._rows.namesakes(paths)
 
     def list_files(self, places: SweptPlaces, now: datetime) -> SparkListing:
         """Lists every folder that a sweep looks at; done when this returns."""
         parts, unlisted = self._top(places)
-        hashes = self.kept_in_parts()
+        hashes = self._rows.kept_in_parts()
         rounds: list[_Round] = []
         try:
             while parts:
@@ -152,7 +169,7 @@ class SparkSweeper(SweepRows):
         at: datetime,
         rounds: Sequence[_Round],
         unlisted: Mapping[str, str],
-        store: FolderStore | None,
+        store: FolderLister | None,
     ) -> SparkListing:
         frames = [done.files for done in rounds]
         return SparkListing(
@@ -160,7 +177,7 @@ class SparkSweeper(SweepRows):
             files=sum(done.counted for done in rounds),
             unlisted=unlisted,
             unkept=reduce(DataFrame.unionByName, frames) if frames else None,
-            rows=self,
+            rows=self._rows,
             store=store,
         )
 
@@ -178,7 +195,7 @@ class SparkSweeper(SweepRows):
             raise _refused(inventory, wrong or "nothing in it")
         size, modified = F.col("size").cast("bigint"), F.col("modified").cast("timestamp")
         files = rows.select("path", size, modified)
-        hashes = self.kept_in_parts()
+        hashes = self._rows.kept_in_parts()
         try:
             done = self._without(sift_inventory(files, places), hashes)
         finally:
@@ -210,7 +227,7 @@ class SparkSweeper(SweepRows):
             raise _refused(inventory, "no table of a configured catalog") from None
 
 
-def _measured(store: FolderStore, strays: Sequence[OrphanCandidate]) -> list[OrphanCandidate]:
+def _measured(store: FolderLister, strays: Sequence[OrphanCandidate]) -> list[OrphanCandidate]:
     """Strays that were listed by name alone get their size and time; those gone since are left out.
 
     That these are read after the metadata does no harm: a file that was written since is young.

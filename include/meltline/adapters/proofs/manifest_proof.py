@@ -16,7 +16,7 @@ from meltline.adapters.manifests.pyiceberg_reader import (
 from meltline.adapters.proofs.hash_sets import Packed, fingerprint, packed
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.reachable import ReachableSet
-from meltline.ports import ObjectStore
+from meltline.ports import ObjectReader
 
 LISTED = pa.schema(
     [
@@ -44,7 +44,7 @@ MANIFEST = pa.schema(
 )
 
 
-def read_list(store: ObjectStore, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def read_list(store: ObjectReader, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Rows of `LISTED`: one of the snapshot's list itself, one for each manifest it names."""
     of = {"number": row["number"], "path": None, "bytes": 0, "rows": None, "error": ""}
     try:
@@ -64,7 +64,7 @@ def read_list(store: ObjectStore, row: dict[str, Any]) -> Iterator[dict[str, Any
 
 
 def _listed(
-    store: ObjectStore, row: dict[str, Any]
+    store: ObjectReader, row: dict[str, Any]
 ) -> tuple[ReachableSet, Sequence[ListedManifest]]:
     path = row["manifest_list"]
     if path:
@@ -99,7 +99,7 @@ class ManifestProof:
 
 
 def prove_manifest(
-    store: ObjectStore, manifest: ListedManifest, sought: frozenset[int]
+    store: ObjectReader, manifest: ListedManifest, sought: frozenset[int]
 ) -> ManifestProof:
     """Reads a manifest from its file and looks for wanted files in it, by their hashes."""
     try:

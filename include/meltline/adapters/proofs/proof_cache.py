@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from meltline.adapters.index_tables.scan_query import Condition
@@ -24,7 +24,6 @@ from meltline.adapters.proofs.hash_sets import FOUND, PACKED, searched, searcher
 from meltline.adapters.proofs.manifest_proof import ManifestProof
 from meltline.domain.clock import CLOCK_TOLERANCE, Clock
 from meltline.domain.iceberg.files import FileKind
-from meltline.ports import ObjectStore
 
 ProvedList = tuple[str, int, Sequence[str]]
 """A manifest list that was read: its path, its length in bytes, its manifests."""
@@ -84,7 +83,7 @@ class KnownProof:
         return {n: ListedManifest(p.path, p.bytes, None) for n, p in self.manifests.items()}
 
 
-class ProofCache(LedgerTables):
+class ProofCache:
     """The ledger's table `proofs`.
 
     Attributes:
@@ -93,10 +92,8 @@ class ProofCache(LedgerTables):
 
     local_bytes = 256 * 1024 * 1024
 
-    def __init__(
-        self, spark: SparkSession, store: ObjectStore, catalog: str, namespace: str, clock: Clock
-    ) -> None:
-        super().__init__(spark, store, catalog, namespace)
+    def __init__(self, tables: LedgerTables, clock: Clock) -> None:
+        self._tables = tables
         self._clock = clock
         self._opened: list[pa.Table] = []  # sound hashes; those of a file never change
 
@@ -105,7 +102,7 @@ class ProofCache(LedgerTables):
 
         Such files never change: one of which two readings say different things counts as unread.
         """
-        rows = self._look(
+        rows = self._tables.look(
             "proofs",
             ("kind", "key_hash", *_WHAT, "manifests"),
             # What a clock that was ahead has dated counts as read when that time has come.
@@ -159,14 +156,16 @@ class ProofCache(LedgerTables):
         }
 
     def _search_here(self, manifests: Collection[int], sought: pa.Array) -> pa.Table:
-        rows = sound(self._look("proofs", PACKED, [_OF_MANIFESTS], ("key_hash", manifests)))
+        rows = sound(self._tables.look("proofs", PACKED, [_OF_MANIFESTS], ("key_hash", manifests)))
         self._keep(rows)
         return searched(rows, sought)
 
     def _search_spread(self, manifests: Collection[int], sought: pa.Array) -> pa.Table:
-        rows = self._read("proofs").where(F.col("kind") == str(FileKind.MANIFEST))
-        chosen = rows.join(self._ids("key_hash", manifests), "key_hash", "leftsemi").select(*PACKED)
-        shared = self._spark.sparkContext.broadcast(sought)
+        rows = self._tables.read("proofs").where(F.col("kind") == str(FileKind.MANIFEST))
+        chosen = rows.join(self._tables.ids("key_hash", manifests), "key_hash", "leftsemi").select(
+            *PACKED
+        )
+        shared = self._tables.spark.sparkContext.broadcast(sought)
         search = searcher(lambda: shared.value)
         names = "key_hash bigint, live_files bigint, fingerprint bigint, hits array<bigint>"
         return chosen.mapInArrow(search, names).toArrow().cast(FOUND)
@@ -203,7 +202,7 @@ class ProofCache(LedgerTables):
         ]
         if rows:
             table = pa.Table.from_pylist(rows, schema=PROOFS)
-            self._append_arrow("proofs", table, f"proofs-{now.isoformat()}")
+            self._tables.append_arrow("proofs", table, f"proofs-{now.isoformat()}")
             self._keep(sound(table.filter(pc.is_valid(table["hashes"])).select(PACKED)))
 
     def write_read(self, manifests: DataFrame, files: int) -> None:
@@ -215,7 +214,7 @@ class ProofCache(LedgerTables):
             F.lit(None).cast("array<bigint>").alias("manifests"),
             F.lit(now).alias("proved_at"),
         )
-        self._write("proofs", rows.coalesce(files), f"proofs-{now.isoformat()}")
+        self._tables.write("proofs", rows.coalesce(files), f"proofs-{now.isoformat()}")
 
     def forget(self, before: datetime) -> str:
         """Deletes the proofs from before then, once they are half of what is there.
@@ -226,12 +225,12 @@ class ProofCache(LedgerTables):
         Returns:
             What was done; empty when it did not pay yet.
         """
-        rows = self._look("proofs", ("proved_at", "live_files"))
+        rows = self._tables.look("proofs", ("proved_at", "live_files"))
         weights = pc.add(pc.multiply(pc.fill_null(rows["live_files"], 0), _WIDTH), _ROW)
         old = pc.less(rows["proved_at"], pa.scalar(before, rows["proved_at"].type))
         outdated, total = (pc.sum(column).as_py() or 0 for column in (weights.filter(old), weights))
         if not outdated or 2 * outdated < total:
             return ""
-        delete = f"DELETE FROM {self._namespace}.proofs WHERE proved_at < :before"
-        self._spark.sql(delete, args={"before": before})
+        delete = f"DELETE FROM {self._tables.namespace}.proofs WHERE proved_at < :before"
+        self._tables.spark.sql(delete, args={"before": before})
         return f"proofs: {pc.sum(old).as_py()} that no gate asks for any more deleted"

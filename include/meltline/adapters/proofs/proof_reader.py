@@ -29,7 +29,7 @@ from meltline.adapters.proofs.proof_cache import KnownList, KnownProof, ProofCac
 from meltline.adapters.spark.distribution import spread
 from meltline.concurrency import thread_map
 from meltline.domain.iceberg.reachable import ReachableSet
-from meltline.ports import ObjectStore, ProofResult, ProofSnapshot, SnapshotKey
+from meltline.ports import ObjectReader, ProofResult, ProofSnapshot, SnapshotKey
 
 _FEW = 5_000  # files: below, a Spark job takes longer to start than reading them here
 _A_FILE = 16_000_000  # entries whose hashes make one file of the ledger
@@ -70,7 +70,7 @@ class SparkProofReader:
     job_start: float = 750_000
     entries_here = 8_000_000
 
-    def __init__(self, spark: SparkSession, store: ObjectStore, book: ProofCache) -> None:
+    def __init__(self, spark: SparkSession, store: ObjectReader, book: ProofCache) -> None:
         self._spark = spark
         self._store = store
         self._book = book
@@ -295,7 +295,7 @@ def _entries(manifests: Iterable[ListedManifest]) -> float:
     return sum(math.inf if manifest.rows is None else manifest.rows for manifest in manifests)
 
 
-def _list_reader(store: ObjectStore) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _list_reader(store: ObjectReader) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = [listed for row in batch.to_pylist() for listed in read_list(store, row)]
@@ -304,7 +304,7 @@ def _list_reader(store: ObjectStore) -> Callable[[Batches], Iterator[pa.RecordBa
     return read
 
 
-def _prover(store: ObjectStore, sought: Any) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _prover(store: ObjectReader, sought: Any) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():  # a batch each: their hashes are many
@@ -315,7 +315,7 @@ def _prover(store: ObjectStore, sought: Any) -> Callable[[Batches], Iterator[pa.
     return read
 
 
-def _sizes(store: ObjectStore) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _sizes(store: ObjectReader) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     schema = pa.schema([("manifest", pa.string()), ("key_hash", pa.int64()), ("bytes", pa.int64())])
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:

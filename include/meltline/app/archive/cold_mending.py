@@ -41,7 +41,7 @@ def mend_copies(services: RunContext, run_id: str, may_go_on: Callable[[], bool]
     groups = Groups(services.control.registrations.sharing())
     try:
         side = Side.of(services)
-        waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}))
+        waiting = services.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
         ours = [d for d in waiting if groups.members(d.owner) & archived]
         doubtful = _doubtful(services, side, ours)
         uuids = {uuid for d in doubtful for uuid in groups.members(d.owner) & archived}

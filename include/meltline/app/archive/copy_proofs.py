@@ -9,7 +9,7 @@ from meltline.app.catalog.metadata import load_concurrently
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.files import FileKind, PlannedFile
-from meltline.ports import ControlLedger, ObjectStore, StoredObject
+from meltline.ports import ControlLedger, ObjectReader, StoredObject
 
 _NOT_IN_COLD = (FileKind.METADATA,)  # an archived table has metadata of its own
 
@@ -54,7 +54,7 @@ def unproved_copies(
     return {places[copy].path: reason for copy, reason in why.items()}
 
 
-def digest_or_why(store: ObjectStore, path: str) -> str:
+def digest_or_why(store: ObjectReader, path: str) -> str:
     """The SHA-256 of an object, in hexadecimal; or why it cannot be read."""
     digest = sha256()
     try:
@@ -79,7 +79,7 @@ class ContentCheck:
     """
 
     control: ControlLedger
-    store: ObjectStore
+    store: ObjectReader
     content: bool
     odd: dict[str, str] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)

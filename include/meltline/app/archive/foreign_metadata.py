@@ -7,12 +7,12 @@ from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.metadata_editor import parse_json
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import ObjectStore
+from meltline.ports import ObjectReader
 
 _LOOKED_BACK = 20  # metadata files
 
 
-def foreign_commits(store: ObjectStore, state: TableMetadata) -> tuple[str, ...]:
+def foreign_commits(store: ObjectReader, state: TableMetadata) -> tuple[str, ...]:
     """What somebody else has committed to a cold table; empty where nobody has."""
     try:
         document = _document(store, state.name, state.metadata_location)
@@ -21,7 +21,7 @@ def foreign_commits(store: ObjectStore, state: TableMetadata) -> tuple[str, ...]
     return tuple(foreign_to(document))
 
 
-def last_of_ours(store: ObjectStore, state: TableMetadata) -> str:
+def last_of_ours(store: ObjectReader, state: TableMetadata) -> str:
     """The newest metadata file of a cold table that is Meltline's; empty where none is found."""
     for location in list(reversed(state.metadata_log))[:_LOOKED_BACK]:
         try:
@@ -32,6 +32,6 @@ def last_of_ours(store: ObjectStore, state: TableMetadata) -> str:
     return ""
 
 
-def _document(store: ObjectStore, name: TableName, location: str) -> dict[str, Any]:
+def _document(store: ObjectReader, name: TableName, location: str) -> dict[str, Any]:
     document = parse_json(name, location, store.read(location))
     return document if isinstance(document, dict) else {}

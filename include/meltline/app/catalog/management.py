@@ -20,7 +20,7 @@ from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.policy import ENABLED
-from meltline.ports import CatalogEntry, KnownTable, ObjectStore, VouchedFile
+from meltline.ports import CatalogEntry, KnownTable, ObjectReader, VouchedFile
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _word(ledgers: ReadContext, name: TableName, location: str, reason: str) -> 
     return VouchedFile(name, location, size, sha256, ledgers.who, reason, ledgers.clock.now())
 
 
-def _fingerprint(store: ObjectStore, location: str) -> tuple[int | None, str]:
+def _fingerprint(store: ObjectReader, location: str) -> tuple[int | None, str]:
     """A file's length and SHA-256; None and nothing where its bytes cannot be had."""
     try:
         content = store.read(location)

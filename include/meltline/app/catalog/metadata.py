@@ -13,7 +13,7 @@ from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMis
 from meltline.domain.iceberg.metadata_editor import parse_json, unreadable
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata, parse_table
-from meltline.ports import CatalogEntry, ObjectStore, RememberedMetadata
+from meltline.ports import CatalogEntry, ObjectReader, RememberedMetadata
 
 _MOST_REMEMBERED = 32 * 1024 * 1024  # bytes; a larger file is read each time
 _LARGE = 4 * 1024 * 1024  # bytes; taken apart, a document is some ten times as large
@@ -24,7 +24,7 @@ Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 
-def load_state(store: ObjectStore, name: TableName, location: str) -> TableMetadata:
+def load_state(store: ObjectReader, name: TableName, location: str) -> TableMetadata:
     """One table, from one metadata file.
 
     Raises:
@@ -37,7 +37,7 @@ def load_state(store: ObjectStore, name: TableName, location: str) -> TableMetad
 
 
 def load_document(
-    store: ObjectStore, name: TableName, location: str
+    store: ObjectReader, name: TableName, location: str
 ) -> tuple[TableMetadata, Mapping[str, Any]]:
     """One table and the document that says so. Raises as `load_state` does."""
     content = _read(store, name, location)
@@ -52,7 +52,7 @@ def _room_for(size: int) -> AbstractContextManager[object]:
     return _one_large if size > _LARGE else nullcontext()
 
 
-def _read(store: ObjectStore, name: TableName, location: str) -> bytes:
+def _read(store: ObjectReader, name: TableName, location: str) -> bytes:
     try:
         return store.read(location)
     except FileNotFoundError as missing:
@@ -62,7 +62,7 @@ def _read(store: ObjectStore, name: TableName, location: str) -> bytes:
 
 
 def load_states(
-    store: ObjectStore, entries: Iterable[CatalogEntry]
+    store: ObjectReader, entries: Iterable[CatalogEntry]
 ) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
     """Every table's state, or why it could not be had."""
     asked = list(entries)

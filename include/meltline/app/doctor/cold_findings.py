@@ -11,7 +11,7 @@ from meltline.app.services import ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import ObjectStore
+from meltline.ports import ObjectReader
 
 _SHOWN = 3
 
@@ -56,7 +56,7 @@ def cold_findings(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> Iter
     yield from _waiting(ledgers, wanting)
 
 
-def _foreign(store: ObjectStore, state: TableMetadata) -> Iterator[ColdFinding]:
+def _foreign(store: ObjectReader, state: TableMetadata) -> Iterator[ColdFinding]:
     """Commits to the archive that are not Meltline's: nobody else may write there (AR-34)."""
     found = foreign_commits(store, state)
     if not found:

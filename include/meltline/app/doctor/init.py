@@ -74,7 +74,7 @@ def init(services: RunContext, *, adopt: bool = False, sandbox: bool = False) ->
         mark_sandbox(services)
     services.control.database.prepare()
     unknown_since = services.control.database.newest_time()
-    services.files.prepare()
+    services.files.upkeep.prepare()
     if services.prepare_cold is not None:
         services.prepare_cold()
         remember_copies(services)
@@ -142,16 +142,16 @@ def mark_sandbox(services: RunContext) -> None:
             found="sandbox: false" if not config.sandbox else f"it holds {first and first.path}",
             next=f"use an empty warehouse; or, if you are sure, write {SANDBOX_MARK} by hand",
         )
-    services.store.write(mark, b"Simulated time is allowed here.\n")
+    services.writer.write(mark, b"Simulated time is allowed here.\n")
 
 
 def _restart_failsafe(services: RunContext) -> int:
     """Every waiting file waits its whole period anew: nobody knows what the gap has hidden."""
     now = services.clock.now()
-    waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}))
+    waiting = services.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     anew = [
         replace(d, due_at=now + (d.due_at - d.departed_at), departed_at=now, recorded_at=now)
         for d in waiting
     ]
-    services.files.record_departures({f"adopted-{uuid4()}": anew})
+    services.files.departures.record({f"adopted-{uuid4()}": anew})
     return len(anew)

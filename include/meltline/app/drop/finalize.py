@@ -95,7 +95,7 @@ def _settled(
     """
     if not tables:
         return []
-    waiting = services.files.waiting_plans()
+    waiting = services.files.departures.waiting_plans()
     to_depart = _to_depart(services, observation, {table.state.uuid for table in tables})
     return [
         table
@@ -113,7 +113,9 @@ def _to_depart(services: RunContext, observation: Observation, uuids: set[str]) 
     if not any(key.table_uuid in uuids for key in observation.dead):
         return set()
     beside = set[str]().union(*(observation.groups.members(uuid) for uuid in uuids))
-    left = services.files.departing([k for k in observation.dead if k.table_uuid in beside])
+    left = services.files.references.departing(
+        [k for k in observation.dead if k.table_uuid in beside]
+    )
     owners = (observation.owners.owners(file.path) for file in left if not is_odd(file.path))
     return uuids & set[str]().union(*owners)
 
@@ -169,7 +171,7 @@ def _depart_metadata(services: RunContext, observation: Observation, table: Obse
         )
         for file in _last_files(services, observation, state)
     ]
-    services.files.record_departures({marker: rows})
+    services.files.departures.record({marker: rows})
     services.control.registrations.save(
         [replace(known_table(state, LET_GO, now), incomplete=False)]
     )
@@ -187,14 +189,14 @@ def _last_files(
         if table.state.name != state.name
         for file in side_files_of(table.state)
     }
-    known = services.files.side_files()
+    known = services.files.side_files.known()
     over = _read_or_over(services, observation, state)
     others |= {location_key(file.path) for file in known if file.table_uuid not in over}
     hands_off = untouchable(observation)
     own = [file for file in known if file.table_uuid == state.uuid]
     files = {location_key(file.path): file for file in (*side_files_of(state), *own)}
     gone = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
-    left = services.files.departures(gone, paths=[file.path for file in files.values()])
+    left = services.files.departures.in_states(gone, paths=[file.path for file in files.values()])
     others |= {location_key(departure.path) for departure in left}
     for file in files.values():
         owners = observation.owners.owners(file.path)

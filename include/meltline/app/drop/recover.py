@@ -114,7 +114,7 @@ def _register(ledgers: ReadContext, catalog: Catalog, found: Description, done: 
     try:
         catalog.register(done.table, at)
     except NOT_REGISTERED:  # where nobody knows, the table may stand there
-        ledgers.store.delete([at])
+        ledgers.remover.delete([at])
         raise
 
 
@@ -156,5 +156,5 @@ def _write(ledgers: ReadContext, found: Description, done: Recovered) -> str:
         "snapshot-log": [{"timestamp-ms": committed, "snapshot-id": found.snapshot.snapshot_id}],
     }
     file = first_file(done.table, made, str(uuid4()))
-    ledgers.store.write(file.location, file.content)
+    ledgers.writer.write(file.location, file.content)
     return file.location

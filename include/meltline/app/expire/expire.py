@@ -39,7 +39,7 @@ class ExpireResult:
 
 def stored_files(services: RunContext, plans: Sequence[Plan]) -> dict[str, Sequence[PlannedFile]]:
     """Plans' items, by plan id."""
-    return dict(services.files.items([plan.id for plan in plans]))
+    return dict(services.files.items.of([plan.id for plan in plans]))
 
 
 def altered(plan: Plan, files: Sequence[PlannedFile]) -> PlanAltered | None:
@@ -168,7 +168,7 @@ def _record_departures(
                     recorded_at=now,
                 )
             )
-    services.files.record_departures({f"{plan_id}-departed": r for plan_id, r in rows.items()})
+    services.files.departures.record({f"{plan_id}-departed": r for plan_id, r in rows.items()})
     return {plan_id: len(found) for plan_id, found in rows.items()}
 
 
@@ -190,7 +190,7 @@ def _held_by_neighbours(
         if plan.table_uuid in twice or len(observation.groups.members(plan.table_uuid)) > 1
         for file in files[plan.id]
     ]
-    return services.files.referenced_now(shared, observation.dead) if shared else set()
+    return services.files.references.among(shared, observation.dead) if shared else set()
 
 
 def _recorded_by_others(
@@ -198,7 +198,7 @@ def _recorded_by_others(
 ) -> dict[str, set[str]]:
     """Files that another run has recorded since the plan was made: a stage never moves back."""
     paths = sorted({file.path for plan in plans for file in files[plan.id]})
-    found = services.files.departures(
+    found = services.files.departures.in_states(
         frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
     )
     return {

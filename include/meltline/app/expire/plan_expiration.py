@@ -47,7 +47,9 @@ def plan_expiration(
     candidates = _candidates(observation, kept, wanted)
     services.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
     within = None if everywhere else _neighbourhood(observation, wanted, candidates)
-    departing = _not_deleted(services, services.files.departing(candidates, within), wanted)
+    departing = _not_deleted(
+        services, services.files.references.departing(candidates, within), wanted
+    )
     departing += _departing_side_files(services, observation, wanted)
     archive = [claim_prefix(place) for place in services.config.archives]
     departing = [file for file in departing if not _lies_in(file.path, archive)]
@@ -169,9 +171,9 @@ def _not_deleted(
     clones = [file.path for file in departing if planned.isdisjoint(file.table_uuids)]
     if not clones:
         return list(departing)
-    deleted = services.files.departures(frozenset({DepartureState.DELETED}), paths=clones)
+    deleted = services.files.departures.in_states(frozenset({DepartureState.DELETED}), paths=clones)
     gone = {location_key(departure.path) for departure in deleted}
-    gone |= {location_key(path) for path in services.files.settled(clones)}
+    gone |= {location_key(path) for path in services.files.departures.settled(clones)}
     return [file for file in departing if location_key(file.path) not in gone]
 
 
@@ -194,7 +196,7 @@ def _departing_side_files(
     waiting = _described_by_waiting_departures(services)
     uuids = {found.table.state.uuid for found in wanted}
     departing = []
-    files = services.files.side_files()
+    files = services.files.side_files.known()
     # What a table names that was dropped stays named, and all of one that cannot be read now.
     staying |= _named_by(observation.left_behind)
     staying |= {location_key(f.path) for f in files if f.table_uuid not in observation.read}
@@ -216,7 +218,7 @@ def _described_by_waiting_departures(services: RunContext) -> set[str]:
 
     That is the file each expiration commit replaced: `recover` registers it.
     """
-    waiting = services.files.waiting_plans()
+    waiting = services.files.departures.waiting_plans()
     return {
         location_key(plan.committed_base or plan.base_location)
         for plan in services.control.plans.find(states=[PlanState.APPLIED, PlanState.APPLYING])

@@ -131,7 +131,7 @@ class _Staying:
         originals = {original_of(copy, self.warehouse) for copy in copies}
         if not originals or "" in originals or originals & self.planned:
             return False
-        waiting = self.services.files.departures(
+        waiting = self.services.files.departures.in_states(
             frozenset({DepartureState.FAILSAFE}), paths=sorted(originals)
         )
         return originals <= {departure.path for departure in waiting}

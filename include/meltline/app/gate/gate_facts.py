@@ -75,7 +75,7 @@ def collect_evidence(services: RunContext, plans: Sequence[Plan]) -> list[GateFa
     """Evidence for some plans of one kind or both; one fresh look serves them all."""
     if not plans:
         return []
-    items = services.files.items([plan.id for plan in plans])
+    items = services.files.items.of([plan.id for plan in plans])
     world = look_afresh(services)
     own = ledger_uuids(services, world)
     leaving = {
@@ -98,7 +98,7 @@ def collect_evidence(services: RunContext, plans: Sequence[Plan]) -> list[GateFa
     owners, groups = fresh_owners(services, world), Groups(services.control.registrations.sharing())
     known = _ask(services, proof, [p for p in plans if p.kind is PlanKind.EXPIRE], paths)
     protected = metadata_keys(proof.world.states)
-    departed = services.files.departures(frozenset(DepartureState), paths=paths)
+    departed = services.files.departures.in_states(frozenset(DepartureState), paths=paths)
     claimed = services.control.claims.paths()
     cold = expire_facts(services, world, [p for p in plans if p.kind is PlanKind.EXPIRE], items)
     left = {departure.path: departure for departure in departed}
@@ -136,8 +136,8 @@ def _ask(services: RunContext, proof: Proof, plans: Sequence[Plan], paths: Seque
     losing = {p.table_uuid for p in plans if _ratio(p, _remains(proof, p)) > limit}
     remaining = [one for one in proof.remaining if one.table_uuid in losing]
     return _Known(
-        unknown=services.files.unknown_paths(paths),
-        indexed=services.files.live_totals(sorted(heads)),
+        unknown=services.files.references.unknown(paths),
+        indexed=services.files.snapshots.live_totals(sorted(heads)),
         distinct=services.proofs.distinct_bytes(remaining) if remaining else {},
         policies=services.control.policies.all(),
         bases=bases,

@@ -179,7 +179,7 @@ def _unknown(
     if not result.errors:
         return ()
     standing = {entry for listing in world.listings.values() for entry in listing.entries}
-    known = services.files.known_snapshots()
+    known = services.files.snapshots.known()
     new = {key.table_uuid for key in remaining if key not in known}
     broken = {
         CatalogEntry(state.name, state.metadata_location): state.uuid
@@ -260,9 +260,9 @@ def _by_index(
     blind = {uuid for uuid in uuids if uuid}
     if not (blind or snapshots) or not planned:
         return {}
-    known = services.files.known_snapshots()
+    known = services.files.snapshots.known()
     dead = [key for key in known if key.table_uuid not in blind and key not in snapshots]
     if len(dead) == len(known):
         return {}
-    hits = services.files.referenced_now(planned, dead)
+    hits = services.files.references.among(planned, dead)
     return {path: "a table that cannot be read now" for path in hits}

@@ -181,8 +181,8 @@ def _store_now(services: ReadContext) -> datetime | None:
     folder = services.config.catalogs[services.config.hot].warehouse.rstrip("/")
     if not folder:
         return None
-    written_at = services.store.write(f"{folder}/{_PROBE}", b"")
-    services.store.delete([f"{folder}/{_PROBE}"])
+    written_at = services.writer.write(f"{folder}/{_PROBE}", b"")
+    services.remover.delete([f"{folder}/{_PROBE}"])
     return written_at
 
 

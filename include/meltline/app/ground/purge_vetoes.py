@@ -91,7 +91,9 @@ def settle_wanted_back(services: RunContext) -> WantedFiles:
         except MeltlineError:
             left.append(row)
             continue
-        waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}), paths=paths)
+        waiting = services.files.departures.in_states(
+            frozenset({DepartureState.FAILSAFE}), paths=paths
+        )
         take_back(services, [departure.path for departure in waiting], row.reason)
         services.control.vetoes.remove([row.id])
     return wanted_files(services, left)

@@ -29,13 +29,13 @@ def take_back(services: RunContext, paths: Sequence[str], why: str) -> set[str]:
 
     When such a file leaves once more, its failsafe counts from then.
     """
-    departed = services.files.departures(
+    departed = services.files.departures.in_states(
         frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
     )
     if departed:
         now = services.clock.now()
         back = [replace(d, state=DepartureState.CANCELLED, recorded_at=now) for d in departed]
-        services.files.record_departures({f"taken-back-{uuid4()}": back})
+        services.files.departures.record({f"taken-back-{uuid4()}": back})
         audit_cancelled(services, [departure.path for departure in departed], why)
     return {departure.path for departure in departed}
 

@@ -12,13 +12,13 @@ from meltline.app.services import RunContext
 from meltline.domain.errors import ListChanged, MeltlineError
 from meltline.domain.iceberg.reachable import ReachableSet
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
-from meltline.ports import Incident, ObjectStore, ProofSnapshot, SnapshotKey
+from meltline.ports import Incident, ObjectReader, ProofSnapshot, SnapshotKey
 
 KIND = ListChanged.__name__
 
 
 def read_reachable_set(
-    store: ObjectStore, manifest_list: str, inline_manifests: Iterable[str]
+    store: ObjectReader, manifest_list: str, inline_manifests: Iterable[str]
 ) -> ReachableSet:
     """How a snapshot's reachable set is written down now.
 
@@ -45,7 +45,7 @@ def changed_lists(
         snapshots: Where each is written down.
         names: Tables' names, for people, by registration.
     """
-    recorded = services.files.reachable_sets(list(read))
+    recorded = services.files.snapshots.reachable_sets(list(read))
     changed = {
         key: _changed(names.get(key.table_uuid, key.table_uuid), snapshots[key], recorded[key], now)
         for key, now in read.items()
@@ -84,7 +84,7 @@ def still_changed(
     standing = [one for one in services.control.incidents.all() if one.kind == KIND]
     uuids = {one.table_uuid for one in standing}
     present = {_id(key): (key, snapshot) for key, snapshot in _snapshots(states, uuids)}
-    recorded = services.files.reachable_sets([key for key, _ in present.values()])
+    recorded = services.files.snapshots.reachable_sets([key for key, _ in present.values()])
     looked_at = {state.uuid for state in states}.union(ended)
     over: list[str] = []
     reasons: dict[str, str] = {}

@@ -25,7 +25,7 @@ def leading_out(services: ReadContext, paths: Sequence[str]) -> Mapping[str, Why
 
 
 def _confinement(services: ReadContext) -> Confinement:
-    return Confinement(services.config.roots, services.store)
+    return Confinement(services.config.roots, services.resolver)
 
 
 def note_withheld(services: ReadContext, step: str, found: Sequence[Withheld]) -> None:
@@ -51,7 +51,7 @@ def needed_elsewhere(
 
     def needed(others: Sequence[str]) -> Collection[str]:
         named.update(named or _named(services, observation) | set(wanted))
-        hits = services.files.referenced_now(others, observation.dead)
+        hits = services.files.references.among(others, observation.dead)
         return hits | {path for path in others if location_key(path) in named}
 
     return needed_by_other_names(OtherNames.now(services), paths, needed)
@@ -61,7 +61,7 @@ def _named(services: RunContext, observation: Observation) -> set[str]:
     """Metadata and statistics files that some table names, or may name, as keys."""
     tables = (*observation.tables, *observation.left_behind)
     named = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
-    unread = (f for f in services.files.side_files() if f.table_uuid not in observation.read)
+    unread = (f for f in services.files.side_files.known() if f.table_uuid not in observation.read)
     return named | {location_key(file.path) for file in unread}
 
 

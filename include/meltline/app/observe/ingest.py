@@ -97,7 +97,7 @@ def ingest_snapshots(
     if not unseen:
         return Ingested(frozenset(), {}, frozenset(), ())
     moved = {state.uuid for state, _ in unseen}
-    lines = lines_that_moved(states, moved, services.files.lines(), known)
+    lines = lines_that_moved(states, moved, services.files.snapshots.tips(), known)
     services.progress(f"observe: reading {len(unseen)} new manifest lists")
     refused: dict[TableName, MeltlineError] = {}
     listed = _read_lists(services, unseen, refused)
@@ -228,7 +228,7 @@ def _read_wholly(
             wanted.setdefault(manifest.path, (found.state, manifest))
     states: dict[str, TableMetadata] = {}
     requests: dict[str, list[ManifestFile]] = {}
-    for path in sorted(services.files.unknown_manifests(list(wanted))):
+    for path in sorted(services.files.manifests.unread(list(wanted))):
         state, manifest = wanted[path]
         states[state.uuid] = state
         requests.setdefault(state.uuid, []).append(manifest)
@@ -246,7 +246,9 @@ def _ingest(services: RunContext, requests: Sequence[IngestRequest]) -> dict[str
     if not count:
         return {}
     services.progress(f"observe: reading {count} new manifests, once")
-    outcomes = services.files.ingest(requests, services.control.registrations.ownerships())
+    outcomes = services.files.manifests.ingest(
+        requests, services.control.registrations.ownerships()
+    )
     return {outcome.path: outcome for outcome in outcomes}
 
 
@@ -299,7 +301,7 @@ def _record(
     # Snapshots last: a kill before that makes the next run look for what is back, and for whose
     # files they name, once more.
     _take_back(services, records, outcomes.keys())
-    services.files.record_snapshots(records)
+    services.files.snapshots.record(records)
     recorded = frozenset(SnapshotKey(r.table_uuid, r.snapshot_id) for r in records)
     return Ingested(recorded, refused, unread, tuple(unchecked))
 
@@ -353,13 +355,17 @@ def _take_back(
     """
     lists = [record.manifest_list for record in records if record.manifest_list]
     departed = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
-    back = {found.path for found in services.files.departures(departed, paths=lists)}
+    back = {found.path for found in services.files.departures.in_states(departed, paths=lists)}
     returned = [record for record in records if record.manifest_list in back]
     fresh = [record for record in records if record.manifest_list not in back]
     named = {manifest.path for record in returned for manifest in record.manifests}
-    named |= services.files.forgotten_manifests(fresh, read)
+    named |= services.files.snapshots.forgotten_manifests(fresh, read)
     named |= set(read)
-    take_back(services, sorted(services.files.waiting_in(sorted(named))), "it is referred to again")
+    take_back(
+        services,
+        sorted(services.files.references.waiting_in(sorted(named))),
+        "it is referred to again",
+    )
     # Their lists last: from then on those snapshots are known, and nobody looks for their files.
     take_back(services, sorted(back), "its snapshot is back")
 

@@ -62,7 +62,7 @@ def _note_forgotten(services: RunContext, left: Iterable[SnapshotKey]) -> None:
 
 def forgotten(services: RunContext) -> set[str]:
     """Registrations that the file ledger knows and the control ledger does not."""
-    filed = {key.table_uuid for key in services.files.known_snapshots()}
+    filed = {key.table_uuid for key in services.files.snapshots.known()}
     return filed - {row.uuid for row in services.control.registrations.all()}
 
 
@@ -90,7 +90,7 @@ def take_up_all(services: RunContext) -> None:
         except CatalogUnlistable:
             continue  # the observation that can list it takes its tables up
     tables = [entry for entry in entries if not is_ledger(services, entry.name)]
-    known = services.files.known_snapshots()
+    known = services.files.snapshots.known()
     take_up(services, _states(load_states(services.store, tables)), known)
 
 
@@ -159,7 +159,7 @@ def _agreeing(
     asked = {key.table_uuid for key in left if key.snapshot_id in having}
     agreeing: Counter[tuple[TableName, str]] = Counter()
     against: set[tuple[TableName, str]] = set()
-    for key, place in services.files.places_of_lists(asked):
+    for key, place in services.files.snapshots.places(asked):
         for state in having.get(key.snapshot_id, ()):
             pair = (state.name, key.table_uuid)
             if state.snapshots[key.snapshot_id].lies_at(place):
@@ -172,7 +172,7 @@ def _agreeing(
 def _seen_metadata(services: RunContext) -> Mapping[str, set[str]]:
     """The metadata files that were seen of each registration."""
     seen: dict[str, set[str]] = {}
-    for file in services.files.side_files():
+    for file in services.files.side_files.known():
         seen.setdefault(file.table_uuid, set()).add(location_key(file.path))
     return seen
 
@@ -199,7 +199,7 @@ def _told_apart(services: RunContext, states: Iterable[TableMetadata]) -> bool:
     tables = {state.uuid: state.snapshots for state in states}
     elsewhere = {
         uuid: f"{number} {place_key(place)}"
-        for (uuid, number), place in services.files.places_of_lists(tables)
+        for (uuid, number), place in services.files.snapshots.places(tables)
         if (snapshot := tables[uuid].get(number)) and not snapshot.lies_at(place)
     }
     if not elsewhere:

@@ -90,9 +90,9 @@ def observe(services: RunContext) -> Observation:
     now = services.clock.now()
     # Before any metadata is read: else a snapshot that another run expires meanwhile would look as
     # if it had come back, and its files would be taken back.
-    known = services.files.known_snapshots()
+    known = services.files.snapshots.known()
     if known and not services.control.places.all():  # of a ledger from before places were noted
-        services.control.places.add(services.files.places())
+        services.control.places.add(services.files.references.places())
     listings, unlisted = _list_catalogs(services)
     entries = [entry for listing in listings.values() for entry in listing.entries]
     services.progress(f"observe: loading the metadata of {len(entries)} tables")
@@ -170,7 +170,9 @@ def _record_side_files(
     services: RunContext, states: Sequence[TableMetadata], now: datetime
 ) -> None:
     """Remembers statistics and metadata files: nothing lists them once a table forgets them."""
-    seen = {(file.table_uuid, location_key(file.path)) for file in services.files.side_files()}
+    seen = {
+        (file.table_uuid, location_key(file.path)) for file in services.files.side_files.known()
+    }
     new: dict[tuple[str, str], SideFile] = {}
     for state in states:
         for file in side_files_of(state):
@@ -188,7 +190,7 @@ def _record_side_files(
         if size is not None  # the engine deleted it already
     ]
     services.control.places.add(places_in([f.path for f in found], services.store.is_link))
-    services.files.record_side_files(found, now)
+    services.files.side_files.record(found, now)
     # One that had departed is named again: an older metadata file was registered, say.
     take_back(services, [file.path for file in found], "a table's metadata names it again")
 
@@ -377,5 +379,5 @@ def rebuild(services: RunContext) -> None:
     readable = {
         table.uuid for table in services.control.registrations.all() if table.status == "live"
     }
-    services.files.rebuild(sorted(readable | forgotten(services)))
+    services.files.upkeep.rebuild(sorted(readable | forgotten(services)))
     forget_changed_lists(services)

@@ -119,7 +119,7 @@ def _needed_again(
 ) -> set[str]:
     """Files that departed before, are there again, and that a snapshot refers to now."""
     again = [stray.path for stray in strays if stray.left_at is not None]
-    return services.files.referenced_now(again, observation.dead) if again else set()
+    return services.files.references.among(again, observation.dead) if again else set()
 
 
 def _leave_unknown_tables(observation: Observation, sifted: Candidates) -> None:

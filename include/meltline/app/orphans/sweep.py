@@ -241,7 +241,7 @@ def _record_departures(services: RunContext, orphans: Sequence[Candidate], run_i
         for one in orphans
     ]
     # A marker of its own each time: the same run may be run again, weeks later.
-    services.files.record_departures({f"{plan_id}-{uuid4()}": departures})
+    services.files.departures.record({f"{plan_id}-{uuid4()}": departures})
     paths = sorted(departure.path for departure in departures)
     detail = "\n".join(paths[:100])
     audit(services, "sweep", f"{len(paths)} files", "nothing refers to them", detail)

@@ -265,12 +265,12 @@ class _Pruning:
         state, _ = self.state()
         place = plan.place(state.location)
         RunEpoch(self.ledgers).require()
-        self.tier.store.write(place, plan.written)
+        self.tier.writer.write(place, plan.written)
         try:
             self.gate.judge(plan, place)
             self.deletes.require_still_allowed(plan)
         except MeltlineError:
-            self.tier.store.delete([place])
+            self.tier.remover.delete([place])
             raise
         remove = sealing(lambda document: _remove(document, plan, place))
         self.tier.catalog.edit_table(self.cold, remove)

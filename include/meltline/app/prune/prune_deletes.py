@@ -118,9 +118,9 @@ class PruneDeletes:
                 proved, kept = clock.now(), needed(self.ledgers, self.tier, plan, removed=True)
             self.require_still_allowed(plan)
             batch = [path for path in plan.files[start : start + self.batch] if path not in kept]
-            outside = Confinement([self.tier.warehouse], self.tier.store).refused(batch)
+            outside = Confinement([self.tier.warehouse], self.tier.resolver).refused(batch)
             told.errors += [f"{path}: not deleted: {why}" for path, why in outside.items()]
-            outcomes = self.tier.store.delete([path for path in batch if path not in outside])
+            outcomes = self.tier.remover.delete([path for path in batch if path not in outside])
             told.errors += [f"{one.path}: {one.error}" for one in outcomes if one.error]
             gone = [one.path for one in outcomes if not one.error]
             self.ledgers.control.copies.forget(gone)
@@ -134,7 +134,7 @@ class PruneDeletes:
         self.tier.catalog.edit_table(
             self.cold, sealing(lambda document: document.set_properties({}, [plan.key]))
         )
-        self.tier.store.delete([place])
+        self.tier.remover.delete([place])
 
     def require_still_allowed(self, plan: PrunePlan) -> None:
         """Refuses without a passed verdict on the plan, once all is stopped, or a lock is lost."""

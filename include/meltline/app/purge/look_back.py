@@ -128,7 +128,7 @@ def tend_incidents(services: RunContext, observation: Observation) -> None:
         for p in services.control.plans.find(states=[PlanState.APPLYING])
         if p.kind is PlanKind.PURGE
     ]
-    items = services.files.items([plan.id for plan in begun]) if begun else {}
+    items = services.files.items.of([plan.id for plan in begun]) if begun else {}
     for plan in begun:
         named = _named(services, observation, [file.path for file in items[plan.id]])
         if lost := lost_of(services, dict.fromkeys(named, "what was observed since")):
@@ -138,7 +138,7 @@ def tend_incidents(services: RunContext, observation: Observation) -> None:
 
 def _named(services: RunContext, observation: Observation, paths: Sequence[str]) -> set[str]:
     """Those of some paths that a table refers to, as last observed."""
-    needed = services.files.referenced_now(paths, observation.dead)
+    needed = services.files.references.among(paths, observation.dead)
     files = (file for table in observation.tables for file in side_files_of(table.state))
     keys = {location_key(file.path) for file in files}
     return needed | {path for path in paths if location_key(path) in keys}

@@ -47,11 +47,11 @@ def plan_purge(
     # A preview of a day to come asks what will be due by then.
     now = max(services.clock.now(), as_of) if dry_run else services.clock.now()
     wanted = _wanted(services, dry_run=dry_run)  # it takes back what is settled: before the next
-    due = services.files.departures(frozenset({DepartureState.FAILSAFE}), due_by=now)
+    due = services.files.departures.in_states(frozenset({DepartureState.FAILSAFE}), due_by=now)
     held = {d.path for d in due if location_key(d.path) in wanted.keys}
     if dry_run:
         # What is referred to again was taken back as it was observed. Without a gate, look again.
-        held |= services.files.referenced_now([d.path for d in due], observation.dead)
+        held |= services.files.references.among([d.path for d in due], observation.dead)
     by_owner = _free_by_owner(services, observation, due, held)
     whole = not (tables or dry_run) and only is None
     by_owner = _not_held_back(services, observation, by_owner, wanted, remember=whole)
@@ -160,9 +160,9 @@ def take_back_referenced(
     Returns:
         Plans that had such files: they are stale, the rest of them is to be planned anew.
     """
-    items = services.files.items([plan.id for plan in plans])
+    items = services.files.items.of([plan.id for plan in plans])
     paths = sorted({file.path for files in items.values() for file in files})
-    held = services.files.referenced_now(paths, dead)
+    held = services.files.references.among(paths, dead)
     take_back(services, sorted(held), "it is referred to again")
     return [
         end_plan(services, plan, "some of its files are needed again")
@@ -183,9 +183,9 @@ def end_overtaken(services: RunContext, plans: Sequence[Plan]) -> list[Plan]:
     fresh = [plan for plan in plans if plan.kind is PlanKind.PURGE and plan.state in _NOT_BEGUN]
     if not fresh:
         return []
-    items = services.files.items([plan.id for plan in fresh])
+    items = services.files.items.of([plan.id for plan in fresh])
     paths = sorted({file.path for files in items.values() for file in files})
-    purged = services.files.departures(frozenset({DepartureState.DELETED}), paths=paths)
+    purged = services.files.departures.in_states(frozenset({DepartureState.DELETED}), paths=paths)
     taken = {departure.path for departure in purged} | _open_purges(services)
     claimed = services.control.claims.paths()
     ended = []
@@ -200,7 +200,7 @@ def end_overtaken(services: RunContext, plans: Sequence[Plan]) -> list[Plan]:
 def _open_purges(services: RunContext) -> set[str]:
     """Files of purges that were begun and not finished: those are resumed, not planned again."""
     plans = [plan.id for plan in resumable(services) if plan.kind is PlanKind.PURGE]
-    return {file.path for files in services.files.items(plans).values() for file in files}
+    return {file.path for files in services.files.items.of(plans).values() for file in files}
 
 
 def _plan(

@@ -80,7 +80,9 @@ def apply_purges(services: RunContext, plans: Sequence[Plan]) -> list[PurgeResul
         paths = [file.path for plan in work for file in files[plan.id]]
         reproof = Reproof(services, paths)
         # What was cancelled meanwhile, or deleted and recorded before a kill, is not ours to take.
-        departed = services.files.departures(frozenset({DepartureState.FAILSAFE}), paths=paths)
+        departed = services.files.departures.in_states(
+            frozenset({DepartureState.FAILSAFE}), paths=paths
+        )
     except MeltlineError as stop:
         return [replace(results[p.id], error=stop if p in work else None) for p in plans]
     waiting = {departure.path: departure for departure in departed}
@@ -283,7 +285,7 @@ def _record(
         ]
         for one in done
     }
-    services.files.record_departures(rows)
+    services.files.departures.record(rows)
     cancelled = [file.path for one in done for file in one.cancelled]
     if cancelled:
         audit_cancelled(services, cancelled, "referred to again")

@@ -107,7 +107,7 @@ class Reproof:
     def _ask(self, paths: Sequence[str]) -> None:
         """Asks the index of each path once: what has come since is read here."""
         new = [path for path in paths if path not in self._asked]
-        found = self._services.files.referenced_now(new, self._dead) if new else ()
+        found = self._services.files.references.among(new, self._dead) if new else ()
         self._need(found, "a snapshot that the index knows")
         self._asked.update(new)
 

@@ -286,4 +286,4 @@ class _Restoring:
         """Nobody can refer to what lies here: its folder is new, and no catalog has had it."""
         left = [stored.path for stored in self.ledgers.store.list(self.own.location)]
         if left:
-            self.ledgers.store.delete(left)
+            self.ledgers.remover.delete(left)

@@ -114,10 +114,10 @@ def report_step(services: RunContext) -> None:
 
 def _upkeep(services: RunContext) -> Iterator[str]:
     """Keeps the ledger's own tables small, and says what was done; empty where nothing was."""
-    yield from services.files.upkeep()
+    yield from services.files.upkeep.maintain()
     now = services.clock.now()
     unfinished = [plan.id for plan in resumable(services)]
-    yield services.files.settle(now - _SETTLED_AFTER, unfinished)
+    yield services.files.upkeep.settle(now - _SETTLED_AFTER, unfinished)
     yield services.proofs.forget(now - services.config.gates.full_proof_every)
 
 

@@ -12,16 +12,16 @@ from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import claim_prefix, is_odd
 from meltline.domain.places import is_local
-from meltline.ports import ObjectStore
+from meltline.ports import PathResolver
 
 
 class Confinement:
     """The roots, and what lies outside of them."""
 
-    def __init__(self, roots: Sequence[str], store: ObjectStore) -> None:
+    def __init__(self, roots: Sequence[str], resolver: PathResolver) -> None:
         """Takes the folders and buckets that may be deleted from; none at all allows nothing."""
         self._roots = roots
-        self._store = store
+        self._resolver = resolver
         self._prefixes = tuple(map(claim_prefix, roots))
 
     def refused(self, paths: Iterable[str]) -> Mapping[str, Why]:
@@ -33,7 +33,7 @@ class Confinement:
 
     def misplaced(self, paths: Iterable[str]) -> Mapping[str, Why]:
         """The same, for who has seen at this moment which of the files are links themselves."""
-        look = _Look(self._roots, self._prefixes, self._store)
+        look = _Look(self._roots, self._prefixes, self._resolver)
         return {path: why for path in paths if (why := self._why(path, look)) is not None}
 
     def _why(self, path: str, look: "_Look") -> Why | None:
@@ -45,7 +45,7 @@ class Confinement:
     def _is_link(self, path: str) -> bool:
         """Whether a name is a link, or nobody can tell."""
         try:
-            return self._store.is_link(path)
+            return self._resolver.is_link(path)
         except StoreRefused:
             return True
 
@@ -70,10 +70,12 @@ class _Folder:
 class _Look:
     """Where local names lead at this moment."""
 
-    def __init__(self, roots: Sequence[str], prefixes: tuple[str, ...], store: ObjectStore) -> None:
+    def __init__(
+        self, roots: Sequence[str], prefixes: tuple[str, ...], resolver: PathResolver
+    ) -> None:
         self._roots = roots
         self._prefixes = prefixes
-        self._store = store
+        self._resolver = resolver
         self._folders: dict[str, _Folder] = {}
 
     def folder_of(self, path: str) -> _Folder:
@@ -88,11 +90,11 @@ class _Look:
 
     def _leads_out(self, folder: str) -> bool:
         try:
-            return not claim_prefix(self._store.real_path(folder)).startswith(self._real_roots)
+            return not claim_prefix(self._resolver.real_path(folder)).startswith(self._real_roots)
         except StoreRefused:
             return True
 
     @cached_property
     def _real_roots(self) -> tuple[str, ...]:
         local = (root for root in self._roots if is_local(root))
-        return tuple(claim_prefix(self._store.real_path(root)) for root in local)
+        return tuple(claim_prefix(self._resolver.real_path(root)) for root in local)

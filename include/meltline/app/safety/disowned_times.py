@@ -87,14 +87,14 @@ def _require_newest(ledgers: ReadContext, recorded: datetime, reason: str, now: 
 
 def _wait_anew(services: RunContext, now: datetime) -> int:
     """What departed by that clock waits from now on: it had departed by now."""
-    waiting = services.files.departures(frozenset({DepartureState.FAILSAFE}))
+    waiting = services.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     anew = [
         replace(d, due_at=now + (d.due_at - d.departed_at), departed_at=now, recorded_at=now)
         for d in waiting
         if d.departed_at > now
     ]
     if anew:
-        services.files.record_departures({f"disowned-{uuid4()}": anew})
+        services.files.departures.record({f"disowned-{uuid4()}": anew})
     return len(anew)
 
 

@@ -12,19 +12,26 @@ from meltline.app.services import ReadContext
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import location_key, split_location
 from meltline.domain.places import StoreNames, is_local, place_of, store_of
-from meltline.ports import ObjectStore
+from meltline.ports import ObjectReader, PathResolver
 
 
 class OtherNames:
     """Other names that files may have, by what leads where at this moment."""
 
-    def __init__(self, store: ObjectStore, places: Iterable[str], stores: StoreNames) -> None:
+    def __init__(
+        self,
+        store: ObjectReader,
+        resolver: PathResolver,
+        places: Iterable[str],
+        stores: StoreNames,
+    ) -> None:
         """Takes the places in which tables have, or had, files.
 
         Raises:
             StoreRefused: Where a local one leads to cannot be told.
         """
         self._store = store
+        self._resolver = resolver
         self._names = stores
         self._places = frozenset(places)
         self._stores = sorted({store_of(place) for place in self._places if not is_local(place)})
@@ -36,7 +43,7 @@ class OtherNames:
     def now(cls, ledgers: ReadContext, also: Collection[str] = ()) -> "OtherNames":
         """By the places that the ledger knows, and some more."""
         known = ledgers.control.places.all() | frozenset(also)
-        return cls(ledgers.store, known, ledgers.config.stores)
+        return cls(ledgers.store, ledgers.resolver, known, ledgers.config.stores)
 
     def of(self, path: str) -> list[str]:
         """The other names that a file may have; whether anything uses them is not asked."""
@@ -69,14 +76,14 @@ class OtherNames:
             if place.endswith("/"):
                 folders.setdefault(self._identity(place), []).append(place)
             else:
-                real = self._store.real_path(place)
+                real = self._resolver.real_path(place)
                 at = (self._identity(place_of(real)), real.rpartition("/")[2])
                 self._links.setdefault(at, []).append(place)
         return folders
 
     def _identity(self, folder: str) -> str:
         if folder not in self._identities:
-            self._identities[folder] = self._store.identity(folder)
+            self._identities[folder] = self._resolver.identity(folder)
         return self._identities[folder]
 
     def differ(self, path: str, other: str) -> bool:

@@ -27,7 +27,7 @@ class WithheldFinding:
 
 def places_outside(ledgers: ReadContext, states: Iterable[TableMetadata]) -> tuple[str, ...]:
     """Places of some tables that lie outside every root; none that lies in another of them."""
-    roots = Confinement(ledgers.config.roots, ledgers.store)
+    roots = Confinement(ledgers.config.roots, ledgers.resolver)
     claims = {claim_prefix(place) for state in states for place in state.owned_locations}
     outside = sorted(claim for claim in claims if not roots.covers(f"{claim}-"))
     return tuple(

@@ -48,7 +48,7 @@ def store_plans(services: RunContext, plans: Sequence[PlannedFiles]) -> list[Pla
     groups = Groups(services.control.registrations.sharing())
     earlier = [plan for plan in run if plan.kind is plans[0].plan.kind]
     placed = in_batches([one.plan for one in named], earlier, groups, services.config.batches)
-    services.files.store_items({planned.plan.id: planned.files for planned in named})
+    services.files.items.store({planned.plan.id: planned.files for planned in named})
     again = {plan.id for plan in refused.values()}
     services.control.plans.repeat([plan for plan in placed if plan.id in again])
     stored = services.control.plans.add(placed)
@@ -68,7 +68,7 @@ def _refused(services: RunContext, plans: Sequence[PlannedFiles]) -> Mapping[_Co
     wanted = {_content(planned.plan) for planned in plans}
     stored = services.control.plans.find(states=[PlanState.REFUSED]) if wanted else []
     found = {_content(plan): plan for plan in reversed(stored) if _content(plan) in wanted}
-    items = services.files.items([plan.id for plan in found.values()]) if found else {}
+    items = services.files.items.of([plan.id for plan in found.values()]) if found else {}
     return {
         content: plan
         for content, plan in found.items()
