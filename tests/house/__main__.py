@@ -51,8 +51,8 @@ RULES = (
     Rule("% of names that say nothing", figures.empty_names, 0.9, ratchet=10.0),
     Rule("fmt: skip", figures.unformatted, 0),
     Rule("rooms of one layer in a circle of imports", structure.circles, 0, ratchet=2),
-    Rule("methods of a protocol", partial(structure.methods, protocols=True), 8, ratchet=27),
-    Rule("methods of a class", partial(structure.methods, protocols=False), 25, ratchet=88),
+    Rule("methods of a protocol", partial(structure.methods, protocols=True), 8, ratchet=11),
+    Rule("methods of a class", partial(structure.methods, protocols=False), 25),
 )
 
 
