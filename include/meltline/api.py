@@ -71,8 +71,8 @@ class Reader:
         Raises:
             MeltlineError: There is no such table, or it cannot be read.
         """
-        found = find_consumers(self._ledgers, self.table).consumers
-        return next((consumer for consumer in found if consumer.name == self.name), None)
+        consumers = find_consumers(self._ledgers, self.table).consumers
+        return next((consumer for consumer in consumers if consumer.name == self.name), None)
 
     def set(
         self,

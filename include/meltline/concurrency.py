@@ -21,23 +21,23 @@ Answer = TypeVar("Answer")
 
 
 def thread_map(
-    work: Callable[[Asked], Answer], asked: Iterable[Asked], threads: int = THREADS
+    work: Callable[[Asked], Answer], requests: Iterable[Asked], threads: int = THREADS
 ) -> Iterator[Answer]:
     """Does pieces of work, in threads from where they turn out to take their time.
 
     Args:
         work: What is to be done with each; it may run in any thread.
-        asked: What with. Answers come in this order, each as soon as it is there.
+        requests: What with. Answers come in this order, each as soon as it is there.
         threads: So many at a time at the most.
     """
-    late, left = 0.0, iter(asked)
-    for one in left:
-        begun = perf_counter()
-        answer = work(one)
-        late = max(0.0, late + perf_counter() - begun - _AT_ONCE)
+    late, pending = 0.0, iter(requests)
+    for request in pending:
+        start = perf_counter()
+        answer = work(request)
+        late = max(0.0, late + perf_counter() - start - _AT_ONCE)
         yield answer
         if late > _PATIENCE and threads > 1:
             break
-    if rest := list(left):
-        with ThreadPoolExecutor(min(threads, len(rest))) as pool:
-            yield from pool.map(work, rest)
+    if untried := list(pending):
+        with ThreadPoolExecutor(min(threads, len(untried))) as pool:
+            yield from pool.map(work, untried)

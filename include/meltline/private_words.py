@@ -37,19 +37,21 @@ def spelt_out(words: Sequence[str]) -> list[str]:
         return list(words)
     file = words[0].removeprefix(_SIGN)
     try:
-        told = json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as odd:
-        raise _unreadable(file, f"{type(odd).__name__}") from odd
-    if not isinstance(told, list) or not all(isinstance(word, str) for word in told):
+        words_of_file = json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _unreadable(file, f"{type(error).__name__}") from error
+    if not isinstance(words_of_file, list) or not all(
+        isinstance(word, str) for word in words_of_file
+    ):
         raise _unreadable(file, "another document")
-    return [*told, *words[1:]]
+    return [*words_of_file, *words[1:]]
 
 
-def _unreadable(file: str, found: str) -> UsageInvalid:
+def _unreadable(file: str, problem: str) -> UsageInvalid:
     return UsageInvalid(
         f"{file} holds no words of a command",
         object=file,
         expected='a JSON list such as ["stop", "--reason", "why"]',
-        found=found,
+        found=problem,
         next="write one, readable by you alone, or give the words themselves",
     )

@@ -36,7 +36,7 @@ def until_done(
         attempts: How often at the most.
     """
     retrying = Retrying(
-        retry=retry_if_result(lambda result: result is None),
+        retry=retry_if_result(lambda outcome: outcome is None),
         stop=stop_after_attempt(attempts),
         wait=_pause,
         sleep=pause,

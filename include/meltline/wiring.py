@@ -63,20 +63,20 @@ class Wiring:
         self.clock = self._clock()
 
     def _clock(self) -> Clock:
-        asked = self._environ.get(NOW)
-        if not asked:
+        text = self._environ.get(NOW)
+        if not text:
             return WallClock()
-        require_sandbox(self.config, self.store, f"{NOW}={asked}")
+        require_sandbox(self.config, self.store, f"{NOW}={text}")
         try:
-            return FixedClock(parse_instant(asked))
-        except ValueError as odd:
+            return FixedClock(parse_instant(text))
+        except ValueError as error:
             raise UsageInvalid(
                 f"{NOW} is not an instant",
                 object=NOW,
                 expected="ISO 8601 with an offset, such as 2026-11-21T06:00:00Z",
-                found=asked,
+                found=text,
                 next=f"unset {NOW}, or give it an offset",
-            ) from odd
+            ) from error
 
     @property
     def who(self) -> str:
@@ -254,7 +254,7 @@ class Wiring:
 
 
 def _without_cold(config: Config) -> Config:
-    catalogs = {name: found for name, found in config.catalogs.items() if name != config.cold}
+    catalogs = {name: catalog for name, catalog in config.catalogs.items() if name != config.cold}
     return replace(config, catalogs=catalogs)
 
 
@@ -277,7 +277,7 @@ def _store_properties(config: Config) -> dict[str, str]:
     return {**properties, **config.catalogs[config.hot].properties}
 
 
-def require_sandbox(config: Config, store: ObjectReader, what: str) -> None:
+def require_sandbox(config: Config, store: ObjectReader, purpose: str) -> None:
     """Allows a simulated clock only in a configured and marked sandbox (docs/configure.md).
 
     Raises:
@@ -287,7 +287,7 @@ def require_sandbox(config: Config, store: ObjectReader, what: str) -> None:
     marked = bool(warehouse) and store.size(f"{warehouse}/{SANDBOX_MARK}") is not None
     if not (config.sandbox and marked):
         raise NotASandbox(
-            f"{what} is for sandboxes only",
+            f"{purpose} is for sandboxes only",
             object=warehouse,
             expected=f"sandbox: True in {config.path.name}, and {SANDBOX_MARK} in the warehouse",
             found=f"sandbox: {config.sandbox}, the mark is {'there' if marked else 'missing'}",

@@ -10,15 +10,15 @@ EPOCHS = (
     Mutation(
         "the epochs of catalog and ledger are not compared",
         "app/ground/preconditions.py",
-        "    if found is None and (stated or since):\n",
+        "    if epoch is None and (stated or since):\n",
         "    if False:\n",
         TESTS,
     ),
     Mutation(
         "a catalog without an epoch fits every ledger",
         "app/ground/preconditions.py",
-        "    if found is None and (stated or since):\n",
-        "    if found is None and stated:\n",
+        "    if epoch is None and (stated or since):\n",
+        "    if epoch is None and stated:\n",
         TESTS,
     ),
     Mutation(
@@ -45,14 +45,14 @@ EPOCHS = (
     Mutation(
         "the stop does not stand in the catalog",
         "app/safety/stop_switch.py",
-        'raise_epoch(ledgers, "stop", {STOPPED: said})',
+        'raise_epoch(ledgers, "stop", {STOPPED: note})',
         'raise_epoch(ledgers, "stop")',
         TESTS,
     ),
     Mutation(
         "a stop does not raise the epoch",
         "app/safety/stop_switch.py",
-        'raise_epoch(ledgers, "stop", {STOPPED: said})',
+        'raise_epoch(ledgers, "stop", {STOPPED: note})',
         "pass",
         TESTS,
     ),
@@ -122,8 +122,8 @@ EPOCHS = (
     Mutation(
         "an adopted ledger forgets the stop that the catalog has",
         "app/doctor/init.py",
-        'if said := properties.get(STOPPED, ""):',
-        'if said := "":',
+        'if stated := properties.get(STOPPED, ""):',
+        'if stated := "":',
         TESTS,
     ),
     Mutation(

@@ -20,14 +20,14 @@ IDENTITY = (
     Mutation(
         "two registrations may have one id",
         "app/catalog/registrations.py",
-        "        while entry in self.used:\n",
+        "        while uuid in self.used:\n",
         "        while False:\n",
         (COPIES, ENTRIES),
     ),
     Mutation(
         "a second name takes over the entry of a table that stands",
         "app/catalog/registrations.py",
-        "        free = [row for row in rows if row.uuid not in self._taken and self._left(row, present)]\n",
+        "        free = [\n            row for row in rows if row.uuid not in self._claimed and self._has_left(row, present)\n        ]\n",
         "        free = list(rows)\n",
         (ENTRIES,),
     ),
@@ -83,7 +83,7 @@ IDENTITY = (
     Mutation(
         "what cannot be read is whatever stood under its name",
         "app/catalog/management.py",
-        "    place = location_key(entry.metadata_location)\n",
+        "    place = location_key(pointer.metadata_location)\n",
         "    return True\n",
         ("tests/unit/test_vouching.py",),
     ),
@@ -125,8 +125,8 @@ IDENTITY = (
     Mutation(
         "metadata of the same size in the place of other metadata is what was remembered",
         "app/catalog/metadata.py",
-        "            if document and there and there.version == document.version:\n",
-        "            if document and there and there.bytes == document.size:\n",
+        "            if document and stored and stored.version == document.version:\n",
+        "            if document and stored and stored.bytes == document.size:\n",
         (COPIES, "tests/unit/test_remembered_metadata.py"),
     ),
     Mutation(
@@ -160,8 +160,8 @@ IDENTITY = (
     Mutation(
         "an id that only the file ledger knows is given to whom comes first",
         "app/catalog/registrations.py",
-        "        return cls(ledgers, rows, {row.uuid for row in known}.union(filed or ()))\n",
-        "        return cls(ledgers, rows, {row.uuid for row in known})\n",
+        "        return cls(ledgers, rows, {row.uuid for row in known_rows}.union(filed or ()))\n",
+        "        return cls(ledgers, rows, {row.uuid for row in known_rows})\n",
         (RECOGNISED,),
     ),
     Mutation(
@@ -174,21 +174,21 @@ IDENTITY = (
     Mutation(
         "a clone is its source where the control ledger begins anew",
         "app/observe/known_registrations.py",
-        "    return not log.isdisjoint(seen.get(entry, ()))\n",
+        "    return not log.isdisjoint(seen.get(uuid, ()))\n",
         "    return True\n",
         (RECOGNISED,),
     ),
     Mutation(
         "registrations that nobody knows are not named",
         "app/observe/known_registrations.py",
-        "    new = [_incident(services, entry, counts[entry]) for entry in sorted(counts)]\n",
+        "    new = [_incident(services, uuid, counts[uuid]) for uuid in sorted(counts)]\n",
         "    new: list[Incident] = []\n",
         (RECOGNISED,),
     ),
     Mutation(
         "what a registration alone owned is nobody's once it has gone, though another's log names it",
         "app/observe/observe.py",
-        "    found |= {Ownership(o.prefix, heir) for o in known for heir in before.get(o.table_uuid, ())}\n",
+        "    ownerships |= {\n        Ownership(o.prefix, heir) for o in recorded for heir in before.get(o.table_uuid, ())\n    }\n",
         "    assert isinstance(before, dict)\n",
         (RECOGNISED,),
     ),

@@ -125,11 +125,11 @@ MUTATIONS = (
     ),
     Mutation(
         "what the planner keeps does not stay", "app/expire/plan_expiration.py",
-        "    leaving = (expired | gone) - stays\n", "    leaving = expired | gone\n", (CHAIN,),
+        "    leaving = (expired | vanished) - stays\n", "    leaving = expired | vanished\n", (CHAIN,),
     ),
     Mutation(
         "snapshots that others expired never depart", "app/expire/plan_expiration.py",
-        "    leaving = (expired | gone) - stays\n", "    leaving = expired - stays\n", (WRECKS, CHAIN),
+        "    leaving = (expired | vanished) - stays\n", "    leaving = expired - stays\n", (WRECKS, CHAIN),
     ),
     Mutation(
         "files of nobody are planned", "app/expire/plan_expiration.py",
@@ -149,23 +149,23 @@ MUTATIONS = (
     ),
     Mutation(
         "a purge needs no gate", "app/purge/purge.py",
-        "        refused = altered(plan, one.files) or not_passed(plan, verdict, self.services.clock.now())\n",
-        "        refused = altered(plan, one.files)\n", (GUARDS, RACES),
+        "        refused = altered(plan, job.files) or not_passed(plan, verdict, self.services.clock.now())\n",
+        "        refused = altered(plan, job.files)\n", (GUARDS, RACES),
     ),
     Mutation(
         "altered plan items are carried out", "app/purge/purge.py",
-        "        refused = altered(plan, one.files) or not_passed(plan, verdict, self.services.clock.now())\n",
+        "        refused = altered(plan, job.files) or not_passed(plan, verdict, self.services.clock.now())\n",
         "        refused = not_passed(plan, verdict, self.services.clock.now())\n", (GUARDS, RACES),
     ),
     Mutation(
         "a purge goes on when its gate has ended", "app/purge/purge.py",
-        "            refused = not_passed(one.plan, verdicts.get(plan), now)\n",
+        "            refused = not_passed(job.plan, verdicts.get(plan), now)\n",
         "            refused = None\n", (GUARDS, RACES),
     ),
     Mutation(
         "a purge goes on under a lock that was lost", "app/purge/purge_batches.py",
-        "                if one.lock is not None and one.lock in lost:\n"
-        "                    raise lost[one.lock]\n", "", (GUARDS, RACES),
+        "                if job.lock is not None and job.lock in lost:\n"
+        "                    raise lost[job.lock]\n", "", (GUARDS, RACES),
     ),
     Mutation(
         "the second proof is forgotten", "app/purge/purge_batches.py",
@@ -192,7 +192,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what was replaced goes on waiting", "app/purge/purge.py",
-        "            *moved(one.replaced, DepartureState.DELETED, before, now),\n", "", (REPLACED,),
+        "            *next_departures(job.replaced, DepartureState.DELETED, before, now),\n", "", (REPLACED,),
     ),
     Mutation(
         "nobody looks after the last deletes", "app/purge/purge.py",
@@ -205,7 +205,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what a killed purge has hit is never looked for", "app/purge/look_back.py",
-        "    for plan in begun:\n", "    for plan in ():\n", (NAMED_LATE,),
+        "    for plan in applying:\n", "    for plan in ():\n", (NAMED_LATE,),
     ),
     Mutation(
         "an incident does not stop its group", "app/purge/purge_batches.py",
@@ -218,7 +218,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the second proof sees no new commits", "app/purge/recheck.py",
-        "                self._look_at(entry)\n", "                pass\n", (RACES,),
+        "                self._look_at(pointer)\n", "                pass\n", (RACES,),
     ),
     Mutation(
         "failsafe does not count", "app/purge/plan_purge.py",
@@ -315,7 +315,7 @@ MUTATIONS = (
     ),
     Mutation(
         "of several last states one is believed", "app/drop/external_drops.py",
-        "    if len(found) != 1:", "    if not found:", (LETTING_GO,),
+        "    if len(candidates) != 1:", "    if not candidates:", (LETTING_GO,),
     ),
     Mutation(
         "a table counts as dropped while a catalog cannot be listed", "app/drop/finalize.py",
@@ -352,7 +352,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the gate does not miss what cold has not", "app/gate/cold_evidence.py",
-        "    facts.missing += [str(sid) for sid in sorted(case.wanted - there.keys())]\n", "    pass\n",
+        "    facts.missing += [str(sid) for sid in sorted(case.expected - copies.keys())]\n", "    pass\n",
         (COLD_GATE,),
     ),
     Mutation(
@@ -366,7 +366,7 @@ MUTATIONS = (
     ),
     Mutation(
         "before a purge nobody asks what was archived", "app/gate/cold_purge_evidence.py",
-        "    facts.missing += [str(sid) for sid in table.archived if sid not in there]\n", "    pass\n",
+        "    facts.missing += [str(sid) for sid in table.archived if sid not in in_cold]\n", "    pass\n",
         (COLD_GATE,),
     ),
     Mutation(
@@ -376,12 +376,12 @@ MUTATIONS = (
     ),
     Mutation(
         "only the first three copies are proved", "app/archive/copy_proofs.py",
-        "    for copy, found in shown.items():\n", "    for copy, found in list(shown.items())[:3]:\n",
+        "    for copy, stored in shown.items():\n", "    for copy, stored in list(shown.items())[:3]:\n",
         (COPY_PROOFS,),
     ),
     Mutation(
         "nobody asks whether a store shows a copy as it was", "app/archive/copy_proofs.py",
-        "        elif not proof.shows(found.bytes, found.modified_at, found.etag):\n", "        elif False:\n",
+        "        elif not proof.shows(stored.bytes, stored.modified_at, stored.etag):\n", "        elif False:\n",
         (COPY_PROOFS,),
     ),
     Mutation(
@@ -391,7 +391,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a copy that was lost is not missed", "app/archive/copy_proofs.py",
-        "    why = {copy: f\"{copy} has been lost\" for copy in known if copy not in shown}\n",
+        "    why = {copy: f\"{copy} has been lost\" for copy in proofs if copy not in shown}\n",
         "    why = dict[str, str]()\n", (COPY_PROOFS,),
     ),
     Mutation(
@@ -406,12 +406,12 @@ MUTATIONS = (
     ),
     Mutation(
         "a lost copy is not looked for where its original is alive", "app/archive/cold_mending.py",
-        "        originals |= {one.path: one for one in _absent(services, side, refused)}\n", "",
+        "        originals |= {original.path: original for original in _absent(services, side, refused)}\n", "",
         (COPY_PROOFS,),
     ),
     Mutation(
         "verify does not compare digests", "app/archive/copy_proofs.py",
-        "        elif digest != known.sha256:\n", "        elif False:\n",
+        "        elif digest != proof.sha256:\n", "        elif False:\n",
         ("tests/unit/test_cold_verify.py",),
     ),
     Mutation(
@@ -449,7 +449,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what a faster run leaves of a purge waits for the next night", "app/run/lifecycle.py",
-        "[*overtaken, *_plan_what_is_left(services, overtaken), *rest]", "[*overtaken, *rest]",
+        "[*overtaken, *_plan_what_is_left(services, overtaken), *remaining]", "[*overtaken, *remaining]",
         ("tests/unit/test_races.py",),
     ),
     Mutation(
@@ -564,12 +564,12 @@ MUTATIONS = (
     ),
     Mutation(
         "a word for a table is one for whatever comes to its name", "app/catalog/management.py",
-        "words.get((entry.name, entry.metadata_location))",
-        "{name: word for (name, _), word in words.items()}.get(entry.name)", (VOUCHING,),
+        "words.get((pointer.name, pointer.metadata_location))",
+        "{name: word for (name, _), word in words.items()}.get(pointer.name)", (VOUCHING,),
     ),
     Mutation(
         "a word for a file is one for whatever is written there", "app/catalog/management.py",
-        "        and (word.size, word.sha256) == _fingerprint(ledgers.store, entry.metadata_location)\n", "", (VOUCHING,),
+        "        and (word.size, word.sha256) == _fingerprint(ledgers.store, pointer.metadata_location)\n", "", (VOUCHING,),
     ),
     Mutation(
         "a gate takes a word for one table for a word for all", "app/catalog/live_catalogs.py",
@@ -586,7 +586,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a gate takes what nobody has read for its own table's", "app/gate/proof.py",
-        "    if unknown := _unknown(services, world, result, remaining):\n", "    if unknown := ():\n", (UNREAD,),
+        "    if unknown := _unknown(services, world, scan, remaining):\n", "    if unknown := ():\n", (UNREAD,),
     ),
     Mutation(
         "one copy without a proof keeps all files beside it", "app/purge/plan_purge.py",
@@ -660,8 +660,8 @@ MUTATIONS = (
     ),
     Mutation(
         "busy tables: what moved is checked together again before each commit", "app/expire/expire_commits.py",
-        "waiting, anew = [[plan] for plan in moved], True",
-        "waiting, anew = [moved] if moved else [], True", (BUSY,),
+        "waiting, anew = [[plan] for plan in conflicts], True",
+        "waiting, anew = [conflicts] if conflicts else [], True", (BUSY,),
     ),
     *CLOCKS,
     *EPOCHS,
@@ -698,7 +698,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a dropped table that still stands cannot be recovered", "app/catalog/recoverable.py",
-        "    sources = [*taken, *_standing(over, taken)]\n", "    sources = taken\n", (WAYS_BACK,),
+        "    sources = [*expirations, *_standing(over, expirations)]\n", "    sources = expirations\n", (WAYS_BACK,),
     ),
     Mutation(
         "an older state is passed off as the last of a table that left unnoticed", "app/catalog/recoverable.py",
@@ -712,7 +712,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a recovery is promised without looking whether the lists are there", "app/catalog/ways_back.py",
-        "    if found is None or not _lists_are_there(ledgers, found.snapshot):\n",
-        "    if found is None:\n", (WAYS_BACK,),
+        "    if description is None or not _lists_are_there(ledgers, description.snapshot):\n",
+        "    if description is None:\n", (WAYS_BACK,),
     ),
 )  # fmt: skip

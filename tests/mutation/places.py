@@ -47,24 +47,25 @@ PLACES = (
     ),
     Mutation(
         "places: a ledger from before has none", "app/observe/observe.py",
-        "if known and not services.control.places.all():", "if not known:", NAMES,
+        "if indexed and not services.control.places.all():", "if not indexed:", NAMES,
     ),
     Mutation(
         "places: the same key in another store is another file", "app/safety/other_names.py",
-        "found = [other + key for other in self._stores_beside(place)]", "found = []", NAMES,
+        "aliases = [store + key for store in self._stores_beside(place)]", "aliases = []", NAMES,
     ),
     Mutation(
         "places: stores that are called different are asked all the same",
         "app/safety/other_names.py",
-        "if not self._names.are_different(place, other)", "if place", NAMES,
+        "if not self._names.are_different(place, store)", "if place", NAMES,
     ),
     Mutation(
         "places: stores that are called the same are two", "app/safety/other_names.py",
-        "self._names.are_same(store_of(path), store_of(other))", "not path", NAMES,
+        "self._names.are_same(store_of(path), store_of(alias))", "not path", NAMES,
     ),
     Mutation(
         "places: sizes are not compared", "app/safety/other_names.py",
-        "None not in (one, two) and one != two", "None in (one, two) and one == two", NAMES,
+        "None not in (size, alias_size) and size != alias_size",
+        "None in (size, alias_size) and size == alias_size", NAMES,
     ),
     Mutation(
         "places: wasb and abfs are two", "domain/iceberg/locations.py",
@@ -72,7 +73,7 @@ PLACES = (
     ),
     Mutation(
         "roots: an expiration takes what lies outside", "app/expire/plan_expiration.py",
-        "if not any(file.path in outside for file in found)", "if found", NAMES,
+        "if not any(file.path in outside for file in planned)", "if planned", NAMES,
     ),
     Mutation(
         "roots: the gate lets a plan pass for what lies outside", "app/gate/gate_facts.py",

@@ -42,7 +42,7 @@ READERS = (
     ),
     Mutation(
         "who asked for a run stands on the app's command line", "app/run_request.py",
-        '_asked("who asked for it", private=True)', '_asked("who asked for it")',
+        "_option(\"who asked for it\", private=True)", "_option(\"who asked for it\")",
         ("tests/unit/test_run_request.py",),
     ),
     Mutation(
@@ -71,7 +71,7 @@ READERS = (
     ),
     Mutation(
         "nobody asks the store what time it is", "app/ground/preconditions.py",
-        "        others[\"the object store\"] = there\n", "        pass\n", (TIMES,),
+        "        clocks[\"the object store\"] = store_now\n", "        pass\n", (TIMES,),
     ),
     Mutation(
         "deletes begin whenever they like after their proof", "app/purge/purge_batches.py",

@@ -14,11 +14,11 @@ ORPHANS = ("tests/unit/test_young_orphans.py",)
 REASONS = (
     Mutation(
         "reasons: totals that do not add up stand beside what cannot be read", "app/gate/proof.py",
-        "        if uuid not in result.errors:\n", "        if uuid:\n", TRUE,
+        "        if uuid not in scan.errors:\n", "        if uuid:\n", TRUE,
     ),
     Mutation(
         "reasons: a note tells consequences as if they were causes", "app/gate/gate.py",
-        "    after = result.consequences\n", "    after = result.failed[:0]\n", TRUE,
+        "    after = verdict.consequences\n", "    after = verdict.failed[:0]\n", TRUE,
     ),
     Mutation(
         "reasons: every failure beside a pass is a consequence", "domain/deletion/gate.py",
@@ -44,12 +44,12 @@ REASONS = (
     ),
     Mutation(
         "reasons: a run of other tables ends refused plans", "app/expire/plan_expiration.py",
-        "    return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in there\n",
-        "    return lambda plan: bool(looked_at or there or plan)\n", REFUSED,
+        "    return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in standing\n",
+        "    return lambda plan: bool(looked_at or standing or plan)\n", REFUSED,
     ),
     Mutation(
         "reasons: nobody looks at the heads after an expiration", "app/expire/expire.py",
-        "    stopped |= changed_heads(services, [found.plan for found in committed])\n", "", HEADS,
+        "    stopped |= changed_heads(services, [commit.plan for commit in committed])\n", "", HEADS,
     ),
     Mutation(
         "reasons: the rows of a head are not looked at", "app/observe/ref_check.py",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.app.gate.cold_evidence import _wanted
+from meltline.app.gate.cold_evidence import _expected
 from meltline.app.run.lifecycle import gate_step, plan_purge_step, run_chain
 from meltline.app.run.summary import Summary
 from meltline.domain.archive.cold import chosen
@@ -311,7 +311,7 @@ def test_the_gate_wants_nothing_in_cold_that_the_policy_does_not_choose(
     day = (max(story.times()) - instant(0)).total_seconds() / 86400 + later
     keeps = story.observe(day).keeps(day, window)
     plan = replace(story.plan(day, window), snapshots=keeps.expired)
-    wanted = _wanted(cadence, story.state(), plan)
+    wanted = _expected(cadence, story.state(), plan)
     assert wanted <= chosen(cadence, story.state(), keeps).keys()
 
 

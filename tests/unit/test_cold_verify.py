@@ -50,12 +50,12 @@ def test_what_a_store_shows_unchanged_is_read_only_where_all_content_is_asked_fo
     for content, odd in ((False, set()), (True, {path})):
         check = ContentCheck(lake.control, store, content)
         check.look([shown])
-        assert check.odd.keys() == odd
+        assert check.problems.keys() == odd
     store.write(path, b"abd")  # another version: its digest is taken although nobody asked
     (changed,) = store.list("s3://cold")
     check = ContentCheck(lake.control, store, content=False)
     check.look([changed])
-    assert check.odd.keys() == {path}
+    assert check.problems.keys() == {path}
 
 
 def test_files_without_a_digest_are_counted_and_read_when_all_content_is_asked_for() -> None:

@@ -224,7 +224,7 @@ def test_a_batch_goes_only_on_a_proof_younger_than_five_minutes(seconds: int, de
     deletes = PruneDeletes(
         made, replace(made.cold, remover=slow), COLD, judge.uuid, (), judge, batch=1
     )
-    (plan,) = deletes.begun()
+    (plan,) = deletes.unfinished()
     told = Pruned(NAME, COLD)
     deletes.finish(plan, told)
     assert (told.deleted, len(told.kept) > 1) == (deleted, True)

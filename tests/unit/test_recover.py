@@ -51,7 +51,7 @@ def new(lake: Lake) -> Table:
 def test_an_expired_snapshot_is_a_new_table_again_with_all_its_files() -> None:
     lake, table, ids = expired()
     done = bring_back(lake, ids[1])
-    assert done.found == 4 and done.missing == ()  # data, two manifests and their list
+    assert done.files_found == 4 and done.missing == ()  # data, two manifests and their list
     made = new(lake)
     assert made.uuid != table.uuid and made.location != table.location
     assert (made.snapshots, made.head) == ([ids[1]], ids[1])
@@ -113,7 +113,7 @@ def test_files_that_are_gone_are_named_and_the_rest_comes_back() -> None:
     lake, table, ids = expired()
     lake.store.delete([table.data("f1")])
     done = bring_back(lake, ids[1])
-    assert (done.found, done.missing) == (3, (table.data("f1"),))
+    assert (done.files_found, done.missing) == (3, (table.data("f1"),))
     lake.store.write(table.data("f1"), b"d")  # so that the lake is whole again
 
 
@@ -197,7 +197,7 @@ def test_a_dry_run_looks_and_changes_nothing() -> None:
     before = lake.paths()
     services = lake.services()
     done = recover(services, NAME, NEW, reason="r", snapshot_id=ids[1], dry_run=True)
-    assert done.found == 4 and lake.paths() == before and lake.control.vetoes.all() == []
+    assert done.files_found == 4 and lake.paths() == before and lake.control.vetoes.all() == []
 
 
 def test_who_recovered_what_and_why_is_remembered() -> None:

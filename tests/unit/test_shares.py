@@ -238,8 +238,8 @@ def test_a_table_that_somebody_puts_beside_a_share_is_theirs() -> None:
     mine.append("m")
     table.overwrite("later")
     done = update_share(lake.services(), "s")
-    assert (done.others, done.removed) == ((mine.name,), ()) and live(mine)
-    assert [one.others for one in list_shares(lake.services())] == [(mine.name,)]
+    assert (done.foreign, done.removed) == ((mine.name,), ()) and live(mine)
+    assert [one.foreign for one in list_shares(lake.services())] == [(mine.name,)]
     with pytest.raises(NamespaceNotEmpty) as refused:
         drop_share(lake.services(), "s")
     assert "lake.s.mine" in refused.value.found and TAG in table.refs

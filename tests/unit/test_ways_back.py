@@ -99,7 +99,7 @@ def test_what_no_undrop_brings_back_is_recovered_in_its_last_state_while_its_fil
     assert (name, snapshot_id) == (NAME, head)
     assert until == T0 + (4 if runs else 3.5) * DAY + 7 * DAY
     done = bring_back(lake)
-    assert (done.snapshot.snapshot_id, done.found, done.missing) == (head, 4, ())
+    assert (done.snapshot.snapshot_id, done.files_found, done.missing) == (head, 4, ())
     assert new(lake).head == head and "meltline.dropped.at" not in new(lake).document["properties"]
 
 

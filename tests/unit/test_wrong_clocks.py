@@ -201,7 +201,7 @@ def test_what_it_dropped_or_committed_is_named_with_the_way_out() -> None:
         drop(lake.services(), str(table.name))
 
     then = ahead(lake, act)
-    left = disown(lake.services(), then, "it was wrong").left
+    left = disown(lake.services(), then, "it was wrong").remaining
     assert any(f"meltline undrop {table.name}" in line for line in left)
     assert any(str(other.name) in line for line in left)
 

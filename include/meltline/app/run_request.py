@@ -115,12 +115,12 @@ class Option:
         """Its name on a command line."""
         return f"--{self.name.replace('_', '-')}"
 
-    def word(self, value: Any) -> str:
+    def word(self, setting: Any) -> str:
         """Its word on a command line."""
-        return self.flag if value is True else f"{self.flag}={self.notation.spell(value)}"
+        return self.flag if setting is True else f"{self.flag}={self.notation.spell(setting)}"
 
 
-def _asked(help: str, notation: Notation = TEXT, **more: Any) -> Mapping[str, Option]:
+def _option(help: str, notation: Notation = TEXT, **more: Any) -> Mapping[str, Option]:
     return {"option": Option(help, notation, **more)}
 
 
@@ -138,9 +138,9 @@ class RunRequest:
         who: Who asked for it; empty is whoever runs it.
     """
 
-    run_id: str = field(metadata=_asked("names the run its plans belong to"))
+    run_id: str = field(metadata=_option("names the run its plans belong to"))
     as_of: datetime = field(
-        metadata=_asked(
+        metadata=_option(
             "the logical date: ISO 8601; now when left out",
             INSTANT,
             form="The day that decides retention, not later than now (a dry run may look ahead). "
@@ -149,18 +149,18 @@ class RunRequest:
     )
     tables: tuple[str, ...] = field(
         default=(),
-        metadata=_asked("globs over catalog.namespace.table, comma-separated; empty: all", GLOBS),
+        metadata=_option("globs over catalog.namespace.table, comma-separated; empty: all", GLOBS),
     )
     dry_run: bool = field(
-        default=False, metadata=_asked("say what would happen; change nothing", FLAG)
+        default=False, metadata=_option("say what would happen; change nothing", FLAG)
     )
     any_hour: bool = field(
         default=False,
-        metadata=_asked("copy history to cold outside `handoff.quiet-window` too", FLAG),
+        metadata=_option("copy history to cold outside `handoff.quiet-window` too", FLAG),
     )
     minimum_age: timedelta | None = field(
         default=None,
-        metadata=_asked(
+        metadata=_option(
             "how long ago a file must have been modified: 3d, at least 24h; "
             "empty: `sweep.minimum-age`",
             DURATION,
@@ -168,16 +168,16 @@ class RunRequest:
     )
     inventory: Inventory | None = field(
         default=None,
-        metadata=_asked(
+        metadata=_option(
             "a Parquet file or folder with columns path, size and modified; "
             "empty: the store is listed",
             PATH,
         ),
     )
     approve: str = field(
-        default="", metadata=_asked("why a purge over the limit may go ahead", private=True)
+        default="", metadata=_option("why a purge over the limit may go ahead", private=True)
     )
-    who: str = field(default="", metadata=_asked("who asked for it", private=True))
+    who: str = field(default="", metadata=_option("who asked for it", private=True))
 
     @classmethod
     def read(cls, run_id: str, as_of: datetime, written: Mapping[str, Any]) -> "RunRequest":

@@ -35,7 +35,7 @@ def clock_disown(
     lines = [
         f"{recorded} was a wrong clock's. It is {now} now: is that right? Else set the clock.",
         f"{done.departures} files wait their failsafe anew, {done.leases} leases end earlier.",
-        *done.left,
+        *done.remaining,
     ]
     document = {
         "recorded": done.word.recorded,
@@ -44,7 +44,7 @@ def clock_disown(
         "reason": done.word.reason,
         "files_that_wait_anew": done.departures,
         "leases_shortened": done.leases,
-        "left": done.left,
+        "left": done.remaining,
     }
     answer(document, lines, as_json=as_json)
     return 0

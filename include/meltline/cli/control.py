@@ -83,12 +83,12 @@ def detach(
     names = [_name(table) for table in tables]
     done = detach_tables(wire(config).ledgers(), names, reason, dry_run=dry_run)
     lines = [
-        f"{one.table}: detached."
-        + (f" You vouch for {described(one.vouched)}." if one.vouched else "")
-        for one in done
+        f"{detached.table}: detached."
+        + (f" You vouch for {described(detached.vouched)}." if detached.vouched else "")
+        for detached in done
     ]
-    found = [{"table": one.table, "vouched": one.vouched} for one in done]
-    document = {"tables": found, "managed": False, "dry_run": dry_run}
+    documents = [{"table": detached.table, "vouched": detached.vouched} for detached in done]
+    document = {"tables": documents, "managed": False, "dry_run": dry_run}
     _answer(as_json, document, "\n".join(lines))
     return 0
 
@@ -96,14 +96,14 @@ def detach(
 def _name(text: str) -> TableName:
     try:
         return TableName.parse(text)
-    except ValueError as odd:
+    except ValueError as error:
         raise UsageInvalid(
             f"{text} is not a table's name",
             object=text,
             expected="catalog.namespace.table",
             found=text,
-            next=str(odd),
-        ) from odd
+            next=str(error),
+        ) from error
 
 
 def _answer(as_json: bool, document: dict[str, object], line: str) -> None:

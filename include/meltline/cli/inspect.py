@@ -58,17 +58,17 @@ def show_plan(
 ) -> int:
     """A stored plan, and with --items every file of it."""
     ledgers = ready(config)
-    found = ledgers.control.plans.get(plan)
-    document: dict[str, Any] = plan_document(found)
-    files = ledgers.reader.items(found.id) if items else []
+    stored = ledgers.control.plans.get(plan)
+    document: dict[str, Any] = plan_document(stored)
+    files = ledgers.reader.items(stored.id) if items else []
     if items:
         document["items"] = [plain(file) for file in files]
     if as_json:
         print_json(document)
         return 0
-    print_plans([found])
-    if found.note:
-        console().print(found.note)
+    print_plans([stored])
+    if stored.note:
+        console().print(stored.note)
     if items:
         rows = [[f.path, str(f.kind), format_size(f.bytes)] for f in files]
         print_rows("", ("path", "kind", "bytes"), rows)
@@ -127,22 +127,22 @@ def _summed(rows: list[StorageRow], by: str) -> list[dict[str, Any]]:
         name = _BY[by](row.table)
         into = sums.setdefault(name, {"table": name, **dict.fromkeys(_BYTES, 0)})
         for column in _BYTES:
-            value = line[column]
-            into[column] = None if value is None or into[column] is None else into[column] + value
+            size = line[column]
+            into[column] = None if size is None or into[column] is None else into[column] + size
         into["computed_at"] = line["computed_at"]
     return [sums[name] for name in sorted(sums)]
 
 
 def explain(
-    what: Annotated[str, typer.Argument(metavar="PATH | TABLE | TABLE@SNAPSHOT")],
+    subject: Annotated[str, typer.Argument(metavar="PATH | TABLE | TABLE@SNAPSHOT")],
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
     """Why a file, a table's snapshots, or one snapshot is kept, and until when."""
     ledgers = ready(config)
-    found = _explain(ledgers, what)
+    answer = _explain(ledgers, subject)
     if as_json:
-        print_json(found if isinstance(found, Explanation) else {"snapshots": found})
+        print_json(answer if isinstance(answer, Explanation) else {"snapshots": answer})
         return 0
     rows = [
         [
@@ -153,35 +153,35 @@ def explain(
             format_instant(e.since) if e.since else "-",
             format_instant(e.due_at) if e.due_at else "-",
         ]
-        for e in _all(found)
+        for e in _all(answer)
     ]
     print_rows("", ("path", "stage", "kept because", "named by", "since", "until"), rows)
-    told = [line for e in _all(found) for line in e.writers]
-    for line in dict.fromkeys(told):
+    writers = [line for e in _all(answer) for line in e.writers]
+    for line in dict.fromkeys(writers):
         console().print(f"writer: {line}")
-    for sentence in sorted({s for e in _all(found) for s in e.consumers}):
+    for sentence in sorted({s for e in _all(answer) for s in e.consumers}):
         console().print(f"{sentence}.", markup=False)
     return 0
 
 
-def _all(found: Explanation | list[Explanation]) -> list[Explanation]:
-    return found if isinstance(found, list) else [found]
+def _all(answer: Explanation | list[Explanation]) -> list[Explanation]:
+    return answer if isinstance(answer, list) else [answer]
 
 
-def _explain(ledgers: ReadContext, what: str) -> Explanation | list[Explanation]:
-    if "/" in what:
-        return explain_path(ledgers, what)
-    snapshot = _SNAPSHOT.match(what)
+def _explain(ledgers: ReadContext, subject: str) -> Explanation | list[Explanation]:
+    if "/" in subject:
+        return explain_path(ledgers, subject)
+    snapshot = _SNAPSHOT.match(subject)
     try:
-        name = TableName.parse(snapshot["table"] if snapshot else what)
-    except ValueError as odd:
+        name = TableName.parse(snapshot["table"] if snapshot else subject)
+    except ValueError as error:
         raise UsageInvalid(
-            f"{what} is neither a path nor a table",
-            object=what,
+            f"{subject} is neither a path nor a table",
+            object=subject,
             expected="a path, catalog.namespace.table, or catalog.namespace.table@snapshot",
-            found=what,
-            next=str(odd),
-        ) from odd
+            found=subject,
+            next=str(error),
+        ) from error
     if snapshot:
         return explain_table(ledgers, name, int(snapshot["snapshot"]))[0]
     return explain_table(ledgers, name)

@@ -71,8 +71,8 @@ def run(words: Sequence[str]) -> int:
     except typer.Abort:
         return 1
     except TyperException as wrong:
-        said = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
-        usage = UsageInvalid(said, object="command line", next="`meltline COMMAND --help`")
+        message = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
+        usage = UsageInvalid(message, object="command line", next="`meltline COMMAND --help`")
         print_error(usage, as_json=as_json)
         return usage.exit_code
     except Exception as unforeseen:

@@ -16,23 +16,23 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_instant
 
 
-def plain(value: Any) -> Any:
+def plain(node: Any) -> Any:
     """Turns facts into JSON: instants in UTC with Z, names as Spark SQL writes them."""
-    if isinstance(value, datetime):
-        return format_instant(value)
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, TableName):
-        return str(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, str) or value is None or isinstance(value, (bool, int, float)):
-        return str(value) if isinstance(value, str) else value
-    if isinstance(value, (Sequence, set, frozenset)):
-        return [plain(item) for item in value]
-    return str(value)
+    if isinstance(node, datetime):
+        return format_instant(node)
+    if isinstance(node, date):
+        return node.isoformat()
+    if isinstance(node, TableName):
+        return str(node)
+    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+        return {f.name: plain(getattr(node, f.name)) for f in dataclasses.fields(node)}
+    if isinstance(node, Mapping):
+        return {str(key): plain(child) for key, child in node.items()}
+    if isinstance(node, str) or node is None or isinstance(node, (bool, int, float)):
+        return str(node) if isinstance(node, str) else node
+    if isinstance(node, (Sequence, set, frozenset)):
+        return [plain(child) for child in node]
+    return str(node)
 
 
 def print_json(document: Any) -> None:

@@ -52,18 +52,18 @@ class Expectation:
 
     def reading(self, facts: Mapping[str, object]) -> float | bool | None:
         """The fact as this expectation can judge it; None when it is missing or no such value."""
-        value = facts.get(self.fact)
+        fact = facts.get(self.fact)
         if self.flag:
-            return value if isinstance(value, bool) else None
-        return _number(value)
+            return fact if isinstance(fact, bool) else None
+        return _number(fact)
 
     def observed(self, facts: Mapping[str, object]) -> str:
         """What the evidence holds for this fact, as text."""
-        value = facts.get(self.fact, "missing")
-        if isinstance(value, bool):
-            return str(value).lower()
-        is_word = isinstance(value, str) and self.fact in facts
-        return repr(value) if is_word else str(value)
+        fact = facts.get(self.fact, "missing")
+        if isinstance(fact, bool):
+            return str(fact).lower()
+        is_word = isinstance(fact, str) and self.fact in facts
+        return repr(fact) if is_word else str(fact)
 
 
 @dataclass(frozen=True)
@@ -207,11 +207,11 @@ def _at_most(fact: str, limit: float, meaning: str) -> Expectation:
     return Expectation(fact, meaning, minimum=0, maximum=limit)
 
 
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def _number(fact: object) -> float | None:
+    if isinstance(fact, bool) or not isinstance(fact, int | float):
         return None
     try:
-        number = float(value)
+        number = float(fact)
     except OverflowError:
         return None
     return number if math.isfinite(number) else None

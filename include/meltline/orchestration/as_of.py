@@ -32,11 +32,9 @@ def as_of(context: Mapping[str, Any], environ: Mapping[str, str]) -> datetime:
     """
     params, run = context["params"], context["dag_run"]
     simulated = INSTANT.read(environ[NOW], NOW) if environ.get(NOW) else None
-    if asked := params.get("as_of"):
+    if text := params.get("as_of"):
         wall = simulated or datetime.now(UTC)
-        return resolve_as_of(
-            INSTANT.read(asked, "as_of"), wall, dry_run=bool(params.get("dry_run"))
-        )
+        return resolve_as_of(INSTANT.read(text, "as_of"), wall, dry_run=bool(params.get("dry_run")))
     # The wall clock of a run is when it started: all its steps, and their retries, agree on that.
     wall = simulated or _plain(run.start_date or datetime.now(UTC))
     start, end = context.get("data_interval_start"), context.get("data_interval_end")

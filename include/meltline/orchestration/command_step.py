@@ -48,9 +48,9 @@ class CommandStep(BaseOperator):
             config = config_path()
         user = getattr(context["dag_run"], "triggering_user_name", None)
         with TemporaryDirectory(prefix="meltline-") as folder:
-            told = in_file(Path(folder, "words.json"), _with_config(words, config))
+            words_file = in_file(Path(folder, "words.json"), _with_config(words, config))
             done = subprocess.run(
-                [sys.executable, "-m", "meltline.cli.main", told],
+                [sys.executable, "-m", "meltline.cli.main", words_file],
                 env={
                     **os.environ,
                     "PYTHONPATH": python_path(),
@@ -74,12 +74,14 @@ def _answer(command: str, done: subprocess.CompletedProcess[str]) -> Mapping[str
         _LOG.info("%s", line)
     try:
         document: Any = json.loads(done.stdout)
-    except ValueError as odd:
-        raise AirflowFailException(f"meltline {command} gave no answer: {odd}") from odd
+    except ValueError as unreadable:
+        raise AirflowFailException(
+            f"meltline {command} gave no answer: {unreadable}"
+        ) from unreadable
     _LOG.info("%s", document)
     if done.returncode:
         error = document.get("error") or {"message": f"meltline {command} left something out"}
-        said = [f"{error.get('type', command)}: {error['message']}"]
-        said += [f"{key} {error[key]}" for key in ("expected", "found", "next") if error.get(key)]
-        raise AirflowFailException("; ".join(said))
+        parts = [f"{error.get('type', command)}: {error['message']}"]
+        parts += [f"{key} {error[key]}" for key in ("expected", "found", "next") if error.get(key)]
+        raise AirflowFailException("; ".join(parts))
     return dict(document)

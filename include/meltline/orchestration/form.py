@@ -15,8 +15,8 @@ def form_field(name: str, **more: Any) -> Param:
         more: What this form has otherwise, or besides, as `Param` takes it.
     """
     option = OPTIONS[name]
-    said = {
+    texts = {
         "title": name.replace("_", " ").capitalize(),
         "description_md": option.form or f"{option.help[0].upper()}{option.help[1:]}.",
     }
-    return Param(option.notation.blank, **{**option.notation.schema, **said, **more})
+    return Param(option.notation.blank, **{**option.notation.schema, **texts, **more})

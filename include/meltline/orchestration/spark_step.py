@@ -133,10 +133,10 @@ def _read(summary: Path, application: str) -> Mapping[str, Any]:
     """An app that exits 0 and leaves no summary has proved nothing."""
     try:
         document = json.loads(summary.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as odd:
+    except (OSError, ValueError) as error:
         raise AirflowFailException(
-            f"{application} ended without a readable summary: {odd}"
-        ) from odd
+            f"{application} ended without a readable summary: {error}"
+        ) from error
     if not isinstance(document, dict):
         raise AirflowFailException(
             f"{application} left a summary that is no document: {document!r}"

@@ -45,8 +45,8 @@ def judge(
         dry_run: Nothing was to be applied.
     """
     document = merge(summaries)
-    complaints = [f"task {_said(t)}: {state}" for t, state in states.items() if state == "failed"]
-    if unreached := [_said(t) for t, state in states.items() if state == "upstream_failed"]:
+    complaints = [f"task {_shown(t)}: {state}" for t, state in states.items() if state == "failed"]
+    if unreached := [_shown(t) for t, state in states.items() if state == "upstream_failed"]:
         complaints.append(f"never ran: {', '.join(unreached)}")
     complaints += document["notes"]
     tables = document["tables"]
@@ -69,7 +69,7 @@ def _applied_by(plan: Mapping[str, Any], states: Mapping[str, str]) -> str | Non
     return states.get(f"{task}_{plan.get('batch', 0) - 1}", states.get(task))
 
 
-def _said(task: str) -> str:
+def _shown(task: str) -> str:
     """A task, or one that was mapped over batches, for a person."""
     mapped = re.fullmatch(r"(.+)_(\d+)", task)
     return f"{mapped[1]} (batch {int(mapped[2]) + 1})" if mapped else task
@@ -98,23 +98,25 @@ def _what_ran(context: Context) -> tuple[list[Mapping[str, Any]], dict[str, str]
     ti, dag, run = context["ti"], context["dag"], context["dag_run"]
     ordered = dag.topological_sort()  # type: ignore[no-untyped-call]
     steps = {task.task_id: task for task in ordered if task.task_id != ti.task_id}
-    found = ti.get_task_states(dag.dag_id, task_ids=list(steps), run_ids=[run.run_id])[run.run_id]
+    task_states = ti.get_task_states(dag.dag_id, task_ids=list(steps), run_ids=[run.run_id])[
+        run.run_id
+    ]
     states: dict[str, str] = {}
     pulled: list[object] = []
     for step, task in steps.items():
         key = getattr(task, "summary_key", BaseXCom.XCOM_RETURN_KEY)
-        for name, index in _instances(step, found):
-            states[name] = str(found.get(name))
+        for name, index in _instances(step, task_states):
+            states[name] = str(task_states.get(name))
             # What was skipped may still have the summary of an earlier time this run was run.
             if states[name] == "success":
                 pulled.append(ti.xcom_pull(task_ids=step, key=key, map_indexes=index))
     return [summary for summary in pulled if isinstance(summary, Mapping)], states
 
 
-def _instances(step: str, found: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
+def _instances(step: str, task_states: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
     """A step's name among the states and its map index, once for each batch it was mapped over."""
     index = 0
-    while (name := f"{step}_{index}") in found:
+    while (name := f"{step}_{index}") in task_states:
         yield name, index
         index += 1
     if not index:

@@ -63,17 +63,18 @@ def _given(
     params: Mapping[str, Any], action: str, *, needs: set[str], knows: set[str]
 ) -> dict[str, str]:
     """The parameters that were filled in. What would be passed over in silence is refused."""
-    filled = {key: str(value).strip() for key, value in params.items() if key not in _ALWAYS}
-    said = {key for key in filled if params[key] is not None and params[key] is not False}
-    given = {key: value for key, value in filled.items() if value and key in said}
-    missing, odd = sorted(needs - given.keys()), sorted(given.keys() - needs - knows)
-    if missing or odd:
+    filled = {key: str(word).strip() for key, word in params.items() if key not in _ALWAYS}
+    stated = {key for key in filled if params[key] is not None and params[key] is not False}
+    given = {key: word for key, word in filled.items() if word and key in stated}
+    missing, unexpected = sorted(needs - given.keys()), sorted(given.keys() - needs - knows)
+    if missing or unexpected:
         raise UsageInvalid(
             f"{action} needs {', '.join(missing)}"
             if missing
-            else f"{action} does not take {', '.join(odd)}",
+            else f"{action} does not take {', '.join(unexpected)}",
             object=action,
-            expected=", ".join(sorted(needs)) + "".join(f", maybe {one}" for one in sorted(knows)),
+            expected=", ".join(sorted(needs))
+            + "".join(f", maybe {name}" for name in sorted(knows)),
             found=", ".join(sorted(given)) or "nothing",
             next="trigger the run again with the parameters that this action takes",
         )
@@ -85,8 +86,8 @@ def _words(
 ) -> list[str]:
     """Each value stays in one word with its option, and the subject behind `--`."""
     options = [
-        f"--{_OPTIONS.get(key, key)}={value}"
-        for key, value in sorted(given.items())
+        f"--{_OPTIONS.get(key, key)}={word}"
+        for key, word in sorted(given.items())
         if key not in ("name", "id")
     ]
     dry_run = ["--dry-run"] if params.get("dry_run") else []

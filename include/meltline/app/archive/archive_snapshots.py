@@ -28,19 +28,19 @@ class Pending:
 
     Attributes:
         snapshots: When each was readable, by snapshot id, in the order of the commits.
-        known: Those that were archived on an earlier night, and could not expire since: their
+        copies: Those that were archived on an earlier night, and could not expire since: their
             copies are held against the originals again, and mended.
     """
 
     table: ObservedTable
     policy: ColdPolicy
     snapshots: Mapping[int, Validity]
-    known: Mapping[int, ArchivedSnapshot] = field(default_factory=dict)
+    copies: Mapping[int, ArchivedSnapshot] = field(default_factory=dict)
 
     @property
     def waiting(self) -> int:
         """How many have no verified copy yet."""
-        return len(self.snapshots) - len(self.known)
+        return len(self.snapshots) - len(self.copies)
 
 
 @dataclass
@@ -73,16 +73,16 @@ def pending_handoffs(
     """
     on = [t for t in tables if cold_policy_of(ledgers, t).is_on and selected(t.state.name, globs)]
     archived = _archived(ledgers, {table.state.uuid for table in on})
-    found = set[tuple[str, int]]()
+    seen = set[tuple[str, int]]()
     waiting = []
     for request, _, table in keep_requests(ledgers, on, as_of):
         uuid = table.state.uuid
         chosen = to_hand_over(ledgers, table, request)
-        wanted = {sid: when for sid, when in chosen.items() if (uuid, sid) not in found}
-        found.update((uuid, sid) for sid in wanted)
-        known = {sid: archived[uuid, sid] for sid in wanted if (uuid, sid) in archived}
-        if wanted:
-            waiting.append(Pending(table, cold_policy_of(ledgers, table), wanted, known))
+        due = {sid: when for sid, when in chosen.items() if (uuid, sid) not in seen}
+        seen.update((uuid, sid) for sid in due)
+        copies = {sid: archived[uuid, sid] for sid in due if (uuid, sid) in archived}
+        if due:
+            waiting.append(Pending(table, cold_policy_of(ledgers, table), due, copies))
     return waiting
 
 
@@ -118,9 +118,9 @@ def hand_off(
             handoff.carry_out(any_hour=any_hour)
     except Exception as stop:  # whatever it is: history stays hot, and the chain goes on without
         why = stop.message if isinstance(stop, MeltlineError) else repr(stop)
-        for result in handoff.results.values():
-            if result.waiting and not result.errors:
-                result.errors.append(why)
+        for outcome in handoff.results.values():
+            if outcome.waiting and not outcome.errors:
+                outcome.errors.append(why)
     return list(handoff.results.values())
 
 
@@ -171,28 +171,26 @@ class _Handoff:
         archived = _archived(self.services, uuids)
         requests = []
         for name, pending in self.waiting.items():
-            state, result = pending.table.state, self.results[name]
-            left = [
+            state, outcome = pending.table.state, self.results[name]
+            due = [
                 sid
                 for sid in pending.snapshots
-                if sid in pending.known or (state.uuid, sid) not in archived
+                if sid in pending.copies or (state.uuid, sid) not in archived
             ]
-            result.waiting = len(left) - len(pending.known)
-            snapshots = tuple(
-                ChosenSnapshot(state.snapshots[s], pending.snapshots[s]) for s in left
-            )
+            outcome.waiting = len(due) - len(pending.copies)
+            snapshots = tuple(ChosenSnapshot(state.snapshots[s], pending.snapshots[s]) for s in due)
             try:
                 place = cold.place(state.uuid, plain_name(pending.table))
-            except MeltlineError as odd:
-                result.errors.append(f"{odd.message}: {odd.found}")
+            except MeltlineError as error:
+                outcome.errors.append(f"{error.message}: {error.found}")
                 continue
             if snapshots:
                 requests.append(HandoffRequest(state, place, snapshots))
         return requests
 
     def _record(self, name: TableName, done: HandedOver) -> None:
-        pending, result, now = self.waiting[name], self.results[name], self.services.clock.now()
-        before, until = pending.known.get(done.snapshot_id), now + pending.policy.keep_for
+        pending, outcome, now = self.waiting[name], self.results[name], self.services.clock.now()
+        before, until = pending.copies.get(done.snapshot_id), now + pending.policy.keep_for
         copy = ArchivedSnapshot(
             table_uuid=pending.table.state.uuid,
             table=plain_name(pending.table),
@@ -211,10 +209,10 @@ class _Handoff:
         )
         self.services.control.archived.save([copy])
         if before is None:
-            result.archived += 1
-            result.waiting -= 1
-        result.files_copied += done.files_copied
-        result.bytes_copied += done.bytes_copied
+            outcome.archived += 1
+            outcome.waiting -= 1
+        outcome.files_copied += done.files_copied
+        outcome.bytes_copied += done.bytes_copied
 
 
 def may_go_on(services: RunContext, *, any_hour: bool) -> Callable[[], bool]:

@@ -38,7 +38,7 @@ class ColdFacts:
     unproved: list[str] = field(default_factory=list)
     rows_differ: list[str] = field(default_factory=list)
 
-    def named(self) -> dict[str, Collection[str]]:
+    def as_facts(self) -> dict[str, Collection[str]]:
         """As facts of the evidence."""
         return {
             "cold_missing": self.missing,
@@ -50,12 +50,14 @@ class ColdFacts:
             "cold_rows_differ": self.rows_differ,
         }
 
-    def note(self, odd: Exception) -> None:
+    def note(self, error: Exception) -> None:
         """Something could not be read."""
-        if isinstance(odd, MeltlineError):
-            self.unreadable.append(f"{odd.message}: {odd.found}" if odd.found else odd.message)
+        if isinstance(error, MeltlineError):
+            self.unreadable.append(
+                f"{error.message}: {error.found}" if error.found else error.message
+            )
         else:
-            self.unreadable.append(repr(odd))
+            self.unreadable.append(repr(error))
 
 
 @contextmanager
@@ -63,8 +65,8 @@ def noted(facts: ColdFacts) -> Iterator[None]:
     """Whatever goes wrong while one plan's copies are read refuses that plan, and no other."""
     try:
         yield
-    except Exception as odd:
-        facts.note(odd)
+    except Exception as error:
+        facts.note(error)
 
 
 @dataclass(frozen=True)
@@ -89,23 +91,23 @@ class Side:
         content = [file for file in files if file.kind in _CONTENT]
         places = self.places(content)
         shown = self.shown(list(places))
-        there = {file.path: shown.get(copy) for copy, file in places.items()}
+        copies = {file.path: shown.get(copy) for copy, file in places.items()}
 
         def is_right(file: PlannedFile) -> bool:
-            found = there.get(file.path)
-            return found is not None and (
-                found.bytes == file.bytes if file.kind in _SAME_BYTES else found.bytes > 0
+            stored = copies.get(file.path)
+            return stored is not None and (
+                stored.bytes == file.bytes if file.kind in _SAME_BYTES else stored.bytes > 0
             )
 
         return [file.path for file in content if not is_right(file)]
 
     def places(self, files: Iterable[PlannedFile]) -> dict[str, PlannedFile]:
         """Where the copies of files lie, if they have any; those that can have none left out."""
-        found = {}
+        by_copy = {}
         for file in files:
             with suppress(ValueError):
-                found[mirrored(file.path, self.tier.warehouse)] = file
-        return found
+                by_copy[mirrored(file.path, self.tier.warehouse)] = file
+        return by_copy
 
     def shown(self, copies: Sequence[str]) -> dict[str, StoredObject]:
         """Copies as their store shows them now; those that are not there left out.
@@ -113,18 +115,18 @@ class Side:
         Raises:
             StoreRefused: Of one of them it does not say.
         """
-        found = self.tier.store.stats(copies)
-        for stat in found:
+        stats = self.tier.store.stats(copies)
+        for stat in stats:
             if stat.error:
                 raise _unsaid(stat)
-        return {stat.path: stat.found for stat in found if stat.found is not None}
+        return {stat.path: stat.found for stat in stats if stat.found is not None}
 
     def leads_out(self, state: TableMetadata, snapshots: Iterable[Snapshot]) -> list[str]:
         """Paths of a cold table's metadata that do not lie in cold."""
-        named = [state.metadata_location, *state.metadata_log, *state.owned_locations]
-        named += [file.path for file in state.statistics]
-        named += [path for s in snapshots for path in (s.manifest_list, *s.inline_manifests)]
-        return [p for p in named if p and not lies_under(p, self.tier.warehouse)]
+        paths = [state.metadata_location, *state.metadata_log, *state.owned_locations]
+        paths += [file.path for file in state.statistics]
+        paths += [path for s in snapshots for path in (s.manifest_list, *s.inline_manifests)]
+        return [p for p in paths if p and not lies_under(p, self.tier.warehouse)]
 
 
 def _unsaid(stat: ObjectStat) -> StoreRefused:

@@ -21,11 +21,11 @@ def manifests_of(
     def read(snapshot: Snapshot) -> Sequence[ManifestFile]:
         path = snapshot.manifest_list
         if not path:
-            return [ManifestFile(one, 0) for one in snapshot.inline_manifests]
+            return [ManifestFile(manifest, 0) for manifest in snapshot.inline_manifests]
         return ledgers.manifests.read_list(path, tier.store.read(path))
 
-    found = load_concurrently(read, list(snapshots))
-    return list({one.path: one for listed in found for one in listed}.values())
+    lists = load_concurrently(read, list(snapshots))
+    return list({manifest.path: manifest for listed in lists for manifest in listed}.values())
 
 
 def live_files(ledgers: ReadContext, tier: ColdTier, manifests: Sequence[ManifestFile]) -> set[str]:

@@ -47,7 +47,7 @@ def mend_copies(services: RunContext, run_id: str, may_go_on: Callable[[], bool]
         uuids = {uuid for d in doubtful for uuid in groups.members(d.owner) & archived}
         originals = {d.path: Original(d.path, d.bytes, d.kind) for d in doubtful}
         refused = refused_for_cold(services) & archived
-        originals |= {one.path: one for one in _absent(services, side, refused)}
+        originals |= {original.path: original for original in _absent(services, side, refused)}
         if not originals:
             return []
         uuids |= refused
@@ -61,9 +61,9 @@ def mend_copies(services: RunContext, run_id: str, may_go_on: Callable[[], bool]
                 )
             services.progress(f"hand off: {len(originals)} copies in cold are read again")
             done = services.archive.mend(list(originals.values()), may_go_on)
-            return _told(services, list(done))
-    except (MeltlineError, LockHeld) as odd:
-        return [f"copies in cold were not looked at: {odd.message}"]
+            return _summary(services, list(done))
+    except (MeltlineError, LockHeld) as error:
+        return [f"copies in cold were not looked at: {error.message}"]
 
 
 def _doubtful(services: RunContext, side: Side, waiting: Sequence[Departure]) -> list[Departure]:
@@ -75,15 +75,15 @@ def _doubtful(services: RunContext, side: Side, waiting: Sequence[Departure]) ->
         if d.kind is not FileKind.METADATA
     }
     places = {file.path: copy for copy, file in side.places(files.values()).items()}
-    known = services.control.copies.of(list(places.values()))
+    proofs = services.control.copies.of(list(places.values()))
     shown = side.shown(list(places.values()))
 
     def is_doubtful(departure: Departure) -> bool:
         copy = places.get(departure.path, "")
-        found, proof = shown.get(copy), known.get(copy)
-        if found is None or proof is None:
-            return found is not None or proof is not None
-        if not proof.from_source or not proof.shows(found.bytes, found.modified_at, found.etag):
+        stored, proof = shown.get(copy), proofs.get(copy)
+        if stored is None or proof is None:
+            return stored is not None or proof is not None
+        if not proof.from_source or not proof.shows(stored.bytes, stored.modified_at, stored.etag):
             return True
         return not proof.etag and departure.due_at <= now
 
@@ -104,8 +104,15 @@ def _absent(services: RunContext, side: Side, uuids: set[str]) -> Iterator[Origi
         names = {copy.table for copy in services.control.archived.all([uuid])}
         state = side.tables.of(uuid, sorted(names))
         snapshots = state.snapshots.values() if state else ()
-        lists = side.copies.lists([one.manifest_list for one in snapshots], of_copies=True)
-        listed = {m.path: m for some in lists.values() if not isinstance(some, str) for m in some}
+        lists = side.copies.lists(
+            [snapshot.manifest_list for snapshot in snapshots], of_copies=True
+        )
+        listed = {
+            m.path: m
+            for manifests in lists.values()
+            if not isinstance(manifests, str)
+            for m in manifests
+        }
         for audited in side.copies.audit(list(listed.values()), side.tier.warehouse):
             for copy, kind in audited.absent:
                 path = original_of(copy, side.tier.warehouse)
@@ -113,14 +120,16 @@ def _absent(services: RunContext, side: Side, uuids: set[str]) -> Iterator[Origi
                     yield Original(path, size, kind)
 
 
-def _told(services: RunContext, done: Sequence[Mended]) -> list[str]:
-    mended = sorted(one.path for one in done if one.is_new)
-    errors = sorted(one.error for one in done if one.error)
-    told = []
+def _summary(services: RunContext, done: Sequence[Mended]) -> list[str]:
+    mended = sorted(copy.path for copy in done if copy.is_new)
+    errors = sorted(copy.error for copy in done if copy.error)
+    lines = []
     if mended:
         audit(services, MEND, mended[0], detail="\n".join(mended))
-        told.append(f"{len(mended)} copies in cold were lost or damaged, and were made anew")
+        lines.append(f"{len(mended)} copies in cold were lost or damaged, and were made anew")
     if errors:
         shown = "; ".join(errors[:_SHOWN])
-        told.append(f"{len(errors)} copies in cold cannot be mended, their originals stay: {shown}")
-    return told
+        lines.append(
+            f"{len(errors)} copies in cold cannot be mended, their originals stay: {shown}"
+        )
+    return lines

@@ -54,16 +54,16 @@ def cold_status(ledgers: ReadContext, name: TableName | None = None) -> list[Col
         pending.table.state.uuid: pending.waiting
         for pending in pending_handoffs(ledgers, list(tables.values()), ledgers.clock.now())
     }
-    wanted = {uuid for uuid, table in tables.items() if cold_policy_of(ledgers, table).is_on}
-    found = [
+    policy_uuids = {uuid for uuid, table in tables.items() if cold_policy_of(ledgers, table).is_on}
+    statuses = [
         _status(ledgers, tables.get(uuid), copies.get(uuid, []), waiting.get(uuid, 0))
-        for uuid in wanted | copies.keys()
+        for uuid in policy_uuids | copies.keys()
     ]
     if name is not None:
-        found = [status for status in found if status.table == name]
-        if not found:
+        statuses = [status for status in statuses if status.table == name]
+        if not statuses:
             raise _nothing_of(name)
-    return sorted(found, key=lambda status: status.table)
+    return sorted(statuses, key=lambda status: status.table)
 
 
 def _status(
@@ -91,10 +91,10 @@ def cold_list(ledgers: ReadContext, name: TableName) -> list[ArchivedSnapshot]:
         TableNotFound: Cold has nothing of it.
     """
     uuids = {t.state.uuid for t in read_tables(ledgers) if plain_name(t) == name}
-    found = [c for c in ledgers.control.archived.all() if c.table_uuid in uuids or c.table == name]
-    if not found:
+    copies = [c for c in ledgers.control.archived.all() if c.table_uuid in uuids or c.table == name]
+    if not copies:
         raise _nothing_of(name)
-    return sorted(found, key=lambda copy: (copy.committed_at, copy.snapshot_id))
+    return sorted(copies, key=lambda copy: (copy.committed_at, copy.snapshot_id))
 
 
 def _nothing_of(name: TableName) -> TableNotFound:
@@ -113,7 +113,7 @@ def remember_copies(ledgers: ReadContext) -> int:
     After `meltline init --adopt`, or where a ledger was lost: cold itself says what it has.
     """
     tier = require_cold(ledgers)
-    known = {(copy.table_uuid, copy.snapshot_id) for copy in ledgers.control.archived.all()}
+    recorded = {(copy.table_uuid, copy.snapshot_id) for copy in ledgers.control.archived.all()}
     levels = {t.state.uuid: t.levels for t in read_tables(ledgers)}
     new: list[ArchivedSnapshot] = []
     for state in ColdTables(tier).all():
@@ -121,8 +121,8 @@ def remember_copies(ledgers: ReadContext) -> int:
             uuid = state.properties.get(COLD_OF, "")
             keep_for = cold_policy(ledgers.config.account, levels.get(uuid, ())).keep_for
             table = replace(state.name, catalog=ledgers.config.hot)
-            told = read_archived(state, table, keep_for)
-            new += [copy for copy in told if (uuid, copy.snapshot_id) not in known]
+            copies = read_archived(state, table, keep_for)
+            new += [copy for copy in copies if (uuid, copy.snapshot_id) not in recorded]
     ledgers.control.archived.save(new)
     _remember_proofs(ledgers, tier)
     return len(new)
@@ -131,12 +131,14 @@ def remember_copies(ledgers: ReadContext) -> int:
 def _remember_proofs(ledgers: ReadContext, tier: ColdTier) -> None:
     """Tells the ledger what the archive has recorded of single files; the newest word counts."""
     folder = proofs_folder(tier.warehouse)
-    documents = sorted(tier.store.list(folder), key=lambda one: one.modified_at, reverse=True)
-    for found in documents:
+    documents = sorted(tier.store.list(folder), key=lambda stored: stored.modified_at, reverse=True)
+    for stored in documents:
         try:
-            document = gzip.decompress(tier.store.read(found.path)).decode()
+            document = gzip.decompress(tier.store.read(stored.path)).decode()
         except (OSError, EOFError, ValueError, zlib.error):
             continue  # its files are read again
-        proofs = {one.path: one for one in read_proofs(document)}
-        known = ledgers.control.copies.of(list(proofs))
-        ledgers.control.copies.save([one for one in proofs.values() if one.path not in known])
+        proofs = {proof.path: proof for proof in read_proofs(document)}
+        recorded = ledgers.control.copies.of(list(proofs))
+        ledgers.control.copies.save(
+            [proof for proof in proofs.values() if proof.path not in recorded]
+        )

@@ -56,7 +56,7 @@ class ColdTables:
     @cached_property
     def entries(self) -> Mapping[TableName, CatalogEntry]:
         """What the catalog lists, by name."""
-        return {entry.name: entry for entry in self.tier.catalog.listing().entries}
+        return {pointer.name: pointer for pointer in self.tier.catalog.listing().entries}
 
     def of(self, uuid: str, names: Iterable[TableName]) -> TableMetadata | None:
         """The cold table of a hot one; None where nothing of it has been handed over.
@@ -76,8 +76,8 @@ class ColdTables:
 
     def place(self, uuid: str, name: TableName) -> TableName:
         """Under which name a table's history is kept: its own, unless another table's is there."""
-        if (found := self.of(uuid, [name])) is not None:
-            return found.name
+        if (state := self.of(uuid, [name])) is not None:
+            return state.name
         own, apart = self._places(name, uuid)
         # One that is handed over in the same night may be about to get that name.
         is_taken = own in self.entries or self._given.get(own, uuid) != uuid

@@ -75,27 +75,27 @@ def cold_verify(
     tier = require_cold(ledgers)
     if ledgers.copies is None:
         raise no_cold(ledgers)
-    asked = _asked(ledgers, name, snapshot_id)
-    tables, found = ColdTables(tier), list[Verified]()
-    for uuid in dict.fromkeys(copy.table_uuid for copy in asked):
-        own = [copy for copy in asked if copy.table_uuid == uuid]
+    copies = _copies_of(ledgers, name, snapshot_id)
+    tables, results = ColdTables(tier), list[Verified]()
+    for uuid in dict.fromkeys(copy.table_uuid for copy in copies):
+        own = [copy for copy in copies if copy.table_uuid == uuid]
         state = tables.of(uuid, [name])
         check = ContentCheck(ledgers.control, tier.store, content)
         verified = _Audit.of(tier, ledgers.copies, state, own, check).verify(own, count_rows)
         now, whole = ledgers.clock.now(), {v.snapshot_id for v in verified if not v.problems}
         again = [replace(c, verified_at=now) for c in own if c.snapshot_id in whole]
         ledgers.control.archived.save(again)
-        found += verified
-    return found
+        results += verified
+    return results
 
 
-def _asked(
+def _copies_of(
     ledgers: ReadContext, name: TableName, snapshot_id: int | None
 ) -> list[ArchivedSnapshot]:
     copies = cold_list(ledgers, name)
-    asked = [copy for copy in copies if snapshot_id in (None, copy.snapshot_id)]
-    if asked:
-        return asked
+    matching = [copy for copy in copies if snapshot_id in (None, copy.snapshot_id)]
+    if matching:
+        return matching
     raise SnapshotNotFound(
         f"cold has no snapshot {snapshot_id} of {name}",
         object=str(name),
@@ -123,7 +123,7 @@ class _Opened:
     @classmethod
     def of(cls, manifest: CopiedManifest, check: ContentCheck) -> "_Opened":
         paths = {file.path for file in manifest.shown}
-        damaged = tuple(check.odd[path] for path in sorted(paths & check.odd.keys()))
+        damaged = tuple(check.problems[path] for path in sorted(paths & check.problems.keys()))
         unread, alone = len(paths & check.unread), len(paths & check.alone)
         return cls(replace(manifest, shown=()), damaged[:_SHOWN], unread, alone)
 
@@ -160,29 +160,38 @@ class _Audit:
         tier: ColdTier,
         copies: CopyReader,
         state: TableMetadata | None,
-        asked: Sequence[ArchivedSnapshot],
+        archived: Sequence[ArchivedSnapshot],
         check: ContentCheck,
     ) -> "_Audit":
-        there = state.snapshots if state else {}
-        paths = [there[c.snapshot_id].manifest_list for c in asked if c.snapshot_id in there]
+        snapshots = state.snapshots if state else {}
+        paths = [
+            snapshots[c.snapshot_id].manifest_list for c in archived if c.snapshot_id in snapshots
+        ]
         lists = copies.lists(paths, of_copies=True)
-        named = {m.path: m for found in lists.values() if not isinstance(found, str) for m in found}
-        audited, listed = dict[str, _Opened](), list(named.values())
+        manifests = {
+            m.path: m
+            for manifest_list in lists.values()
+            if not isinstance(manifest_list, str)
+            for m in manifest_list
+        }
+        audited, listed = dict[str, _Opened](), list(manifests.values())
         for start in range(0, len(listed), _PORTION):
-            for one in copies.audit(listed[start : start + _PORTION], tier.warehouse):
-                check.look(one.shown)
-                audited[one.path] = _Opened.of(one, check)
-        described = [file.path for copy in asked for file in _statistics(state, copy.snapshot_id)]
-        stats = tier.store.stats([*paths, *named, *described])
+            for manifest in copies.audit(listed[start : start + _PORTION], tier.warehouse):
+                check.look(manifest.shown)
+                audited[manifest.path] = _Opened.of(manifest, check)
+        described = [
+            file.path for copy in archived for file in _statistics(state, copy.snapshot_id)
+        ]
+        stats = tier.store.stats([*paths, *manifests, *described])
         check.look([stat.found for stat in stats if stat.found])
         missing = frozenset(stat.path for stat in stats if not stat.found)
         foreign = () if state is None else foreign_commits(tier.store, state)
         return cls(tier, state, lists, audited, check, missing, foreign)
 
     def verify(
-        self, asked: Sequence[ArchivedSnapshot], count_rows: CountRows | None
+        self, archived: Sequence[ArchivedSnapshot], count_rows: CountRows | None
     ) -> list[Verified]:
-        return [self._rows(self._files(copy), count_rows) for copy in asked]
+        return [self._rows(self._files(copy), count_rows) for copy in archived]
 
     def _files(self, copy: ArchivedSnapshot) -> Verified:
         sid = copy.snapshot_id
@@ -193,35 +202,39 @@ class _Audit:
         if isinstance(listed, str):
             return Verified(sid, problems=(listed,))
         opened = [self.manifests[manifest.path] for manifest in listed]
-        manifests = [one.manifest for one in opened]
-        problems = [odd for one in opened for odd in (*one.manifest.odd, *one.damaged)]
-        named = (path, *(manifest.path for manifest in manifests))
+        manifests = [audit.manifest for audit in opened]
+        problems = [
+            problem for audit in opened for problem in (*audit.manifest.odd, *audit.damaged)
+        ]
+        own_paths = (path, *(manifest.path for manifest in manifests))
         problems += [
             f"{p} is not below {self.tier.warehouse}"
-            for p in named
+            for p in own_paths
             if not lies_under(p, self.tier.warehouse)
         ]
         described = [file.path for file in _statistics(self.state, sid)]
         problems += [f"{p} is missing" for p in described if p in self.missing]
-        problems += [self.check.odd[p] for p in (*named, *described) if p in self.check.odd]
+        problems += [
+            self.check.problems[p] for p in (*own_paths, *described) if p in self.check.problems
+        ]
         problems += self.foreign
         rows = sum(manifest.rows for manifest in manifests)
         if rows != copy.rows:
             problems.append(f"{rows} rows by its manifests, {copy.rows} when it was archived")
-        files = len(named) + len(described) + sum(manifest.files for manifest in manifests)
-        own = {*named, *described}
-        unread = sum(one.unread for one in opened) + len(self.check.unread & own)
-        alone = sum(one.alone for one in opened) + len(self.check.alone & own)
+        files = len(own_paths) + len(described) + sum(manifest.files for manifest in manifests)
+        own = {*own_paths, *described}
+        unread = sum(audit.unread for audit in opened) + len(self.check.unread & own)
+        alone = sum(audit.alone for audit in opened) + len(self.check.alone & own)
         shown = tuple(problems[:_SHOWN])
         return Verified(sid, files, rows, unread=unread, alone=alone, problems=shown)
 
-    def _rows(self, found: Verified, count_rows: CountRows | None) -> Verified:
-        if count_rows is None or self.state is None or found.problems:
-            return found
-        counted = count_rows(self.state.name, found.snapshot_id)
+    def _rows(self, verified: Verified, count_rows: CountRows | None) -> Verified:
+        if count_rows is None or self.state is None or verified.problems:
+            return verified
+        counted = count_rows(self.state.name, verified.snapshot_id)
         if isinstance(counted, str):
-            return replace(found, problems=(counted,))
-        if counted > found.rows:
-            odd = f"{counted} rows were read, {found.rows} are in its files"
-            return replace(found, rows_read=counted, problems=(odd,))
-        return replace(found, rows_read=counted)
+            return replace(verified, problems=(counted,))
+        if counted > verified.rows:
+            problem = f"{counted} rows were read, {verified.rows} are in its files"
+            return replace(verified, rows_read=counted, problems=(problem,))
+        return replace(verified, rows_read=counted)

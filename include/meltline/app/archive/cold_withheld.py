@@ -30,11 +30,11 @@ def without_proof(services: RunContext, due: Mapping[str, Sequence[Departure]]) 
     beside = set[str]().union(*(groups.members(owner) for owner in due))
     archived = {copy.table_uuid for copy in services.control.archived.all(sorted(beside))}
     doubted = refused_for_cold(services) | _unproved_before(services)
-    found: set[str] = set()
+    unproved: set[str] = set()
     try:
         side = Side.of(services)
         for owner, departures in due.items():
-            found |= unproved_copies(
+            unproved |= unproved_copies(
                 services.control,
                 side,
                 [PlannedFile(d.path, d.kind, d.bytes, d.owner) for d in departures],
@@ -43,10 +43,14 @@ def without_proof(services: RunContext, due: Mapping[str, Sequence[Departure]]) 
             ).keys()
     except MeltlineError:
         return frozenset()
-    return frozenset(found)
+    return frozenset(unproved)
 
 
 def _unproved_before(services: RunContext) -> set[str]:
     """Tables of which the last plans have left out what nobody could vouch for."""
-    names = {kept.table for kept in services.control.places.withheld() if kept.why is Why.UNPROVED}
+    names = {
+        withheld.table
+        for withheld in services.control.places.withheld()
+        if withheld.why is Why.UNPROVED
+    }
     return {row.uuid for row in services.control.registrations.all() if str(row.name) in names}

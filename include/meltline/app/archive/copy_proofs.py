@@ -35,15 +35,15 @@ def unproved_copies(
         read: Read copies where nothing else tells; else these pass.
     """
     places = side.places(file for file in files if file.kind not in _NOT_IN_COLD)
-    known = control.copies.of(list(places))
-    shown = side.shown(list(known if recorded_alone else places))
-    why = {copy: f"{copy} has been lost" for copy in known if copy not in shown}
+    proofs = control.copies.of(list(places))
+    shown = side.shown(list(proofs if recorded_alone else places))
+    why = {copy: f"{copy} has been lost" for copy in proofs if copy not in shown}
     unread = list[CopyProof]()
-    for copy, found in shown.items():
-        proof = known.get(copy)
+    for copy, stored in shown.items():
+        proof = proofs.get(copy)
         if proof is None or not proof.from_source:
             why[copy] = f"{copy} was never held against {places[copy].path}"
-        elif not proof.shows(found.bytes, found.modified_at, found.etag):
+        elif not proof.shows(stored.bytes, stored.modified_at, stored.etag):
             why[copy] = f"{copy} has been changed since it was verified"
         elif not proof.etag and read:
             unread.append(proof)
@@ -62,8 +62,8 @@ def digest_or_why(store: ObjectReader, path: str) -> str:
             digest.update(part)
     except FileNotFoundError:
         return f"{path} is missing"
-    except (MeltlineError, OSError) as odd:
-        return odd.message if isinstance(odd, MeltlineError) else repr(odd)
+    except (MeltlineError, OSError) as error:
+        return error.message if isinstance(error, MeltlineError) else repr(error)
     return digest.hexdigest()
 
 
@@ -73,7 +73,7 @@ class ContentCheck:
 
     Attributes:
         content: Whether all are read; else those alone whose store cannot vouch for them.
-        odd: Why a file is not what it was, by path.
+        problems: Why a file is not what it was, by path.
         unread: Files of which no digest is known, and that were not read.
         alone: Those whose digest was taken now from the copy alone, without its original.
     """
@@ -81,49 +81,47 @@ class ContentCheck:
     control: ControlLedger
     store: ObjectReader
     content: bool
-    odd: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
     alone: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
 
     def look(self, files: Sequence[StoredObject]) -> None:
         """Looks at some more."""
-        new = {one.path: one for one in files if one.path not in self._seen}
+        new = {file.path: file for file in files if file.path not in self._seen}
         self._seen |= new.keys()
-        known = self.control.copies.of(list(new))
-        doubtful = [one for one in new.values() if self._is_doubtful(one, known.get(one.path))]
-        digests = load_concurrently(lambda one: digest_or_why(self.store, one.path), doubtful)
+        recorded = self.control.copies.of(list(new))
+        doubtful = [
+            file for file in new.values() if self._is_doubtful(file, recorded.get(file.path))
+        ]
+        digests = load_concurrently(lambda file: digest_or_why(self.store, file.path), doubtful)
         proofs = [
             proof
-            for one, digest in zip(doubtful, digests, strict=True)
-            if (proof := self._judged(one, digest, known.get(one.path))) is not None
+            for file, digest in zip(doubtful, digests, strict=True)
+            if (proof := self._judged(file, digest, recorded.get(file.path))) is not None
         ]
         self.control.copies.save(proofs)
 
-    def _is_doubtful(self, found: StoredObject, known: CopyProof | None) -> bool:
-        if known is None:
+    def _is_doubtful(self, file: StoredObject, proof: CopyProof | None) -> bool:
+        if proof is None:
             if not self.content:
-                self.unread.add(found.path)
+                self.unread.add(file.path)
             return self.content
-        is_shown = known.shows(found.bytes, found.modified_at, found.etag)
-        return self.content or not known.etag or not is_shown
+        is_shown = proof.shows(file.bytes, file.modified_at, file.etag)
+        return self.content or not proof.etag or not is_shown
 
-    def _judged(
-        self, found: StoredObject, digest: str, known: CopyProof | None
-    ) -> CopyProof | None:
+    def _judged(self, file: StoredObject, digest: str, proof: CopyProof | None) -> CopyProof | None:
         """What is to be recorded of a copy that was read; None where it is damaged."""
         if len(digest) != _HEX:
-            self.odd[found.path] = digest
-        elif known is None:
-            self.alone.add(found.path)
-        elif digest != known.sha256:
-            self.odd[found.path] = f"{found.path} does not have the bytes that were verified"
-        if found.path in self.odd:
+            self.problems[file.path] = digest
+        elif proof is None:
+            self.alone.add(file.path)
+        elif digest != proof.sha256:
+            self.problems[file.path] = f"{file.path} does not have the bytes that were verified"
+        if file.path in self.problems:
             return None
-        from_source = known is not None and known.from_source
-        return CopyProof(
-            found.path, found.bytes, digest, found.modified_at, found.etag, from_source
-        )
+        from_source = proof is not None and proof.from_source
+        return CopyProof(file.path, file.bytes, digest, file.modified_at, file.etag, from_source)
 
 
 _HEX = 2 * sha256().digest_size

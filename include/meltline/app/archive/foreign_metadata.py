@@ -16,8 +16,8 @@ def foreign_commits(store: ObjectReader, state: TableMetadata) -> tuple[str, ...
     """What somebody else has committed to a cold table; empty where nobody has."""
     try:
         document = _document(store, state.name, state.metadata_location)
-    except (MeltlineError, FileNotFoundError) as odd:
-        return (f"{state.metadata_location} cannot be read: {odd}",)
+    except (MeltlineError, FileNotFoundError) as error:
+        return (f"{state.metadata_location} cannot be read: {error}",)
     return tuple(foreign_to(document))
 
 

@@ -68,8 +68,8 @@ def deepen(ledgers: ReadContext, name: TableName | None = None) -> list[Deepened
         CatalogUnlistable: The cold catalog cannot be listed.
     """
     work = _Deepening(ledgers, require_cold(ledgers), require_deep(ledgers), _reader(ledgers))
-    wanted = due_for_deep(ledgers, name)
-    if name is not None and not wanted:
+    due = due_for_deep(ledgers, name)
+    if name is not None and not due:
         raise TableNotFound(
             f"nothing of {name} is in cold",
             object=str(name),
@@ -78,7 +78,7 @@ def deepen(ledgers: ReadContext, name: TableName | None = None) -> list[Deepened
             next="`meltline cold status` lists the tables",
         )
     tables: dict[str, list[ArchivedSnapshot]] = {}
-    for copy in wanted:
+    for copy in due:
         tables.setdefault(copy.table_uuid, []).append(copy)
     return [work.table(uuid, copies) for uuid, copies in tables.items()]
 
@@ -88,17 +88,17 @@ def due_for_deep(ledgers: ReadContext, name: TableName | None) -> list[ArchivedS
 
     Of tables that hot does not have any more, the account's policy tells.
     """
-    here = {t.state.uuid: t for t in read_tables(ledgers)}
-    named = {uuid for uuid, table in here.items() if plain_name(table) == name}
+    tables = {t.state.uuid: t for t in read_tables(ledgers)}
+    uuids = {uuid for uuid, table in tables.items() if plain_name(table) == name}
     account = ledgers.config.account.deep
-    policies = {uuid: cold_policy_of(ledgers, table).deep for uuid, table in here.items()}
+    policies = {uuid: cold_policy_of(ledgers, table).deep for uuid, table in tables.items()}
     return [
         copy
         for copy in ledgers.control.archived.all()
         if (
             policies.get(copy.table_uuid, account)
             if name is None
-            else copy.table_uuid in named or copy.table == name
+            else copy.table_uuid in uuids or copy.table == name
         )
     ]
 
@@ -130,8 +130,8 @@ class _Deepening:
                 state = ColdTables(self.tier).of(uuid, [copies[-1].table])
                 for copy in waiting:
                     self._snapshot(state, copy, done)
-        except (MeltlineError, FileNotFoundError) as odd:
-            done.errors.append(_said(odd))
+        except (MeltlineError, FileNotFoundError) as error:
+            done.errors.append(_message(error))
         return done
 
     def _snapshot(
@@ -142,8 +142,8 @@ class _Deepening:
                 raise _damaged(copy, "the cold catalog has it no more")
             sizes = load_concurrently(self._hold, self._files(state, copy))
             sizes.append(self._hold(state.metadata_location))
-        except (MeltlineError, FileNotFoundError) as odd:
-            done.errors.append(f"snapshot {copy.snapshot_id}: {_said(odd)}")
+        except (MeltlineError, FileNotFoundError) as error:
+            done.errors.append(f"snapshot {copy.snapshot_id}: {_message(error)}")
             return
         new, now = sum(sizes), self.ledgers.clock.now()
         self.ledgers.control.archived.save(
@@ -161,11 +161,16 @@ class _Deepening:
         """
         snapshot = state.snapshots[copy.snapshot_id]
         manifests = manifests_of(self.ledgers, self.tier, [snapshot])
-        listed = [ListedCopy(one.path, one.bytes, one.added_snapshot_id) for one in manifests]
+        listed = [
+            ListedCopy(manifest.path, manifest.bytes, manifest.added_snapshot_id)
+            for manifest in manifests
+        ]
         for audited in self.reader.audit(listed, self.tier.warehouse):
             if audited.odd:
                 raise _damaged(copy, audited.odd[0])
-        files = live_files(self.ledgers, self.tier, manifests) | {one.path for one in manifests}
+        files = live_files(self.ledgers, self.tier, manifests) | {
+            manifest.path for manifest in manifests
+        }
         files |= own_files(state, [copy.snapshot_id])
         return sorted(files)
 
@@ -190,15 +195,15 @@ def missing_in_deep(deep: DeepStore, tier: ColdTier, files: Sequence[str]) -> li
     ]
 
 
-def _damaged(copy: ArchivedSnapshot, found: str) -> StoreRefused:
+def _damaged(copy: ArchivedSnapshot, problem: str) -> StoreRefused:
     return StoreRefused(
-        f"the copy of snapshot {copy.snapshot_id} of {copy.table} is not whole: {found}",
+        f"the copy of snapshot {copy.snapshot_id} of {copy.table} is not whole: {problem}",
         object=str(copy.table),
         expected="a copy that `meltline cold verify` finds whole",
-        found=found,
+        found=problem,
         next="look at it: nothing of it goes to the permanent store like this",
     )
 
 
-def _said(odd: Exception) -> str:
-    return odd.message if isinstance(odd, MeltlineError) else f"{odd} is not there"
+def _message(error: Exception) -> str:
+    return error.message if isinstance(error, MeltlineError) else f"{error} is not there"

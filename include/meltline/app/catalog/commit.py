@@ -70,8 +70,8 @@ def follow(ledgers: ReadContext, states: Sequence[TableMetadata]) -> None:
     """
     at = {(state.uuid, state.name): state.metadata_location for state in states}
     rows = [row for row in ledgers.control.registrations.all() if (row.uuid, row.name) in at]
-    moved = [replace(row, metadata_location=at[row.uuid, row.name]) for row in rows]
-    ledgers.control.registrations.save(moved)
+    moved_rows = [replace(row, metadata_location=at[row.uuid, row.name]) for row in rows]
+    ledgers.control.registrations.save(moved_rows)
 
 
 def pin(document: MetadataEditor, tag: SnapshotRef, words: Mapping[str, str]) -> None:
@@ -115,8 +115,8 @@ def require_readable_name(state: TableMetadata, name: str, prefix: str = "") -> 
         NameConflict: It is empty, too long or unprintable.
     """
     if not name.strip() or not name.isprintable() or len(prefix + name) > _LONGEST_NAME:
-        found = "an empty, too long or unprintable name"
-        raise _conflict(state, name, found, "choose a name with letters")
+        problem = "an empty, too long or unprintable name"
+        raise _conflict(state, name, problem, "choose a name with letters")
 
 
 def require_ref(state: TableMetadata, name: str, *, is_branch: bool) -> SnapshotRef:
@@ -129,21 +129,21 @@ def require_ref(state: TableMetadata, name: str, *, is_branch: bool) -> Snapshot
     if ref is not None and ref.is_branch is is_branch:
         return ref
     kind = "branch" if is_branch else "tag"
-    there = sorted(n for n, other in state.refs.items() if other.is_branch is is_branch)
+    names = sorted(n for n, candidate in state.refs.items() if candidate.is_branch is is_branch)
     raise RefNotFound(
         f"{state.name} has no {kind} {name}",
         object=str(state.name),
-        expected=", ".join(there[:8]) or f"a {kind}; the table has none",
+        expected=", ".join(names[:8]) or f"a {kind}; the table has none",
         found=name if ref is None else f"a {'branch' if ref.is_branch else 'tag'} {name}",
         next=f"`meltline explain {state.name}` says what names its snapshots",
     )
 
 
-def _conflict(state: TableMetadata, name: str, found: str, fix: str) -> NameConflict:
+def _conflict(state: TableMetadata, name: str, problem: str, fix: str) -> NameConflict:
     return NameConflict(
         f"{state.name}: {name!r} cannot be the name of a new branch or tag",
         object=str(state.name),
         expected="a free name",
-        found=found,
+        found=problem,
         next=fix,
     )

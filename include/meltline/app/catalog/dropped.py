@@ -38,11 +38,11 @@ class DroppedNamespace:
 
 def dropped_tables(ledgers: ReadContext, listing: CatalogListing) -> list[DroppedTable]:
     """The dropped tables of a catalog that can be read and say what they were."""
-    entries = [entry for entry in listing.entries if is_dropped_name(entry.name.namespace)]
+    entries = [pointer for pointer in listing.entries if is_dropped_name(pointer.name.namespace)]
     tables: list[DroppedTable] = []
-    for entry, state in load_tables(ledgers, entries).items():
+    for pointer, state in load_tables(ledgers, entries).items():
         if isinstance(state, TableMetadata):
-            drop = read_drop(entry.name.catalog, state.properties)
+            drop = read_drop(pointer.name.catalog, state.properties)
             if drop is not None and drop.object.table:
                 tables.append(DroppedTable(state, drop))
     return tables
@@ -50,12 +50,12 @@ def dropped_tables(ledgers: ReadContext, listing: CatalogListing) -> list[Droppe
 
 def dropped_namespaces(catalog: str, listing: CatalogListing) -> list[DroppedNamespace]:
     """The dropped schemas and databases of a catalog."""
-    found = []
-    for stands, said in listing.namespaces.items():
-        drop = read_drop(catalog, said) if is_dropped_name(stands) else None
+    namespaces = []
+    for stands, properties in listing.namespaces.items():
+        drop = read_drop(catalog, properties) if is_dropped_name(stands) else None
         if drop is not None and not drop.object.table:
-            found.append(DroppedNamespace(stands, drop, without_drop(said)))
-    return found
+            namespaces.append(DroppedNamespace(stands, drop, without_drop(properties)))
+    return namespaces
 
 
 def is_let_go(state: TableMetadata, now: datetime) -> bool:
@@ -71,8 +71,8 @@ def is_let_go(state: TableMetadata, now: datetime) -> bool:
 
 def let_go_tables(rows: Sequence[KnownTable]) -> dict[str, KnownTable]:
     """Tables that were let go and stand under no name, by UUID."""
-    here = {row.uuid for row in rows if row.status not in ("gone", LET_GO)}
-    return {row.uuid: row for row in rows if row.status == LET_GO and row.uuid not in here}
+    standing = {row.uuid for row in rows if row.status not in ("gone", LET_GO)}
+    return {row.uuid: row for row in rows if row.status == LET_GO and row.uuid not in standing}
 
 
 def dropped_place(uuid: str, catalog: str) -> TableName:

@@ -41,7 +41,7 @@ class LiveCatalogs:
 
     def of(self, uuid: str, name: TableName) -> TableMetadata | None:
         """The table of that UUID and name."""
-        return self._named.get((uuid, name))
+        return self._by_name.get((uuid, name))
 
     def registrations(self, uuid: str) -> Sequence[TableMetadata]:
         """The table of that UUID, under each name that it has."""
@@ -49,13 +49,13 @@ class LiveCatalogs:
 
     @cached_property
     def _by_uuid(self) -> Mapping[str, Sequence[TableMetadata]]:
-        found: dict[str, list[TableMetadata]] = {}
+        by_uuid: dict[str, list[TableMetadata]] = {}
         for state in self.states:
-            found.setdefault(state.uuid, []).append(state)
-        return found
+            by_uuid.setdefault(state.uuid, []).append(state)
+        return by_uuid
 
     @cached_property
-    def _named(self) -> Mapping[tuple[str, TableName], TableMetadata]:
+    def _by_name(self) -> Mapping[tuple[str, TableName], TableMetadata]:
         """The first of each, by UUID and name."""
         return {(state.uuid, state.name): state for state in reversed(self.states)}
 
@@ -80,15 +80,17 @@ def look_afresh(services: RunContext) -> LiveCatalogs:
     """Lists every catalog and loads every table again, the ones that left their catalog too."""
     look = _Look(services, services.control.registrations.all())
     look.list_catalogs()
-    standing = [entry for listing in look.listings.values() for entry in listing.entries]
-    left = look.names_left(standing)
+    standing = [pointer for listing in look.listings.values() for pointer in listing.entries]
+    left_names = look.names_left(standing)
     look.add_standing(identified(services, standing_states(services, standing)))
-    loaded = load_states(services.store, left)
-    look.add_left([(row, as_registered(loaded[entry], row)) for entry, row in left.items()])
+    loaded = load_states(services.store, left_names)
+    look.add_left(
+        [(row, as_registered(loaded[pointer], row)) for pointer, row in left_names.items()]
+    )
     return LiveCatalogs(
         tuple(look.states),
         look.listings,
-        {uuid: tuple(found) for uuid, found in look.unreadable.items()},
+        {uuid: tuple(errors) for uuid, errors in look.unreadable.items()},
         frozenset(look.vanished),
         frozenset(look.lost),
     )
@@ -99,7 +101,7 @@ class _Look:
     """What has been seen so far."""
 
     services: RunContext
-    known: Sequence[KnownTable]
+    rows: Sequence[KnownTable]
     listings: dict[str, CatalogListing] = field(default_factory=dict)
     states: list[TableMetadata] = field(default_factory=list)
     unreadable: dict[str, list[str]] = field(default_factory=dict)
@@ -116,36 +118,38 @@ class _Look:
     def names_left(self, standing: Iterable[CatalogEntry]) -> dict[CatalogEntry, KnownTable]:
         """Names that the ledger knows and that are gone, or of catalogs that nobody can list."""
         present = set(standing)  # by name and place: an old name may be another table's now
-        rows = {CatalogEntry(t.name, t.metadata_location): t for t in self.known}
+        rows = {CatalogEntry(t.name, t.metadata_location): t for t in self.rows}
         return {
-            entry: row
-            for entry, row in rows.items()
+            pointer: row
+            for pointer, row in rows.items()
             if (row.status in _LEFT or row.name.catalog not in self.listings)
-            and entry not in present
+            and pointer not in present
         }
 
     def add_standing(self, loaded: Mapping[CatalogEntry, TableMetadata | MeltlineError]) -> None:
-        known = self.known
+        rows = self.rows
         # Two registrations may stand at one metadata file: what is unreadable is so for both.
         at: dict[str, set[str]] = {}
-        for table in known:
+        for table in rows:
             at.setdefault(table.metadata_location, set()).add(table.uuid)
             if table.status not in _LEFT:
                 at.setdefault(str(table.name), set()).add(table.uuid)
-        unreadable = [entry for entry, found in loaded.items() if isinstance(found, MeltlineError)]
-        unknown = set(never_read(known, unreadable))
+        unreadable = [
+            pointer for pointer, answer in loaded.items() if isinstance(answer, MeltlineError)
+        ]
+        unknown = set(never_read(rows, unreadable))
         unknown -= vouched_for(self.services, unknown)
-        for entry, found in loaded.items():
-            if isinstance(found, TableMetadata):
-                self.states.append(found)
+        for pointer, answer in loaded.items():
+            if isinstance(answer, TableMetadata):
+                self.states.append(answer)
                 continue
-            whose = at.get(entry.metadata_location, set()) | at.get(str(entry.name), set())
-            for uuid in [*sorted(whose), *[""] * (entry in unknown)]:
-                self._note(uuid, f"{entry.name}: {found.message}")
+            whose = at.get(pointer.metadata_location, set()) | at.get(str(pointer.name), set())
+            for uuid in [*sorted(whose), *[""] * (pointer in unknown)]:
+                self._note(uuid, f"{pointer.name}: {answer.message}")
 
     def add_left(self, loaded: Sequence[tuple[KnownTable, TableMetadata | MeltlineError]]) -> None:
         """Adds what tables were under names that they have left, where none goes on from it."""
-        here = {state.uuid for state in self.states}
+        standing_uuids = {state.uuid for state in self.states}
         let_go = {row.metadata_location for row, _ in loaded if row.status == LET_GO}
         now = self.services.clock.now()
         ended = [
@@ -153,29 +157,29 @@ class _Look:
             for row, state in loaded
             if row.status == LET_GO and isinstance(state, TableMetadata) and is_let_go(state, now)
         ]
-        for row, found in loaded:
+        for row, answer in loaded:
             # Gone for good, and read completely before: the index tells what it referred to.
             indexed = row.status == "gone" and not row.incomplete
-            if isinstance(found, TableMetadata):
-                if not any(one.continues(found) for one in (*self.states, *ended)):
-                    self.states.append(self._without_lost(found) if indexed else found)
-            elif not isinstance(found, MetadataMissing):
-                self._note(row.uuid, f"{row.name}: {found.message}")
-            elif row.uuid in here or row.metadata_location in let_go:
+            if isinstance(answer, TableMetadata):
+                if not any(successor.continues(answer) for successor in (*self.states, *ended)):
+                    self.states.append(self._without_lost(answer) if indexed else answer)
+            elif not isinstance(answer, MetadataMissing):
+                self._note(row.uuid, f"{row.name}: {answer.message}")
+            elif row.uuid in standing_uuids or row.metadata_location in let_go:
                 continue  # the table is there by another name, or was let go
             elif indexed:
                 self.vanished.add(row.uuid)
             else:
-                self._note(row.uuid, f"{row.name}: {found.message}")
+                self._note(row.uuid, f"{row.name}: {answer.message}")
 
     def _without_lost(self, state: TableMetadata) -> TableMetadata:
         """A state without the snapshots of which an engine has deleted the manifest list."""
         lists = [s for s in state.snapshots.values() if s.manifest_list]
         sizes = load_concurrently(lambda s: self.services.store.size(s.manifest_list), lists)
-        gone = {s.snapshot_id for s, size in zip(lists, sizes, strict=True) if size is None}
-        self.lost |= {SnapshotKey(state.uuid, snapshot_id) for snapshot_id in gone}
-        there = {sid: s for sid, s in state.snapshots.items() if sid not in gone}
-        return replace(state, snapshots=there) if gone else state
+        lost_ids = {s.snapshot_id for s, size in zip(lists, sizes, strict=True) if size is None}
+        self.lost |= {SnapshotKey(state.uuid, snapshot_id) for snapshot_id in lost_ids}
+        snapshots = {sid: s for sid, s in state.snapshots.items() if sid not in lost_ids}
+        return replace(state, snapshots=snapshots) if lost_ids else state
 
     def _note(self, uuid: str, reason: str) -> None:
         self.unreadable.setdefault(uuid, []).append(reason)

@@ -46,9 +46,9 @@ def attach(ledgers: ReadContext, name: TableName) -> None:
     if was_vouched:
         raise_epoch(ledgers, "attach")
         audit(ledgers, "attach", str(name), detail="the word for it is taken back")
-    (entry,) = _entries(ledgers, [name])
+    (pointer,) = _entries(ledgers, [name])
     try:
-        state = load_state(ledgers.store, name, entry.metadata_location)
+        state = load_state(ledgers.store, name, pointer.metadata_location)
     except MeltlineError:
         if was_vouched:
             return
@@ -77,45 +77,48 @@ def detach(
     """
     rows = ledgers.control.registrations.all()
     entries = _entries(ledgers, list(dict.fromkeys(names)))
-    never_read = {entry for entry in entries if _was_never_read(ledgers, rows, entry)}
+    never_read = {pointer for pointer in entries if _was_never_read(ledgers, rows, pointer)}
     if never_read and not reason.strip():
-        raise _reason_missing(sorted(entry.name for entry in never_read))
-    return [_detach(ledgers, one, reason, one in never_read, dry_run=dry_run) for one in entries]
+        raise _reason_missing(sorted(pointer.name for pointer in never_read))
+    return [
+        _detach(ledgers, pointer, reason, pointer in never_read, dry_run=dry_run)
+        for pointer in entries
+    ]
 
 
 def _detach(
-    ledgers: ReadContext, entry: CatalogEntry, reason: str, never_read: bool, *, dry_run: bool
+    ledgers: ReadContext, pointer: CatalogEntry, reason: str, never_read: bool, *, dry_run: bool
 ) -> DetachedTable:
-    at = entry.metadata_location
+    at = pointer.metadata_location
     try:
-        at = at if dry_run else _opted_out(ledgers, entry)
+        at = at if dry_run else _opted_out(ledgers, pointer)
     except CatalogReadOnly:
         if not never_read:  # else the word is what was asked for
             raise
-    vouched = _word(ledgers, entry.name, at, reason) if never_read else None
+    vouched = _word(ledgers, pointer.name, at, reason) if never_read else None
     if not dry_run:
         if vouched:
             raise_epoch(ledgers, "detach")
             ledgers.control.decisions.save_vouched([vouched])
-        audit(ledgers, "detach", str(entry.name), reason, described(vouched) if vouched else "")
-    return DetachedTable(entry.name, vouched)
+        audit(ledgers, "detach", str(pointer.name), reason, described(vouched) if vouched else "")
+    return DetachedTable(pointer.name, vouched)
 
 
-def _opted_out(ledgers: ReadContext, entry: CatalogEntry) -> str:
+def _opted_out(ledgers: ReadContext, pointer: CatalogEntry) -> str:
     """Has the table say that it is left alone, where it can; returns where it stands then."""
-    state = _state(ledgers, entry)
+    state = _state(ledgers, pointer)
     if state is None or state.properties.get(ENABLED) == "false":
-        return entry.metadata_location
+        return pointer.metadata_location
 
     def edit(document: MetadataEditor) -> None:
         document.set_properties({ENABLED: "false"})
 
-    return ledgers.catalogs[entry.name.catalog].edit_table(entry.name, edit)
+    return ledgers.catalogs[pointer.name.catalog].edit_table(pointer.name, edit)
 
 
-def _state(ledgers: ReadContext, entry: CatalogEntry) -> TableMetadata | None:
+def _state(ledgers: ReadContext, pointer: CatalogEntry) -> TableMetadata | None:
     try:
-        return load_state(ledgers.store, entry.name, entry.metadata_location)
+        return load_state(ledgers.store, pointer.name, pointer.metadata_location)
     except MeltlineError:
         return None
 
@@ -154,34 +157,38 @@ def never_read(rows: Iterable[KnownTable], unread: Iterable[CatalogEntry]) -> li
         rows: What the ledger knows.
         unread: What catalogs have of such tables.
     """
-    known: dict[TableName, list[KnownTable]] = {}
+    rows_by_name: dict[TableName, list[KnownTable]] = {}
     for row in rows:
         if row.status not in ("gone", LET_GO):
-            known.setdefault(row.name, []).append(row)
-    return [entry for entry in unread if not _was_read(entry, known.get(entry.name, ()))]
+            rows_by_name.setdefault(row.name, []).append(row)
+    return [
+        pointer for pointer in unread if not _was_read(pointer, rows_by_name.get(pointer.name, ()))
+    ]
 
 
-def _was_read(entry: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
-    place = location_key(entry.metadata_location)
+def _was_read(pointer: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
+    place = location_key(pointer.metadata_location)
     is_known = any(location_key(row.metadata_location) == place for row in rows)
     return is_known and not any(row.incomplete for row in rows)
 
 
 def vouched_for(ledgers: ReadContext, entries: Iterable[CatalogEntry]) -> set[CatalogEntry]:
     """Those of the tables for which a person's word holds: file and bytes are what they were."""
-    words = {(one.table, one.location): one for one in ledgers.control.decisions.vouched()}
+    words = {(row.table, row.location): row for row in ledgers.control.decisions.vouched()}
     return {
-        entry
-        for entry in entries
-        if (word := words.get((entry.name, entry.metadata_location)))
-        and (word.size, word.sha256) == _fingerprint(ledgers.store, entry.metadata_location)
+        pointer
+        for pointer in entries
+        if (word := words.get((pointer.name, pointer.metadata_location)))
+        and (word.size, word.sha256) == _fingerprint(ledgers.store, pointer.metadata_location)
     }
 
 
-def _was_never_read(ledgers: ReadContext, rows: Sequence[KnownTable], entry: CatalogEntry) -> bool:
-    broken = any(row.name == entry.name and row.status == "unreadable" for row in rows)
-    unread = broken or _state(ledgers, entry) is None
-    return unread and entry in never_read(rows, [entry])
+def _was_never_read(
+    ledgers: ReadContext, rows: Sequence[KnownTable], pointer: CatalogEntry
+) -> bool:
+    broken = any(row.name == pointer.name and row.status == "unreadable" for row in rows)
+    unread = broken or _state(ledgers, pointer) is None
+    return unread and pointer in never_read(rows, [pointer])
 
 
 def _reason_missing(names: Sequence[TableName]) -> UsageInvalid:
@@ -196,11 +203,13 @@ def _reason_missing(names: Sequence[TableName]) -> UsageInvalid:
 
 
 def _entries(ledgers: ReadContext, names: Sequence[TableName]) -> list[CatalogEntry]:
-    asked = {name.catalog for name in names} & ledgers.catalogs.keys()
-    listed = [entry for one in asked for entry in ledgers.catalogs[one].listing().entries]
-    there = {entry.name: entry for entry in listed}
+    catalogs = {name.catalog for name in names} & ledgers.catalogs.keys()
+    listed = [
+        pointer for catalog in catalogs for pointer in ledgers.catalogs[catalog].listing().entries
+    ]
+    by_name = {pointer.name: pointer for pointer in listed}
     for name in names:
-        if name not in there:
+        if name not in by_name:
             raise TableNotFound(
                 f"no table {name}",
                 object=str(name),
@@ -208,4 +217,4 @@ def _entries(ledgers: ReadContext, names: Sequence[TableName]) -> list[CatalogEn
                 found=str(name),
                 next="`meltline storage` lists the tables",
             )
-    return [there[name] for name in names]
+    return [by_name[name] for name in names]

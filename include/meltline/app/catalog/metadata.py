@@ -57,23 +57,23 @@ def _read(store: ObjectReader, name: TableName, location: str) -> bytes:
         return store.read(location)
     except FileNotFoundError as missing:
         raise unreadable(name, location, "no such file", MetadataMissing) from missing
-    except OSError as odd:
-        raise unreadable(name, location, f"{type(odd).__name__}: {odd}") from odd
+    except OSError as error:
+        raise unreadable(name, location, f"{type(error).__name__}: {error}") from error
 
 
 def load_states(
     store: ObjectReader, entries: Iterable[CatalogEntry]
 ) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
     """Every table's state, or why it could not be had."""
-    asked = list(entries)
+    pointers = list(entries)
 
-    def load(entry: CatalogEntry) -> TableMetadata | MeltlineError:
+    def load(pointer: CatalogEntry) -> TableMetadata | MeltlineError:
         try:
-            return load_state(store, entry.name, entry.metadata_location)
+            return load_state(store, pointer.name, pointer.metadata_location)
         except MeltlineError as refused:
             return refused
 
-    return dict(zip(asked, load_concurrently(load, asked), strict=True))
+    return dict(zip(pointers, load_concurrently(load, pointers), strict=True))
 
 
 def standing_states(
@@ -92,20 +92,24 @@ def _followed(
     stands for the entry that was asked for.
     """
     states = dict(loaded)
-    newest = {entry: entry for entry in states}
+    newest = {pointer: pointer for pointer in states}
     for _ in range(_LOOKS):
-        missing = [entry for entry, state in states.items() if isinstance(state, MetadataMissing)]
+        missing = [
+            pointer for pointer, state in states.items() if isinstance(state, MetadataMissing)
+        ]
         try:
             listings = {c: ledgers.catalogs[c].listing() for c in {e.name.catalog for e in missing}}
         except CatalogUnlistable:
             break
-        now = {entry: listings[entry.name.catalog].of(entry.name) for entry in missing}
-        moved = {entry: at for entry, at in now.items() if at is not None and at != newest[entry]}
-        if not moved:
+        now = {pointer: listings[pointer.name.catalog].of(pointer.name) for pointer in missing}
+        newer = {
+            pointer: at for pointer, at in now.items() if at is not None and at != newest[pointer]
+        }
+        if not newer:
             break
-        newest |= moved
-        again = load_states(ledgers.store, moved.values())
-        states |= {entry: again[at] for entry, at in moved.items()}
+        newest |= newer
+        again = load_states(ledgers.store, newer.values())
+        states |= {pointer: again[at] for pointer, at in newer.items()}
     return states
 
 
@@ -119,46 +123,48 @@ def remembered_states(
     store: a catalog that numbers its metadata files may use a path again. This serves the planner
     alone: gates and re-proofs read the files.
     """
-    asked = list(entries)
-    known = ledgers.control.observations.documents([entry.metadata_location for entry in asked])
+    pointers = list(entries)
+    documents = ledgers.control.observations.documents(
+        [pointer.metadata_location for pointer in pointers]
+    )
     fresh: dict[str, RememberedMetadata] = {}
 
-    def load(entry: CatalogEntry) -> TableMetadata | MeltlineError:
-        location = entry.metadata_location
+    def load(pointer: CatalogEntry) -> TableMetadata | MeltlineError:
+        location = pointer.metadata_location
         try:
-            document, there = known.get(location), ledgers.store.measure(location)
-            if document and there and there.version == document.version:
+            document, stored = documents.get(location), ledgers.store.measure(location)
+            if document and stored and stored.version == document.version:
                 with _room_for(document.size):
                     raw = json.loads(zlib.decompress(document.content))
-                    return parse_table(entry.name, location, document.size, raw)
+                    return parse_table(pointer.name, location, document.size, raw)
         except (zlib.error, ValueError):  # the ledger's copy has come to harm: the file tells
             pass
         except MeltlineError as refused:
             return refused
         try:
-            state, raw = load_document(ledgers.store, entry.name, location)
+            state, raw = load_document(ledgers.store, pointer.name, location)
         except MeltlineError as refused:
             return refused
         # As it was before it was read: where another took its place meanwhile, it is read again.
-        if there and there.bytes == state.metadata_bytes <= _MOST_REMEMBERED:
+        if stored and stored.bytes == state.metadata_bytes <= _MOST_REMEMBERED:
             content = zlib.compress(json.dumps(_needed_of(raw)).encode(), 1)
-            fresh[location] = RememberedMetadata(location, there.bytes, content, there.version)
+            fresh[location] = RememberedMetadata(location, stored.bytes, content, stored.version)
         return state
 
-    states = dict(zip(asked, load_concurrently(load, asked), strict=True))
+    states = dict(zip(pointers, load_concurrently(load, pointers), strict=True))
     ledgers.control.observations.save_documents(
-        list(fresh.values()), current=[entry.metadata_location for entry in asked]
+        list(fresh.values()), current=[pointer.metadata_location for pointer in pointers]
     )
     return _followed(ledgers, states)
 
 
 def _needed_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     unused = ("schemas", "schema", "partition-specs", "partition-spec", "sort-orders")
-    return {key: value for key, value in raw.items() if key not in unused}
+    return {key: node for key, node in raw.items() if key not in unused}
 
 
 def load_concurrently(
-    work: Callable[[Asked], Answer], asked: Sequence[Asked], threads: int = THREADS
+    work: Callable[[Asked], Answer], requests: Sequence[Asked], threads: int = THREADS
 ) -> list[Answer]:
     """Runs small reads, in parallel where the store lets one wait; answers in the order asked."""
-    return list(thread_map(work, asked, threads))
+    return list(thread_map(work, requests, threads))

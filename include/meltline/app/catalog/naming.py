@@ -19,8 +19,8 @@ def standing_at(ledgers: ReadContext, text: str | None) -> ObjectName:
         return hot
     try:
         parts = split_name(text)
-    except ValueError as odd:
-        raise _incomplete((text,), "a catalog, database or schema", str(odd)) from odd
+    except ValueError as error:
+        raise _incomplete((text,), "a catalog, database or schema", str(error)) from error
     return container_name(ledgers, hot, parts)
 
 
@@ -43,9 +43,9 @@ def full_name(
     """
     if kind is ObjectKind.ACCOUNT:
         return ObjectName(ledgers.config.hot)
-    found = container_name(ledgers, standing, parts)
-    levels = found.namespace
-    inside = found.catalog == standing.catalog and len(levels) == len(parts) == 1
+    container = container_name(ledgers, standing, parts)
+    levels = container.namespace
+    inside = container.catalog == standing.catalog and len(levels) == len(parts) == 1
     if inside and kind is ObjectKind.TABLE:
         levels = (*standing.namespace, *levels)
     elif inside and kind is ObjectKind.SCHEMA:
@@ -53,11 +53,11 @@ def full_name(
     if kind is ObjectKind.TABLE:
         if len(levels) < 2:
             raise _incomplete(parts, "namespace.table, or a current namespace", str(standing))
-        return ObjectName(found.catalog, levels[:-1], levels[-1])
+        return ObjectName(container.catalog, levels[:-1], levels[-1])
     if not levels or (kind is ObjectKind.DATABASE and len(levels) != 1):
         expected = "a database's name, of one part" if levels else f"a {kind}'s name"
         raise _incomplete(parts, expected, f"{len(levels)} parts below the catalog")
-    return ObjectName(found.catalog, levels)
+    return ObjectName(container.catalog, levels)
 
 
 def container_name(ledgers: ReadContext, standing: ObjectName, parts: Parts) -> ObjectName:
@@ -70,12 +70,12 @@ def container_name(ledgers: ReadContext, standing: ObjectName, parts: Parts) -> 
     return ObjectName(standing.catalog, parts)
 
 
-def _incomplete(parts: Parts, expected: str, found: str) -> UsageInvalid:
+def _incomplete(parts: Parts, expected: str, problem: str) -> UsageInvalid:
     name = ".".join(map(quote_part, parts))
     return UsageInvalid(
         f"{name} is not a complete name",
         object=name,
         expected=expected,
-        found=found,
+        found=problem,
         next="write catalog.namespace.table in full, or say where: --in, or USE in Spark",
     )

@@ -18,19 +18,19 @@ def target_name(name: ObjectName, text: str, done: str) -> ObjectName:
         UsageInvalid: It is no such name.
     """
 
-    def bad(found: str) -> UsageInvalid:
+    def bad(problem: str) -> UsageInvalid:
         return UsageInvalid(
             f"{name} cannot be {done} to {text}",
             object=text,
             expected=f"a full name in catalog {name.catalog}",
-            found=found,
+            found=problem,
             next="write the new name in full, odd parts in backticks",
         )
 
     try:
         parts = split_name(text)
-    except ValueError as odd:
-        raise bad(str(odd)) from odd
+    except ValueError as error:
+        raise bad(str(error)) from error
     if parts[0] != name.catalog or len(parts) < (3 if name.table else 2):
         raise bad("another catalog, or too few parts")
     if not name.table and is_in(parts[1:], name.namespace) and parts[1:] != name.namespace:
@@ -65,10 +65,10 @@ def require_free(name: ObjectName, listing: CatalogListing) -> None:
         NameConflict: It is taken; says how to free it.
     """
     if name.table:
-        taken = any(entry.name == name.table_name for entry in listing.entries)
+        is_taken = any(pointer.name == name.table_name for pointer in listing.entries)
     else:
-        taken = name.namespace in listing.namespaces
-    if taken:
+        is_taken = name.namespace in listing.namespaces
+    if is_taken:
         kind = name.kind
         raise NameConflict(
             f"a {kind} {name} is there already",

@@ -12,7 +12,7 @@ from datetime import datetime
 from meltline.app.catalog.dropped import DroppedTable, dropped_tables
 from meltline.app.catalog.metadata import load_concurrently, load_state
 from meltline.app.catalog.registrations import ENDED, load_standing
-from meltline.app.ground.purge_vetoes import as_wanted, files_of
+from meltline.app.ground.purge_vetoes import files_of, veto_for
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.drop.drops import LET_GO, is_dropped_name
@@ -39,13 +39,13 @@ class _Source:
         since: What orders several: when the table was as it is described.
         uuid: The registration that it describes.
         ids: The snapshots that may be had from there.
-        what: The table as it stands among the dropped ones, or the plan that took them.
+        origin: The table as it stands among the dropped ones, or the plan that took them.
     """
 
     since: datetime
     uuid: str
     ids: Collection[int]
-    what: TableMetadata | Plan
+    origin: TableMetadata | Plan
 
 
 def describe(ledgers: ReadContext, name: TableName, snapshot_id: int | None) -> Description:
@@ -69,11 +69,11 @@ def describe(ledgers: ReadContext, name: TableName, snapshot_id: int | None) -> 
     else:
         _require_expired(ledgers, uuids, dropped, snapshot_id)
     over = [table for table in dropped if not table.drop.is_restorable(ledgers.clock.now())]
-    taken = list(_expirations(ledgers, uuids))
-    sources = [*taken, *_standing(over, taken)]
-    found = _newest_of(ledgers, name, sources, snapshot_id)
-    if found is not None:
-        return found
+    expirations = list(_expirations(ledgers, uuids))
+    sources = [*expirations, *_standing(over, expirations)]
+    description = _newest_of(ledgers, name, sources, snapshot_id)
+    if description is not None:
+        return description
     _require_noticed(ledgers, name, uuids, listing)
     subject = str(name) if snapshot_id is None else f"{name}@{snapshot_id}"
     raise RecoveryImpossible(
@@ -89,8 +89,8 @@ def last_state(ledgers: ReadContext, table: DroppedTable) -> Description | None:
     """What describes the last state of a dropped table; None where nothing does any more."""
     name = table.drop.object.table_name
     plans = _expirations(ledgers, {table.state.uuid})
-    taken = [source for source in plans if source.since >= table.drop.at]
-    return _newest_of(ledgers, name, [*taken, *_standing([table], taken)], None)
+    expirations = [source for source in plans if source.since >= table.drop.at]
+    return _newest_of(ledgers, name, [*expirations, *_standing([table], expirations)], None)
 
 
 def _newest_of(
@@ -100,8 +100,8 @@ def _newest_of(
     for source in reversed(sorted(sources, key=lambda source: source.since)):
         if snapshot_id is not None and snapshot_id not in source.ids:
             continue
-        what = source.what
-        state = _before(ledgers, name, what) if isinstance(what, Plan) else what
+        origin = source.origin
+        state = _before(ledgers, name, origin) if isinstance(origin, Plan) else origin
         ids = set(source.ids) & state.snapshots.keys() if state else set()
         if state is None or not ids:
             continue
@@ -110,18 +110,18 @@ def _newest_of(
                 return Description(state, state.snapshots[snapshot_id])
             continue
         head = state.refs.get(MAIN)
-        newest = max(ids, key=lambda one: (state.snapshots[one].committed_at, one))
+        newest = max(ids, key=lambda sid: (state.snapshots[sid].committed_at, sid))
         chosen = head.snapshot_id if head and head.snapshot_id in ids else newest
         return Description(state, state.snapshots[chosen])
     return None
 
 
-def _standing(tables: Sequence[DroppedTable], taken: Sequence[_Source]) -> Iterator[_Source]:
+def _standing(tables: Sequence[DroppedTable], expirations: Sequence[_Source]) -> Iterator[_Source]:
     """Dropped tables as they stand: later than what was taken, unless that was their main."""
     for table in tables:
         state, since = table.state, [table.drop.at]
         if MAIN in state.refs:
-            since += [source.since for source in taken if source.uuid == state.uuid]
+            since += [source.since for source in expirations if source.uuid == state.uuid]
         yield _Source(max(since), state.uuid, state.snapshots.keys(), state)
 
 
@@ -154,9 +154,9 @@ def _require_noticed(
 
     An older one would come back in its place, and nobody would be told.
     """
-    here = {entry.name for entry in listing.entries}
+    names = {pointer.name for pointer in listing.entries}
     rows = ledgers.control.registrations.all()
-    stands = {r.uuid for r in rows if r.name in here or r.name.catalog != name.catalog}
+    stands = {r.uuid for r in rows if r.name in names or r.name.catalog != name.catalog}
     stands |= {t.state.uuid for t in dropped_tables(ledgers, listing)}
     stands |= {r.uuid for r in rows if r.status == LET_GO}
     lost = [r for r in rows if r.name == name and r.uuid in uuids and r.uuid not in stands]
@@ -212,29 +212,32 @@ def _has_not_expired(state: TableMetadata, snapshot_id: int, ways: str) -> Usage
 # --- its files ------------------------------------------------------------------------------------
 
 
-def look_for_files(ledgers: ReadContext, found: Description) -> tuple[int, tuple[str, ...]]:
+def look_for_files(ledgers: ReadContext, description: Description) -> tuple[int, tuple[str, ...]]:
     """How many of a snapshot's files are there, and which are not.
 
     Raises:
         RecoveryImpossible: A manifest list or a manifest is gone: nobody knows what it named.
     """
-    wanted = as_wanted(ledgers, found.state.uuid, found.snapshot, "recover")
+    veto = veto_for(ledgers, description.state.uuid, description.snapshot, "recover")
     try:
-        paths = sorted(files_of(ledgers, wanted))
-    except (MeltlineError, FileNotFoundError) as odd:
+        paths = sorted(files_of(ledgers, veto))
+    except (MeltlineError, FileNotFoundError) as error:
         raise RecoveryImpossible(
-            f"snapshot {found.snapshot.snapshot_id} of {found.state.name} cannot be read",
-            object=f"{found.state.name}@{found.snapshot.snapshot_id}",
+            f"snapshot {description.snapshot.snapshot_id} of {description.state.name}"
+            " cannot be read",
+            object=f"{description.state.name}@{description.snapshot.snapshot_id}",
             expected="its manifest list and every manifest",
-            found=str(odd),
+            found=str(error),
             next="recover another snapshot; without its lists nobody knows what this one held",
-        ) from odd
+        ) from error
     sizes = load_concurrently(ledgers.store.size, paths)
     missing = tuple(path for path, size in zip(paths, sizes, strict=True) if size is None)
     return len(paths) - len(missing), missing
 
 
-def safe_until(ledgers: ReadContext, table: DroppedTable, found: Description) -> datetime | None:
+def safe_until(
+    ledgers: ReadContext, table: DroppedTable, description: Description
+) -> datetime | None:
     """Until when no purge takes a file of a dropped table's last state.
 
     While it stands, none of them waits yet. Afterwards they wait together with their list.
@@ -243,9 +246,9 @@ def safe_until(ledgers: ReadContext, table: DroppedTable, found: Description) ->
         None where nobody can tell any more, or that time is over.
     """
     now = ledgers.clock.now()
-    if found.state is table.state:
+    if description.state is table.state:
         return now + table.drop.retention(ledgers.config.account.reader_grace).failsafe
-    snapshot = found.snapshot
+    snapshot = description.snapshot
     paths = [snapshot.manifest_list] if snapshot.manifest_list else snapshot.inline_manifests
     rows = [row for path in paths for row in ledgers.reader.departures(frozenset(), path)]
     due = [row.due_at for row in rows if row.state is DepartureState.FAILSAFE]

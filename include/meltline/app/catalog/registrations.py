@@ -100,21 +100,21 @@ def with_entries(
         filed: Ids that the file ledger knows snapshots of; None where the caller does not know.
             A new registration gets none of them, whatever the control ledger has forgotten.
     """
-    asked = list(states)
+    listed = list(states)
     for _ in range(3):  # others may open the same registrations at this moment
-        entries = _Entries.of(ledgers, asked, filed)
-        new = entries.assign(asked)
+        entries = _Entries.of(ledgers, listed, filed)
+        new = entries.assign(listed)
         if new and open_new and filed is None:
             filed = ledgers.reader.registrations()
             continue
         if not (open_new and new):
             break
         opened = ledgers.control.registrations.open(
-            [known_table(state, UNOBSERVED, ledgers.clock.now()) for state in entries.named(new)]
+            [known_table(state, UNOBSERVED, ledgers.clock.now()) for state in entries.with_ids(new)]
         )
         if len(opened) == len(new):
             break
-    return list(entries.named(asked))
+    return list(entries.with_ids(listed))
 
 
 def load_standing(
@@ -154,8 +154,10 @@ def identified(
 ) -> dict[CatalogEntry, TableMetadata | MeltlineError]:
     """The same, each table with the id of its registration (see `with_entries`)."""
     states = [state for state in loaded.values() if isinstance(state, TableMetadata)]
-    named = iter(with_entries(ledgers, states, open_new=open_new, filed=filed))
-    return {e: next(named) if isinstance(s, TableMetadata) else s for e, s in loaded.items()}
+    identified_states = iter(with_entries(ledgers, states, open_new=open_new, filed=filed))
+    return {
+        e: next(identified_states) if isinstance(s, TableMetadata) else s for e, s in loaded.items()
+    }
 
 
 def as_registered(
@@ -190,12 +192,12 @@ def forerunners(
     lineages: dict[str, list[TableMetadata]] = {}
     for state in states:
         lineages.setdefault(state.table_uuid, []).append(state)
-    found: dict[str, list[str]] = {}
+    successors: dict[str, list[str]] = {}
     for row in rows:
         for state in lineages.get(row.table_uuid, ()):
             if state.uuid != row.uuid and state.leads_on(row.table_uuid, row.metadata_location):
-                found.setdefault(row.uuid, []).append(state.uuid)
-    return found
+                successors.setdefault(row.uuid, []).append(state.uuid)
+    return successors
 
 
 def heirs(rows: Iterable[KnownTable], standing: Sequence[TableMetadata]) -> dict[str, str]:
@@ -204,14 +206,14 @@ def heirs(rows: Iterable[KnownTable], standing: Sequence[TableMetadata]) -> dict
     A table that was registered a second time before its first name went: it is no dropped one, and
     what it let go of is the heir's to delete.
     """
-    here = {state.uuid for state in standing}
-    gone: dict[str, list[KnownTable]] = {}
+    standing_uuids = {state.uuid for state in standing}
+    ended: dict[str, list[KnownTable]] = {}
     for row in rows:
-        if row.uuid not in here:
-            gone.setdefault(row.uuid, []).append(row)
+        if row.uuid not in standing_uuids:
+            ended.setdefault(row.uuid, []).append(row)
     return {
         uuid: state.uuid
-        for uuid, names in gone.items()
+        for uuid, names in ended.items()
         for state in standing
         if all(row.status in ENDED and comes_of(state, row) for row in names)
     }
@@ -231,31 +233,37 @@ class _Entries:
     rows: Mapping[str, Sequence[KnownTable]]
     used: set[str]
     ids: dict[tuple[str, TableName], str] = field(default_factory=dict)
-    _taken: set[str] = field(default_factory=set)
+    _claimed: set[str] = field(default_factory=set)
     _listings: dict[str, CatalogListing | None] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, ledgers: ReadContext, states: Sequence[TableMetadata], filed: Collection[str] | None
     ) -> "_Entries":
-        known = ledgers.control.registrations.all()
-        asked = {state.table_uuid for state in states}
+        known_rows = ledgers.control.registrations.all()
+        uuids = {state.table_uuid for state in states}
         rows: dict[str, list[KnownTable]] = {}
-        for row in known:
-            if row.table_uuid in asked:
+        for row in known_rows:
+            if row.table_uuid in uuids:
                 rows.setdefault(row.table_uuid, []).append(row)
-        return cls(ledgers, rows, {row.uuid for row in known}.union(filed or ()))
+        return cls(ledgers, rows, {row.uuid for row in known_rows}.union(filed or ()))
 
-    def named(self, states: Iterable[TableMetadata]) -> Iterator[TableMetadata]:
+    def with_ids(self, states: Iterable[TableMetadata]) -> Iterator[TableMetadata]:
         """The states with their ids."""
         return (replace(s, uuid=self.ids[s.table_uuid, s.name]) for s in states)
 
     def assign(self, states: Sequence[TableMetadata]) -> list[TableMetadata]:
         """Finds the id of each state. Returns those that nobody has seen before."""
-        asked = sorted({(s.table_uuid, s.name): s for s in states}.values(), key=lambda s: s.name)
-        present = {state.name for state in asked}
-        moved = [state for state in asked if not self._take(state, self._own(state))]
-        new = [state for state in moved if not self._take(state, self._others(state, present))]
+        distinct = sorted(
+            {(s.table_uuid, s.name): s for s in states}.values(), key=lambda s: s.name
+        )
+        present = {state.name for state in distinct}
+        unclaimed = [state for state in distinct if not self._take(state, self._own(state))]
+        new = [
+            state
+            for state in unclaimed
+            if not self._take(state, self._predecessors(state, present))
+        ]
         for state in new:
             self.ids[state.table_uuid, state.name] = self._new_id(state)
         return new
@@ -265,7 +273,9 @@ class _Entries:
         rows = (row for row in self._rows(state) if row.status not in ENDED)
         return [row for row in rows if row.name == state.name and goes_on(state, row)]
 
-    def _others(self, state: TableMetadata, present: Collection[TableName]) -> list[KnownTable]:
+    def _predecessors(
+        self, state: TableMetadata, present: Collection[TableName]
+    ) -> list[KnownTable]:
         """Registrations that have left their names and that the table goes on from.
 
         First that which left last by the table's log: a table that was set back is another
@@ -276,38 +286,40 @@ class _Entries:
             return _place_in_log(state, row), row.name == state.name, row.observed_at
 
         rows = [row for row in self._rows(state) if goes_on(state, row)]
-        free = [row for row in rows if row.uuid not in self._taken and self._left(row, present)]
+        free = [
+            row for row in rows if row.uuid not in self._claimed and self._has_left(row, present)
+        ]
         return sorted(free, key=nearness, reverse=True)
 
     def _take(self, state: TableMetadata, rows: Iterable[KnownTable]) -> bool:
-        entry = next((row.uuid for row in rows if row.uuid not in self._taken), None)
-        if entry is not None:
-            self._taken.add(entry)
-            self.ids[state.table_uuid, state.name] = entry
-        return entry is not None
+        uuid = next((row.uuid for row in rows if row.uuid not in self._claimed), None)
+        if uuid is not None:
+            self._claimed.add(uuid)
+            self.ids[state.table_uuid, state.name] = uuid
+        return uuid is not None
 
     def _rows(self, state: TableMetadata) -> Sequence[KnownTable]:
         return self.rows.get(state.table_uuid, ())
 
-    def _left(self, row: KnownTable, present: Collection[TableName]) -> bool:
+    def _has_left(self, row: KnownTable, present: Collection[TableName]) -> bool:
         """Whether a registration stands nowhere any more: only then another name may be it.
 
         Under a name that is present it does not stand: it would have been taken by now. What
         cannot be listed or read may stand there still.
         """
-        rows = (one for one in self.rows[row.table_uuid] if one.uuid == row.uuid)
-        names = (one for one in rows if one.status not in ENDED and one.name not in present)
-        return not any(self._stands(one) for one in names)
+        rows = (peer for peer in self.rows[row.table_uuid] if peer.uuid == row.uuid)
+        names = (peer for peer in rows if peer.status not in ENDED and peer.name not in present)
+        return not any(self._stands(peer) for peer in names)
 
     def _stands(self, row: KnownTable) -> bool:
         listing = self._listing(row.name.catalog)
         if listing is None:
             return True
-        entry = listing.of(row.name)
-        if entry is None:
+        pointer = listing.of(row.name)
+        if pointer is None:
             return False
         try:
-            state = load_state(self.ledgers.store, row.name, entry.metadata_location)
+            state = load_state(self.ledgers.store, row.name, pointer.metadata_location)
         except MeltlineError:
             return True
         return goes_on(state, row)
@@ -326,9 +338,9 @@ class _Entries:
 
         That one is worked out, not drawn: two runs that see a registration first give it one id.
         """
-        entry, number = state.table_uuid, 0
-        while entry in self.used:
+        uuid, number = state.table_uuid, 0
+        while uuid in self.used:
             facts = (state.table_uuid, str(state.name), state.metadata_location, str(number))
-            entry, number = str(uuid5(NAMESPACE_URL, "\n".join(facts))), number + 1
-        self.used.add(entry)
-        return entry
+            uuid, number = str(uuid5(NAMESPACE_URL, "\n".join(facts))), number + 1
+        self.used.add(uuid)
+        return uuid

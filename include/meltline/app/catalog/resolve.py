@@ -24,8 +24,8 @@ def parse_table_name(text: str) -> TableName:
     """
     try:
         return TableName.parse(text)
-    except ValueError as odd:
-        raise _no_name(text, "catalog.namespace.table", odd) from odd
+    except ValueError as error:
+        raise _no_name(text, "catalog.namespace.table", error) from error
 
 
 def find_object(ledgers: ReadContext, text: str, kind: ObjectKind | None = None) -> ObjectName:
@@ -44,19 +44,19 @@ def find_object(ledgers: ReadContext, text: str, kind: ObjectKind | None = None)
     """
     try:
         parts = split_name(text)
-    except ValueError as odd:
-        raise _no_name(text, "catalog.namespace or catalog.namespace.table", odd) from odd
+    except ValueError as error:
+        raise _no_name(text, "catalog.namespace or catalog.namespace.table", error) from error
     if len(parts) < 2:
         raise _no_name(text, "catalog.namespace or catalog.namespace.table", ValueError("one part"))
     listing = catalog_of(ledgers, parts[0], text).listing()
-    found: list[ObjectName] = []
+    objects: list[ObjectName] = []
     if len(parts) > 2 and TableName(parts[0], parts[1:-1], parts[-1]) in {
-        entry.name for entry in listing.entries
+        pointer.name for pointer in listing.entries
     }:
-        found.append(ObjectName(parts[0], parts[1:-1], parts[-1]))
+        objects.append(ObjectName(parts[0], parts[1:-1], parts[-1]))
     if parts[1:] in listing.namespaces:
-        found.append(ObjectName(parts[0], parts[1:]))
-    matching = [name for name in found if kind in (None, name.kind)]
+        objects.append(ObjectName(parts[0], parts[1:]))
+    matching = [name for name in objects if kind in (None, name.kind)]
     if len(matching) == 1:
         return matching[0]
     if matching:
@@ -67,11 +67,11 @@ def find_object(ledgers: ReadContext, text: str, kind: ObjectKind | None = None)
             found=", ".join(str(name.kind) for name in matching),
             next="say --kind table, --kind schema or --kind database",
         )
-    if not found:
+    if not objects:
         names = [ObjectName(parts[0], parts[1:])]
         names += [ObjectName(parts[0], parts[1:-1], parts[-1])] if len(parts) > 2 else []
         refuse_dropped(ledgers, listing, *names, kind=kind)
-    raise _not_found(text, kind, found)
+    raise _not_found(text, kind, objects)
 
 
 def catalog_of(ledgers: ReadContext, name: str, text: str = "") -> Catalog:
@@ -156,25 +156,25 @@ def _read_only(name: ObjectName, message: str, expected: str) -> CatalogReadOnly
     )
 
 
-def _no_name(text: str, expected: str, odd: ValueError) -> UsageInvalid:
+def _no_name(text: str, expected: str, error: ValueError) -> UsageInvalid:
     return UsageInvalid(
         f"{text!r} is not a name",
         object=text,
         expected=expected,
         found=text,
-        next=f"write it in full, odd parts in backticks ({odd})",
+        next=f"write it in full, odd parts in backticks ({error})",
     )
 
 
 def _not_found(
-    text: str, kind: ObjectKind | None, other: list[ObjectName]
+    text: str, kind: ObjectKind | None, objects: list[ObjectName]
 ) -> TableNotFound | NamespaceNotFound:
-    found = f"a {other[0].kind} of that name" if other else "nothing of that name"
+    description = f"a {objects[0].kind} of that name" if objects else "nothing of that name"
     error = TableNotFound if kind in (None, ObjectKind.TABLE) else NamespaceNotFound
     return error(
         f"there is no {kind or 'table, schema or database'} {text}",
         object=text,
         expected=f"a {kind}" if kind else "a table, schema or database",
-        found=found,
+        found=description,
         next="`meltline storage` lists the tables",
     )

@@ -56,9 +56,9 @@ def follow_source(
         source = _renamed(share.source, before, after)
         if source is None:
             continue
-        said, new = share.written(), replace(share, source=source).written()
-        changed = {key: value for key, value in new.items() if value != said[key]}
-        expected = {key: said[key] for key in changed}
+        current, new = share.written(), replace(share, source=source).written()
+        changed = {key: text for key, text in new.items() if text != current[key]}
+        expected = {key: current[key] for key in changed}
         with suppress(MeltlineError):
             catalog.set_namespace_properties(share.place.namespace, changed, expected=expected)
 

@@ -88,13 +88,13 @@ def look_everywhere(ledgers: ReadContext) -> Everywhere:
         except CatalogUnlistable:
             unreadable.append(catalog.name)
             continue
-        found = listings[catalog.name].entries
-        entries = [entry for entry in found if not is_ledger(ledgers, entry.name)]
-        for entry, state in load_tables(ledgers, entries).items():
+        pointers = listings[catalog.name].entries
+        entries = [pointer for pointer in pointers if not is_ledger(ledgers, pointer.name)]
+        for pointer, state in load_tables(ledgers, entries).items():
             if isinstance(state, TableMetadata):
                 states.append(state)
             else:
-                unreadable.append(str(entry.name))
+                unreadable.append(str(pointer.name))
     return Everywhere(listings, states, sorted(unreadable))
 
 
@@ -146,14 +146,14 @@ def retention_of(
     """A table's policy, with what the ledger's `policies` remember; of a dropped one, frozen."""
     if table.drop is not None:
         return table.drop.retention(ledgers.config.account.reader_grace)
-    known = remembered(policies, table.levels, table.state.uuid)
-    return effective_retention(ledgers.config.account, table.levels, known)
+    remembered_policy = remembered(policies, table.levels, table.state.uuid)
+    return effective_retention(ledgers.config.account, table.levels, remembered_policy)
 
 
 def read_tables(ledgers: ReadContext) -> list[ObservedTable]:
     """Every readable table of every catalog that can be listed, without ingesting anything."""
     listings = {name: catalog.listing() for name, catalog in ledgers.catalogs.items()}
-    entries = [entry for listing in listings.values() for entry in listing.entries]
+    entries = [pointer for listing in listings.values() for pointer in listing.entries]
     ours = load_tables(ledgers, [e for e in entries if not is_ledger(ledgers, e.name)])
     states = sorted(
         (state for state in ours.values() if isinstance(state, TableMetadata)),
@@ -184,10 +184,10 @@ def keep_sets(
     ledgers: ReadContext, tables: Sequence[ObservedTable], as_of: datetime
 ) -> list[TableRetention]:
     """The keep set of each table."""
-    kept = []
+    retentions = []
     for request, retention, table in keep_requests(ledgers, tables, as_of):
-        kept.append(TableRetention(table, retention, keep_set(request)))
-    return kept
+        retentions.append(TableRetention(table, retention, keep_set(request)))
+    return retentions
 
 
 def keep_requests(
@@ -200,7 +200,7 @@ def keep_requests(
     for lease in ledgers.control.leases.active(ledgers.clock.now()):
         leased.setdefault(lease.table_uuid, set()).add(lease.snapshot_id)
     # A dropped table is let go as a whole, so not while somebody reads it or wants it back.
-    busy = leased.keys() | {wanted.table_uuid for wanted in ledgers.control.vetoes.all()}
+    busy = leased.keys() | {veto.table_uuid for veto in ledgers.control.vetoes.all()}
     archived = archived_ids(ledgers, tables)
     for table in tables:
         uuid = table.state.uuid
@@ -246,7 +246,7 @@ def archived_ids(
 ) -> Mapping[str, frozenset[int]]:
     """Snapshots of which the ledger knows a verified copy in cold, by table UUID."""
     uuids = {t.state.uuid for t in tables if cold_policy_of(ledgers, t).is_on}
-    found: dict[str, set[int]] = {}
+    by_table: dict[str, set[int]] = {}
     for copy in ledgers.control.archived.all(sorted(uuids)) if uuids else ():
-        found.setdefault(copy.table_uuid, set()).add(copy.snapshot_id)
-    return {uuid: frozenset(ids) for uuid, ids in found.items()}
+        by_table.setdefault(copy.table_uuid, set()).add(copy.snapshot_id)
+    return {uuid: frozenset(ids) for uuid, ids in by_table.items()}

@@ -103,19 +103,19 @@ def _beyond_retention(ledgers: ReadContext, listing: CatalogListing, drop: Drop)
     name = drop.object
     if not name.table:
         return f"{recovery_of('TABLE')} may find each of its tables; with --dry-run it says what"
-    found = [
+    ways = [
         _last_of(ledgers, table) for table in dropped_tables(ledgers, listing) if table.drop == drop
     ]
-    return next(filter(None, found), f"nothing of it is left to recover; {_UNDONE}")
+    return next(filter(None, ways), f"nothing of it is left to recover; {_UNDONE}")
 
 
 def _last_of(ledgers: ReadContext, table: DroppedTable) -> str:
     """What `recover` makes of a dropped table's last state; empty where it would refuse."""
-    found = last_state(ledgers, table)
-    if found is None or not _lists_are_there(ledgers, found.snapshot):
+    description = last_state(ledgers, table)
+    if description is None or not _lists_are_there(ledgers, description.snapshot):
         return ""
-    until = safe_until(ledgers, table, found)
-    command = recovery_of(f"{table.drop.object}@{found.snapshot.snapshot_id}")
+    until = safe_until(ledgers, table, description)
+    command = recovery_of(f"{table.drop.object}@{description.snapshot.snapshot_id}")
     if until is None:
         return f"{command} may still find its files: from now on any run may purge them"
     return f"{command} makes a new table of its last state, until {format_instant(until)} at least"

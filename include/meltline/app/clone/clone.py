@@ -149,15 +149,19 @@ def clone(
     listing = catalog.listing()
     require_free(new, listing)
     require_outer(new, listing)
-    found = sources_at(ledgers, name, listing, point, ignore_insufficient=ignore_insufficient)
-    move = moved(name, new)
-    parts = [_part(ledgers, one, move(one.state.name), listing) for one in found.sources]
-    done = _outcome(name, new, parts, found, dry_run=dry_run)
+    children = sources_at(ledgers, name, listing, point, ignore_insufficient=ignore_insufficient)
+    move = clone_naming(name, new)
+    parts = [
+        _part(ledgers, origin, move(origin.state.name), listing) for origin in children.sources
+    ]
+    done = _outcome(name, new, parts, children, dry_run=dry_run)
     if not dry_run:
         states = [part.state for part in parts]
         locked = busy(ledgers, name, states) | {p.own.uuid for p in parts if name.table}
         namespaces = {
-            move(TableName(name.catalog, levels, "")).namespace: _kept(listing.namespaces[levels])
+            move(TableName(name.catalog, levels, "")).namespace: _copied_properties(
+                listing.namespaces[levels]
+            )
             for levels in levels_within(name, listing)
         }
         with group_locks(ledgers, locked, f"clone {name}"):
@@ -178,7 +182,7 @@ def _require_clones(ledgers: ReadContext) -> None:
         )
 
 
-def moved(name: ObjectName, new: ObjectName) -> Callable[[TableName], TableName]:
+def clone_naming(name: ObjectName, new: ObjectName) -> Callable[[TableName], TableName]:
     """From the names of a source to those of its clone."""
 
     def move(table: TableName) -> TableName:
@@ -188,9 +192,9 @@ def moved(name: ObjectName, new: ObjectName) -> Callable[[TableName], TableName]
     return move
 
 
-def _kept(said: Mapping[str, str]) -> dict[str, str]:
+def _copied_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """A namespace's properties for its clone: of a share it is none, and it lies elsewhere."""
-    return {key: value for key, value in copied_properties(said).items() if key != "location"}
+    return {key: text for key, text in copied_properties(properties).items() if key != "location"}
 
 
 def _part(ledgers: ReadContext, source: Source, name: TableName, listing: CatalogListing) -> _Part:
@@ -209,10 +213,10 @@ def new_identity(
     the warehouse; where neither is known, beside another table.
     """
     uuid = str(uuid4())
-    said = listing.namespaces.get(name.namespace, {}).get("location", "")
+    stated = listing.namespaces.get(name.namespace, {}).get("location", "")
     warehouse = ledgers.config.catalogs[name.catalog].warehouse
-    folder = said or beside.location.rstrip("/").rpartition("/")[0]
-    if not said and "/" in warehouse:  # a REST server may know its warehouse by a name
+    folder = stated or beside.location.rstrip("/").rpartition("/")[0]
+    if not stated and "/" in warehouse:  # a REST server may know its warehouse by a name
         folder = "/".join((warehouse.rstrip("/"), *map(spelled, name.namespace)))
     return Identity(name, uuid, new_location(folder, name.name, uuid))
 
@@ -233,7 +237,7 @@ def _word(
 
 
 def _outcome(
-    name: ObjectName, new: ObjectName, parts: Sequence[_Part], found: Children, *, dry_run: bool
+    name: ObjectName, new: ObjectName, parts: Sequence[_Part], children: Children, *, dry_run: bool
 ) -> Cloned:
     created = tuple(
         ClonedTable(
@@ -245,15 +249,15 @@ def _outcome(
         )
         for part in parts
     )
-    return Cloned(name, new, created, found.skipped)
+    return Cloned(name, new, created, children.skipped)
 
 
 def _audit(ledgers: ReadContext, done: Cloned) -> None:
     left_out = f", {len(done.skipped)} left out" if done.skipped else ""
     detail = f"as {done.target}: {len(done.created)} tables{left_out}"
     audit(ledgers, CLONED, str(done.source), detail=detail)
-    for one in done.created:
-        audit(ledgers, CLONED, str(one.table), detail=f"from {one.source}@{one.snapshot_id}")
+    for copy in done.created:
+        audit(ledgers, CLONED, str(copy.table), detail=f"from {copy.source}@{copy.snapshot_id}")
 
 
 # --- step by step ---------------------------------------------------------------------------------

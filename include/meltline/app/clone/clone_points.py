@@ -101,13 +101,15 @@ def sources_at(
             short.append(SkippedTable(state.name, reason))
     if short and not ignore_insufficient:
         raise _insufficient(name, short)
-    return Children(tuple(sources), tuple(sorted((*absent, *short), key=lambda one: one.table)))
+    return Children(
+        tuple(sources), tuple(sorted((*absent, *short), key=lambda skipped: skipped.table))
+    )
 
 
 def _open(
     ledgers: ReadContext, name: ObjectName, listing: CatalogListing
 ) -> list[tuple[TableMetadata, Document]]:
-    entries = [entry for entry in listing.entries if name.covers(entry.name)]
+    entries = [pointer for pointer in listing.entries if name.covers(pointer.name)]
     return load_opened(ledgers, entries, open_new=True)
 
 
@@ -149,16 +151,16 @@ def _source_at(ledgers: ReadContext, past: Past, document: Document, point: Trav
 
 def _require_created(state: TableMetadata, point: TravelPoint) -> None:
     """Refuses a point at or before a table's creation, where its metadata tells that."""
-    at, made = _instant(state, point), known_creation(state)
-    if at is None or made is None or at > made:
+    at, created = _instant(state, point), known_creation(state)
+    if at is None or created is None or at > created:
         return
-    if isinstance(point.to, StatementPoint) and point.side is Side.AT and at == made:
+    if isinstance(point.to, StatementPoint) and point.side is Side.AT and at == created:
         return  # the statement that made it
     raise BeforeCreation(
         f"{state.name} was not there yet at {format_instant(at)}",
         object=str(state.name),
-        expected=f"a time after {format_instant(made)}",
-        found=f"it was made at {format_instant(made)}",
+        expected=f"a time after {format_instant(created)}",
+        found=f"it was made at {format_instant(created)}",
         next="choose a later time, or leave the time out for the present",
     )
 
@@ -177,10 +179,10 @@ def _instant(state: TableMetadata, point: TravelPoint) -> datetime | None:
 
 def _commits_of(state: TableMetadata, statement_id: str) -> Iterator[datetime]:
     """When main came to each snapshot of a statement."""
-    for entry in state.snapshot_log:
-        snapshot = state.snapshots.get(entry.snapshot_id)
+    for log_entry in state.snapshot_log:
+        snapshot = state.snapshots.get(log_entry.snapshot_id)
         if snapshot is not None and snapshot.summary.get(STATEMENT_ID) == statement_id:
-            yield entry.at
+            yield log_entry.at
 
 
 def _document_at(
@@ -195,19 +197,19 @@ def _document_at(
     if come[-1] == state.metadata_location:
         return document
     try:
-        earlier, found = load_document(ledgers.store, state.name, come[-1])
+        earlier, past = load_document(ledgers.store, state.name, come[-1])
     except MetadataUnreadable:
         return None
-    return found if earlier.table_uuid == state.table_uuid else None
+    return past if earlier.table_uuid == state.table_uuid else None
 
 
 def _insufficient(name: ObjectName, short: Sequence[SkippedTable]) -> ChildInsufficientRetention:
     more = f" and {len(short) - _SHOWN} more" if len(short) > _SHOWN else ""
     return ChildInsufficientRetention(
         f"{name} has tables that cannot be read so far back",
-        object=", ".join(str(one.table) for one in short[:_SHOWN]) + more,
+        object=", ".join(str(skipped.table) for skipped in short[:_SHOWN]) + more,
         expected="a point that every table of it can be read at",
-        found="\n".join(f"{one.table}: {one.reason}" for one in short[:_SHOWN]),
+        found="\n".join(f"{skipped.table}: {skipped.reason}" for skipped in short[:_SHOWN]),
         next="choose a later point, or leave those out: --ignore-insufficient, in SQL "
         "IGNORE TABLES WITH INSUFFICIENT DATA RETENTION",
     )

@@ -132,10 +132,10 @@ def _sharing(ledgers: ReadContext, history: StorageHistory, totals: Totals) -> s
     A snapshot that a readable table has let go of refers to nothing any more.
     """
     rows = ledgers.control.registrations.all()
-    known = {state.uuid for state in history.states} | {row.uuid for row in rows}
-    here = known - let_go_tables(rows).keys()
+    uuids = {state.uuid for state in history.states} | {row.uuid for row in rows}
+    standing = uuids - let_go_tables(rows).keys()
     holdings = totals.holdings
-    lent = {pair for pair in holdings.lent if pair[0] in here}
+    lent = {pair for pair in holdings.lent if pair[0] in standing}
     return {uuid for pair in holdings.together | lent for uuid in pair}
 
 
@@ -150,12 +150,12 @@ def _is_all_known(ledgers: ReadContext, history: StorageHistory, state: TableMet
     rows = ledgers.control.registrations.all()
     if any(row.uuid in group and row.status == "unreadable" for row in rows):
         return False
-    members = [other for other in history.states if other.uuid in group]
+    members = [state for state in history.states if state.uuid in group]
     if any(SnapshotKey(o.uuid, sid) not in history.indexed for o in members for sid in o.snapshots):
         return False
-    seen = {CatalogEntry(other.name, other.metadata_location) for other in history.states}
+    seen = {CatalogEntry(state.name, state.metadata_location) for state in history.states}
     listings = [catalog.listing() for catalog in ledgers.catalogs.values()]
-    new = [e for found in listings for e in found.entries if e not in seen]
+    new = [e for listing in listings for e in listing.entries if e not in seen]
     later = load_tables(ledgers, [e for e in new if not is_ledger(ledgers, e.name)])
     return not any(isinstance(o, MeltlineError) or o.uuid in group for o in later.values())
 
@@ -165,7 +165,7 @@ def may_share(ledgers: ReadContext, states: Sequence[TableMetadata]) -> set[str]
 
     Those are left out whose guard was lifted because nothing was shared any more.
     """
-    here = {state.uuid for state in states}
-    pairs = [pair for pair in ledgers.control.registrations.sharing() if here.issuperset(pair)]
+    uuids = {state.uuid for state in states}
+    pairs = [pair for pair in ledgers.control.registrations.sharing() if uuids.issuperset(pair)]
     shared = {uuid for pair in pairs for uuid in pair}
-    return (here & shared) - ledgers.control.decisions.lifted_guards()
+    return (uuids & shared) - ledgers.control.decisions.lifted_guards()

@@ -39,7 +39,7 @@ def pin_all(
     """
     pinned = [part for part in parts if part.source.snapshot_id is not None]
     pairs = [sorted((part.source.state.uuid, part.own.uuid)) for part in pinned]
-    ledgers.control.registrations.add_sharing(sorted((one, other) for one, other in pairs))
+    ledgers.control.registrations.add_sharing(sorted((uuid, sharer) for uuid, sharer in pairs))
     for part in pinned:
         state = part.source.state
         _pin(ledgers, share, part.source)
@@ -81,8 +81,8 @@ def new_tables(share: Share, parts: Sequence[SharePart]) -> list[NewTable]:
 
 
 def _first(share: Share, part: SharePart, now: datetime) -> NextMetadata:
-    made = shared_document(part.source, part.own, share.name, first_moment(part.source, now))
-    return first_file(part.own.name, made, str(uuid4()))
+    document = shared_document(part.source, part.own, share.name, first_moment(part.source, now))
+    return first_file(part.own.name, document, str(uuid4()))
 
 
 def rewritten(share: Share, part: SharePart) -> TableMove:
@@ -111,15 +111,15 @@ def unpin_all(
         CommitConflict: Others committed first each time.
     """
     find = whereabouts(ledgers)
-    for one in before:
-        if one.origin is not None and one.origin.uuid not in shown:
-            _unpin(ledgers, share, find(one.origin))
+    for table in before:
+        if table.origin is not None and table.origin.uuid not in shown:
+            _unpin(ledgers, share, find(table.origin))
 
 
 def take_away(
     ledgers: ReadContext,
     share: Share,
-    gone: Sequence[StandingTable],
+    tables: Sequence[StandingTable],
     listing: CatalogListing,
     remove: Sequence[tuple[str, ...]] = (),
 ) -> None:
@@ -130,7 +130,7 @@ def take_away(
         LockHeld: A run works on one of them.
         CommitConflict: Others committed first each time.
     """
-    states = [one.state for one in gone]
+    states = [table.state for table in tables]
     if ledgers.config.catalogs[share.place.catalog].type in READ_ONLY_TYPES:
         _empty(ledgers, share, states)
     if states or remove:

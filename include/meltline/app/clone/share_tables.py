@@ -9,7 +9,7 @@ from typing import Any
 from meltline.app.catalog.dropped import dropped_place
 from meltline.app.catalog.registrations import load_opened, load_standing, load_tables
 from meltline.app.catalog.resolve import catalog_of
-from meltline.app.clone.clone import moved, new_identity
+from meltline.app.clone.clone import clone_naming, new_identity
 from meltline.app.clone.clone_points import sources_at
 from meltline.app.services import ReadContext
 from meltline.domain.clone.clones import Identity, Source
@@ -113,8 +113,8 @@ class SharePart:
         """Whether the table is new, behind or written to, or somebody has taken the tag away."""
         tag = self.source.state.refs.get(tag_of(share.name))
         pinned = None if tag is None else tag.snapshot_id
-        now, wanted = self.now, self.source.snapshot_id
-        return now is None or self.is_behind or now.is_written or pinned != wanted
+        now, shown = self.now, self.source.snapshot_id
+        return now is None or self.is_behind or now.is_written or pinned != shown
 
 
 def share_parts(
@@ -132,15 +132,15 @@ def share_parts(
         MetadataUnreadable: One of the sources cannot be read.
     """
     sources = sources_at(ledgers, share.source, listing, None).sources
-    there = {one.state.name: one for one in standing}
-    move = moved(share.source, replace(share.place, table=share.source.table))
+    by_name = {table.state.name: table for table in standing}
+    move = clone_naming(share.source, replace(share.place, table=share.source.table))
     parts = []
     for source in sources:
         name = move(source.state.name)
         own = new_identity(ledgers, name, source.state, listing)
-        if name in there:
-            own = Identity(name, there[name].state.uuid, there[name].state.location)
-        parts.append(SharePart(source, own, there.get(name)))
+        if name in by_name:
+            own = Identity(name, by_name[name].state.uuid, by_name[name].state.location)
+        parts.append(SharePart(source, own, by_name.get(name)))
     return parts
 
 
@@ -152,22 +152,22 @@ def standing_tables(
     Raises:
         MetadataUnreadable: One of them cannot be read.
     """
-    entries = [entry for entry in listing.entries if share.place.covers(entry.name)]
+    entries = [pointer for pointer in listing.entries if share.place.covers(pointer.name)]
     opened = load_opened(ledgers, entries, open_new=True)
     return [StandingTable(state, document) for state, document in opened]
 
 
-def looked_at(ledgers: ReadContext, there: Sequence[StandingTable]) -> Iterator[SharedTable]:
+def looked_at(ledgers: ReadContext, tables: Sequence[StandingTable]) -> Iterator[SharedTable]:
     """What is said of a share's tables as they stand."""
     find = whereabouts(ledgers)
-    for one in there:
-        source, head = find(one.origin), _head(one.state)
+    for table in tables:
+        source, head = find(table.origin), _head(table.state)
         yield SharedTable(
-            source=one.origin.name if one.origin else None,
-            table=one.state.name,
+            source=table.origin.name if table.origin else None,
+            table=table.state.name,
             snapshot_id=head,
             behind=source is None or _head(source) != head,
-            written=one.is_written,
+            written=table.is_written,
         )
 
 
@@ -183,8 +183,8 @@ def whereabouts(ledgers: ReadContext) -> Callable[[Origin | None], TableMetadata
         """Tables where no observation has seen them yet: what was renamed since is among them."""
         seen = {CatalogEntry(row.name, row.metadata_location) for row in rows}
         entries = set(catalog_of(ledgers, catalog).listing().entries) - seen
-        found = load_tables(ledgers, sorted(entries, key=lambda entry: entry.name)).values()
-        return {state.uuid: state for state in found if isinstance(state, TableMetadata)}
+        loaded = load_tables(ledgers, sorted(entries, key=lambda pointer: pointer.name)).values()
+        return {state.uuid: state for state in loaded if isinstance(state, TableMetadata)}
 
     def find(origin: Origin | None) -> TableMetadata | None:
         if origin is None:

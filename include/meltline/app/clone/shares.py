@@ -55,13 +55,13 @@ class Shared:
 
     Attributes:
         removed: Those that an update takes out of it.
-        others: Tables that somebody else has put into its namespace: they are left alone.
+        foreign: Tables that somebody else has put into its namespace: they are left alone.
     """
 
     share: Share
     tables: tuple[SharedTable, ...]
     removed: tuple[TableName, ...] = ()
-    others: tuple[TableName, ...] = ()
+    foreign: tuple[TableName, ...] = ()
 
 
 def create_share(
@@ -127,25 +127,25 @@ def update_share(ledgers: ReadContext, name: str, *, dry_run: bool = False) -> S
         LockHeld: A run works on one of them.
         CommitConflict: Others committed first each time.
     """
-    catalog, found, listing = _find(ledgers, name)
-    source = _origin(ledgers, found, listing)
-    share = replace(found, source=source, at=ledgers.clock.now(), who=ledgers.who)
-    there, others = _standing(ledgers, share, listing)
-    parts = share_parts(ledgers, share, listing, there)
-    kept = {part.own.name for part in parts}
-    _require_not_taken(share, kept.intersection(others))
-    gone = [one for one in there if one.state.name not in kept]
-    removed = tuple(one.state.name for one in gone)
-    done = Shared(share, tuple(part.shown for part in parts), removed, others)
+    catalog, stored, listing = _find(ledgers, name)
+    source = _origin(ledgers, stored, listing)
+    share = replace(stored, source=source, at=ledgers.clock.now(), who=ledgers.who)
+    standing, foreign = _standing(ledgers, share, listing)
+    parts = share_parts(ledgers, share, listing, standing)
+    names = {part.own.name for part in parts}
+    _require_not_taken(share, names.intersection(foreign))
+    surplus = [table for table in standing if table.state.name not in names]
+    removed = tuple(table.state.name for table in surplus)
+    done = Shared(share, tuple(part.shown for part in parts), removed, foreign)
     changed = [part for part in parts if part.is_to_change(share)]
-    if not dry_run and (changed or gone):
+    if not dry_run and (changed or surplus):
         with locked(ledgers, share, changed):
             pin_all(ledgers, share, changed)
             catalog.move([rewritten(share, part) for part in changed if part.now])
             catalog.create(new_tables(share, [part for part in changed if not part.now]))
         shown = {part.source.state.uuid for part in parts}
-        unpin_all(ledgers, share, there, shown)
-        take_away(ledgers, share, gone, listing)
+        unpin_all(ledgers, share, standing, shown)
+        take_away(ledgers, share, surplus, listing)
         catalog.set_namespace_properties(share.place.namespace, share.written())
         _audit_update(ledgers, done)
     return done
@@ -161,13 +161,13 @@ def drop_share(ledgers: ReadContext, name: str, *, dry_run: bool = False) -> Sha
         CommitConflict: Others committed first each time.
     """
     _, share, listing = _find(ledgers, name)
-    there, others = _standing(ledgers, share, listing)
-    _require_no_others(share, others)
-    done = Shared(share, tuple(looked_at(ledgers, there)))
+    standing, foreign = _standing(ledgers, share, listing)
+    _require_no_others(share, foreign)
+    done = Shared(share, tuple(looked_at(ledgers, standing)))
     if not dry_run:
         # The tags first: the tables keep what they show until they go themselves.
-        unpin_all(ledgers, share, there)
-        take_away(ledgers, share, there, listing, levels_within(share.place, listing))
+        unpin_all(ledgers, share, standing)
+        take_away(ledgers, share, standing, listing, levels_within(share.place, listing))
         audit(ledgers, "share drop", str(share.place), detail=f"from {share.source}")
         audit(ledgers, "share drop", str(share.source), detail=str(share.place))
     return done
@@ -185,14 +185,14 @@ def list_shares(ledgers: ReadContext, of: str = "") -> list[Shared]:
         TableNotFound: There is nothing of that name.
     """
     scope = find_object(ledgers, of) if of else None
-    found: list[Shared] = []
+    shares: list[Shared] = []
     for catalog in ledgers.catalogs.values():
         listing = catalog.listing()
         for share in shares_in(catalog.name, listing):
             if scope is None or _is_about(share.source, scope):
-                there, others = _standing(ledgers, share, listing)
-                found.append(Shared(share, tuple(looked_at(ledgers, there)), others=others))
-    return sorted(found, key=lambda one: (one.share.name, one.share.source.catalog))
+                standing, foreign = _standing(ledgers, share, listing)
+                shares.append(Shared(share, tuple(looked_at(ledgers, standing)), foreign=foreign))
+    return sorted(shares, key=lambda shown: (shown.share.name, shown.share.source.catalog))
 
 
 def update_auto_shares(ledgers: ReadContext) -> None:
@@ -216,13 +216,15 @@ def _standing(
 ) -> tuple[list[StandingTable], tuple[TableName, ...]]:
     """The share's tables as they stand, and the names of others in its namespace."""
     every = standing_tables(ledgers, share, listing)
-    others = tuple(one.state.name for one in every if not one.is_the_shares)
-    return [one for one in every if one.is_the_shares], others
+    foreign = tuple(table.state.name for table in every if not table.is_the_shares)
+    return [table for table in every if table.is_the_shares], foreign
 
 
 def _require_name(name: str) -> None:
-    odd = not name.strip() or not name.isprintable() or "." in name or len(name) > _LONGEST_NAME
-    if odd:
+    is_unfit = (
+        not name.strip() or not name.isprintable() or "." in name or len(name) > _LONGEST_NAME
+    )
+    if is_unfit:
         raise UsageInvalid(
             f"{name!r} cannot be the name of a share",
             object=name,
@@ -232,8 +234,8 @@ def _require_name(name: str) -> None:
         )
 
 
-def _require_not_taken(share: Share, taken: Iterable[TableName]) -> None:
-    for table in sorted(taken):
+def _require_not_taken(share: Share, names: Iterable[TableName]) -> None:
+    for table in sorted(names):
         raise NameConflict(
             f"{table} is not the share's: somebody else has put it there",
             object=str(table),
@@ -243,17 +245,17 @@ def _require_not_taken(share: Share, taken: Iterable[TableName]) -> None:
         )
 
 
-def _require_no_others(share: Share, others: Sequence[TableName]) -> None:
-    if not others:
+def _require_no_others(share: Share, foreign: Sequence[TableName]) -> None:
+    if not foreign:
         return
-    names = ", ".join(map(str, others[:_SHOWN]))
-    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    names = ", ".join(map(str, foreign[:_SHOWN]))
+    more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
     raise NamespaceNotEmpty(
         f"{share.place} holds tables that are not the share's",
         object=str(share.place),
         expected="tables of the share alone",
         found=names + more,
-        next=f"`meltline rename` or `meltline drop` those first: {others[0]}, for one",
+        next=f"`meltline rename` or `meltline drop` those first: {foreign[0]}, for one",
     )
 
 
@@ -296,8 +298,8 @@ def _origin(ledgers: ReadContext, share: Share, listing: CatalogListing) -> Obje
         return find_object(ledgers, str(share.source), share.source.kind)
     except TableNotFound:
         find = whereabouts(ledgers)
-        for one in _standing(ledgers, share, listing)[0]:
-            state = find(one.origin)
+        for table in _standing(ledgers, share, listing)[0]:
+            state = find(table.origin)
             if state is not None and not is_dropped_name(state.name.namespace):
                 return ObjectName(state.name.catalog, state.name.namespace, state.name.name)
         raise
@@ -307,14 +309,14 @@ def _is_about(source: ObjectName, scope: ObjectName) -> bool:
     """Whether one of the two lies in the other."""
     if source.catalog != scope.catalog:
         return False
-    one = (*source.namespace, *([source.table] if source.table else []))
-    other = (*scope.namespace, *([scope.table] if scope.table else []))
-    depth = min(len(one), len(other))
-    return one[:depth] == other[:depth]
+    path = (*source.namespace, *([source.table] if source.table else []))
+    scope_path = (*scope.namespace, *([scope.table] if scope.table else []))
+    depth = min(len(path), len(scope_path))
+    return path[:depth] == scope_path[:depth]
 
 
 def _audit_update(ledgers: ReadContext, done: Shared) -> None:
-    undone = [str(one.table) for one in done.tables if one.written]
+    undone = [str(table.table) for table in done.tables if table.written]
     words = [f"{len(done.tables)} tables, {len(done.removed)} removed"]
     words += ["writes undone:", *undone] if undone else []
     audit(ledgers, "share update", str(done.share.place), detail="\n".join(words))

@@ -44,12 +44,12 @@ def cold_findings(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> Iter
     cold = ColdTables(ledgers.cold)
     try:
         states = cold.all()
-    except MeltlineError as odd:
-        yield ColdFinding("error", "cold_unreachable", odd.object, _said(odd), odd.next)
+    except MeltlineError as error:
+        yield ColdFinding("error", "cold_unreachable", error.object, _message(error), error.next)
         return
     for state in states:
         if isinstance(state, MeltlineError):
-            yield ColdFinding("error", "cold_unreadable", state.object, _said(state), state.next)
+            yield ColdFinding("error", "cold_unreadable", state.object, _message(state), state.next)
         else:
             yield from _foreign(cold.tier.store, state)
     yield from _names_taken(wanting, [s for s in states if isinstance(s, TableMetadata)])
@@ -58,8 +58,8 @@ def cold_findings(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> Iter
 
 def _foreign(store: ObjectReader, state: TableMetadata) -> Iterator[ColdFinding]:
     """Commits to the archive that are not Meltline's: nobody else may write there (AR-34)."""
-    found = foreign_commits(store, state)
-    if not found:
+    commits = foreign_commits(store, state)
+    if not commits:
         return
     ours = last_of_ours(store, state)
     back = f"point {state.name} at {ours} again" if ours else "bring the table back from a backup"
@@ -67,13 +67,13 @@ def _foreign(store: ObjectReader, state: TableMetadata) -> Iterator[ColdFinding]
         "error",
         "cold_foreign_commit",
         str(state.name),
-        "; ".join(found[:_SHOWN]),
+        "; ".join(commits[:_SHOWN]),
         f"find out who may write to the archive; to undo it, {back} in its catalog",
     )
 
 
-def _said(odd: MeltlineError) -> str:
-    return f"{odd.message}: {odd.found}" if odd.found else odd.message
+def _message(error: MeltlineError) -> str:
+    return f"{error.message}: {error.found}" if error.found else error.message
 
 
 def _odd_values(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> Iterator[ColdFinding]:

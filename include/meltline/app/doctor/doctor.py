@@ -121,34 +121,34 @@ def _tables(ledgers: ReadContext) -> list[Finding]:
             findings.append(_error("catalog_unlistable", refused))
             continue
         listed += listing.entries
-        for entry in listing.entries:
-            if is_ledger(ledgers, entry.name):
+        for pointer in listing.entries:
+            if is_ledger(ledgers, pointer.name):
                 continue
             try:
-                state = load_standing(ledgers, entry.name, entry.metadata_location)
+                state = load_standing(ledgers, pointer.name, pointer.metadata_location)
                 tables.append(observed_table(ledgers, state, listing))
             except MeltlineError as refused:
                 findings.append(_error("table_unreadable", refused))
-    findings += _known(ledgers)
+    findings += _seen_before(ledgers)
     findings += _words(ledgers, listed, {table.state.name for table in tables})
-    kept = keep_sets(ledgers, tables, ledgers.clock.now())
-    findings += _policies(kept, ledgers.clock.now())
-    for odd in consumer_findings(ledgers, kept):
-        findings.append(Finding("warning", odd.code, odd.object, odd.message, odd.fix))
+    retentions = keep_sets(ledgers, tables, ledgers.clock.now())
+    findings += _policies(retentions, ledgers.clock.now())
+    for reader in consumer_findings(ledgers, retentions):
+        findings.append(Finding("warning", reader.code, reader.object, reader.message, reader.fix))
     findings += _holds(ledgers, tables)
     for risk in drop_risks(ledgers, [table.state for table in tables]):
         findings.append(Finding("info", risk.code, risk.object, risk.message, risk.fix))
     for cold in cold_findings(ledgers, tables):
         findings.append(Finding(cold.level, cold.code, cold.object, cold.message, cold.fix))
-    for left in withheld_findings(ledgers, [t.state for t in tables if t.managed]):
-        findings.append(Finding("warning", left.code, left.object, left.message, left.fix))
+    for held in withheld_findings(ledgers, [t.state for t in tables if t.managed]):
+        findings.append(Finding("warning", held.code, held.object, held.message, held.fix))
     sharing = may_share(ledgers, [table.state for table in tables])
     for table in tables:
         findings += _who_else_deletes(table.state, table.state.uuid in sharing)
     return findings
 
 
-def _known(ledgers: ReadContext) -> Iterable[Finding]:
+def _seen_before(ledgers: ReadContext) -> Iterable[Finding]:
     for table in ledgers.control.registrations.all():
         if table.status == "unreadable":
             yield Finding(
@@ -158,16 +158,16 @@ def _known(ledgers: ReadContext) -> Iterable[Finding]:
                 table.error,
                 "restore what is missing; until then nothing of its group is touched",
             )
-    for gone in gone_tables(ledgers):
-        left = f"it left its catalog (noticed {format_instant(gone.row.observed_at)})"
+    for absent in gone_tables(ledgers):
+        since = f"it left its catalog (noticed {format_instant(absent.row.observed_at)})"
         ask = "which metadata file is its last? register that one with an engine"
         yield Finding(
             "warning",
             "table_gone",
-            str(gone.row.name),
-            f"{left}; its files are kept{': ' if gone.question else ''}{gone.question}",
+            str(absent.row.name),
+            f"{since}; its files are kept{': ' if absent.question else ''}{absent.question}",
             f"{ask}; nothing of it is deleted"
-            if gone.question
+            if absent.question
             else "the next observation keeps it among the dropped tables; or register it again",
         )
 
@@ -178,10 +178,14 @@ def _words(
     """Tables that were never read and hold all purging back, and for which a person vouches."""
     rows = ledgers.control.registrations.all()
     broken = {row.name for row in rows if row.status == "unreadable"}
-    unread = [entry for entry in listed if entry.name in broken or entry.name not in readable]
-    unread = [entry for entry in never_read(rows, unread) if not is_ledger(ledgers, entry.name)]
+    unread = [
+        pointer for pointer in listed if pointer.name in broken or pointer.name not in readable
+    ]
+    unread = [
+        pointer for pointer in never_read(rows, unread) if not is_ledger(ledgers, pointer.name)
+    ]
     vouched = vouched_for(ledgers, unread)
-    names = sorted(str(entry.name) for entry in set(unread) - vouched)
+    names = sorted(str(pointer.name) for pointer in set(unread) - vouched)
     if names:
         yield Finding(
             "error",
@@ -204,9 +208,9 @@ def _words(
             )
 
 
-def _policies(kept: Sequence[TableRetention], now: datetime) -> Iterable[Finding]:
-    for found in kept:
-        for mark in writer_advice(found, now) if found.table.managed else ():
+def _policies(retentions: Sequence[TableRetention], now: datetime) -> Iterable[Finding]:
+    for target in retentions:
+        for mark in writer_advice(target, now) if target.table.managed else ():
             yield Finding(
                 "info",
                 "writer_keeps_much",
@@ -214,11 +218,11 @@ def _policies(kept: Sequence[TableRetention], now: datetime) -> Iterable[Finding
                 mark.message,
                 mark.fix,
             )
-        for warning in found.retention.warnings:
+        for warning in target.retention.warnings:
             yield Finding(
                 "warning",
                 "policy_out_of_range",
-                str(found.table.state.name),
+                str(target.table.state.name),
                 warning,
                 "set a value inside the profile's limits",
             )

@@ -26,11 +26,11 @@ class DropRisk:
 
 def drop_risks(ledgers: ReadContext, states: Sequence[TableMetadata]) -> list[DropRisk]:
     """What `doctor` says about drops, from the tables that could be read."""
-    found: list[DropRisk] = []
+    risks: list[DropRisk] = []
     for name, catalog in ledgers.config.catalogs.items():
         own = [s for s in states if s.name.catalog == name]
         if catalog.type == "rest" and own:
-            found.append(
+            risks.append(
                 DropRisk(
                     "drop_may_delete",
                     name,
@@ -38,9 +38,9 @@ def drop_risks(ledgers: ReadContext, states: Sequence[TableMetadata]) -> list[Dr
                     "use `meltline drop`, or set the server to keep them",
                 )
             )
-        found += _purgeable(name, own)
+        risks += _purgeable(name, own)
     now = ledgers.clock.now()
-    return [*found, *_sharing_folders(states), *_nobodys(states), *_kept_by_refs(states, now)]
+    return [*risks, *_sharing_folders(states), *_nobodys(states), *_kept_by_refs(states, now)]
 
 
 def _purgeable(catalog: str, states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
@@ -72,12 +72,12 @@ def _sharing_folders(states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
         if is_dropped_name(state.name.namespace)
     }
     for state in states:
-        other = dropped.get(claim_prefix(state.location))
-        if other is not None and other.uuid != state.uuid:
+        dropped_table = dropped.get(claim_prefix(state.location))
+        if dropped_table is not None and dropped_table.uuid != state.uuid:
             yield DropRisk(
                 "folder_of_a_dropped_table",
                 str(state.name),
-                f"it lies in the folder of a dropped table, {other.name}",
+                f"it lies in the folder of a dropped table, {dropped_table.name}",
                 "nothing is mixed up; set unique-table-location=true on the engines' catalog, so "
                 "that each new table gets a folder of its own",
             )

@@ -108,17 +108,17 @@ def _forget_permissions(
 ) -> Adopted:
     """What held back and stands in the catalog holds again; what allows has to be asked anew."""
     control = services.control
-    if said := properties.get(STOPPED, ""):
-        known = control.switch.stopped()
+    if stated := properties.get(STOPPED, ""):
+        stop = control.switch.stopped()
         control.switch.set(
-            known
-            or StopSwitch(services.who, f"as the catalog has it: {said}", services.clock.now())
+            stop
+            or StopSwitch(services.who, f"as the catalog has it: {stated}", services.clock.now())
         )
     words = tuple(word.table for word in control.decisions.vouched())
     for table in words:
         control.decisions.forget_vouched(table)
     return Adopted(
-        unknown_since, properties.get(EPOCH, ""), said, control.verdicts.forget_approvals(), words
+        unknown_since, properties.get(EPOCH, ""), stated, control.verdicts.forget_approvals(), words
     )
 
 

@@ -203,7 +203,7 @@ def _tables_of(
 ) -> list[TableMetadata]:
     if name.table:
         return [load_table(ledgers, name.table_name)]
-    entries = [entry for entry in listing.entries if name.covers(entry.name)]
+    entries = [pointer for pointer in listing.entries if name.covers(pointer.name)]
     states: list[TableMetadata] = []
     for state in load_tables(ledgers, entries, open_new=True).values():
         if not isinstance(state, TableMetadata):
@@ -231,8 +231,8 @@ def _retention(
     if name.table:
         return retention_of(ledgers, observed_table(ledgers, states[0], listing), policies)
     around = levels_around(ledgers, name, listing)
-    known = remembered(policies, around, str(name))
-    return effective_retention(ledgers.config.account, around, known)
+    remembered_policy = remembered(policies, around, str(name))
+    return effective_retention(ledgers.config.account, around, remembered_policy)
 
 
 def busy(ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata]) -> set[str]:
@@ -240,21 +240,21 @@ def busy(ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata]
     uuids = {state.uuid for state in states}
     if name.table:
         return uuids
-    begun = ledgers.control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
-    return uuids & {plan.table_uuid for plan in begun}
+    applying = ledgers.control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
+    return uuids & {plan.table_uuid for plan in applying}
 
 
 def _places(
     states: Sequence[TableMetadata], listing: CatalogListing, fact: Drop
 ) -> dict[TableName, TableName]:
     """Where each table will stand. Of one that is registered twice, both may be dropped."""
-    taken = {entry.name for entry in listing.entries}
+    occupied = {pointer.name for pointer in listing.entries}
     places: dict[TableName, TableName] = {}
     for number, state in enumerate(states):
         place = dropped_place(state.uuid, state.name.catalog)
-        if place in taken:
+        if place in occupied:
             place = replace(place, name=f"{place.name}-{fact.batch}-{number}")
-        taken.add(place)
+        occupied.add(place)
         places[state.name] = place
     return places
 
@@ -328,19 +328,21 @@ def _move(
 ) -> None:
     """Moves a table, or a namespace with all that is in it."""
 
-    def moved(levels: tuple[str, ...]) -> tuple[str, ...]:
+    def target_levels(levels: tuple[str, ...]) -> tuple[str, ...]:
         return target.namespace + levels[len(name.namespace) :]
 
     moves = [
         TableMove(
             state.name,
-            TableName(target.catalog, moved(state.name.namespace), target.table or state.name.name),
+            TableName(
+                target.catalog, target_levels(state.name.namespace), target.table or state.name.name
+            ),
             same_table(state, lambda document: None),
         )
         for state in states
     ]
     within = levels_within(name, listing)
-    create = {moved(levels): listing.namespaces[levels] for levels in within}
+    create = {target_levels(levels): listing.namespaces[levels] for levels in within}
     catalog.move(moves, create=create, remove=within)
 
 

@@ -50,18 +50,18 @@ class GoneTable:
 def gone_tables(ledgers: ReadContext) -> list[GoneTable]:
     """Every table that has left its catalog and stands nowhere, also not among the dropped ones."""
     rows = ledgers.control.registrations.all()
-    here = {row.uuid for row in rows if row.status != "gone"}
-    gone: dict[str, list[KnownTable]] = {}
+    standing_uuids = {row.uuid for row in rows if row.status != "gone"}
+    by_uuid: dict[str, list[KnownTable]] = {}
     for row in rows:
-        if row.uuid not in here:
-            gone.setdefault(row.uuid, []).append(row)
-    standing = [row for row in rows if row.uuid in here and row.status != "gone"]
-    asked = []
-    for _, left in sorted(gone.items()):
-        others = _others(ledgers, left, standing)
-        if not any(_went_on(state, row) for state in others for row in left):
-            asked.append((left, others))
-    return load_concurrently(lambda one: _look(ledgers, *one), asked)
+        if row.uuid not in standing_uuids:
+            by_uuid.setdefault(row.uuid, []).append(row)
+    standing = [row for row in rows if row.uuid in standing_uuids and row.status != "gone"]
+    requests = []
+    for _, last_rows in sorted(by_uuid.items()):
+        copies = _copies(ledgers, last_rows, standing)
+        if not any(_went_on(state, row) for state in copies for row in last_rows):
+            requests.append((last_rows, copies))
+    return load_concurrently(lambda request: _look(ledgers, *request), requests)
 
 
 def _went_on(state: TableMetadata, row: KnownTable) -> bool:
@@ -76,36 +76,36 @@ def _went_on(state: TableMetadata, row: KnownTable) -> bool:
     return comes_of(state, row) and not was_over
 
 
-def _others(
-    ledgers: ReadContext, left: Sequence[KnownTable], standing: Sequence[KnownTable]
+def _copies(
+    ledgers: ReadContext, last_rows: Sequence[KnownTable], standing: Sequence[KnownTable]
 ) -> list[TableMetadata]:
     """Other registrations with the same UUID of Iceberg's: copies, and second names."""
-    rows = [row for row in standing if row.table_uuid == left[0].table_uuid]
+    rows = [row for row in standing if row.table_uuid == last_rows[0].table_uuid]
     entries = [CatalogEntry(row.name, row.metadata_location) for row in rows]
     loaded = load_states(ledgers.store, entries).values()
     return [state for state in loaded if isinstance(state, TableMetadata)]
 
 
 def _look(
-    ledgers: ReadContext, rows: Sequence[KnownTable], others: Sequence[TableMetadata]
+    ledgers: ReadContext, rows: Sequence[KnownTable], copies: Sequence[TableMetadata]
 ) -> GoneTable:
     # The name that it left last; where it left two at once, the one that says it was dropped.
     row = max(rows, key=lambda row: (row.observed_at, is_dropped_name(row.name.namespace)))
     if question := _out_of_reach(ledgers, row):
         return GoneTable(row, None, question)
     try:
-        found = last_states(ledgers, rows, others)
-    except MeltlineError as odd:
-        return GoneTable(row, None, f"its metadata folder cannot be listed: {odd.message}")
-    if len(found) != 1:
-        named = ", ".join(sorted(state.metadata_location for state in found))
+        candidates = last_states(ledgers, rows, copies)
+    except MeltlineError as error:
+        return GoneTable(row, None, f"its metadata folder cannot be listed: {error.message}")
+    if len(candidates) != 1:
+        paths = ", ".join(sorted(state.metadata_location for state in candidates))
         why = (
-            f"more than one metadata file may be its last: {named}"
-            if found
+            f"more than one metadata file may be its last: {paths}"
+            if candidates
             else (f"no metadata file leads back to the last one seen, {row.metadata_location}")
         )
         return GoneTable(row, None, why)
-    state = replace(found[0], name=row.name, uuid=row.uuid)
+    state = replace(candidates[0], name=row.name, uuid=row.uuid)
     lists = [s.manifest_list for s in state.snapshots.values() if s.manifest_list]
     sizes = load_concurrently(ledgers.store.size, lists)
     lost = [path for path, size in zip(lists, sizes, strict=True) if size is None]
@@ -127,27 +127,29 @@ def _out_of_reach(ledgers: ReadContext, row: KnownTable) -> str:
 
 
 def last_states(
-    ledgers: ReadContext, rows: Sequence[KnownTable], others: Sequence[TableMetadata] = ()
+    ledgers: ReadContext, rows: Sequence[KnownTable], copies: Sequence[TableMetadata] = ()
 ) -> list[TableMetadata]:
     """The metadata files that may be a table's last: one, where all is well.
 
     Args:
         ledgers: Where the table was.
         rows: What is known of it, by each of its names.
-        others: Other registrations that have its UUID: what only they name is not its own.
+        copies: Other registrations that have its UUID: what only they name is not its own.
 
     Raises:
         StoreRefused: A folder cannot be listed.
     """
-    known = {location_key(row.metadata_location) for row in rows}
-    theirs = {at for s in others for at in (*_log(s), location_key(s.metadata_location))} - known
+    last_seen = {location_key(row.metadata_location) for row in rows}
+    theirs = {
+        at for s in copies for at in (*_log(s), location_key(s.metadata_location))
+    } - last_seen
     files: dict[str, TableMetadata] = {}
     for row in rows:
         later = _later_files(ledgers, row)
         files.update((at, state) for at, state in later if at not in theirs)
-    named = {at for state in files.values() for at in _log(state)}
-    tips = [state for at, state in files.items() if at not in named]
-    leading = [state for state in tips if known <= _past(state, files)]
+    logged = {at for state in files.values() for at in _log(state)}
+    tips = [state for at, state in files.items() if at not in logged]
+    leading = [state for state in tips if last_seen <= _past(state, files)]
     # A newer file of this table that does not lead back is a chain that broke: nobody can tell.
     return leading if len(leading) == len(tips) else (tips if leading else [])
 
@@ -197,15 +199,15 @@ def _past(state: TableMetadata, files: Mapping[str, TableMetadata]) -> set[str]:
 
 
 def keep_gone_table(
-    ledgers: ReadContext, gone: GoneTable, listing: CatalogListing
+    ledgers: ReadContext, gone_table: GoneTable, listing: CatalogListing
 ) -> TableName | None:
     """Registers a table that is gone among the dropped ones. Returns where, None where it cannot.
 
     One that was among them already, and that somebody took out, keeps the facts of its drop.
     """
-    state, row = gone.state, gone.row
+    state, row = gone_table.state, gone_table.row
     place = dropped_place(row.uuid, row.name.catalog)
-    if state is None or any(entry.name == place for entry in listing.entries):
+    if state is None or any(pointer.name == place for pointer in listing.entries):
         return None
     was_dropped = is_dropped_name(row.name.namespace)
     fact = read_drop(row.name.catalog, state.properties) if was_dropped else None
@@ -214,8 +216,10 @@ def keep_gone_table(
     ledgers.catalogs[row.name.catalog].register(
         place, state.metadata_location, lambda document: document.set_properties(written)
     )
-    known = [known for known in ledgers.control.registrations.all() if known.uuid == row.uuid]
-    follow(ledgers, [replace(state, name=known.name) for known in known])
+    rows = [
+        known_row for known_row in ledgers.control.registrations.all() if known_row.uuid == row.uuid
+    ]
+    follow(ledgers, [replace(state, name=known_row.name) for known_row in rows])
     restored = f"{place}, metadata {state.metadata_location}"
     audit(ledgers, "drop noticed", str(fact.object), detail=f"kept as {restored}")
     return place
@@ -227,8 +231,8 @@ def _noticed(
     """What is known of a drop that nobody announced; the observation that missed it is its time."""
     name = ObjectName(row.name.catalog, row.name.namespace, row.name.name)
     policies = ledgers.control.policies.all()
-    named = replace(state, name=row.name)
-    retention = retention_of(ledgers, observed_table(ledgers, named, listing), policies)
+    named_state = replace(state, name=row.name)
+    retention = retention_of(ledgers, observed_table(ledgers, named_state, listing), policies)
     # Its namespace may be gone too: what it worked with when it was last seen counts as well.
     applied = parse_days(policies.get(row.uuid, {}).get(APPLIED, "0"))
     days = retention.days

@@ -48,9 +48,9 @@ def process_drops(
     """
     if observation.purge_blocked:
         return False
-    gone = [table for table in gone_tables(services) if table.state is not None]
-    begun = [table for table in gone if table.state and is_let_go(table.state, as_of)]
-    changed = [_keep(services, observation, table) for table in gone if table not in begun]
+    missing = [table for table in gone_tables(services) if table.state is not None]
+    unfinished = [table for table in missing if table.state and is_let_go(table.state, as_of)]
+    changed = [_keep(services, observation, table) for table in missing if table not in unfinished]
     if services.control.switch.stopped() is None:
         empty = [t for t in observation.tables if t.managed and is_let_go(t.state, as_of)]
         done = [t for t in empty if selected(t.state.name, tables)]
@@ -58,7 +58,7 @@ def process_drops(
             if _let_go(services, observation, table):
                 changed.append(True)
                 observation = _without(observation, table.state)
-        for gone_table in begun:
+        for gone_table in unfinished:
             if gone_table.state and _finish(services, observation, gone_table):
                 changed.append(True)
                 observation = _without(observation, gone_table.state)
@@ -68,17 +68,17 @@ def process_drops(
 
 def _without(observation: Observation, state: TableMetadata) -> Observation:
     """What is there once a table was let go: it names no file any more that another one has too."""
-    left = tuple(table for table in observation.tables if table.state.name != state.name)
+    remaining = tuple(table for table in observation.tables if table.state.name != state.name)
     row = replace(known_table(state, LET_GO, observation.at), incomplete=False)
-    return replace(observation, tables=left, let_go={**observation.let_go, state.uuid: row})
+    return replace(observation, tables=remaining, let_go={**observation.let_go, state.uuid: row})
 
 
-def _keep(services: RunContext, observation: Observation, gone: GoneTable) -> bool:
-    name = gone.row.name
+def _keep(services: RunContext, observation: Observation, gone_table: GoneTable) -> bool:
+    name = gone_table.row.name
     try:
-        place = keep_gone_table(services, gone, observation.listings[name.catalog])
-    except MeltlineError as odd:  # its files stay where they are, as those of a gone table do
-        services.progress(f"observe: {name} was dropped and cannot be kept: {odd.message}")
+        place = keep_gone_table(services, gone_table, observation.listings[name.catalog])
+    except MeltlineError as error:  # its files stay where they are, as those of a gone table do
+        services.progress(f"observe: {name} was dropped and cannot be kept: {error.message}")
         return False
     if place is not None:
         services.progress(f"observe: {name} was dropped; it is kept as {place}")
@@ -113,10 +113,10 @@ def _to_depart(services: RunContext, observation: Observation, uuids: set[str]) 
     if not any(key.table_uuid in uuids for key in observation.dead):
         return set()
     beside = set[str]().union(*(observation.groups.members(uuid) for uuid in uuids))
-    left = services.files.references.departing(
+    files = services.files.references.departing(
         [k for k in observation.dead if k.table_uuid in beside]
     )
-    owners = (observation.owners.owners(file.path) for file in left if not is_odd(file.path))
+    owners = (observation.owners.owners(file.path) for file in files if not is_odd(file.path))
     return uuids & set[str]().union(*owners)
 
 
@@ -142,12 +142,12 @@ def _let_go(services: RunContext, observation: Observation, table: ObservedTable
     return True
 
 
-def _finish(services: RunContext, observation: Observation, gone: GoneTable) -> bool:
+def _finish(services: RunContext, observation: Observation, gone_table: GoneTable) -> bool:
     """Goes on with a table that an earlier run has begun to let go."""
-    if gone.state is None:
+    if gone_table.state is None:
         return False
-    listing = observation.listings[gone.row.name.catalog]
-    _depart_metadata(services, observation, observed_table(services, gone.state, listing))
+    listing = observation.listings[gone_table.row.name.catalog]
+    _depart_metadata(services, observation, observed_table(services, gone_table.state, listing))
     return True
 
 
@@ -183,24 +183,26 @@ def _last_files(
     services: RunContext, observation: Observation, state: TableMetadata
 ) -> Iterable[SideFile]:
     """Files that the table alone has named, under its own prefix, and that are there."""
-    others = {
+    named_keys = {
         location_key(file.path)
         for table in (*observation.tables, *observation.left_behind)
         if table.state.name != state.name
         for file in side_files_of(table.state)
     }
-    known = services.files.side_files.known()
+    recorded = services.files.side_files.known()
     over = _read_or_over(services, observation, state)
-    others |= {location_key(file.path) for file in known if file.table_uuid not in over}
+    named_keys |= {location_key(file.path) for file in recorded if file.table_uuid not in over}
     hands_off = untouchable(observation)
-    own = [file for file in known if file.table_uuid == state.uuid]
+    own = [file for file in recorded if file.table_uuid == state.uuid]
     files = {location_key(file.path): file for file in (*side_files_of(state), *own)}
-    gone = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
-    left = services.files.departures.in_states(gone, paths=[file.path for file in files.values()])
-    others |= {location_key(departure.path) for departure in left}
+    departed_states = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
+    departed = services.files.departures.in_states(
+        departed_states, paths=[file.path for file in files.values()]
+    )
+    named_keys |= {location_key(departure.path) for departure in departed}
     for file in files.values():
         owners = observation.owners.owners(file.path)
-        if location_key(file.path) in others or is_odd(file.path) or state.uuid not in owners:
+        if location_key(file.path) in named_keys or is_odd(file.path) or state.uuid not in owners:
             continue
         if hands_off.intersection(owners) or services.store.size(file.path) is None:
             continue
@@ -218,7 +220,7 @@ def _read_or_over(
     """
     standing = [*(table.state for table in observation.tables), state]
     before = heirs(services.control.registrations.all(), standing).keys()
-    return before | observation.let_go.keys() | {one.uuid for one in standing}
+    return before | observation.let_go.keys() | {metadata.uuid for metadata in standing}
 
 
 def _forget_namespaces(

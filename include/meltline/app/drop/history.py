@@ -46,13 +46,13 @@ class Listed(StrEnum):
 
 
 def history(
-    ledgers: ReadContext, what: Listed, *, like: str | None = None, within: str | None = None
+    ledgers: ReadContext, listed: Listed, *, like: str | None = None, within: str | None = None
 ) -> tuple[list[HistoryRow], list[str]]:
     """Every version that is there or can be brought back, one row each.
 
     Args:
         ledgers: Where they are.
-        what: Tables, schemas or databases.
+        listed: Tables, schemas or databases.
         like: A pattern of SQL's LIKE that the object's own name follows, whatever the case.
         within: A catalog, database or schema; None is the account.
 
@@ -67,15 +67,17 @@ def history(
     scope = _scope(ledgers, within)
     listing = catalog_of(ledgers, scope.catalog, within or "").listing()
     unread: list[str] = []
-    if what is Listed.TABLES:
+    if listed is Listed.TABLES:
         rows = _tables(ledgers, scope, listing, unread)
     else:
-        kind = ObjectKind.SCHEMA if what is Listed.SCHEMAS else ObjectKind.DATABASE
+        kind = ObjectKind.SCHEMA if listed is Listed.SCHEMAS else ObjectKind.DATABASE
         rows = _namespaces(ledgers, scope, listing, kind)
-    found = list(rows)
-    if not found and not unread:
+    versions = list(rows)
+    if not versions and not unread:
         _require_scope(scope, listing)
-    return ordered(row for row in found if like is None or is_like(row.name, like)), sorted(unread)
+    return ordered(row for row in versions if like is None or is_like(row.name, like)), sorted(
+        unread
+    )
 
 
 def _scope(ledgers: ReadContext, within: str | None) -> ObjectName:
@@ -83,22 +85,22 @@ def _scope(ledgers: ReadContext, within: str | None) -> ObjectName:
         return ObjectName(ledgers.config.hot)
     try:
         parts = split_name(within)
-    except ValueError as odd:
+    except ValueError as error:
         raise UsageInvalid(
             f"{within!r} is not a name",
             object="--in",
             expected="a catalog, database or schema",
-            found=str(odd),
+            found=str(error),
             next="put odd parts in backticks",
-        ) from odd
+        ) from error
     return ObjectName(parts[0], parts[1:])
 
 
 def _require_scope(scope: ObjectName, listing: CatalogListing) -> None:
     depth = len(scope.namespace)
     dropped = (n.drop.object.namespace for n in dropped_namespaces(scope.catalog, listing))
-    known = [*listing.namespaces, *dropped]
-    if depth and not any(levels[:depth] == scope.namespace for levels in known):
+    all_levels = [*listing.namespaces, *dropped]
+    if depth and not any(levels[:depth] == scope.namespace for levels in all_levels):
         raise NamespaceNotFound(
             f"there is no {scope.kind} {scope}",
             object=str(scope),
@@ -114,17 +116,17 @@ def _tables(
     policies = ledgers.control.policies.all()
     ids = {(row.table_uuid, row.name): row.uuid for row in ledgers.control.registrations.all()}
     entries = [
-        entry
-        for entry in listing.entries
-        if not is_ledger(ledgers, entry.name)
-        and (is_dropped_name(entry.name.namespace) or scope.covers(entry.name))
+        pointer
+        for pointer in listing.entries
+        if not is_ledger(ledgers, pointer.name)
+        and (is_dropped_name(pointer.name.namespace) or scope.covers(pointer.name))
     ]
 
-    def read(entry: CatalogEntry) -> HistoryRow | None:
-        document, state = _load(ledgers, entry)
+    def read(pointer: CatalogEntry) -> HistoryRow | None:
+        document, state = _load(ledgers, pointer)
         state = replace(state, uuid=ids.get((state.table_uuid, state.name), state.uuid))
-        found = read_drop(scope.catalog, state.properties)
-        drop = found if is_dropped_name(state.name.namespace) else None
+        recorded_drop = read_drop(scope.catalog, state.properties)
+        drop = recorded_drop if is_dropped_name(state.name.namespace) else None
         name = drop.object.table_name if drop else state.name
         if not scope.covers(name) or (drop and not drop.is_restorable(ledgers.clock.now())):
             return None
@@ -144,27 +146,27 @@ def _tables(
             dropped_on=drop.at if drop else None,
         )
 
-    def attempt(entry: CatalogEntry) -> HistoryRow | MeltlineError | None:
+    def attempt(pointer: CatalogEntry) -> HistoryRow | MeltlineError | None:
         try:
-            return read(entry)
-        except MeltlineError as odd:
-            return odd
+            return read(pointer)
+        except MeltlineError as error:
+            return error
 
-    for entry, row in zip(entries, load_concurrently(attempt, entries), strict=True):
+    for pointer, row in zip(entries, load_concurrently(attempt, entries), strict=True):
         if isinstance(row, MeltlineError):
-            unread.append(str(entry.name))
+            unread.append(str(pointer.name))
         elif row is not None:
             yield row
 
 
-def _load(ledgers: ReadContext, entry: CatalogEntry) -> tuple[Mapping[str, Any], TableMetadata]:
-    at = entry.metadata_location
+def _load(ledgers: ReadContext, pointer: CatalogEntry) -> tuple[Mapping[str, Any], TableMetadata]:
+    at = pointer.metadata_location
     try:
         content = ledgers.store.read(at)
     except FileNotFoundError as missing:
-        raise unreadable(entry.name, at, "no such file") from missing
-    document = parse_json(entry.name, at, content)
-    state = parse_table(entry.name, at, len(content), document)
+        raise unreadable(pointer.name, at, "no such file") from missing
+    document = parse_json(pointer.name, at, content)
+    state = parse_table(pointer.name, at, len(content), document)
     assert isinstance(document, dict)  # parse_table refuses all else
     return document, state
 
@@ -174,23 +176,23 @@ def _namespaces(
 ) -> Iterator[HistoryRow]:
     policies = ledgers.control.policies.all()
     own = (ledgers.config.ledger_namespace,)
-    for levels, said in listing.namespaces.items():
+    for levels, properties in listing.namespaces.items():
         name = ObjectName(scope.catalog, levels)
         mine = name.catalog == ledgers.config.hot and levels == own
         if name.kind is not kind or is_dropped_name(levels) or mine or not _within(scope, name):
             continue
         around: Levels = levels_around(ledgers, name, listing)
-        known = remembered(policies, around, str(name))
-        days = effective_retention(ledgers.config.account, around, known).days
-        yield _namespace_row(name, said, days, None)
-    for found in dropped_namespaces(scope.catalog, listing):
-        name, drop = found.drop.object, found.drop
+        remembered_policy = remembered(policies, around, str(name))
+        days = effective_retention(ledgers.config.account, around, remembered_policy).days
+        yield _namespace_row(name, properties, days, None)
+    for dropped in dropped_namespaces(scope.catalog, listing):
+        name, drop = dropped.drop.object, dropped.drop
         if name.kind is kind and _within(scope, name) and drop.is_restorable(ledgers.clock.now()):
-            yield _namespace_row(name, found.properties, drop.retention_days, drop.at)
+            yield _namespace_row(name, dropped.properties, drop.retention_days, drop.at)
 
 
 def _namespace_row(
-    name: ObjectName, said: Mapping[str, str], days: int | str, dropped_on: datetime | None
+    name: ObjectName, properties: Mapping[str, str], days: int | str, dropped_on: datetime | None
 ) -> HistoryRow:
     below = name.namespace[1:]
     return HistoryRow(
@@ -199,11 +201,11 @@ def _namespace_row(
         database_name=name.namespace[0],
         schema_name=".".join(below),
         kind=name.kind.upper(),
-        comment=said.get(_COMMENT, ""),
+        comment=properties.get(_COMMENT, ""),
         cluster_by="",
         rows=None,
         bytes=None,
-        owner=said.get(_OWNER, ""),
+        owner=properties.get(_OWNER, ""),
         retention_time=days,
         dropped_on=dropped_on,
     )

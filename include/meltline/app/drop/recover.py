@@ -32,7 +32,7 @@ class Recovered:
     Attributes:
         source: The table that the snapshot was of, and its UUID.
         table: The new one.
-        found: How many files of the snapshot are there.
+        files_found: How many files of the snapshot are there.
         missing: Those that are gone; reads that need one of them fail.
     """
 
@@ -40,7 +40,7 @@ class Recovered:
     source_uuid: str
     snapshot: Snapshot
     table: TableName
-    found: int
+    files_found: int
     missing: tuple[str, ...]
 
 
@@ -75,13 +75,13 @@ def recover(
         raise _usage("a recovery needs a reason", "--reason", "why", "nothing", "say why")
     catalog = _place_for(ledgers, new)
     catalog_of(ledgers, source.catalog, text)
-    found = describe(ledgers, source, snapshot_id)
-    uuid, snapshot = found.state.uuid, found.snapshot
-    kept = snapshot_kept(ledgers, uuid, snapshot, f"recover {source}")
-    with nullcontext() if dry_run else kept:
-        done = Recovered(source, uuid, snapshot, new, *look_for_files(ledgers, found))
+    description = describe(ledgers, source, snapshot_id)
+    uuid, snapshot = description.state.uuid, description.snapshot
+    protection = snapshot_kept(ledgers, uuid, snapshot, f"recover {source}")
+    with nullcontext() if dry_run else protection:
+        done = Recovered(source, uuid, snapshot, new, *look_for_files(ledgers, description))
         if not dry_run:
-            _register(ledgers, catalog, found, done)
+            _register(ledgers, catalog, description, done)
             _audit_recovery(ledgers, done, reason.strip())
     return done
 
@@ -109,8 +109,10 @@ def _place_for(ledgers: ReadContext, new: TableName) -> Catalog:
     return catalog
 
 
-def _register(ledgers: ReadContext, catalog: Catalog, found: Description, done: Recovered) -> None:
-    at = _write(ledgers, found, done)
+def _register(
+    ledgers: ReadContext, catalog: Catalog, description: Description, done: Recovered
+) -> None:
+    at = _write(ledgers, description, done)
     try:
         catalog.register(done.table, at)
     except NOT_REGISTERED:  # where nobody knows, the table may stand there
@@ -120,41 +122,43 @@ def _register(ledgers: ReadContext, catalog: Catalog, found: Description, done: 
 
 def _audit_recovery(ledgers: ReadContext, done: Recovered, reason: str) -> None:
     snapshot_id = done.snapshot.snapshot_id
-    gone = "\n".join(done.missing[:100])
-    missing = f"{len(done.missing)} missing:\n{gone}" if done.missing else "none missing"
-    detail = f"snapshot {snapshot_id} as {done.table}: {done.found} files found, {missing}"
+    missing_paths = "\n".join(done.missing[:100])
+    missing = f"{len(done.missing)} missing:\n{missing_paths}" if done.missing else "none missing"
+    detail = f"snapshot {snapshot_id} as {done.table}: {done.files_found} files found, {missing}"
     audit(ledgers, "recover", str(done.source), reason, detail)
     audit(ledgers, "recover", str(done.table), reason, f"from {done.source}@{snapshot_id}")
 
 
-def _usage(message: str, object: str, expected: str, found: str, next: str) -> UsageInvalid:
-    return UsageInvalid(message, object=object, expected=expected, found=found, next=next)
+def _usage(message: str, object: str, expected: str, actual: str, next: str) -> UsageInvalid:
+    return UsageInvalid(message, object=object, expected=expected, found=actual, next=next)
 
 
 # --- the new table --------------------------------------------------------------------------------
 
 
-def _write(ledgers: ReadContext, found: Description, done: Recovered) -> str:
+def _write(ledgers: ReadContext, description: Description, done: Recovered) -> str:
     """Writes the new table's first metadata file. Returns where."""
-    state = found.state
+    state = description.state
     content = ledgers.store.read(state.metadata_location)
     document = parse_json(state.name, state.metadata_location, content)
     assert isinstance(document, dict)  # it was read before
     uuid = str(uuid4())
     location = f"{state.location.rstrip('/')}-recovered-{uuid}"
-    made = only_snapshot(document, found.snapshot.snapshot_id)
+    metadata = only_snapshot(document, description.snapshot.snapshot_id)
     copied = copied_properties(state.properties)
     # Dated as the commit was: engines refuse metadata of a time to come, a sandbox's for one.
-    committed = to_millis(found.snapshot.committed_at)
-    made |= {
+    committed = to_millis(description.snapshot.committed_at)
+    metadata |= {
         "table-uuid": uuid,
         "location": location,
         "last-updated-ms": committed,
         # Its files lie in another table's folder: they are shared as a clone's are.
         "properties": copied | guarded(copied),
         "metadata-log": [],
-        "snapshot-log": [{"timestamp-ms": committed, "snapshot-id": found.snapshot.snapshot_id}],
+        "snapshot-log": [
+            {"timestamp-ms": committed, "snapshot-id": description.snapshot.snapshot_id}
+        ],
     }
-    file = first_file(done.table, made, str(uuid4()))
+    file = first_file(done.table, metadata, str(uuid4()))
     ledgers.writer.write(file.location, file.content)
     return file.location

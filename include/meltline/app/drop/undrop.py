@@ -19,7 +19,7 @@ from meltline.app.catalog.resolve import catalog_of, require_changeable
 from meltline.app.catalog.ways_back import newest
 from meltline.app.drop.drop import at_moment, busy, unmarked
 from meltline.app.ground.audit_log import audit
-from meltline.app.ground.purge_vetoes import as_wanted, files_of, group_locks, snapshot_kept
+from meltline.app.ground.purge_vetoes import files_of, group_locks, snapshot_kept, veto_for
 from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import Drop
 from meltline.domain.errors import MeltlineError, UsageInvalid
@@ -95,7 +95,7 @@ def undrop(
         return done
     stones = [n for n in namespaces if n.drop.batch == fact.batch and not name.table]
     moves = [TableMove(t.state.name, _old_name(t), unmarked(t.state)) for t in back]
-    with _kept(ledgers, name, [table.state for table in back]):
+    with _protected(ledgers, name, [table.state for table in back]):
         catalog.move(
             moves,
             create={stone.drop.object.namespace: stone.properties for stone in stones},
@@ -119,19 +119,19 @@ def _audit_undrop(ledgers: ReadContext, done: Undropped) -> None:
 def _parts(text: str) -> tuple[str, ...]:
     try:
         parts = split_name(text)
-    except ValueError as odd:
-        raise _no_name(text, str(odd)) from odd
+    except ValueError as error:
+        raise _no_name(text, str(error)) from error
     if len(parts) < 2:
         raise _no_name(text, "one part")
     return parts
 
 
-def _no_name(text: str, found: str) -> UsageInvalid:
+def _no_name(text: str, problem: str) -> UsageInvalid:
     return UsageInvalid(
         f"{text!r} is not the name of a table, schema or database",
         object=text,
         expected="catalog.namespace or catalog.namespace.table",
-        found=found,
+        found=problem,
         next="write the name in full, odd parts in backticks",
     )
 
@@ -149,17 +149,17 @@ def _which(
     could = [name for name in could if kind in (None, name.kind)]
     if not could:
         raise _no_name(".".join(parts), f"no {kind} has a name of {len(parts)} parts")
-    known = {t.drop.object for t in tables} | {n.drop.object for n in namespaces}
-    there = [name for name in could if name in known]
-    if len(there) > 1:
+    dropped = {t.drop.object for t in tables} | {n.drop.object for n in namespaces}
+    matches = [name for name in could if name in dropped]
+    if len(matches) > 1:
         raise UsageInvalid(
-            f"a table and a {there[1].kind} {there[0]} have been dropped",
-            object=str(there[0]),
+            f"a table and a {matches[1].kind} {matches[0]} have been dropped",
+            object=str(matches[0]),
             expected="one thing of that name, or --kind",
-            found=" and ".join(str(name.kind) for name in there),
+            found=" and ".join(str(name.kind) for name in matches),
             next="say --kind table or --kind schema",
         )
-    return there[0] if there else could[0]
+    return matches[0] if matches else could[0]
 
 
 def _old_name(table: DroppedTable) -> TableName:
@@ -183,9 +183,9 @@ def _restored(ledgers: ReadContext, table: DroppedTable) -> RestoredTable:
 
 def _missing(ledgers: ReadContext, state: TableMetadata, head: Snapshot) -> tuple[str, ...]:
     """Files of a commit that are not there, as far as its own lists can be read."""
-    wanted = as_wanted(ledgers, state.uuid, head, "undrop")
+    veto = veto_for(ledgers, state.uuid, head, "undrop")
     try:
-        paths = sorted(files_of(ledgers, wanted))
+        paths = sorted(files_of(ledgers, veto))
     except (MeltlineError, FileNotFoundError):
         paths = [head.manifest_list] if head.manifest_list else list(head.inline_manifests)
     sizes = load_concurrently(ledgers.store.size, paths)
@@ -193,7 +193,7 @@ def _missing(ledgers: ReadContext, state: TableMetadata, head: Snapshot) -> tupl
 
 
 @contextmanager
-def _kept(
+def _protected(
     ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata]
 ) -> Iterator[None]:
     """Holds the groups' locks; of one table its head is kept from purges as well.

@@ -91,8 +91,8 @@ def apply_expirations(
                 done[plan.id] = ExpireResult(plan, error=lock)
             elif plan.state is PlanState.APPLIED:
                 done[plan.id] = ExpireResult(plan)
-            elif odd := altered(plan, files[plan.id]):
-                done[plan.id] = ExpireResult(plan, error=odd)
+            elif mismatch := altered(plan, files[plan.id]):
+                done[plan.id] = ExpireResult(plan, error=mismatch)
             else:
                 work.append(plan)
                 locks[plan.id] = lock
@@ -109,27 +109,29 @@ def _commit(
 ) -> dict[str, ExpireResult]:
     """Commits plans, records what departed, and only then calls them applied."""
     outcomes = commits.make(plans)
-    stopped = {id: found for id, found in outcomes.items() if isinstance(found, MeltlineError)}
-    committed = [found for found in outcomes.values() if isinstance(found, Committed)]
+    stopped = {
+        id: outcome for id, outcome in outcomes.items() if isinstance(outcome, MeltlineError)
+    }
+    committed = [outcome for outcome in outcomes.values() if isinstance(outcome, Committed)]
     # Nothing departs of a table of which a ref shows something else than before.
-    stopped |= changed_heads(services, [found.plan for found in committed])
-    committed = [found for found in committed if found.plan.id not in stopped]
-    departed = _record_departures(services, [found.plan for found in committed], files)
+    stopped |= changed_heads(services, [commit.plan for commit in committed])
+    committed = [commit for commit in committed if commit.plan.id not in stopped]
+    departed = _record_departures(services, [commit.plan for commit in committed], files)
     moves = [
         PlanTransition(
-            found.plan,
+            commit.plan,
             PlanState.APPLIED,
-            lock=commits.locks[found.plan.id],
-            committed_base=found.plan.committed_base,
+            lock=commits.locks[commit.plan.id],
+            committed_base=commit.plan.committed_base,
         )
-        for found in committed
+        for commit in committed
     ]
     done: dict[str, ExpireResult] = {}
-    for found, moved in zip(committed, services.control.plans.move_all(moves), strict=True):
-        if isinstance(moved, MeltlineError):
-            stopped[found.plan.id] = moved
+    for commit, answer in zip(committed, services.control.plans.move_all(moves), strict=True):
+        if isinstance(answer, MeltlineError):
+            stopped[commit.plan.id] = answer
         else:
-            done[moved.id] = ExpireResult(moved, found.snapshots, departed[moved.id])
+            done[answer.id] = ExpireResult(answer, commit.snapshots, departed[answer.id])
     now = services.control.plans.current(list(stopped))
     return done | {id: ExpireResult(now[id], error=stop) for id, stop in stopped.items()}
 
@@ -147,13 +149,13 @@ def _record_departures(
     retentions = owner_retentions(services, observation)
     now = present(services)
     held = _held_by_neighbours(services, observation, plans, files)
-    taken = _recorded_by_others(services, plans, files)
+    recorded = _recorded_by_others(services, plans, files)
     rows: dict[str, list[Departure]] = {}
     for plan in plans:
         rows[plan.id] = []
         for file in files[plan.id]:
             retention = retentions.get(file.owner, retentions.get(plan.table_uuid))
-            if file.path in held or file.path in taken[plan.id] or retention is None:
+            if file.path in held or file.path in recorded[plan.id] or retention is None:
                 continue  # needed, on its way already, or its owner's failsafe is unknown
             rows[plan.id].append(
                 Departure(
@@ -169,7 +171,7 @@ def _record_departures(
                 )
             )
     services.files.departures.record({f"{plan_id}-departed": r for plan_id, r in rows.items()})
-    return {plan_id: len(found) for plan_id, found in rows.items()}
+    return {plan_id: len(departures) for plan_id, departures in rows.items()}
 
 
 def _held_by_neighbours(
@@ -198,13 +200,13 @@ def _recorded_by_others(
 ) -> dict[str, set[str]]:
     """Files that another run has recorded since the plan was made: a stage never moves back."""
     paths = sorted({file.path for plan in plans for file in files[plan.id]})
-    found = services.files.departures.in_states(
+    departures = services.files.departures.in_states(
         frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
     )
     return {
         plan.id: {
             departure.path
-            for departure in found
+            for departure in departures
             if departure.plan_id != plan.id and departure.recorded_at >= plan.created_at
         }
         for plan in plans

@@ -77,10 +77,10 @@ class Commits:
 
         def attempt() -> bool | None:
             nonlocal waiting, anew
-            moved = [p for some in waiting for p in self._attempt(some, outcomes, anew=anew)]
+            conflicts = [p for batch in waiting for p in self._attempt(batch, outcomes, anew=anew)]
             # Each on its own from now on: while one is committed another one may move on.
-            waiting, anew = [[plan] for plan in moved], True
-            return None if moved else True
+            waiting, anew = [[plan] for plan in conflicts], True
+            return None if conflicts else True
 
         until_done(attempt, self.pause)
         return outcomes | {plan.id: _restless(plan) for (plan,) in waiting}
@@ -92,7 +92,7 @@ class Commits:
         checked = self._check(plans, outcomes, anew=anew)
         done = self._side_by_side(checked)
         outcomes |= {id: outcome for id, outcome in done.items() if outcome is not None}
-        return [one.plan for one in checked if done[one.plan.id] is None]
+        return [case.plan for case in checked if done[case.plan.id] is None]
 
     def _check(
         self, plans: Sequence[Plan], outcomes: dict[str, Outcome], *, anew: bool
@@ -107,15 +107,15 @@ class Commits:
             return []
         looked = load_concurrently(lambda plan: self._look(plan, anew=anew), plans)
         outcomes |= {
-            plan.id: found
-            for plan, found in zip(plans, looked, strict=True)
-            if not isinstance(found, _Checked)
+            plan.id: outcome
+            for plan, outcome in zip(plans, looked, strict=True)
+            if not isinstance(outcome, _Checked)
         }
-        checked = [found for found in looked if isinstance(found, _Checked)]
+        checked = [outcome for outcome in looked if isinstance(outcome, _Checked)]
         for refuse in (self._invalid, self._without_gate):
             refused = refuse(checked)
             outcomes |= refused
-            checked = [one for one in checked if one.plan.id not in refused]
+            checked = [case for case in checked if case.plan.id not in refused]
         return self._begin(checked, outcomes)
 
     def _look(self, plan: Plan, *, anew: bool) -> _Checked | Outcome:
@@ -123,22 +123,22 @@ class Commits:
         try:
             listing = self.listings.of(plan.table.catalog, anew=anew)
             state = self._load(plan, listing)
-            left = [sid for sid in plan.snapshots if sid in state.snapshots]
-            if not left and not any(name in state.refs for name in plan.refs):
+            remaining = [sid for sid in plan.snapshots if sid in state.snapshots]
+            if not remaining and not any(name in state.refs for name in plan.refs):
                 return self._already_gone(plan)
-            return _Checked(plan, state, listing, len(left))
+            return _Checked(plan, state, listing, len(remaining))
         except MeltlineError as stop:
             return stop
 
     def _load(self, plan: Plan, listing: CatalogListing) -> TableMetadata:
-        entry = listing.of(plan.table)
-        found = f"no table {plan.table}" if entry is None else ""
-        if entry is not None:
-            state = load_standing(self.services, entry.name, entry.metadata_location)
+        pointer = listing.of(plan.table)
+        problem = f"no table {plan.table}" if pointer is None else ""
+        if pointer is not None:
+            state = load_standing(self.services, pointer.name, pointer.metadata_location)
             if state.uuid == plan.table_uuid:
                 return state
-            found = f"another one, of {state.metadata_location}, under that name"
-        raise self._stale(plan, f"the planned table is gone: {found}")
+            problem = f"another one, of {state.metadata_location}, under that name"
+        raise self._stale(plan, f"the planned table is gone: {problem}")
 
     def _already_gone(self, plan: Plan) -> Committed:
         """The planned ids are gone: committed by us before a kill, by another, or there were none.
@@ -153,51 +153,51 @@ class Commits:
             # Whoever expired them records what departed; what that leaves is planned anew.
             raise self._stale(plan, "another run has expired what was planned")
         require_passed(self.services, plan)
-        begun = self.services.control.plans.move(
+        applying = self.services.control.plans.move(
             plan, PlanState.APPLYING, lock=self.locks[plan.id], committed_base=plan.base_location
         )
-        return Committed(begun, 0)
+        return Committed(applying, 0)
 
     def _invalid(self, checked: Sequence[_Checked]) -> Mapping[str, MeltlineError]:
         """Plans that no longer fit, on any base: leases and holds are not in the metadata."""
         problems = self._problems(checked)
         return {
-            one.plan.id: self._stale(one.plan, found) if isinstance(found, str) else found
-            for one in checked
-            if (found := problems.get(one.plan.id))
+            case.plan.id: self._stale(case.plan, problem) if isinstance(problem, str) else problem
+            for case in checked
+            if (problem := problems.get(case.plan.id))
         }
 
     def _problems(self, checked: Sequence[_Checked]) -> Mapping[str, str | MeltlineError]:
         """Why plans no longer fit, or why that cannot be told of one."""
         try:
             return self._checked_again(checked)
-        except MeltlineError as odd:
+        except MeltlineError as error:
             if len(checked) == 1:
-                return {checked[0].plan.id: odd}
-            return {id: why for one in checked for id, why in self._problems([one]).items()}
+                return {checked[0].plan.id: error}
+            return {id: why for case in checked for id, why in self._problems([case]).items()}
 
     def _checked_again(self, checked: Sequence[_Checked]) -> Mapping[str, str]:
         by_date: dict[datetime, list[_Checked]] = {}
-        for one in checked:
-            by_date.setdefault(one.plan.as_of, []).append(one)
+        for case in checked:
+            by_date.setdefault(case.plan.as_of, []).append(case)
         problems: dict[str, str] = {}
-        for as_of, some in by_date.items():
-            tables = [observed_table(self.services, one.state, one.listing) for one in some]
+        for as_of, cases in by_date.items():
+            tables = [observed_table(self.services, case.state, case.listing) for case in cases]
             requests = keep_requests(self.services, tables, as_of)
-            for one, (request, _, _) in zip(some, requests, strict=True):
-                if problem := still_valid(one.plan, request):
-                    problems[one.plan.id] = problem
+            for case, (request, _, _) in zip(cases, requests, strict=True):
+                if problem := still_valid(case.plan, request):
+                    problems[case.plan.id] = problem
         return problems
 
     def _without_gate(self, checked: Sequence[_Checked]) -> Mapping[str, MeltlineError]:
         """Plans without a passed gate. One that was begun and is not committed goes stale."""
-        results = self.services.control.verdicts.newest([one.plan.id for one in checked])
+        results = self.services.control.verdicts.newest([case.plan.id for case in checked])
         now = self.services.clock.now()
         refused: dict[str, MeltlineError] = {}
-        for plan in (one.plan for one in checked):
+        for plan in (case.plan for case in checked):
             if why := not_passed(plan, results.get(plan.id), now):
-                begun = plan.state is PlanState.APPLYING
-                refused[plan.id] = self._stale(plan, why.found) if begun else why
+                is_begun = plan.state is PlanState.APPLYING
+                refused[plan.id] = self._stale(plan, why.found) if is_begun else why
         return refused
 
     def _begin(self, checked: Sequence[_Checked], outcomes: dict[str, Outcome]) -> list[_Checked]:
@@ -206,63 +206,63 @@ class Commits:
             if checked:
                 self.epoch.require()
         except MeltlineError as stop:
-            outcomes |= dict.fromkeys((one.plan.id for one in checked), stop)
+            outcomes |= dict.fromkeys((case.plan.id for case in checked), stop)
             return []
-        new = [one for one in checked if one.plan.state is not PlanState.APPLYING]
+        new = [case for case in checked if case.plan.state is not PlanState.APPLYING]
         answers = self.services.control.plans.move_all(
             [
                 PlanTransition(
-                    one.plan,
+                    case.plan,
                     PlanState.APPLYING,
-                    lock=self.locks[one.plan.id],
-                    committed_base=one.state.metadata_location,
+                    lock=self.locks[case.plan.id],
+                    committed_base=case.state.metadata_location,
                 )
-                for one in new
+                for case in new
             ]
         )
-        begun = {answer.id: answer for answer in answers if isinstance(answer, Plan)}
-        for one, answer in zip(new, answers, strict=True):
+        applying = {answer.id: answer for answer in answers if isinstance(answer, Plan)}
+        for case, answer in zip(new, answers, strict=True):
             if isinstance(answer, MeltlineError):
-                outcomes[one.plan.id] = answer
+                outcomes[case.plan.id] = answer
         return [
-            replace(one, plan=begun.get(one.plan.id, one.plan))
-            for one in checked
-            if one.plan.id not in outcomes
+            replace(case, plan=applying.get(case.plan.id, case.plan))
+            for case in checked
+            if case.plan.id not in outcomes
         ]
 
     def _side_by_side(self, checked: Sequence[_Checked]) -> Mapping[str, Outcome | None]:
         """Commits groups side by side, a group's plans one after the other; None is a conflict."""
         by_lock: dict[Lock, list[_Checked]] = {}
-        for one in checked:
-            by_lock.setdefault(self.locks[one.plan.id], []).append(one)
+        for case in checked:
+            by_lock.setdefault(self.locks[case.plan.id], []).append(case)
         threads = _COMMITTERS if len(by_lock) > _COMMITTERS else 1
         done = load_concurrently(
-            lambda some: {one.plan.id: self._commit(one) for one in some},
+            lambda cases: {case.plan.id: self._commit(case) for case in cases},
             list(by_lock.values()),
             threads,
         )
         return {id: outcome for of_group in done for id, outcome in of_group.items()}
 
-    def _commit(self, one: _Checked) -> Outcome | None:
-        plan = one.plan
+    def _commit(self, case: _Checked) -> Outcome | None:
+        plan = case.plan
         try:
             require_go(self.services)
             self.services.control.locks.check(self.locks[plan.id])
             outcome = self.services.committer.expire(
-                plan.table, one.state.metadata_location, plan.snapshots, plan.refs
+                plan.table, case.state.metadata_location, plan.snapshots, plan.refs
             )
         except MeltlineError as stop:
             return stop
         if outcome is None:
             return None
-        return Committed(replace(plan, committed_base=outcome.base_location), one.snapshots)
+        return Committed(replace(plan, committed_base=outcome.base_location), case.snapshots)
 
     def _stale(self, plan: Plan, why: str) -> MeltlineError:
         if plan.state is not PlanState.STALE:
             move = PlanTransition(plan, PlanState.STALE, note=why)
-            (moved,) = self.services.control.plans.move_all([move])
-            if isinstance(moved, MeltlineError):
-                return moved
+            (answer,) = self.services.control.plans.move_all([move])
+            if isinstance(answer, MeltlineError):
+                return answer
         return PlanStale(
             f"plan {plan.id} no longer fits {plan.table}: {why}",
             object=plan.id,

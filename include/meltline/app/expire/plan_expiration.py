@@ -34,35 +34,35 @@ def plan_expiration(
     and all of its history, not just where it may be found (`Neighbourhood`).
     """
     services.progress("plan expire: deciding which snapshots are kept")
-    kept = keep_sets(services, observation.tables, as_of)
-    wanted = [
-        found
-        for found in kept
-        if found.table.managed
-        and not found.table.held  # nothing of it departs, not even what others have expired
-        and found.table.state.uuid not in observation.blocked
-        and selected(found.table.state.name, tables)
-        and (only is None or found.table.state.name in only)
+    retentions = keep_sets(services, observation.tables, as_of)
+    targets = [
+        target
+        for target in retentions
+        if target.table.managed
+        and not target.table.held  # nothing of it departs, not even what others have expired
+        and target.table.state.uuid not in observation.blocked
+        and selected(target.table.state.name, tables)
+        and (only is None or target.table.state.name in only)
     ]
-    candidates = _candidates(observation, kept, wanted)
+    candidates = _candidates(observation, retentions, targets)
     services.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
-    within = None if everywhere else _neighbourhood(observation, wanted, candidates)
+    within = None if everywhere else _neighbourhood(observation, targets, candidates)
     departing = _not_deleted(
-        services, services.files.references.departing(candidates, within), wanted
+        services, services.files.references.departing(candidates, within), targets
     )
-    departing += _departing_side_files(services, observation, wanted)
+    departing += _departing_side_files(services, observation, targets)
     archive = [claim_prefix(place) for place in services.config.archives]
     departing = [file for file in departing if not _lies_in(file.path, archive)]
-    assigned = _assign(observation, wanted, departing)
+    assigned = _assign(observation, targets, departing)
     whole = not (tables or dry_run) and only is None
     assigned = _inside_roots(services, observation, assigned, note=whole)
     plans = []
-    for found in wanted:
+    for target in targets:
         planned = _plan(
             services,
             observation,
-            found,
-            assigned.get(found.table.state.name, []),
+            target,
+            assigned.get(target.table.state.name, []),
             candidates,
             run_id,
             as_of,
@@ -73,7 +73,7 @@ def plan_expiration(
         return plans
     stored = store_plans(services, plans)
     if only is None:
-        looked_at = {found.table.state.uuid for found in wanted}
+        looked_at = {target.table.state.uuid for target in targets}
         end_refused(services, PlanKind.EXPIRE, stored, _settled(services, looked_at))
     return stored
 
@@ -81,8 +81,8 @@ def plan_expiration(
 def _settled(services: RunContext, looked_at: Collection[str]) -> Callable[[Plan], bool]:
     """Whether a plan's table is among these, or stands nowhere any more."""
     rows = services.control.registrations.all()
-    there = {row.uuid for row in rows if row.status not in ENDED}
-    return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in there
+    standing = {row.uuid for row in rows if row.status not in ENDED}
+    return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in standing
 
 
 def _lies_in(path: str, places: Sequence[str]) -> bool:
@@ -91,7 +91,9 @@ def _lies_in(path: str, places: Sequence[str]) -> bool:
 
 
 def _candidates(
-    observation: Observation, kept: Sequence[TableRetention], wanted: Sequence[TableRetention]
+    observation: Observation,
+    retentions: Sequence[TableRetention],
+    targets: Sequence[TableRetention],
 ) -> list[SnapshotKey]:
     """Snapshots that leave, or left behind our back, and that nobody else keeps.
 
@@ -99,11 +101,11 @@ def _candidates(
     registration lets go of it.
     """
     stays = {
-        SnapshotKey(found.table.state.uuid, snapshot_id)
-        for found in kept
-        for snapshot_id in found.keeps.reasons
+        SnapshotKey(target.table.state.uuid, snapshot_id)
+        for target in retentions
+        for snapshot_id in target.keeps.reasons
     }
-    names = {found.table.state.name for found in wanted}
+    names = {target.table.state.name for target in targets}
     for uuid, tables in registrations(observation).items():
         for table in tables:
             if table.state.name not in names:
@@ -111,13 +113,13 @@ def _candidates(
     for table in observation.left_behind:
         stays.update(SnapshotKey(table.state.uuid, sid) for sid in table.state.snapshots)
     expired = {
-        SnapshotKey(found.table.state.uuid, snapshot_id)
-        for found in wanted
-        for snapshot_id in found.keeps.expired
+        SnapshotKey(target.table.state.uuid, snapshot_id)
+        for target in targets
+        for snapshot_id in target.keeps.expired
     }
-    dying = _losing_files(observation, {found.table.state.uuid for found in wanted})
-    gone = {key for key in observation.dead if key.table_uuid in dying}
-    leaving = (expired | gone) - stays
+    dying = _losing_files(observation, {target.table.state.uuid for target in targets})
+    vanished = {key for key in observation.dead if key.table_uuid in dying}
+    leaving = (expired | vanished) - stays
     return sorted(leaving, key=lambda key: (key.table_uuid, key.snapshot_id))
 
 
@@ -137,7 +139,7 @@ def _losing_files(observation: Observation, planned: Collection[str]) -> set[str
 
 
 def _neighbourhood(
-    observation: Observation, wanted: Sequence[TableRetention], candidates: Sequence[SnapshotKey]
+    observation: Observation, targets: Sequence[TableRetention], candidates: Sequence[SnapshotKey]
 ) -> Neighbourhood:
     """Where a file of the candidates may be found again: their groups, and how far back."""
     leaving: dict[str, set[int]] = {}
@@ -146,47 +148,47 @@ def _neighbourhood(
     registered = registrations(observation)
     elsewhere = {table.state.uuid for table in observation.left_behind}
     linear = {
-        found.table.state.uuid
-        for found in wanted
-        if (ids := leaving.get(found.table.state.uuid))
-        and found.table.state.uuid not in elsewhere
-        and ids <= found.table.state.snapshots.keys()
-        and len(registered[found.table.state.uuid]) == 1
-        and len(observation.groups.members(found.table.state.uuid)) == 1
-        and found.table.state.is_linear
+        target.table.state.uuid
+        for target in targets
+        if (ids := leaving.get(target.table.state.uuid))
+        and target.table.state.uuid not in elsewhere
+        and ids <= target.table.state.snapshots.keys()
+        and len(registered[target.table.state.uuid]) == 1
+        and len(observation.groups.members(target.table.state.uuid)) == 1
+        and target.table.state.is_linear
     }
     members = (observation.groups.members(uuid) for uuid in leaving)
     return Neighbourhood(frozenset(leaving).union(*members), frozenset(linear))
 
 
 def _not_deleted(
-    services: RunContext, departing: Sequence[DepartingFile], wanted: Sequence[TableRetention]
+    services: RunContext, departing: Sequence[DepartingFile], targets: Sequence[TableRetention]
 ) -> list[DepartingFile]:
     """Leaves out what was deleted long ago.
 
     A clone that Meltline does not manage keeps its own manifest lists, so the ledger knows its
     dead snapshots, and what they referred to, for ever.
     """
-    planned = {found.table.state.uuid for found in wanted}
+    planned = {target.table.state.uuid for target in targets}
     clones = [file.path for file in departing if planned.isdisjoint(file.table_uuids)]
     if not clones:
         return list(departing)
     deleted = services.files.departures.in_states(frozenset({DepartureState.DELETED}), paths=clones)
-    gone = {location_key(departure.path) for departure in deleted}
-    gone |= {location_key(path) for path in services.files.departures.settled(clones)}
-    return [file for file in departing if location_key(file.path) not in gone]
+    deleted_keys = {location_key(departure.path) for departure in deleted}
+    deleted_keys |= {location_key(path) for path in services.files.departures.settled(clones)}
+    return [file for file in departing if location_key(file.path) not in deleted_keys]
 
 
 def _departing_side_files(
-    services: RunContext, observation: Observation, wanted: Sequence[TableRetention]
+    services: RunContext, observation: Observation, targets: Sequence[TableRetention]
 ) -> list[DepartingFile]:
     """Statistics and metadata files that no table's metadata names any more."""
-    named = _named_by(observation.tables)
+    named_keys = _named_by(observation.tables)
     # By name, not UUID: where a table is registered twice, one registration may keep a snapshot.
     leaving = {
-        (found.table.state.name, snapshot_id)
-        for found in wanted
-        for snapshot_id in found.keeps.expired
+        (target.table.state.name, snapshot_id)
+        for target in targets
+        for snapshot_id in target.keeps.expired
     }
     expiring, staying = set[str](), set[str]()
     for table in observation.tables:
@@ -194,7 +196,7 @@ def _departing_side_files(
             goes = (table.state.name, statistics.snapshot_id) in leaving
             (expiring if goes else staying).add(location_key(statistics.path))
     waiting = _described_by_waiting_departures(services)
-    uuids = {found.table.state.uuid for found in wanted}
+    uuids = {target.table.state.uuid for target in targets}
     departing = []
     files = services.files.side_files.known()
     # What a table names that was dropped stays named, and all of one that cannot be read now.
@@ -204,7 +206,7 @@ def _departing_side_files(
         key = location_key(file.path)
         if file.table_uuid not in uuids or key in staying or key in waiting:
             continue
-        if key not in named or key in expiring:
+        if key not in named_keys or key in expiring:
             departing.append(DepartingFile(file.path, file.kind, file.bytes, (file.table_uuid,)))
     return departing
 
@@ -227,7 +229,7 @@ def _described_by_waiting_departures(services: RunContext) -> set[str]:
 
 
 def _assign(
-    observation: Observation, wanted: Sequence[TableRetention], departing: Sequence[DepartingFile]
+    observation: Observation, targets: Sequence[TableRetention], departing: Sequence[DepartingFile]
 ) -> dict[TableName, list[PlannedFile]]:
     """Gives each departing file to one plan: its owner's if it is among them, else the first.
 
@@ -235,7 +237,7 @@ def _assign(
     engine deletes itself are nobody's to delete. What lies with a table under a hold, or with one
     that opted out, departs: nobody would find it again later. No purge takes it until that ends.
     """
-    by_uuid = {found.table.state.uuid: found.table for found in reversed(wanted)}
+    by_uuid = {target.table.state.uuid: target.table for target in reversed(targets)}
     out = {t.state.uuid for t in observation.tables if t.opted_out}
     managed = {t.state.uuid for t in observation.tables if t.managed} | observation.let_go.keys()
     passing = (observation.held | out) - observation.blocked.keys() - observation.ledger_uuids
@@ -269,36 +271,36 @@ def _inside_roots(
 
     All: what tells of the others, the manifest lists, must not go before they can.
     """
-    files = [file for found in assigned.values() for file in found]
+    files = [file for planned in assigned.values() for file in planned]
     outside = outside_roots(services, [file.path for file in files])
     if note:
         note_withheld(services, "expire", withheld("expire", observation, files, outside))
     return {
-        name: found
-        for name, found in assigned.items()
-        if not any(file.path in outside for file in found)
+        name: planned
+        for name, planned in assigned.items()
+        if not any(file.path in outside for file in planned)
     }
 
 
 def untouchable(observation: Observation) -> set[str]:
     """Tables of whose files none may depart or be purged now, under whatever name they stand."""
-    found = {t.state.uuid for t in observation.tables if not t.managed} | observation.held
-    return found | observation.blocked.keys() | observation.ledger_uuids
+    uuids = {t.state.uuid for t in observation.tables if not t.managed} | observation.held
+    return uuids | observation.blocked.keys() | observation.ledger_uuids
 
 
 def _plan(
     services: RunContext,
     observation: Observation,
-    found: TableRetention,
+    target: TableRetention,
     files: Sequence[PlannedFile],
     candidates: Sequence[SnapshotKey],
     run_id: str,
     as_of: datetime,
 ) -> PlannedFiles:
-    state, keeps = found.table.state, found.keeps
+    state, keeps = target.table.state, target.keeps
     ordered = tuple(sorted(files, key=lambda file: file.path))
     digest = plan_digest(state.uuid, keeps.expired, keeps.expired_refs, ordered)
-    window = found.retention.window
+    window = target.retention.window
     plan = Plan(
         id=plan_id(run_id, PlanKind.EXPIRE, state.name, digest),
         run_id=run_id,
@@ -327,10 +329,10 @@ def _plan(
 def owner_retentions(services: RunContext, observation: Observation) -> Mapping[str, Retention]:
     """Each readable table's retention, by UUID; where two share a UUID, the longer failsafe."""
     policies = services.control.policies.all()
-    found: dict[str, Retention] = {}
+    retentions: dict[str, Retention] = {}
     for table in observation.tables:
         retention = retention_of(services, table, policies)
-        before = found.get(table.state.uuid)
+        before = retentions.get(table.state.uuid)
         if before is None or retention.failsafe > before.failsafe:
-            found[table.state.uuid] = retention
-    return found
+            retentions[table.state.uuid] = retention
+    return retentions

@@ -35,7 +35,7 @@ class _Case:
 
     plan: Plan
     state: TableMetadata
-    wanted: set[int]
+    expected: set[int]
     facts: ColdFacts
     cold: TableMetadata | None = None
     checked: list[int] = field(default_factory=list)
@@ -49,28 +49,28 @@ def expire_facts(
     items: Mapping[str, Sequence[PlannedFile]],
 ) -> Mapping[str, ColdFacts]:
     """What is wrong with the copies of what expiration plans let go of, by plan id."""
-    found = {plan.id: ColdFacts() for plan in plans}
-    cases = [case for plan in plans if (case := _case(services, world, plan, found[plan.id]))]
+    facts = {plan.id: ColdFacts() for plan in plans}
+    cases = [case for plan in plans if (case := _case(services, world, plan, facts[plan.id]))]
     if not cases:
-        return found
+        return facts
     try:
         side = Side.of(services)
-    except MeltlineError as odd:
+    except MeltlineError as error:
         for case in cases:
-            case.facts.missing += [str(sid) for sid in sorted(case.wanted)]
-            case.facts.note(odd)
-        return found
+            case.facts.missing += [str(sid) for sid in sorted(case.expected)]
+            case.facts.note(error)
+        return facts
     for case in cases:
         with noted(case.facts):
             _check(services, side, case)
     manifests = {m.path: m for case in cases for m in case.manifests}
     for plan in plans if manifests else ():
-        with noted(found[plan.id]):
+        with noted(facts[plan.id]):
             lacking = side.without_mirror(items[plan.id])
             if lacking:  # needed by any archived snapshot, whichever plan names them
                 alive = side.copies.alive(list(manifests.values()), lacking, of_copies=False)
-                found[plan.id].files_missing += sorted(alive)
-    return found
+                facts[plan.id].files_missing += sorted(alive)
+    return facts
 
 
 def _case(services: RunContext, world: LiveCatalogs, plan: Plan, facts: ColdFacts) -> _Case | None:
@@ -82,19 +82,19 @@ def _case(services: RunContext, world: LiveCatalogs, plan: Plan, facts: ColdFact
     policy = cold_policy(services.config.account, levels)
     if not policy.is_on:
         return None
-    return _Case(plan, state, _wanted(policy.cadence, state, plan), facts)
+    return _Case(plan, state, _expected(policy.cadence, state, plan), facts)
 
 
-def _wanted(cadence: Cadence, state: TableMetadata, plan: Plan) -> set[int]:
+def _expected(cadence: Cadence, state: TableMetadata, plan: Plan) -> set[int]:
     """Planned snapshots that were the last of some day, week or month, by log and ancestry."""
     planned = set(plan.snapshots)
     if cadence is Cadence.ALL:
         return planned
     last = {state.refs[name].snapshot_id for name in plan.refs if name in state.heads}
-    logged = {entry.snapshot_id for entry in state.snapshot_log}
-    for entry, following in pairwise(state.snapshot_log):
-        if _differ(cadence, entry.at, following.at):
-            last.add(entry.snapshot_id)
+    logged = {log_entry.snapshot_id for log_entry in state.snapshot_log}
+    for log_entry, following in pairwise(state.snapshot_log):
+        if _differ(cadence, log_entry.at, following.at):
+            last.add(log_entry.snapshot_id)
     for head in state.heads.values():
         for child, parent in pairwise(state.ancestry(head)):
             if parent.snapshot_id in logged:
@@ -104,8 +104,8 @@ def _wanted(cadence: Cadence, state: TableMetadata, plan: Plan) -> set[int]:
     return planned & last
 
 
-def _differ(cadence: Cadence, one: datetime, other: datetime) -> bool:
-    return one.strftime(_STAMPS[cadence]) != other.strftime(_STAMPS[cadence])
+def _differ(cadence: Cadence, first: datetime, second: datetime) -> bool:
+    return first.strftime(_STAMPS[cadence]) != second.strftime(_STAMPS[cadence])
 
 
 def _check(services: RunContext, side: Side, case: _Case) -> None:
@@ -113,19 +113,19 @@ def _check(services: RunContext, side: Side, case: _Case) -> None:
     facts, state = case.facts, case.state
     try:
         case.cold = side.tables.of(state.uuid, [_old_name(state)])
-    except MeltlineError as odd:
-        facts.note(odd)
-    there = case.cold.snapshots if case.cold else {}
-    facts.missing += [str(sid) for sid in sorted(case.wanted - there.keys())]
-    case.checked = [sid for sid in case.plan.snapshots if sid in there]
+    except MeltlineError as error:
+        facts.note(error)
+    copies = case.cold.snapshots if case.cold else {}
+    facts.missing += [str(sid) for sid in sorted(case.expected - copies.keys())]
+    case.checked = [sid for sid in case.plan.snapshots if sid in copies]
     if case.cold is None or not case.checked:
         return
-    facts.outside += side.leads_out(case.cold, [there[sid] for sid in case.checked])
+    facts.outside += side.leads_out(case.cold, [copies[sid] for sid in case.checked])
     for sid in case.checked:
-        if _identity(there[sid]) != _identity(state.snapshots[sid]):
+        if _identity(copies[sid]) != _identity(state.snapshots[sid]):
             facts.differing.append(f"snapshot {sid} is another one in {case.cold.name}")
     _compare_manifests(services, side, case)
-    ends = sorted(case.checked, key=lambda sid: (there[sid].committed_at, sid))
+    ends = sorted(case.checked, key=lambda sid: (copies[sid].committed_at, sid))
     sampled = dict.fromkeys([ends[0], ends[-1]][:_SAMPLES])
     samples = [RowSample(state.name, case.cold.name, sid) for sid in sampled]
     facts.rows_differ += side.rows.differing(samples)
@@ -148,7 +148,7 @@ def _compare_manifests(services: RunContext, side: Side, case: _Case) -> None:
     facts, warehouse = case.facts, side.tier.warehouse
     hot = _lists(side, case, case.state, of_copies=False)
     cold = _lists(side, case, case.cold, of_copies=True)
-    known = _compared_before(services, side, case)
+    compared = _compared_before(services, side, case)
     pairs: dict[str, ManifestPair] = {}
     for sid in hot.keys() & cold.keys():
         copies = {manifest.path: manifest for manifest in cold[sid]}
@@ -156,7 +156,7 @@ def _compare_manifests(services: RunContext, side: Side, case: _Case) -> None:
             copy = copies.pop(mirrored(manifest.path, warehouse), None)
             if copy is None:
                 facts.differing.append(f"snapshot {sid}: {manifest.path} has no copy")
-            elif (copy.path, copy.bytes) not in known:
+            elif (copy.path, copy.bytes) not in compared:
                 pairs[copy.path] = ManifestPair(manifest, copy)
         facts.differing += [f"snapshot {sid}: {path} has no original" for path in copies]
     case.manifests = list({m.path: m for listed in hot.values() for m in listed}.values())
@@ -169,14 +169,14 @@ def _lists(
     """The manifests of each checked snapshot on one side; what cannot be read is noted."""
     paths = {sid: state.snapshots[sid].manifest_list for sid in case.checked}
     read = side.copies.lists(sorted(set(paths.values())), of_copies=of_copies)
-    found = {}
+    lists = {}
     for sid, path in paths.items():
         listed = read[path]
         if isinstance(listed, str):
             case.facts.unreadable.append(listed)
         else:
-            found[sid] = listed
-    return found
+            lists[sid] = listed
+    return lists
 
 
 def _compared_before(services: RunContext, side: Side, case: _Case) -> set[tuple[str, int]]:

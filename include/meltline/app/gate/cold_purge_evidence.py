@@ -29,25 +29,25 @@ _LARGEST_SAMPLE = 64 * 1024 * 1024  # bytes; a larger file is compared by its si
 
 
 @dataclass
-class _Gone:
+class _PurgedTable:
     """A table of which a purge plan holds files, and its snapshots that these were part of.
 
     Attributes:
-        known: What the ledger says of their copies.
+        copies: What the ledger says of their copies.
         manifests: Those of the copies, by path.
     """
 
     uuid: str
     snapshots: set[int]
-    known: dict[int, ArchivedSnapshot] = field(default_factory=dict)
+    copies: dict[int, ArchivedSnapshot] = field(default_factory=dict)
     cold: TableMetadata | None = None
     manifests: dict[str, ListedCopy] = field(default_factory=dict)
 
     @property
     def archived(self) -> list[int]:
         """Its snapshots that should be in cold."""
-        there = self.cold.snapshots.keys() if self.cold else set[int]()
-        return sorted(self.snapshots & (self.known.keys() | there))
+        in_cold = self.cold.snapshots.keys() if self.cold else set[int]()
+        return sorted(self.snapshots & (self.copies.keys() | in_cold))
 
 
 def purge_facts(
@@ -59,15 +59,15 @@ def purge_facts(
 ) -> ColdFacts:
     """What is wrong with the copies of what a purge plan's files were part of."""
     facts = ColdFacts()
-    tables = _gone(services, files, departed)
-    asked = any(table.known for table in tables) or _has_policy(services, world, tables)
-    if not asked and services.cold is None:
+    tables = _purged_tables(services, files, departed)
+    required = any(table.copies for table in tables) or _has_policy(services, world, tables)
+    if not required and services.cold is None:
         return facts
     with noted(facts):
         side = Side.of(services)
-        if not asked:  # copies may have been made for tables that share the files
-            found = unproved_copies(services.control, side, files, recorded_alone=True)
-            facts.unproved += found.values()
+        if not required:  # copies may have been made for tables that share the files
+            unproved = unproved_copies(services.control, side, files, recorded_alone=True)
+            facts.unproved += unproved.values()
             return facts
         stays = _Staying(services, side.tier.warehouse, frozenset(file.path for file in files))
         for table in tables:
@@ -80,26 +80,26 @@ def purge_facts(
     return facts
 
 
-def _gone(
+def _purged_tables(
     services: RunContext, files: Sequence[PlannedFile], departed: Mapping[str, Departure]
-) -> list[_Gone]:
+) -> list[_PurgedTable]:
     """Which snapshots of which tables the files were part of, by the plans that let them go."""
-    found: dict[str, _Gone] = {}
+    tables: dict[str, _PurgedTable] = {}
     for name in {departed[file.path].plan_id for file in files if file.path in departed}:
         try:
             plan = services.control.plans.get(name)
         except PlanNotFound:
             continue  # files that no snapshot had: orphans, or the metadata of a dropped table
         if plan.id == name and plan.kind is PlanKind.EXPIRE:
-            gone = found.setdefault(plan.table_uuid, _Gone(plan.table_uuid, set()))
-            gone.snapshots.update(plan.snapshots, plan.gone_snapshots)
-    for copy in services.control.archived.all(sorted(found)) if found else ():
-        if copy.snapshot_id in found[copy.table_uuid].snapshots:
-            found[copy.table_uuid].known[copy.snapshot_id] = copy
-    return list(found.values())
+            table = tables.setdefault(plan.table_uuid, _PurgedTable(plan.table_uuid, set()))
+            table.snapshots.update(plan.snapshots, plan.gone_snapshots)
+    for copy in services.control.archived.all(sorted(tables)) if tables else ():
+        if copy.snapshot_id in tables[copy.table_uuid].snapshots:
+            tables[copy.table_uuid].copies[copy.snapshot_id] = copy
+    return list(tables.values())
 
 
-def _has_policy(services: RunContext, world: LiveCatalogs, tables: Sequence[_Gone]) -> bool:
+def _has_policy(services: RunContext, world: LiveCatalogs, tables: Sequence[_PurgedTable]) -> bool:
     """Whether cold is to be asked although the ledger knows no copy: it may have been lost.
 
     Of a table that is nowhere any more nobody can tell what its policy was.
@@ -137,19 +137,19 @@ class _Staying:
         return originals <= {departure.path for departure in waiting}
 
 
-def _check(side: Side, table: _Gone, stays: _Staying, facts: ColdFacts) -> None:
-    names = {copy.table for copy in table.known.values()}
+def _check(side: Side, table: _PurgedTable, stays: _Staying, facts: ColdFacts) -> None:
+    names = {copy.table for copy in table.copies.values()}
     try:
         table.cold = side.tables.of(table.uuid, sorted(names))
-    except MeltlineError as odd:
-        facts.note(odd)
-    there = table.cold.snapshots if table.cold else {}
-    facts.missing += [str(sid) for sid in table.archived if sid not in there]
+    except MeltlineError as error:
+        facts.note(error)
+    in_cold = table.cold.snapshots if table.cold else {}
+    facts.missing += [str(sid) for sid in table.archived if sid not in in_cold]
     if table.cold is None:
         return
-    copies = [there[sid] for sid in table.archived if sid in there]
+    copies = [in_cold[sid] for sid in table.archived if sid in in_cold]
     facts.outside += side.leads_out(table.cold, copies)
-    _check_said(table, facts)
+    _check_recorded(table, facts)
     lists = side.copies.lists([copy.manifest_list for copy in copies], of_copies=True)
     for listed in lists.values():
         if isinstance(listed, str):
@@ -159,39 +159,39 @@ def _check(side: Side, table: _Gone, stays: _Staying, facts: ColdFacts) -> None:
     _check_manifests(side, table, stays, facts)
 
 
-def _check_said(table: _Gone, facts: ColdFacts) -> None:
+def _check_recorded(table: _PurgedTable, facts: ColdFacts) -> None:
     """The cold table's own word on its copies against the ledger's."""
     assert table.cold is not None
-    name = next((copy.table for copy in table.known.values()), table.cold.name)
-    said = {copy.snapshot_id: copy for copy in read_archived(table.cold, name)}
+    name = next((copy.table for copy in table.copies.values()), table.cold.name)
+    by_cold = {copy.snapshot_id: copy for copy in read_archived(table.cold, name)}
     if table.cold.properties.get(COLD_OF) != table.uuid:
         facts.differing.append(f"{table.cold.name} holds the history of another table")
-    for sid, known in table.known.items():
-        own = said.get(sid)
-        if own is not None and (own.files, own.rows) != (known.files, known.rows):
+    for sid, archived in table.copies.items():
+        own = by_cold.get(sid)
+        if own is not None and (own.files, own.rows) != (archived.files, archived.rows):
             facts.differing.append(
                 f"snapshot {sid}: {own.rows} rows in {own.files} files by cold, "
-                f"{known.rows} in {known.files} by the ledger"
+                f"{archived.rows} in {archived.files} by the ledger"
             )
 
 
-def _check_manifests(side: Side, table: _Gone, stays: _Staying, facts: ColdFacts) -> None:
+def _check_manifests(side: Side, table: _PurgedTable, stays: _Staying, facts: ColdFacts) -> None:
     """Opens the manifests that these snapshots brought; the others must have their length."""
     archived = set(table.archived)
     brought = [m for m in table.manifests.values() if m.added_by in archived]
     for audited in side.copies.audit(brought, side.tier.warehouse):
         if not stays.covers([copy for copy, _ in audited.absent]):
             facts.differing += audited.odd
-    others = [m for m in table.manifests.values() if m.added_by not in archived]
-    sizes = load_concurrently(lambda manifest: side.tier.store.size(manifest.path), others)
-    for manifest, size in zip(others, sizes, strict=True):
+    older = [m for m in table.manifests.values() if m.added_by not in archived]
+    sizes = load_concurrently(lambda manifest: side.tier.store.size(manifest.path), older)
+    for manifest, size in zip(older, sizes, strict=True):
         if size != manifest.bytes:
             facts.unreadable.append(f"{manifest.path} has {size} bytes, not {manifest.bytes}")
 
 
 def _check_files(
     side: Side,
-    tables: Sequence[_Gone],
+    tables: Sequence[_PurgedTable],
     files: Sequence[PlannedFile],
     departed: DepartedObjects,
     facts: ColdFacts,
@@ -206,8 +206,8 @@ def _check_files(
     if copies and manifests:
         alive = side.copies.alive(manifests, list(copies), of_copies=True)
         facts.files_missing += sorted(copies[path] for path in alive)
-    data = [f for f in files if f.kind is FileKind.DATA and f.bytes <= _LARGEST_SAMPLE]
-    sampled = _sampled([f.path for f in data if f.path not in copies.values()], departed)
+    data_files = [f for f in files if f.kind is FileKind.DATA and f.bytes <= _LARGEST_SAMPLE]
+    sampled = _sampled([f.path for f in data_files if f.path not in copies.values()], departed)
     facts.rows_differ += side.copies.unequal(sampled, side.tier.warehouse)
 
 

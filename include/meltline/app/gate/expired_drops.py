@@ -33,7 +33,7 @@ def has_ended(services: RunContext, world: LiveCatalogs, plan: Plan) -> bool:
     if drop is None or not drop.is_over(min(plan.as_of, now)):
         return False
     busy = {lease.table_uuid for lease in services.control.leases.active(now)}
-    busy |= {wanted.table_uuid for wanted in services.control.vetoes.all()}
+    busy |= {veto.table_uuid for veto in services.control.vetoes.all()}
     levels = world.levels(state, services.config.ledger_namespace)
     held = any(is_held(properties, now) for _, properties in levels)
     return not held and state.uuid not in busy

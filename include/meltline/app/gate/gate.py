@@ -25,11 +25,11 @@ def run_gate(services: RunContext, plans: Sequence[Plan]) -> list[tuple[Plan, Ga
     try:
         evidence = collect_evidence(services, plans)
         services.progress(f"gate: judging {len(plans)} plans")
-        results = {result.plan_id: result for result in services.gate.judge(evidence, now)}
+        results = {verdict.plan_id: verdict for verdict in services.gate.judge(evidence, now)}
     except Exception as crash:
-        found = crash.message if isinstance(crash, MeltlineError) else repr(crash)
+        reason = crash.message if isinstance(crash, MeltlineError) else repr(crash)
         results = {}
-        failure = f"the gate could not judge: {found}"
+        failure = f"the gate could not judge: {reason}"
     else:
         failure = "the gate gave no verdict"
     verdicts = [
@@ -38,10 +38,10 @@ def run_gate(services: RunContext, plans: Sequence[Plan]) -> list[tuple[Plan, Ga
         for plan in plans
     ]
     services.control.verdicts.save(verdicts)
-    return list(zip(_moved(services, plans, verdicts), verdicts, strict=True))
+    return list(zip(_transitioned(services, plans, verdicts), verdicts, strict=True))
 
 
-def _moved(
+def _transitioned(
     services: RunContext, plans: Sequence[Plan], verdicts: Sequence[GateResult]
 ) -> list[Plan]:
     """The plans as their verdicts leave them; one that was begun stays what it is."""
@@ -54,25 +54,25 @@ def _moved(
         for plan, verdict in zip(plans, verdicts, strict=True)
         if plan.state in GATEABLE
     ]
-    moved: dict[str, Plan] = {}
+    by_id: dict[str, Plan] = {}
     for move, answer in zip(moves, services.control.plans.move_all(moves), strict=True):
         if isinstance(answer, PlanStale):
-            moved[move.plan.id] = replace(move.plan, note="another run moved it meanwhile")
+            by_id[move.plan.id] = replace(move.plan, note="another run moved it meanwhile")
         elif isinstance(answer, MeltlineError):
             raise answer
         else:
-            moved[move.plan.id] = answer
-    return [moved.get(plan.id, plan) for plan in plans]
+            by_id[move.plan.id] = answer
+    return [by_id.get(plan.id, plan) for plan in plans]
 
 
-def reasons(result: GateResult) -> str:
+def reasons(verdict: GateResult) -> str:
     """Why a gate refused, in one line, causes only; empty when it passed."""
-    after = result.consequences
-    causes = [failed for failed in result.failed if failed not in after]
+    after = verdict.consequences
+    causes = [failed for failed in verdict.failed if failed not in after]
     words = [f"{f.expectation} (found {f.observed}: {f.object})" for f in causes]
     if after:
         words.append(f"and what follows from that: {', '.join(failed.fact for failed in after)}")
-    return "; ".join(words) or result.error
+    return "; ".join(words) or verdict.error
 
 
 def require_passed(services: RunContext, plan: Plan) -> None:
@@ -81,27 +81,27 @@ def require_passed(services: RunContext, plan: Plan) -> None:
     Raises:
         GateNotPassed: There is none, it refused, is for another digest, or is too old.
     """
-    result = services.control.verdicts.newest([plan.id]).get(plan.id)
-    if refused := not_passed(plan, result, services.clock.now()):
+    verdict = services.control.verdicts.newest([plan.id]).get(plan.id)
+    if refused := not_passed(plan, verdict, services.clock.now()):
         raise refused
 
 
-def not_passed(plan: Plan, result: GateResult | None, now: datetime) -> GateNotPassed | None:
+def not_passed(plan: Plan, verdict: GateResult | None, now: datetime) -> GateNotPassed | None:
     """Why a plan may not be applied on the newest result there is; None where it may."""
-    if result is None:
-        found = "no gate result"
-    elif result.approves(plan.digest, now):
+    if verdict is None:
+        reason = "no gate result"
+    elif verdict.approves(plan.digest, now):
         return None
-    elif not result.passed:
-        found = reasons(result)
-    elif result.digest != plan.digest:
-        found = f"a result for digest {result.digest}"
+    elif not verdict.passed:
+        reason = reasons(verdict)
+    elif verdict.digest != plan.digest:
+        reason = f"a result for digest {verdict.digest}"
     else:
-        found = f"a result that ended at {result.valid_until.isoformat()}"
+        reason = f"a result that ended at {verdict.valid_until.isoformat()}"
     return GateNotPassed(
         f"plan {plan.id} for {plan.table} has no passed gate",
         object=plan.id,
         expected=f"a passed, fresh gate for {plan.digest}",
-        found=found,
+        found=reason,
         next=f"run `meltline gate {plan.id}` and read what failed",
     )

@@ -47,13 +47,13 @@ class _Case:
     owners: OwnerIndex
     groups: Groups
     protected: Collection[str]
-    known: "_Known"
+    ledger: "_LedgerFacts"
     cold: ColdFacts
     elsewhere: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class _Known:
+class _LedgerFacts:
     """What expirations are held against, asked once for all of them: each question is a job.
 
     Attributes:
@@ -90,27 +90,27 @@ def collect_evidence(services: RunContext, plans: Sequence[Plan]) -> list[GateFa
     paths = sorted({file.path for files in items.values() for file in files})
     purged = sorted({f.path for p in plans if p.kind is PlanKind.PURGE for f in items[p.id]})
     names = OtherNames.now(services)
-    asked = sorted({*paths, *(other for path in purged for other in names.of(path))})
-    proof = prove(services, world, Leaving(leaving, released), asked, own, since)
+    all_names = sorted({*paths, *(name for path in purged for name in names.of(path))})
+    proof = prove(services, world, Leaving(leaving, released), all_names, own, since)
     elsewhere = needed_by_other_names(
-        names, purged, lambda others: proof.referenced.keys() & others
+        names, purged, lambda candidates: proof.referenced.keys() & candidates
     )
     owners, groups = fresh_owners(services, world), Groups(services.control.registrations.sharing())
-    known = _ask(services, proof, [p for p in plans if p.kind is PlanKind.EXPIRE], paths)
+    ledger = _ask(services, proof, [p for p in plans if p.kind is PlanKind.EXPIRE], paths)
     protected = metadata_keys(proof.world.states)
     departed = services.files.departures.in_states(frozenset(DepartureState), paths=paths)
     claimed = services.control.claims.paths()
     cold = expire_facts(services, world, [p for p in plans if p.kind is PlanKind.EXPIRE], items)
-    left = {departure.path: departure for departure in departed}
+    departures = {departure.path: departure for departure in departed}
     evidence = []
     for plan in plans:
         files = items[plan.id]
-        copies = cold.get(plan.id) or purge_facts(services, world, plan, files, left)
-        case = _Case(plan, files, proof, owners, groups, protected, known, copies, elsewhere)
+        copies = cold.get(plan.id) or purge_facts(services, world, plan, files, departures)
+        case = _Case(plan, files, proof, owners, groups, protected, ledger, copies, elsewhere)
         if plan.kind is PlanKind.EXPIRE:
             evidence.append(_expire_evidence(services, case))
         else:
-            evidence.append(_purge_evidence(services, case, left, claimed))
+            evidence.append(_purge_evidence(services, case, departures, claimed))
     return evidence
 
 
@@ -122,9 +122,11 @@ def _read_since(services: RunContext, plans: Sequence[Plan]) -> datetime | None:
     return services.clock.now() - gates.full_proof_every
 
 
-def _ask(services: RunContext, proof: Proof, plans: Sequence[Plan], paths: Sequence[str]) -> _Known:
+def _ask(
+    services: RunContext, proof: Proof, plans: Sequence[Plan], paths: Sequence[str]
+) -> _LedgerFacts:
     if not plans:
-        return _Known()
+        return _LedgerFacts()
     bases = read_bases(services, proof.world, plans)
     heads = {
         SnapshotKey(plan.table_uuid, head)
@@ -134,8 +136,8 @@ def _ask(services: RunContext, proof: Proof, plans: Sequence[Plan], paths: Seque
     }
     limit = services.config.limits.max_delete_ratio
     losing = {p.table_uuid for p in plans if _ratio(p, _remains(proof, p)) > limit}
-    remaining = [one for one in proof.remaining if one.table_uuid in losing]
-    return _Known(
+    remaining = [s for s in proof.remaining if s.table_uuid in losing]
+    return _LedgerFacts(
         unknown=services.files.references.unknown(paths),
         indexed=services.files.snapshots.live_totals(sorted(heads)),
         distinct=services.proofs.distinct_bytes(remaining) if remaining else {},
@@ -163,8 +165,8 @@ def _delete_ratio(case: _Case) -> float:
     """
     plan, proof = case.plan, case.proof
     remains = _remains(proof, plan)
-    if plan.table_uuid in case.known.distinct:
-        remains += case.known.distinct[plan.table_uuid] - proof.most_live_bytes(plan.table_uuid)
+    if plan.table_uuid in case.ledger.distinct:
+        remains += case.ledger.distinct[plan.table_uuid] - proof.most_live_bytes(plan.table_uuid)
     return _ratio(plan, remains)
 
 
@@ -180,23 +182,27 @@ def _kept_by_other_registrations(
     }
 
 
-def _row(plan: Plan, found: Mapping[str, Collection[str] | int | float | bool]) -> GateFacts:
+def _row(plan: Plan, measures: Mapping[str, Collection[str] | int | float | bool]) -> GateFacts:
     facts: dict[str, int | float | bool | str] = {}
     examples: dict[str, tuple[str, ...]] = {}
-    for fact, value in found.items():
-        if isinstance(value, (bool, int, float)):
-            facts[fact] = value
+    for fact, measure in measures.items():
+        if isinstance(measure, (bool, int, float)):
+            facts[fact] = measure
         else:
-            facts[fact] = len(value)
-            examples[fact] = tuple(sorted(value)[:_EXAMPLES])
+            facts[fact] = len(measure)
+            examples[fact] = tuple(sorted(measure)[:_EXAMPLES])
     return GateFacts(plan.id, plan.digest, plan.kind, facts, examples)
 
 
 def _expire_evidence(services: RunContext, case: _Case) -> GateFacts:
     plan, proof = case.plan, case.proof
     state = proof.world.of(plan.table_uuid, plan.table)
-    planned, base = set(plan.snapshots), case.known.bases[plan.id]
-    staying = (item for item in (state.heads if state else {}).items() if item[0] not in plan.refs)
+    planned, base = set(plan.snapshots), case.ledger.bases[plan.id]
+    staying = (
+        named_head
+        for named_head in (state.heads if state else {}).items()
+        if named_head[0] not in plan.refs
+    )
     heads = {head for _, head in staying}
     # Of a dropped table whose time is up all goes, as a person has decided; of no other.
     ended = has_ended(services, proof.world, plan)
@@ -211,7 +217,7 @@ def _expire_evidence(services: RunContext, case: _Case) -> GateFacts:
         for lease in services.control.leases.active(services.clock.now())
         if lease.table_uuid == plan.table_uuid
     }
-    found: dict[str, Collection[str] | int | float | bool] = {
+    measures: dict[str, Collection[str] | int | float | bool] = {
         **_common_facts(services, case),
         "planned_heads": _text(planned & heads),
         "planned_ref_targets": [remaining_refs[sid] for sid in planned & remaining_refs.keys()],
@@ -225,14 +231,14 @@ def _expire_evidence(services: RunContext, case: _Case) -> GateFacts:
         "planned_not_in_metadata": _text(
             planned - (state.snapshots.keys() & base.snapshots if state else set())
         ),
-        "planned_unknown": paths & set(case.known.unknown),
+        "planned_unknown": paths & set(case.ledger.unknown),
         "head_files_lost": paths & proof.lost_by_heads,
         "delete_ratio": 0.0 if ended else _delete_ratio(case),
         "growth": 0.0 if ended else _growth(services, plan),
         "head_totals_differ": _differing_heads(case, state),
-        "manifests_read": len(proof.result.live_files),
+        "manifests_read": len(proof.scan.live_files),
     }
-    return _row(plan, found)
+    return _row(plan, measures)
 
 
 def _common_facts(
@@ -255,9 +261,9 @@ def _common_facts(
         "planned_protected": protected_among(paths, case.protected, services.config.archives),
         "unreadable": [
             *(error for uuid in blind for error in proof.errors.get(uuid, ())),
-            *(base.error for base in [case.known.bases.get(plan.id)] if base and base.error),
+            *(base.error for base in [case.ledger.bases.get(plan.id)] if base and base.error),
         ],
-        **case.cold.named(),
+        **case.cold.as_facts(),
         "tables_read": len(proof.world.states),
     }
 
@@ -322,8 +328,8 @@ def _still_promised(services: RunContext, case: _Case, state: TableMetadata | No
 
 def _policy(services: RunContext, case: _Case, state: TableMetadata) -> Retention:
     levels = case.proof.world.levels(state, services.config.ledger_namespace)
-    known = remembered(case.known.policies, levels, state.uuid)
-    return effective_retention(services.config.account, levels, known)
+    remembered_policy = remembered(case.ledger.policies, levels, state.uuid)
+    return effective_retention(services.config.account, levels, remembered_policy)
 
 
 def _missed_by_writers(services: RunContext, case: _Case, state: TableMetadata | None) -> set[int]:
@@ -336,11 +342,11 @@ def _missed_by_writers(services: RunContext, case: _Case, state: TableMetadata |
 
 def _growth(services: RunContext, plan: Plan) -> float:
     earlier = [
-        other.bytes
-        for other in services.control.plans.find(
+        previous.bytes
+        for previous in services.control.plans.find(
             table_uuid=plan.table_uuid, states=[PlanState.APPLIED]
         )
-        if other.kind is plan.kind and other.id != plan.id and other.bytes
+        if previous.kind is plan.kind and previous.id != plan.id and previous.bytes
     ][:_HISTORY]
     if len(earlier) < _ENOUGH_HISTORY:
         return 0.0
@@ -350,29 +356,29 @@ def _growth(services: RunContext, plan: Plan) -> float:
 def _differing_heads(case: _Case, state: TableMetadata | None) -> list[str]:
     if state is None:
         return ["the table is not there"]
-    base = case.known.bases[case.plan.id]
-    return list(differing_heads(case.plan, base, state, case.proof.totals, case.known.indexed))
+    base = case.ledger.bases[case.plan.id]
+    return list(differing_heads(case.plan, base, state, case.proof.totals, case.ledger.indexed))
 
 
 def _purge_evidence(
     services: RunContext,
     case: _Case,
-    left: Mapping[str, Departure],
+    departures: Mapping[str, Departure],
     claimed: Mapping[str, str],
 ) -> GateFacts:
     plan, now = case.plan, services.clock.now()
-    ours = [left[file.path] for file in case.files if file.path in left]
+    ours = [departures[file.path] for file in case.files if file.path in departures]
     waiting = {d.path: d for d in ours if d.state is DepartureState.FAILSAFE}
     # A plan that was begun has deleted some of its files already; those are not deleted twice.
-    begun = plan.state is PlanState.APPLYING
-    done = {d.path for d in ours if begun and d.state is DepartureState.DELETED}
+    is_begun = plan.state is PlanState.APPLYING
+    done = {d.path for d in ours if is_begun and d.state is DepartureState.DELETED}
     not_due = [
         file.path
         for file in case.files
         if file.path in waiting
         and (file.due_at is None or max(waiting[file.path].due_at, file.due_at) > now)
     ]
-    found: dict[str, Collection[str] | int | float | bool] = {
+    measures: dict[str, Collection[str] | int | float | bool] = {
         **_common_facts(services, case),
         "planned_not_due": not_due,
         "planned_not_in_failsafe": [
@@ -382,4 +388,4 @@ def _purge_evidence(
         "planned_held": _held_owners(services, case),
         "planned_claimed": [f.path for f in case.files if claimed.get(f.path, plan.id) != plan.id],
     }
-    return _row(plan, found)
+    return _row(plan, measures)

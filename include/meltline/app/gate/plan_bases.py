@@ -65,8 +65,8 @@ def read_bases(
                 state = load_state(services.store, plan.table, plan.base_location)
         except MetadataMissing:
             return Base.told_by(plan)
-        except MeltlineError as odd:
-            return Base.told_by(plan, f"{plan.base_location}: {odd.found or odd.message}")
+        except MeltlineError as error:
+            return Base.told_by(plan, f"{plan.base_location}: {error.found or error.message}")
         return Base.of(plan, state)
 
     return dict(zip((plan.id for plan in plans), load_concurrently(read, plans), strict=True))
@@ -88,8 +88,8 @@ def differing_heads(
         key = SnapshotKey(plan.table_uuid, head)
         files, size = totals.get(key, (-1, -1))
         summary = state.snapshots[head].summary
-        said = [summary.get("total-data-files", ""), summary.get("total-delete-files", "")]
-        stated = sum(map(int, said)) if all(total.isdecimal() for total in said) else files
+        counts = [summary.get("total-data-files", ""), summary.get("total-delete-files", "")]
+        stated = sum(map(int, counts)) if all(total.isdecimal() for total in counts) else files
         by_index = indexed.get(key)
         is_newer = by_index is None and head not in base.snapshots
         if stated != files or files < 0 or not (is_newer or by_index == (files, size)):

@@ -31,7 +31,7 @@ class Proof:
     """
 
     world: LiveCatalogs
-    result: ProofResult
+    scan: ProofResult
     referenced: Mapping[str, str]
     lost_by_heads: frozenset[str]
     errors: Mapping[str, tuple[str, ...]]
@@ -42,23 +42,24 @@ class Proof:
         """The bytes of the table's largest remaining snapshot: at least these remain."""
         of_table = self._by_table.get(table_uuid, ())
         return max(
-            (self.totals[one.key][1] for one in of_table if one.key in self.totals), default=0
+            (self.totals[snapshot.key][1] for snapshot in of_table if snapshot.key in self.totals),
+            default=0,
         )
 
     def metadata_bytes(self, table_uuid: str) -> int:
         """The bytes of manifests and manifest lists that remain of a table."""
         of_table = self._by_table.get(table_uuid, ())
-        paths = {one.manifest_list for one in of_table}
-        paths.update(m for one in of_table for m in self.result.manifests.get(one.key, ()))
-        return sum(self.result.sizes.get(path, 0) for path in paths)
+        paths = {snapshot.manifest_list for snapshot in of_table}
+        paths.update(m for snapshot in of_table for m in self.scan.manifests.get(snapshot.key, ()))
+        return sum(self.scan.sizes.get(path, 0) for path in paths)
 
     @cached_property
     def _by_table(self) -> Mapping[str, Sequence[ProofSnapshot]]:
         """What remains of each table: a gate asks that for each of its plans."""
-        found: dict[str, list[ProofSnapshot]] = {}
-        for one in self.remaining:
-            found.setdefault(one.table_uuid, []).append(one)
-        return found
+        by_uuid: dict[str, list[ProofSnapshot]] = {}
+        for snapshot in self.remaining:
+            by_uuid.setdefault(snapshot.table_uuid, []).append(snapshot)
+        return by_uuid
 
 
 @dataclass(frozen=True)
@@ -90,21 +91,21 @@ def prove(
     """
     remaining = _remaining(services, world, leaving.snapshots, ledger_uuids)
     services.progress(f"gate: proving against {len(remaining)} remaining snapshots")
-    result = services.proofs.prove(list(remaining.values()), planned, since)
-    totals = _live_totals(result, remaining)
-    errors = _errors(world, result, totals)
-    if unknown := _unknown(services, world, result, remaining):
+    scan = services.proofs.prove(list(remaining.values()), planned, since)
+    totals = _live_totals(scan, remaining)
+    errors = _errors(world, scan, totals)
+    if unknown := _unknown(services, world, scan, remaining):
         errors[""] = (*errors.get("", ()), *unknown)
     names = {state.uuid: str(state.name) for state in world.states}
-    for key, changed in changed_lists(services, result.lists, remaining, names).items():
+    for key, changed in changed_lists(services, scan.lists, remaining, names).items():
         errors[key.table_uuid] = (*errors.get(key.table_uuid, ()), changed.message)
-    referenced = dict(_referenced(world, remaining.values(), result, planned, leaving.released))
+    referenced = dict(_referenced(world, remaining.values(), scan, planned, leaving.released))
     referenced |= _by_index(services, {*errors, *world.vanished}, world.lost, planned)
     return Proof(
         world=world,
-        result=result,
+        scan=scan,
         referenced=referenced,
-        lost_by_heads=_lost_by_heads(world, result),
+        lost_by_heads=_lost_by_heads(world, scan),
         errors=errors,
         totals=totals,
         remaining=tuple(remaining.values()),
@@ -129,75 +130,75 @@ def _remaining(
                     snapshot.manifest_list,
                     snapshot.inline_manifests,
                 )
-    for wanted in services.control.vetoes.all():
+    for veto in services.control.vetoes.all():
         # Somebody wants it although no table may have it now.
-        key = SnapshotKey(wanted.table_uuid, wanted.snapshot_id)
+        key = SnapshotKey(veto.table_uuid, veto.snapshot_id)
         remaining[key] = ProofSnapshot(
-            wanted.table_uuid, wanted.snapshot_id, wanted.manifest_list, wanted.inline_manifests
+            veto.table_uuid, veto.snapshot_id, veto.manifest_list, veto.inline_manifests
         )
     return remaining
 
 
 def _live_totals(
-    result: ProofResult, remaining: Collection[SnapshotKey]
+    scan: ProofResult, remaining: Collection[SnapshotKey]
 ) -> dict[SnapshotKey, tuple[int, int]]:
     """Live files and bytes of each snapshot whose manifests were read."""
     return {
         key: (
-            sum(result.live_files.get(m, 0) for m in manifests),
-            sum(result.live_bytes.get(m, 0) for m in manifests),
+            sum(scan.live_files.get(m, 0) for m in manifests),
+            sum(scan.live_bytes.get(m, 0) for m in manifests),
         )
-        for key, manifests in result.manifests.items()
+        for key, manifests in scan.manifests.items()
         if key in remaining
     }
 
 
 def _errors(
-    world: LiveCatalogs, result: ProofResult, totals: Mapping[SnapshotKey, tuple[int, int]]
+    world: LiveCatalogs, scan: ProofResult, totals: Mapping[SnapshotKey, tuple[int, int]]
 ) -> dict[str, tuple[str, ...]]:
     """Why something could not be read, or does not add up, by table UUID."""
-    errors = {uuid: list(found) for uuid, found in world.unreadable.items()}
-    for uuid, found in result.errors.items():
-        errors.setdefault(uuid, []).extend(found)
+    errors = {uuid: list(messages) for uuid, messages in world.unreadable.items()}
+    for uuid, messages in scan.errors.items():
+        errors.setdefault(uuid, []).extend(messages)
     # Where something could not be read, that is why it does not add up.
-    for uuid, odd in _cut_short(world, totals):
-        if uuid not in result.errors:
-            errors.setdefault(uuid, []).append(odd)
-    return {uuid: tuple(found) for uuid, found in errors.items()}
+    for uuid, message in _cut_short(world, totals):
+        if uuid not in scan.errors:
+            errors.setdefault(uuid, []).append(message)
+    return {uuid: tuple(messages) for uuid, messages in errors.items()}
 
 
 def _unknown(
     services: RunContext,
     world: LiveCatalogs,
-    result: ProofResult,
+    scan: ProofResult,
     remaining: Collection[SnapshotKey],
 ) -> tuple[str, ...]:
     """What could not be read of standing tables and was never read before: nobody knows whose.
 
     What the index has of a snapshot tells what that refers to; of another one nothing does.
     """
-    if not result.errors:
+    if not scan.errors:
         return ()
-    standing = {entry for listing in world.listings.values() for entry in listing.entries}
-    known = services.files.snapshots.known()
-    new = {key.table_uuid for key in remaining if key not in known}
+    standing = {pointer for listing in world.listings.values() for pointer in listing.entries}
+    indexed = services.files.snapshots.known()
+    new = {key.table_uuid for key in remaining if key not in indexed}
     broken = {
         CatalogEntry(state.name, state.metadata_location): state.uuid
         for state in world.states
-        if state.uuid in result.errors and state.uuid in new
+        if state.uuid in scan.errors and state.uuid in new
     }
-    there = broken.keys() & standing
-    unread = {broken[entry] for entry in there - vouched_for(services, there)}
-    return tuple(error for uuid in sorted(unread) for error in result.errors[uuid])
+    present = broken.keys() & standing
+    unread = {broken[pointer] for pointer in present - vouched_for(services, present)}
+    return tuple(error for uuid in sorted(unread) for error in scan.errors[uuid])
 
 
-def _lost_by_heads(world: LiveCatalogs, result: ProofResult) -> frozenset[str]:
+def _lost_by_heads(world: LiveCatalogs, scan: ProofResult) -> frozenset[str]:
     heads = {SnapshotKey(s.uuid, head) for s in world.states for head in s.heads.values()}
     return frozenset(
         path
-        for key in heads & result.manifests.keys()
-        for manifest in result.manifests[key]
-        for path in result.hits.get(manifest, ())
+        for key in heads & scan.manifests.keys()
+        for manifest in scan.manifests[key]
+        for path in scan.hits.get(manifest, ())
     )
 
 
@@ -219,35 +220,35 @@ def _cut_short(
             if not all(total.isdecimal() for total in stated):
                 continue
             if files != sum(map(int, stated)):
-                found = f"{files} live files, where its summary says {sum(map(int, stated))}"
-                yield state.uuid, f"{state.name}@{snapshot.snapshot_id}: {found}"
+                problem = f"{files} live files, where its summary says {sum(map(int, stated))}"
+                yield state.uuid, f"{state.name}@{snapshot.snapshot_id}: {problem}"
 
 
 def _referenced(
     world: LiveCatalogs,
     remaining: Iterable[ProofSnapshot],
-    result: ProofResult,
+    scan: ProofResult,
     planned: Sequence[str],
     released: Collection[tuple[TableName, int]],
 ) -> Iterable[tuple[str, str]]:
-    wanted = {location_key(path): path for path in planned}
+    by_key = {location_key(path): path for path in planned}
 
-    def named(path: str, by: str) -> Iterable[tuple[str, str]]:
-        if hit := wanted.get(location_key(path)):
+    def naming(path: str, by: str) -> Iterable[tuple[str, str]]:
+        if hit := by_key.get(location_key(path)):
             yield hit, by
 
-    for manifest, hits in result.hits.items():
+    for manifest, hits in scan.hits.items():
         yield from ((path, manifest) for path in hits)
-    for manifest in result.live_files:
-        yield from named(manifest, "a manifest list")
+    for manifest in scan.live_files:
+        yield from naming(manifest, "a manifest list")
     for snapshot in remaining:
-        yield from named(snapshot.manifest_list, f"snapshot {snapshot.snapshot_id}")
+        yield from naming(snapshot.manifest_list, f"snapshot {snapshot.snapshot_id}")
     for state in world.states:
         for path in (state.metadata_location, *state.metadata_log):
-            yield from named(path, f"metadata of {state.name}")
+            yield from naming(path, f"metadata of {state.name}")
         for file in state.statistics:
             if (state.name, file.snapshot_id) not in released:
-                yield from named(file.path, f"statistics of {state.name}")
+                yield from naming(file.path, f"statistics of {state.name}")
 
 
 def _by_index(
@@ -260,9 +261,9 @@ def _by_index(
     blind = {uuid for uuid in uuids if uuid}
     if not (blind or snapshots) or not planned:
         return {}
-    known = services.files.snapshots.known()
-    dead = [key for key in known if key.table_uuid not in blind and key not in snapshots]
-    if len(dead) == len(known):
+    indexed = services.files.snapshots.known()
+    dead = [key for key in indexed if key.table_uuid not in blind and key not in snapshots]
+    if len(dead) == len(indexed):
         return {}
     hits = services.files.references.among(planned, dead)
     return {path: "a table that cannot be read now" for path in hits}

@@ -16,10 +16,10 @@ def promised_since(state: TableMetadata, refs: Collection[str], start: datetime)
         start: Where the window begins.
     """
     log = state.snapshot_log
-    ends = [entry.at for entry in log[1:]] + [None]
+    ends = [log_entry.at for log_entry in log[1:]] + [None]
     promised = {
-        entry.snapshot_id
-        for entry, end in zip(log, ends, strict=False)
+        log_entry.snapshot_id
+        for log_entry, end in zip(log, ends, strict=False)
         if end is None or end >= start
     }
     promised |= {sid for sid, snapshot in state.snapshots.items() if snapshot.committed_at >= start}

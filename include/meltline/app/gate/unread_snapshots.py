@@ -31,11 +31,11 @@ def _descendants(state: TableMetadata, of: Sequence[int]) -> set[int]:
     children: dict[int | None, list[int]] = {}
     for snapshot in state.snapshots.values():
         children.setdefault(snapshot.parent_id, []).append(snapshot.snapshot_id)
-    found: set[int] = set()
+    descendants: set[int] = set()
     waiting = list(of)
     while waiting:
         snapshot_id = waiting.pop()
-        if snapshot_id not in found:
-            found.add(snapshot_id)
+        if snapshot_id not in descendants:
+            descendants.add(snapshot_id)
             waiting += children.get(snapshot_id, [])
-    return found
+    return descendants

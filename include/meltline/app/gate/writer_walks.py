@@ -48,11 +48,11 @@ def _ended(sign: _Sign, met: Collection[_Sign]) -> bool:
 
 def _signs(snapshot: Snapshot) -> set[_Sign]:
     """What writers stop at: the engine, who it is, and of a Flink job which operator, if told."""
-    said: Mapping[str, str] = dict(snapshot.summary)
-    signs = {("kafka", key) for key in said if key.startswith("kafka.connect.offsets.")}
-    signs |= {("spark", said[key]) for key in said if key == "spark.sql.streaming.queryId"}
-    found: set[_Sign] = set(signs)
-    if "flink.max-committed-checkpoint-id" in said and "flink.job-id" in said:
-        parts = [said[key] for key in ("flink.job-id", "flink.operator-id") if key in said]
-        found.add(("flink", *parts))
-    return found
+    summary: Mapping[str, str] = dict(snapshot.summary)
+    signs = {("kafka", key) for key in summary if key.startswith("kafka.connect.offsets.")}
+    signs |= {("spark", summary[key]) for key in summary if key == "spark.sql.streaming.queryId"}
+    all_signs: set[_Sign] = set(signs)
+    if "flink.max-committed-checkpoint-id" in summary and "flink.job-id" in summary:
+        parts = [summary[key] for key in ("flink.job-id", "flink.operator-id") if key in summary]
+        all_signs.add(("flink", *parts))
+    return all_signs

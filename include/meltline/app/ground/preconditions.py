@@ -88,8 +88,8 @@ def standing_epoch(services: ReadContext, listing: CatalogListing | None = None)
     properties = anew.namespaces.get((config.ledger_namespace,), {})
     _require_same_generation(services, properties)
     stated = properties.get(EPOCH, "")
-    found = standing(stated, since, epochs)
-    if found is None and (stated or since):
+    epoch = standing(stated, since, epochs)
+    if epoch is None and (stated or since):
         if listing is not None:
             return standing_epoch(services)  # an epoch may have begun since that listing
         raise LedgerOutOfStep(
@@ -101,7 +101,7 @@ def standing_epoch(services: ReadContext, listing: CatalogListing | None = None)
             next="find the right ledger, or run `meltline init --adopt`: it restarts all failsafe, "
             "and approvals must be given anew",
         )
-    return found
+    return epoch
 
 
 def _require_same_generation(services: ReadContext, properties: Mapping[str, str]) -> None:
@@ -162,18 +162,18 @@ def require_other_clocks(services: ReadContext) -> None:
     """Refuses a clock that is off the store's or the database's. Raises ClockRefused."""
     if services.clock.simulated:
         return
-    others = {"the database": services.control.database.now()}
-    if (there := _store_now(services)) is not None:
-        others["the object store"] = there
-    for whose, moment in others.items():
+    clocks = {"the database": services.control.database.now()}
+    if (store_now := _store_now(services)) is not None:
+        clocks["the object store"] = store_now
+    for whose, moment in clocks.items():
         if abs(moment - services.clock.now()) > CLOCK_TOLERANCE:
             raise _refused(whose, format_instant(moment), format_instant(services.clock.now()))
 
 
 def keeps_our_time(services: ReadContext) -> bool:
     """Whether the store's clock is ours: not that of a sandbox whose time is of another day."""
-    there = _store_now(services)
-    return there is not None and abs(there - services.clock.now()) <= CLOCK_TOLERANCE
+    store_now = _store_now(services)
+    return store_now is not None and abs(store_now - services.clock.now()) <= CLOCK_TOLERANCE
 
 
 def _store_now(services: ReadContext) -> datetime | None:
@@ -186,11 +186,11 @@ def _store_now(services: ReadContext) -> datetime | None:
     return written_at
 
 
-def _refused(whose: str, expected: str, found: str) -> ClockRefused:
+def _refused(whose: str, expected: str, ours: str) -> ClockRefused:
     return ClockRefused(
         f"this machine's clock disagrees with {whose}",
         object="wall clock",
         expected=f"{expected}, within {CLOCK_TOLERANCE.total_seconds():.0f} s",
-        found=found,
+        found=ours,
         next="set the clock right; nothing expires and nothing is purged until then",
     )

@@ -40,7 +40,7 @@ class WantedFiles:
     blind: Mapping[str, str]
 
 
-def files_of(ledgers: ReadContext, wanted: PurgeVeto) -> set[str]:
+def files_of(ledgers: ReadContext, veto: PurgeVeto) -> set[str]:
     """Everything that a snapshot names, as written; read from its own files.
 
     Raises:
@@ -49,14 +49,14 @@ def files_of(ledgers: ReadContext, wanted: PurgeVeto) -> set[str]:
         StoreRefused: The store does not answer.
     """
     store, manifests = ledgers.store, ledgers.manifests
-    refs: Sequence[ManifestFile] = [ManifestFile(path, 0) for path in wanted.inline_manifests]
-    found = {ref.path for ref in refs}
-    if wanted.manifest_list:
-        refs = manifests.read_list(wanted.manifest_list, store.read(wanted.manifest_list))
-        found = {wanted.manifest_list, *(ref.path for ref in refs)}
+    refs: Sequence[ManifestFile] = [ManifestFile(path, 0) for path in veto.inline_manifests]
+    paths = {ref.path for ref in refs}
+    if veto.manifest_list:
+        refs = manifests.read_list(veto.manifest_list, store.read(veto.manifest_list))
+        paths = {veto.manifest_list, *(ref.path for ref in refs)}
     for ref in refs:
-        found.update(manifests.live_paths(ref, store.read(ref.path)))
-    return found
+        paths.update(manifests.live_paths(ref, store.read(ref.path)))
+    return paths
 
 
 def wanted_files(ledgers: ReadContext, rows: Sequence[PurgeVeto]) -> WantedFiles:
@@ -66,8 +66,8 @@ def wanted_files(ledgers: ReadContext, rows: Sequence[PurgeVeto]) -> WantedFiles
     for row in rows:
         try:
             keys |= {location_key(path) for path in files_of(ledgers, row)}
-        except (MeltlineError, FileNotFoundError) as odd:
-            blind[row.table_uuid] = f"{row.reason} wants files that cannot be read: {odd}"
+        except (MeltlineError, FileNotFoundError) as error:
+            blind[row.table_uuid] = f"{row.reason} wants files that cannot be read: {error}"
     return WantedFiles(frozenset(keys), blind)
 
 
@@ -77,7 +77,7 @@ def settle_wanted_back(services: RunContext) -> WantedFiles:
     Returns:
         What could not be settled: it stays protected as it is.
     """
-    left: list[PurgeVeto] = []
+    unsettled: list[PurgeVeto] = []
     for row in services.control.vetoes.all():
         try:
             paths = sorted(files_of(services, row))
@@ -86,17 +86,17 @@ def settle_wanted_back(services: RunContext) -> WantedFiles:
                 # Without its list nobody can tell, or ever use, what the snapshot named.
                 _forget(services, row, "its manifest list is gone")
             else:
-                left.append(row)
+                unsettled.append(row)
             continue
         except MeltlineError:
-            left.append(row)
+            unsettled.append(row)
             continue
         waiting = services.files.departures.in_states(
             frozenset({DepartureState.FAILSAFE}), paths=paths
         )
         take_back(services, [departure.path for departure in waiting], row.reason)
         services.control.vetoes.remove([row.id])
-    return wanted_files(services, left)
+    return wanted_files(services, unsettled)
 
 
 def _forget(ledgers: ReadContext, row: PurgeVeto, why: str) -> None:
@@ -121,7 +121,7 @@ def group_locks(ledgers: ReadContext, uuids: Collection[str], purpose: str) -> I
         yield
 
 
-def as_wanted(ledgers: ReadContext, uuid: str, snapshot: Snapshot, reason: str) -> PurgeVeto:
+def veto_for(ledgers: ReadContext, uuid: str, snapshot: Snapshot, reason: str) -> PurgeVeto:
     """A snapshot in the form in which its files are named; recorded nowhere."""
     return PurgeVeto(
         id="",
@@ -179,7 +179,7 @@ def snapshot_unclaimed(
 
 
 def _word(ledgers: ReadContext, uuid: str, snapshot: Snapshot, purpose: str) -> PurgeVeto:
-    return replace(as_wanted(ledgers, uuid, snapshot, purpose), id=token_hex(8))
+    return replace(veto_for(ledgers, uuid, snapshot, purpose), id=token_hex(8))
 
 
 def _refuse_claimed_of(ledgers: ReadContext, row: PurgeVeto) -> None:

@@ -12,7 +12,7 @@ from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
 _SHOWN = 3
 
 
-def moved(
+def next_departures(
     files: Iterable[PlannedFile],
     to: DepartureState,
     before: Mapping[str, Departure],

@@ -81,8 +81,8 @@ def still_changed(
         ended: Registrations of which nothing is kept any more. What changed of one that was not
             read today, as of a catalog that could not be listed, has changed still.
     """
-    standing = [one for one in services.control.incidents.all() if one.kind == KIND]
-    uuids = {one.table_uuid for one in standing}
+    standing = [incident for incident in services.control.incidents.all() if incident.kind == KIND]
+    uuids = {incident.table_uuid for incident in standing}
     present = {_id(key): (key, snapshot) for key, snapshot in _snapshots(states, uuids)}
     recorded = services.files.snapshots.reachable_sets([key for key, _ in present.values()])
     looked_at = {state.uuid for state in states}.union(ended)
@@ -90,8 +90,8 @@ def still_changed(
     reasons: dict[str, str] = {}
     for incident in standing:
         key, snapshot = present.get(incident.id, (None, None))
-        gone = key is None and incident.table_uuid in looked_at
-        if gone or (key and snapshot and _is_as_recorded(services, snapshot, recorded.get(key))):
+        is_gone = key is None and incident.table_uuid in looked_at
+        if is_gone or (key and snapshot and _is_as_recorded(services, snapshot, recorded.get(key))):
             over.append(incident.id)
         else:
             reasons[incident.table_uuid] = f"{incident.table}: {incident.message}"
@@ -102,7 +102,9 @@ def still_changed(
 
 def forget_changed_lists(services: RunContext) -> None:
     """Ends these incidents: the index is made anew, from what is written there now."""
-    standing = [one.id for one in services.control.incidents.all() if one.kind == KIND]
+    standing = [
+        incident.id for incident in services.control.incidents.all() if incident.kind == KIND
+    ]
     if standing:
         services.control.incidents.end(standing)
 

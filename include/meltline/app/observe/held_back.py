@@ -28,41 +28,41 @@ def _confinement(services: ReadContext) -> Confinement:
     return Confinement(services.config.roots, services.resolver)
 
 
-def note_withheld(services: ReadContext, step: str, found: Sequence[Withheld]) -> None:
+def note_withheld(services: ReadContext, step: str, rows: Sequence[Withheld]) -> None:
     """Remembers what a step's plans leave out, for `doctor` and for the run's summary."""
-    before = [one for one in services.control.places.withheld() if one.step == step]
-    if sorted(found, key=order) != before:
-        services.control.places.save_withheld(step, found)
+    before = [row for row in services.control.places.withheld() if row.step == step]
+    if sorted(rows, key=order) != before:
+        services.control.places.save_withheld(step, rows)
 
 
 def needed_elsewhere(
     services: RunContext,
     observation: Observation,
     paths: Sequence[str],
-    wanted: Collection[str] = (),
+    keys: Collection[str] = (),
 ) -> Mapping[str, str]:
     """Those of some files that are, or may be, needed by another name: by path, that name.
 
-    `wanted` are keys of files that somebody has asked back.
+    `keys` are keys of files that somebody has asked back.
     """
     if not paths:
         return {}
-    named: set[str] = set()
+    named_keys: set[str] = set()
 
-    def needed(others: Sequence[str]) -> Collection[str]:
-        named.update(named or _named(services, observation) | set(wanted))
-        hits = services.files.references.among(others, observation.dead)
-        return hits | {path for path in others if location_key(path) in named}
+    def needed(other_paths: Sequence[str]) -> Collection[str]:
+        named_keys.update(named_keys or _named_keys(services, observation) | set(keys))
+        hits = services.files.references.among(other_paths, observation.dead)
+        return hits | {path for path in other_paths if location_key(path) in named_keys}
 
     return needed_by_other_names(OtherNames.now(services), paths, needed)
 
 
-def _named(services: RunContext, observation: Observation) -> set[str]:
+def _named_keys(services: RunContext, observation: Observation) -> set[str]:
     """Metadata and statistics files that some table names, or may name, as keys."""
     tables = (*observation.tables, *observation.left_behind)
-    named = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
+    keys = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
     unread = (f for f in services.files.side_files.known() if f.table_uuid not in observation.read)
-    return named | {location_key(file.path) for file in unread}
+    return keys | {location_key(file.path) for file in unread}
 
 
 def withheld(
@@ -87,8 +87,8 @@ def withheld(
         if why := refused.get(file.path):
             owned = observation.owners.prefix_of(file.path) if why is Why.OUTSIDE else ""
             row = (why, table, owned or place_of(file.path), "")
-        elif needed and (other := needed.get(file.path)):
-            row = (Why.MAYBE_THE_SAME, table, place_of(file.path), place_of(other))
+        elif needed and (needed_path := needed.get(file.path)):
+            row = (Why.MAYBE_THE_SAME, table, place_of(file.path), place_of(needed_path))
         else:
             continue
         count[row] += 1
@@ -98,13 +98,13 @@ def withheld(
 
 def kept_back(services: ReadContext) -> list[str]:
     """What the last plans left out, for the summary of a run: a line for each way out."""
-    found: dict[str, list[Withheld]] = {}
-    for one in services.control.places.withheld():
-        found.setdefault(one.fix, []).append(one)
-    return [_notice(rows) for _, rows in sorted(found.items())]
+    by_fix: dict[str, list[Withheld]] = {}
+    for row in services.control.places.withheld():
+        by_fix.setdefault(row.fix, []).append(row)
+    return [_notice(rows) for _, rows in sorted(by_fix.items())]
 
 
 def _notice(rows: Sequence[Withheld]) -> str:
-    first, others = rows[0], len(rows) - 1
-    more = f" ({others} more like it)" if others else ""
+    first, count = rows[0], len(rows) - 1
+    more = f" ({count} more like it)" if count else ""
     return f"{first.notice}{more}; {first.fix}"

@@ -84,7 +84,7 @@ class _Read:
 def ingest_snapshots(
     services: RunContext,
     states: Sequence[TableMetadata],
-    known: set[SnapshotKey],
+    indexed: set[SnapshotKey],
     owners: OwnerIndex,
 ) -> Ingested:
     """Reads what is unseen, once, and records the snapshots of which everything was readable."""
@@ -92,36 +92,38 @@ def ingest_snapshots(
         (state, snapshot)
         for state in states
         for snapshot in state.snapshots.values()
-        if SnapshotKey(state.uuid, snapshot.snapshot_id) not in known
+        if SnapshotKey(state.uuid, snapshot.snapshot_id) not in indexed
     ]
     if not unseen:
         return Ingested(frozenset(), {}, frozenset(), ())
-    moved = {state.uuid for state, _ in unseen}
-    lines = lines_that_moved(states, moved, services.files.snapshots.tips(), known)
+    moved_uuids = {state.uuid for state, _ in unseen}
+    lines = lines_that_moved(states, moved_uuids, services.files.snapshots.tips(), indexed)
     services.progress(f"observe: reading {len(unseen)} new manifest lists")
     refused: dict[TableName, MeltlineError] = {}
     listed = _read_lists(services, unseen, refused)
     unread = set(refused)
-    before = [(line.state, one) for line in lines.values() for one in line.seen_before(known)]
+    before = [
+        (line.state, snapshot) for line in lines.values() for snapshot in line.seen_before(indexed)
+    ]
     listed_before = _read_lists(services, before, {})  # they are known: only a line needs them
     listed_before = _refuse_changed(services, listed_before, refused)
     read = _read_manifests(services, listed, listed_before, lines, owners)
-    again = [found for found in listed_before if _key(found) in read.totals]
-    unread |= {found.state.name for found in listed if _unread(found, read.outcomes)}
+    again = [reading for reading in listed_before if _key(reading) in read.totals]
+    unread |= {reading.state.name for reading in listed if _unread(reading, read.outcomes)}
     return _record(services, [*listed, *again], read, refused, frozenset(unread), owners)
 
 
 def _read_lists(
     services: RunContext,
-    asked: Sequence[tuple[TableMetadata, Snapshot]],
+    snapshots: Sequence[tuple[TableMetadata, Snapshot]],
     refused: dict[TableName, MeltlineError],
 ) -> list[_Listed]:
     """Reads each reachable set once, however many tables have it."""
-    places = {snapshot.as_written: (state, snapshot) for state, snapshot in asked}
-    read = load_concurrently(lambda one: _read_list(services, *one), list(places.values()))
+    places = {snapshot.as_written: (state, snapshot) for state, snapshot in snapshots}
+    read = load_concurrently(lambda pair: _read_list(services, *pair), list(places.values()))
     answers = dict(zip(places, read, strict=True))
     listed = []
-    for state, snapshot in asked:
+    for state, snapshot in snapshots:
         answer = answers[snapshot.as_written]
         if isinstance(answer, _Listed):
             listed.append(replace(answer, state=state, snapshot=snapshot))
@@ -134,23 +136,23 @@ def _refuse_changed(
     services: RunContext, listed: Sequence[_Listed], refused: dict[TableName, MeltlineError]
 ) -> list[_Listed]:
     """Those of lists that were read before that still say what they said then."""
-    places = {_key(one): _place(one) for one in listed}
-    names = {one.state.uuid: str(one.state.name) for one in listed}
-    read = {_key(one): one.reachable for one in listed}
+    places = {_key(reading): _place(reading) for reading in listed}
+    names = {reading.state.uuid: str(reading.state.name) for reading in listed}
+    read = {_key(reading): reading.reachable for reading in listed}
     changed = changed_lists(services, read, places, names)
-    for one in listed:
-        if error := changed.get(_key(one)):
-            refused.setdefault(one.state.name, error)
-    return [one for one in listed if _key(one) not in changed]
+    for reading in listed:
+        if error := changed.get(_key(reading)):
+            refused.setdefault(reading.state.name, error)
+    return [reading for reading in listed if _key(reading) not in changed]
 
 
-def _place(one: _Listed) -> ProofSnapshot:
-    lists = (one.snapshot.manifest_list, one.snapshot.inline_manifests)
-    return ProofSnapshot(one.state.uuid, one.snapshot.snapshot_id, *lists)
+def _place(reading: _Listed) -> ProofSnapshot:
+    lists = (reading.snapshot.manifest_list, reading.snapshot.inline_manifests)
+    return ProofSnapshot(reading.state.uuid, reading.snapshot.snapshot_id, *lists)
 
 
-def _key(found: _Listed) -> SnapshotKey:
-    return SnapshotKey(found.state.uuid, found.snapshot.snapshot_id)
+def _key(reading: _Listed) -> SnapshotKey:
+    return SnapshotKey(reading.state.uuid, reading.snapshot.snapshot_id)
 
 
 def _read_list(
@@ -162,22 +164,22 @@ def _read_list(
             manifests = services.manifests.read_list(snapshot.manifest_list, content)
             return _Listed(state, snapshot, ReachableSet.of_list(content), manifests)
         contents = [(path, services.store.read(path)) for path in snapshot.inline_manifests]
-        named = (ManifestFile(at, len(held), added_snapshot_id=None) for at, held in contents)
-        return _Listed(state, snapshot, ReachableSet.of_manifests(contents), tuple(named))
+        inline = (ManifestFile(at, len(held), added_snapshot_id=None) for at, held in contents)
+        return _Listed(state, snapshot, ReachableSet.of_manifests(contents), tuple(inline))
     except FileNotFoundError:
         return _incomplete(state, snapshot, snapshot.manifest_list, "the manifest list is missing")
-    except MeltlineError as odd:
-        return _incomplete(state, snapshot, odd.object, odd.found or odd.message)
+    except MeltlineError as error:
+        return _incomplete(state, snapshot, error.object, error.found or error.message)
 
 
 def _incomplete(
-    state: TableMetadata, snapshot: Snapshot, path: str, found: str
+    state: TableMetadata, snapshot: Snapshot, path: str, problem: str
 ) -> MetadataUnreadable:
     return MetadataUnreadable(
-        f"{state.name}: snapshot {snapshot.snapshot_id} cannot be read completely: {found}",
+        f"{state.name}: snapshot {snapshot.snapshot_id} cannot be read completely: {problem}",
         object=path,
         expected="every manifest list and manifest readable, with rows as its list counts them",
-        found=found,
+        found=problem,
         next="restore the file, or expire or roll back that snapshot with another engine",
     )
 
@@ -191,9 +193,9 @@ def _read_manifests(
 ) -> _Read:
     """Reads the changes along each line, and all other new manifests wholly."""
     by_table: dict[str, dict[int, Sequence[ManifestFile]]] = {uuid: {} for uuid in lines}
-    for found in (*listed, *before):
-        if found.state.uuid in lines:
-            by_table[found.state.uuid][found.snapshot.snapshot_id] = found.manifests
+    for reading in (*listed, *before):
+        if reading.state.uuid in lines:
+            by_table[reading.state.uuid][reading.snapshot.snapshot_id] = reading.manifests
     steps = {uuid: line.steps(by_table[uuid], owners) for uuid, line in lines.items()}
     changed = _ingest(
         services,
@@ -209,7 +211,9 @@ def _read_manifests(
         for uuid, of_table in steps.items()
         for step in of_table
     }
-    wholly = _read_wholly(services, [one for one in listed if _key(one) not in on_lines], owners)
+    wholly = _read_wholly(
+        services, [reading for reading in listed if _key(reading) not in on_lines], owners
+    )
     totals = {
         SnapshotKey(uuid, snapshot_id): total
         for uuid, of_table in steps.items()
@@ -222,14 +226,14 @@ def _read_manifests(
 def _read_wholly(
     services: RunContext, listed: Sequence[_Listed], owners: OwnerIndex
 ) -> dict[str, ManifestOutcome]:
-    wanted: dict[str, tuple[TableMetadata, ManifestFile]] = {}
-    for found in listed:
-        for manifest in found.manifests:
-            wanted.setdefault(manifest.path, (found.state, manifest))
+    by_path: dict[str, tuple[TableMetadata, ManifestFile]] = {}
+    for reading in listed:
+        for manifest in reading.manifests:
+            by_path.setdefault(manifest.path, (reading.state, manifest))
     states: dict[str, TableMetadata] = {}
     requests: dict[str, list[ManifestFile]] = {}
-    for path in sorted(services.files.manifests.unread(list(wanted))):
-        state, manifest = wanted[path]
+    for path in sorted(services.files.manifests.unread(list(by_path))):
+        state, manifest = by_path[path]
         states[state.uuid] = state
         requests.setdefault(state.uuid, []).append(manifest)
     return _ingest(
@@ -271,28 +275,28 @@ def _record(
     sharing: set[tuple[str, str]] = set()
     owners_of = {
         path: frozenset(owners.owners(path)).union(o.owners if (o := outcomes.get(path)) else ())
-        for path in {manifest.path for found in listed for manifest in found.manifests}
+        for path in {manifest.path for reading in listed for manifest in reading.manifests}
     }
     totals = {
-        (found.state.name, found.snapshot.snapshot_id): Totals.of(found.manifests, outcomes)
-        for found in listed
+        (reading.state.name, reading.snapshot.snapshot_id): Totals.of(reading.manifests, outcomes)
+        for reading in listed
     }
     broken: set[str] = set()  # lines with a snapshot that is not recorded: nothing goes on from it
-    for found in sorted(listed, key=lambda one: one.snapshot.sequence_number):
-        live = read.totals.get(_key(found))
-        verdict = _verdict(found, outcomes, totals)
+    for reading in sorted(listed, key=lambda reading: reading.snapshot.sequence_number):
+        live = read.totals.get(_key(reading))
+        verdict = _verdict(reading, outcomes, totals)
         if not verdict.checked:
-            unchecked.append(f"{found.state.name}@{found.snapshot.snapshot_id}")
-        sharing |= _shared_with(found, owners_of, owners)
+            unchecked.append(f"{reading.state.name}@{reading.snapshot.snapshot_id}")
+        sharing |= _shared_with(reading, owners_of, owners)
         if verdict.problem:
-            refused.setdefault(found.state.name, _told(found, outcomes, verdict.problem))
-            broken |= {found.state.uuid} if live else set()
+            refused.setdefault(reading.state.name, _unreadable(reading, outcomes, verdict.problem))
+            broken |= {reading.state.uuid} if live else set()
         elif live is None:
-            records.append(found.record)
-        elif found.state.uuid not in broken:
+            records.append(reading.record)
+        elif reading.state.uuid not in broken:
             files, size = live
             records.append(
-                replace(found.record, by_changes=True, live_files=files, live_bytes=size)
+                replace(reading.record, by_changes=True, live_files=files, live_bytes=size)
             )
     _note_places(services, records, outcomes.values())
     new = sharing - set(services.control.registrations.sharing())
@@ -312,35 +316,35 @@ def _note_places(
     """Remembers where what is new refers to: by whatever name, those files are needed."""
     paths = [record.manifest_list for record in records if record.manifest_list]
     paths += {manifest.path for record in records for manifest in record.manifests}
-    found = places_in(paths, services.store.is_link)
-    services.control.places.add(found.union(*(outcome.places for outcome in outcomes)))
+    places = places_in(paths, services.store.is_link)
+    services.control.places.add(places.union(*(outcome.places for outcome in outcomes)))
 
 
 def _verdict(
-    found: _Listed,
+    reading: _Listed,
     outcomes: Mapping[str, ManifestOutcome],
     totals: Mapping[tuple[TableName, int], Totals],
 ) -> Verdict:
     """Whether a snapshot was read completely, as far as anything tells."""
-    if bad := _unread(found, outcomes):
+    if bad := _unread(reading, outcomes):
         return Verdict(checked=True, problem=bad.error)
-    name, snapshot = found.state.name, found.snapshot
+    name, snapshot = reading.state.name, reading.snapshot
     parent = totals.get((name, snapshot.parent_id or -1))
     return check_totals(snapshot, totals[name, snapshot.snapshot_id], parent)
 
 
-def _unread(found: _Listed, outcomes: Mapping[str, ManifestOutcome]) -> ManifestOutcome | None:
+def _unread(reading: _Listed, outcomes: Mapping[str, ManifestOutcome]) -> ManifestOutcome | None:
     """The first of a snapshot's manifests that could not be read."""
-    read = (outcomes.get(manifest.path) for manifest in found.manifests)
+    read = (outcomes.get(manifest.path) for manifest in reading.manifests)
     return next((outcome for outcome in read if outcome and outcome.error), None)
 
 
-def _told(
-    found: _Listed, outcomes: Mapping[str, ManifestOutcome], problem: str
+def _unreadable(
+    reading: _Listed, outcomes: Mapping[str, ManifestOutcome], problem: str
 ) -> MetadataUnreadable:
-    bad = _unread(found, outcomes)
-    path = bad.path if bad else found.snapshot.manifest_list
-    return _incomplete(found.state, found.snapshot, path, problem)
+    bad = _unread(reading, outcomes)
+    path = bad.path if bad else reading.snapshot.manifest_list
+    return _incomplete(reading.state, reading.snapshot, path, problem)
 
 
 def _take_back(
@@ -355,15 +359,17 @@ def _take_back(
     """
     lists = [record.manifest_list for record in records if record.manifest_list]
     departed = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
-    back = {found.path for found in services.files.departures.in_states(departed, paths=lists)}
+    back = {
+        departure.path for departure in services.files.departures.in_states(departed, paths=lists)
+    }
     returned = [record for record in records if record.manifest_list in back]
     fresh = [record for record in records if record.manifest_list not in back]
-    named = {manifest.path for record in returned for manifest in record.manifests}
-    named |= services.files.snapshots.forgotten_manifests(fresh, read)
-    named |= set(read)
+    paths = {manifest.path for record in returned for manifest in record.manifests}
+    paths |= services.files.snapshots.forgotten_manifests(fresh, read)
+    paths |= set(read)
     take_back(
         services,
-        sorted(services.files.references.waiting_in(sorted(named))),
+        sorted(services.files.references.waiting_in(sorted(paths))),
         "it is referred to again",
     )
     # Their lists last: from then on those snapshots are known, and nobody looks for their files.
@@ -371,10 +377,10 @@ def _take_back(
 
 
 def _shared_with(
-    found: _Listed, owners_of: Mapping[str, frozenset[str]], owners: OwnerIndex
+    reading: _Listed, owners_of: Mapping[str, frozenset[str]], owners: OwnerIndex
 ) -> set[tuple[str, str]]:
     """Edges to the owners of everything the snapshot names, as far as it could be read."""
-    uuid = found.state.uuid
-    others = set(owners.owners(found.snapshot.manifest_list))
-    others.update(*(owners_of[manifest.path] for manifest in found.manifests))
-    return {(min(uuid, other), max(uuid, other)) for other in others if other != uuid}
+    uuid = reading.state.uuid
+    owner_uuids = set(owners.owners(reading.snapshot.manifest_list))
+    owner_uuids.update(*(owners_of[manifest.path] for manifest in reading.manifests))
+    return {(min(uuid, owner), max(uuid, owner)) for owner in owner_uuids if owner != uuid}

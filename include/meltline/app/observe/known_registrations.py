@@ -28,17 +28,17 @@ Loaded = Mapping[CatalogEntry, TableMetadata | MeltlineError]
 
 
 def recognised(
-    services: RunContext, loaded: Loaded, known: Collection[SnapshotKey]
+    services: RunContext, loaded: Loaded, indexed: Collection[SnapshotKey]
 ) -> dict[CatalogEntry, TableMetadata | MeltlineError]:
     """Every table with the id of its registration; those of new ones are stored.
 
     Args:
         services: The ports.
         loaded: What each catalog has, as it was loaded; none of the ledger's own.
-        known: Snapshots that the file ledger knows.
+        indexed: Snapshots that the file ledger knows.
     """
-    _note_forgotten(services, take_up(services, _states(loaded), known))
-    filed = {key.table_uuid for key in known}
+    _note_forgotten(services, take_up(services, _states(loaded), indexed))
+    filed = {key.table_uuid for key in indexed}
     for _ in range(_PASSES):
         tables = identified(services, loaded, open_new=True, filed=filed)
         if not _told_apart(services, _states(tables)):
@@ -46,17 +46,19 @@ def recognised(
     return tables
 
 
-def _note_forgotten(services: RunContext, left: Iterable[SnapshotKey]) -> None:
+def _note_forgotten(services: RunContext, keys: Iterable[SnapshotKey]) -> None:
     """Names registrations that the file ledger knows and that no table was recognised as.
 
     What was read of them stays referred to: nobody can tell whether they stand somewhere.
     """
-    counts = Counter(key.table_uuid for key in left)
-    standing = {one.id for one in services.control.incidents.all() if one.kind == FORGOTTEN}
-    new = [_incident(services, entry, counts[entry]) for entry in sorted(counts)]
+    counts = Counter(key.table_uuid for key in keys)
+    standing = {
+        incident.id for incident in services.control.incidents.all() if incident.kind == FORGOTTEN
+    }
+    new = [_incident(services, uuid, counts[uuid]) for uuid in sorted(counts)]
     if new:
         services.control.incidents.add(new)
-    if over := sorted(standing - {one.id for one in new}):
+    if over := sorted(standing - {incident.id for incident in new}):
         services.control.incidents.end(over)
 
 
@@ -66,15 +68,15 @@ def forgotten(services: RunContext) -> set[str]:
     return filed - {row.uuid for row in services.control.registrations.all()}
 
 
-def _incident(services: RunContext, entry: str, snapshots: int) -> Incident:
+def _incident(services: RunContext, uuid: str, snapshots: int) -> Incident:
     return Incident(
-        id=f"{FORGOTTEN} {entry}",
+        id=f"{FORGOTTEN} {uuid}",
         kind=FORGOTTEN,
-        object=entry,
+        object=uuid,
         table="",
-        table_uuid=entry,
+        table_uuid=uuid,
         at=services.clock.now(),
-        message=f"the file ledger knows {snapshots} snapshots of registration {entry}, which the "
+        message=f"the file ledger knows {snapshots} snapshots of registration {uuid}, which the "
         "control ledger does not know and no table is: their files are kept",
         next="once every table can be read, `meltline observe --rebuild` forgets it, and a sweep "
         "finds its files",
@@ -89,13 +91,13 @@ def take_up_all(services: RunContext) -> None:
             entries += catalog.listing().entries
         except CatalogUnlistable:
             continue  # the observation that can list it takes its tables up
-    tables = [entry for entry in entries if not is_ledger(services, entry.name)]
-    known = services.files.snapshots.known()
-    take_up(services, _states(load_states(services.store, tables)), known)
+    tables = [pointer for pointer in entries if not is_ledger(services, pointer.name)]
+    indexed = services.files.snapshots.known()
+    take_up(services, _states(load_states(services.store, tables)), indexed)
 
 
 def take_up(
-    services: RunContext, states: Sequence[TableMetadata], known: Collection[SnapshotKey]
+    services: RunContext, states: Sequence[TableMetadata], indexed: Collection[SnapshotKey]
 ) -> list[SnapshotKey]:
     """Gives registrations that only the file ledger knows back to the tables that they are.
 
@@ -108,8 +110,8 @@ def take_up(
     """
     rows = services.control.registrations.all()
     ids = {row.uuid for row in rows}
-    left = [key for key in known if key.table_uuid not in ids]
-    if not left:
+    unclaimed = [key for key in indexed if key.table_uuid not in ids]
+    if not unclaimed:
         return []
     lineages: dict[str, list[KnownTable]] = {}
     for row in rows:
@@ -119,47 +121,47 @@ def take_up(
         for state in states
         if not any(goes_on(state, row) for row in lineages.get(state.table_uuid, ()))
     ]
-    new, now = _claims(services, strangers, left), services.clock.now()
+    new, now = _claims(services, strangers, unclaimed), services.clock.now()
     services.control.registrations.open(
-        [known_table(replace(state, uuid=entry), UNOBSERVED, now) for state, entry in new]
+        [known_table(replace(state, uuid=uuid), UNOBSERVED, now) for state, uuid in new]
     )
-    given = {entry for _, entry in new}
-    return [key for key in left if key.table_uuid not in given]
+    given = {uuid for _, uuid in new}
+    return [key for key in unclaimed if key.table_uuid not in given]
 
 
 def _claims(
-    services: RunContext, strangers: Sequence[TableMetadata], left: Iterable[SnapshotKey]
+    services: RunContext, strangers: Sequence[TableMetadata], unclaimed: Iterable[SnapshotKey]
 ) -> list[tuple[TableMetadata, str]]:
     """Which stranger is which registration: each is one at most."""
-    named = {state.name: state for state in strangers}
-    agreeing = _agreeing(services, strangers, left)
+    by_name = {state.name: state for state in strangers}
+    agreeing = _agreeing(services, strangers, unclaimed)
     seen = _seen_metadata(services) if agreeing else {}
     fitting = [
-        (_is_aside(named[name], entry), -count, entry != named[name].table_uuid, name, entry)
-        for (name, entry), count in agreeing.items()
-        if _is_of(named[name], entry, seen)
+        (_is_aside(by_name[name], uuid), -count, uuid != by_name[name].table_uuid, name, uuid)
+        for (name, uuid), count in agreeing.items()
+        if _is_of(by_name[name], uuid, seen)
     ]
     given: dict[str, TableName] = {}
-    taken: set[TableName] = set()
-    for *_, name, entry in sorted(fitting):
-        if entry not in given and name not in taken:
-            given[entry] = name
-            taken.add(name)
-    return [(named[name], entry) for entry, name in given.items()]
+    claimed_names: set[TableName] = set()
+    for *_, name, uuid in sorted(fitting):
+        if uuid not in given and name not in claimed_names:
+            given[uuid] = name
+            claimed_names.add(name)
+    return [(by_name[name], uuid) for uuid, name in given.items()]
 
 
 def _agreeing(
-    services: RunContext, strangers: Sequence[TableMetadata], left: Iterable[SnapshotKey]
+    services: RunContext, strangers: Sequence[TableMetadata], unclaimed: Iterable[SnapshotKey]
 ) -> Mapping[tuple[TableName, str], int]:
     """How many snapshots a table has of a registration, where each lies where it was read."""
     having: dict[int, list[TableMetadata]] = {}
     for state in strangers:
         for snapshot_id in state.snapshots:
             having.setdefault(snapshot_id, []).append(state)
-    asked = {key.table_uuid for key in left if key.snapshot_id in having}
+    uuids = {key.table_uuid for key in unclaimed if key.snapshot_id in having}
     agreeing: Counter[tuple[TableName, str]] = Counter()
     against: set[tuple[TableName, str]] = set()
-    for key, place in services.files.snapshots.places(asked):
+    for key, place in services.files.snapshots.places(uuids):
         for state in having.get(key.snapshot_id, ()):
             pair = (state.name, key.table_uuid)
             if state.snapshots[key.snapshot_id].lies_at(place):
@@ -177,17 +179,17 @@ def _seen_metadata(services: RunContext) -> Mapping[str, set[str]]:
     return seen
 
 
-def _is_of(state: TableMetadata, entry: str, seen: Mapping[str, set[str]]) -> bool:
+def _is_of(state: TableMetadata, uuid: str, seen: Mapping[str, set[str]]) -> bool:
     """Whether metadata is of a registration's lineage: a clone has the lists of its source, too."""
-    if entry == state.table_uuid:
+    if uuid == state.table_uuid:
         return True
     log = {location_key(path) for path in (*state.metadata_log, state.metadata_location)}
-    return not log.isdisjoint(seen.get(entry, ()))
+    return not log.isdisjoint(seen.get(uuid, ()))
 
 
-def _is_aside(state: TableMetadata, entry: str) -> bool:
+def _is_aside(state: TableMetadata, uuid: str) -> bool:
     """False for the place of the dropped registration itself, which sorts before all else."""
-    return state.name != dropped_place(entry, state.name.catalog)
+    return state.name != dropped_place(uuid, state.name.catalog)
 
 
 def _told_apart(services: RunContext, states: Iterable[TableMetadata]) -> bool:

@@ -25,13 +25,17 @@ class TableLine:
     tip: IndexedHead | None
     ahead: Sequence[Snapshot]
 
-    def seen_before(self, known: Collection[SnapshotKey]) -> list[Snapshot]:
+    def seen_before(self, indexed: Collection[SnapshotKey]) -> list[Snapshot]:
         """Snapshots whose lists have to be read again for it: the tip, and what was read wholly.
 
         The latter happens where a list on the way could not be read for a while.
         """
         uuid = self.state.uuid
-        return [one for one in self.ahead if SnapshotKey(uuid, one.snapshot_id) in known]
+        return [
+            snapshot
+            for snapshot in self.ahead
+            if SnapshotKey(uuid, snapshot.snapshot_id) in indexed
+        ]
 
     def steps(
         self, listed: Mapping[int, Sequence[ManifestFile]], owners: OwnerIndex
@@ -54,22 +58,22 @@ class TableLine:
     ) -> Mapping[int, tuple[int, int]]:
         """Live files of each step's snapshot and their bytes, by what was read of its changes."""
         files, size = (self.tip.live_files, self.tip.live_bytes) if self.tip else (0, 0)
-        found: dict[int, tuple[int, int]] = {}
+        live_totals: dict[int, tuple[int, int]] = {}
         for step in steps:
             for manifest in step.manifests:
                 outcome = outcomes[manifest.path]
                 files += outcome.added
                 files += outcome.existing if step.is_first else -outcome.deleted
                 size += outcome.bytes_added - outcome.bytes_removed
-            found[step.snapshot.snapshot_id] = (files, size)
-        return found
+            live_totals[step.snapshot.snapshot_id] = (files, size)
+        return live_totals
 
 
 def lines_that_moved(
     states: Sequence[TableMetadata],
-    moved: Collection[str],
+    moved_uuids: Collection[str],
     tips: Mapping[str, IndexedHead],
-    known: Collection[SnapshotKey],
+    indexed: Collection[SnapshotKey],
 ) -> dict[str, TableLine]:
     """Lines that may begin or go on, by UUID.
 
@@ -77,18 +81,18 @@ def lines_that_moved(
     nothing to go on from.
     """
     names = Counter(state.uuid for state in states)
-    known_tables = {key.table_uuid for key in known}
-    found = {}
+    known_tables = {key.table_uuid for key in indexed}
+    lines = {}
     for state in states:
         tip = tips.get(state.uuid)
-        if state.uuid not in moved or names[state.uuid] > 1:
+        if state.uuid not in moved_uuids or names[state.uuid] > 1:
             continue
         if tip is None and state.uuid in known_tables:
             continue
         ahead = _from(main_line(state), tip)
         if ahead:
-            found[state.uuid] = TableLine(state, tip, ahead)
-    return found
+            lines[state.uuid] = TableLine(state, tip, ahead)
+    return lines
 
 
 def _from(line: Sequence[Snapshot], tip: IndexedHead | None) -> Sequence[Snapshot]:

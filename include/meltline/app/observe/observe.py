@@ -43,7 +43,7 @@ class Observation:
         skipped: Why each unreadable one was left out, by name.
         blocked: Why nothing of a table may depart or be purged, by UUID; whole groups.
         purge_blocked: Why nothing may be deleted anywhere, empty when something may.
-        known: Every snapshot the file ledger knows and that has not departed.
+        indexed: Every snapshot the file ledger knows and that has not departed.
         live: Those that a table, as last read, still has.
         owners: Whose prefix a file lies under.
         groups: Tables that share files.
@@ -61,7 +61,7 @@ class Observation:
     skipped: Mapping[TableName, MeltlineError]
     blocked: Mapping[str, str]
     purge_blocked: str
-    known: frozenset[SnapshotKey]
+    indexed: frozenset[SnapshotKey]
     live: frozenset[SnapshotKey]
     owners: OwnerIndex
     groups: Groups
@@ -81,7 +81,7 @@ class Observation:
     @property
     def dead(self) -> list[SnapshotKey]:
         """Known snapshots that no table has any more: expired by us or by another tool."""
-        return sorted(self.known - self.live, key=lambda k: (k.table_uuid, k.snapshot_id))
+        return sorted(self.indexed - self.live, key=lambda k: (k.table_uuid, k.snapshot_id))
 
 
 def observe(services: RunContext) -> Observation:
@@ -90,13 +90,13 @@ def observe(services: RunContext) -> Observation:
     now = services.clock.now()
     # Before any metadata is read: else a snapshot that another run expires meanwhile would look as
     # if it had come back, and its files would be taken back.
-    known = services.files.snapshots.known()
-    if known and not services.control.places.all():  # of a ledger from before places were noted
+    indexed = services.files.snapshots.known()
+    if indexed and not services.control.places.all():  # of a ledger from before places were noted
         services.control.places.add(services.files.references.places())
     listings, unlisted = _list_catalogs(services)
-    entries = [entry for listing in listings.values() for entry in listing.entries]
+    entries = [pointer for listing in listings.values() for pointer in listing.entries]
     services.progress(f"observe: loading the metadata of {len(entries)} tables")
-    loaded = _loaded(services, entries, known)
+    loaded = _loaded(services, entries, indexed)
     states = [state for state in loaded.values() if isinstance(state, TableMetadata)]
     skipped = {e.name: s for e, s in loaded.items() if isinstance(s, MeltlineError)}
     ledger = {s.uuid for s in states if is_ledger(services, s.name)}
@@ -104,9 +104,9 @@ def observe(services: RunContext) -> Observation:
     owners = OwnerIndex(services.control.registrations.ownerships())
 
     watched = [state for state in states if state.uuid not in ledger]
-    ingested = ingest_snapshots(services, watched, known, owners)
+    ingested = ingest_snapshots(services, watched, indexed, owners)
     skipped.update(ingested.refused)
-    known |= ingested.recorded
+    indexed |= ingested.recorded
     readable = [state for state in watched if state.name not in skipped]
     _record_side_files(services, readable, now)
     _record_sightings(services, readable, now)
@@ -119,7 +119,7 @@ def observe(services: RunContext) -> Observation:
         unlisted,
         readable,
         skipped,
-        known,
+        indexed,
         owners,
         ledger,
         ingested.unchecked,
@@ -127,13 +127,13 @@ def observe(services: RunContext) -> Observation:
 
 
 def _loaded(
-    services: RunContext, entries: Sequence[CatalogEntry], known: Collection[SnapshotKey]
+    services: RunContext, entries: Sequence[CatalogEntry], indexed: Collection[SnapshotKey]
 ) -> dict[CatalogEntry, TableMetadata | MeltlineError]:
     """Every table, each as the registration it is; the ledger's own are none of them."""
     loaded = remembered_states(services, entries)
-    own = {entry: loaded[entry] for entry in entries if is_ledger(services, entry.name)}
-    others = {entry: loaded[entry] for entry in entries if entry not in own}
-    return own | recognised(services, others, known)
+    own = {pointer: loaded[pointer] for pointer in entries if is_ledger(services, pointer.name)}
+    watched = {pointer: loaded[pointer] for pointer in entries if pointer not in own}
+    return own | recognised(services, watched, indexed)
 
 
 def _list_catalogs(
@@ -151,15 +151,17 @@ def _list_catalogs(
 
 def _record_ownership(services: RunContext, states: Sequence[TableMetadata], now: datetime) -> None:
     """What tables own, and with it what those owned whose metadata files their logs name."""
-    found = {
+    ownerships = {
         Ownership(claim_prefix(location), state.uuid)
         for state in states
         for location in state.owned_locations
     }
-    known = set(services.control.registrations.ownerships())
+    recorded = set(services.control.registrations.ownerships())
     before = forerunners(services.control.registrations.all(), states)
-    found |= {Ownership(o.prefix, heir) for o in known for heir in before.get(o.table_uuid, ())}
-    new = found - known
+    ownerships |= {
+        Ownership(o.prefix, heir) for o in recorded for heir in before.get(o.table_uuid, ())
+    }
+    new = ownerships - recorded
     if new:
         services.control.registrations.add_ownerships(
             sorted(new, key=lambda o: (o.prefix, o.table_uuid)), now
@@ -184,15 +186,15 @@ def _record_side_files(
     sizes = load_concurrently(
         lambda file: file.bytes or services.store.size(file.path), list(new.values())
     )
-    found = [
+    files = [
         SideFile(file.table_uuid, file.path, file.kind, size, file.snapshot_id)
         for file, size in zip(new.values(), sizes, strict=True)
         if size is not None  # the engine deleted it already
     ]
-    services.control.places.add(places_in([f.path for f in found], services.store.is_link))
-    services.files.side_files.record(found, now)
+    services.control.places.add(places_in([f.path for f in files], services.store.is_link))
+    services.files.side_files.record(files, now)
     # One that had departed is named again: an older metadata file was registered, say.
-    take_back(services, [file.path for file in found], "a table's metadata names it again")
+    take_back(services, [file.path for file in files], "a table's metadata names it again")
 
 
 def side_files_of(state: TableMetadata) -> Iterable[SideFile]:
@@ -216,16 +218,16 @@ def _record_sightings(services: RunContext, states: Sequence[TableMetadata], now
     for state in states:
         old, of_table = before.get(state.uuid, {}), seen.setdefault(state.uuid, {})
         last_look = looks.get((state.uuid, state.name))
-        for snapshot_id, found in next_sightings(state, old, last_look, now).items():
-            other = of_table.get(snapshot_id)  # where a table is registered twice
-            of_table[snapshot_id] = found if other is None else found.joined(other)
+        for snapshot_id, sighting in next_sightings(state, old, last_look, now).items():
+            earlier = of_table.get(snapshot_id)  # where a table is registered twice
+            of_table[snapshot_id] = sighting if earlier is None else sighting.joined(earlier)
     changed: dict[str, dict[int, SnapshotObservation]] = {}
     for uuid, of_table in seen.items():
         old = before.get(uuid, {})
         new = {
-            sid: found
-            for sid, found in of_table.items()
-            if found != old.get(sid, SnapshotObservation())
+            sid: sighting
+            for sid, sighting in of_table.items()
+            if sighting != old.get(sid, SnapshotObservation())
         }
         if new:
             changed[uuid] = new
@@ -254,7 +256,7 @@ def _record_tables(
         )
         for state in states
     }
-    listed = {entry.name for listing in listings.values() for entry in listing.entries}
+    listed = {pointer.name for listing in listings.values() for pointer in listing.entries}
     for table in previous:
         if (table.uuid, table.name) in rows or table.name.catalog not in listings:
             continue
@@ -291,7 +293,7 @@ def _observation(
     unlisted: Mapping[str, CatalogUnlistable],
     readable: Sequence[TableMetadata],
     skipped: Mapping[TableName, MeltlineError],
-    known: set[SnapshotKey],
+    indexed: set[SnapshotKey],
     owners: OwnerIndex,
     ledger: set[str],
     unchecked: Sequence[str],
@@ -300,20 +302,20 @@ def _observation(
     reasons = _not_read(tables, skipped)
     let_go = let_go_tables(tables)
     groups = Groups(services.control.registrations.sharing())
-    left = left_behind(services, readable, listings, groups)
-    states = [*readable, *(table.state for table in left.tables)]
+    stale = left_behind(services, readable, listings, groups)
+    states = [*readable, *(table.state for table in stale.tables)]
     reasons |= still_changed(services, states, ended=let_go.keys())
     reasons |= still_changed_heads(services, states, ended=let_go.keys())
-    entries = [entry for listing in listings.values() for entry in listing.entries]
-    unread = [entry for entry in entries if entry.name in skipped]
+    entries = [pointer for listing in listings.values() for pointer in listing.entries]
+    unread = [pointer for pointer in entries if pointer.name in skipped]
     unread = never_read(tables, unread)
-    unread = sorted(set(unread) - vouched_for(services, unread), key=lambda entry: entry.name)
-    reasons |= left.unclear
+    unread = sorted(set(unread) - vouched_for(services, unread), key=lambda pointer: pointer.name)
+    reasons |= stale.unclear
     in_metadata = {SnapshotKey(s.uuid, snapshot_id) for s in states for snapshot_id in s.snapshots}
     # Of tables that were not read today (unreadable, unlisted) all that is known stays.
-    here = {state.uuid for state in readable} | let_go.keys() | left.known
-    fully_read = here - reasons.keys()
-    live = {key for key in known if key.table_uuid not in fully_read} | (known & in_metadata)
+    read_uuids = {state.uuid for state in readable} | let_go.keys() | stale.fully_read
+    fully_read = read_uuids - reasons.keys()
+    live = {key for key in indexed if key.table_uuid not in fully_read} | (indexed & in_metadata)
     return Observation(
         at=now,
         tables=tuple(
@@ -323,7 +325,7 @@ def _observation(
         skipped=skipped,
         blocked=groups.blocked(reasons),
         purge_blocked=_purge_blocked(unlisted, unread),
-        known=frozenset(known),
+        indexed=frozenset(indexed),
         live=frozenset(live),
         owners=owners,
         groups=groups,
@@ -332,7 +334,7 @@ def _observation(
         unchecked=tuple(unchecked),
         listings=listings,
         names={table.uuid: table.name for table in tables},
-        left_behind=left.tables,
+        left_behind=stale.tables,
         read=frozenset(fully_read),
     )
 
@@ -355,7 +357,7 @@ def _purge_blocked(
     if reasons:
         return "a catalog could not be listed: " + "; ".join(reasons)
     if unread:
-        names = ", ".join(str(entry.name) for entry in unread)
+        names = ", ".join(str(pointer.name) for pointer in unread)
         return (
             f"tables that were never read completely may refer to any file: {names}; "
             "`meltline doctor` says what to do"
@@ -365,10 +367,10 @@ def _purge_blocked(
 
 def registrations(observation: Observation) -> Mapping[str, list[ObservedTable]]:
     """The tables of each UUID: more than one when a metadata file was registered twice."""
-    found: dict[str, list[ObservedTable]] = {}
+    by_uuid: dict[str, list[ObservedTable]] = {}
     for table in observation.tables:
-        found.setdefault(table.state.uuid, []).append(table)
-    return found
+        by_uuid.setdefault(table.state.uuid, []).append(table)
+    return by_uuid
 
 
 def rebuild(services: RunContext) -> None:

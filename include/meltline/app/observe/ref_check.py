@@ -31,10 +31,10 @@ def changed_heads(services: RunContext, plans: Sequence[Plan]) -> Mapping[str, H
     Each ref is an incident that stands until it leads back to that. Where metadata cannot be
     read nothing is said: the observation that follows names it, and keeps the table.
     """
-    found = load_concurrently(lambda plan: list(_look(services, plan)), plans)
+    changes = load_concurrently(lambda plan: list(_look(services, plan)), plans)
     return {
         plan.id: _raise(services, plan, differences)
-        for plan, differences in zip(plans, found, strict=True)
+        for plan, differences in zip(plans, changes, strict=True)
         if differences
     }
 
@@ -46,16 +46,16 @@ def still_changed_heads(
 
     An incident is over once the ref leads back to what it showed, or the table was let go.
     """
-    standing = [one for one in services.control.incidents.all() if one.kind == KIND]
-    uuids = {one.table_uuid for one in standing}
-    there = {
+    standing = [i for i in services.control.incidents.all() if i.kind == KIND]
+    uuids = {i.table_uuid for i in standing}
+    present = {
         _id(state.uuid, name, snapshot)
         for state in states
         if state.uuid in uuids
         for name, ref in state.refs.items()
         for snapshot in state.ancestry(ref.snapshot_id)
     }
-    over = {one.id for one in standing if one.id in there or one.table_uuid in ended}
+    over = {i.id for i in standing if i.id in present or i.table_uuid in ended}
     if over:
         services.control.incidents.end(sorted(over))
     return {i.table_uuid: f"{i.table}: {i.message}" for i in standing if i.id not in over}
@@ -86,8 +86,8 @@ def _is_ours(plan: Plan, before: TableMetadata, after: TableMetadata) -> bool:
     """
     if any(r.snapshot_id in plan.snapshots for n, r in before.refs.items() if n not in plan.refs):
         return False
-    left = after.snapshots.keys() & set(plan.snapshots) or after.refs.keys() & set(plan.refs)
-    return not left and after.snapshots.keys() <= before.snapshots.keys()
+    remaining = after.snapshots.keys() & set(plan.snapshots) or after.refs.keys() & set(plan.refs)
+    return not remaining and after.snapshots.keys() <= before.snapshots.keys()
 
 
 def _next(services: RunContext, plan: Plan) -> TableMetadata | None:
@@ -119,10 +119,10 @@ def _id(uuid: str, name: str, snapshot: Snapshot) -> str:
 
 
 def _raise(
-    services: RunContext, plan: Plan, found: Sequence[tuple[str, Snapshot, str]]
+    services: RunContext, plan: Plan, differences: Sequence[tuple[str, Snapshot, str]]
 ) -> HeadChanged:
     now = services.clock.now()
-    lines = [f"{name}: {_shown(was)} before, {shows} after" for name, was, shows in found]
+    lines = [f"{name}: {_shown(was)} before, {shows} after" for name, was, shows in differences]
     services.control.incidents.add(
         [
             Incident(
@@ -135,14 +135,14 @@ def _raise(
                 message=f"since the commit of plan {plan.id} {line}",
                 next=_NEXT,
             )
-            for (name, was, _), line in zip(found, lines, strict=True)
+            for (name, was, _), line in zip(differences, lines, strict=True)
         ]
     )
     detail = "\n".join(lines)
     reason = "a ref shows something else after an expiration"
     audit(services, "incident", plan.id, reason, detail)
     return HeadChanged(
-        f"the commit of {plan.id} has changed what {len(found)} refs of {plan.table} show",
+        f"the commit of {plan.id} has changed what {len(differences)} refs of {plan.table} show",
         object=str(plan.table),
         expected="each ref at its snapshot, with its rows, as before the commit",
         found="; ".join(lines[:_SHOWN]),

@@ -27,12 +27,12 @@ class LeftBehind:
 
     Attributes:
         tables: Their last states, where no present name leads on from them.
-        known: UUIDs of tables that stand nowhere and of which every last state could be read.
+        fully_read: UUIDs of tables that stand nowhere and of which every last state could be read.
         unclear: Why it cannot be told what a name referred to, by UUID.
     """
 
     tables: tuple[ObservedTable, ...]
-    known: frozenset[str]
+    fully_read: frozenset[str]
     unclear: Mapping[str, str]
 
 
@@ -53,27 +53,31 @@ def left_behind(
         listings: What each catalog holds; none for one that could not be listed.
         groups: Which tables share files.
     """
-    here = {state.uuid for state in readable}
-    known = services.control.registrations.all()
-    let_go = let_go_tables(known)
-    left = [row for row in known if row.status == "gone" or row.name.catalog not in listings]
-    rows = [row for row in left if row.uuid in here | let_go.keys() or _shares(groups, row)]
+    standing = {state.uuid for state in readable}
+    known_rows = services.control.registrations.all()
+    let_go = let_go_tables(known_rows)
+    left_rows = [
+        row for row in known_rows if row.status == "gone" or row.name.catalog not in listings
+    ]
+    rows = [
+        row for row in left_rows if row.uuid in standing | let_go.keys() or _shares(groups, row)
+    ]
     ended = [let_go[uuid] for uuid in sorted({row.uuid for row in rows} & let_go.keys())]
-    loaded = load_states(services.store, [_entry(row) for row in (*rows, *ended)])
-    ends = [as_registered(loaded[_entry(row)], row) for row in ended]
+    loaded = load_states(services.store, [_pointer(row) for row in (*rows, *ended)])
+    ends = [as_registered(loaded[_pointer(row)], row) for row in ended]
     after = [*readable, *(state for state in ends if isinstance(state, TableMetadata))]
-    answers = [(row, as_registered(loaded[_entry(row)], row)) for row in rows]
+    answers = [(row, as_registered(loaded[_pointer(row)], row)) for row in rows]
     last = {
         state.metadata_location: state
         for _, state in answers
-        if isinstance(state, TableMetadata) and not any(one.continues(state) for one in after)
+        if isinstance(state, TableMetadata) and not any(later.continues(state) for later in after)
     }
     return LeftBehind(
         tables=tuple(
             observed_table(services, state, listings.get(state.name.catalog, _UNLISTED))
             for state in last.values()
         ),
-        known=_known(answers, here),
+        fully_read=_fully_read(answers, standing),
         unclear={
             row.uuid: f"{row.name} ({row.status}): {answer.message}"
             for row, answer in answers
@@ -82,7 +86,7 @@ def left_behind(
     )
 
 
-def _entry(row: KnownTable) -> CatalogEntry:
+def _pointer(row: KnownTable) -> CatalogEntry:
     return CatalogEntry(row.name, row.metadata_location)
 
 
@@ -90,12 +94,12 @@ def _shares(groups: Groups, row: KnownTable) -> bool:
     return len(groups.members(row.uuid)) > 1
 
 
-def _known(
-    answers: Sequence[tuple[KnownTable, TableMetadata | MeltlineError]], here: Collection[str]
+def _fully_read(
+    answers: Sequence[tuple[KnownTable, TableMetadata | MeltlineError]], standing: Collection[str]
 ) -> frozenset[str]:
     doubtful = {
         row.uuid
         for row, answer in answers
         if row.status != "gone" or row.incomplete or isinstance(answer, MeltlineError)
     }
-    return frozenset({row.uuid for row, _ in answers} - doubtful - set(here))
+    return frozenset({row.uuid for row, _ in answers} - doubtful - set(standing))

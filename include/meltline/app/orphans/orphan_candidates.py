@@ -48,26 +48,30 @@ class Candidates:
     """The strays of a sweep, sifted.
 
     Attributes:
-        found: Those that may be orphans.
-        odd: Why a file stays although no table refers to it, by path.
+        candidates: Those that may be orphans.
+        reasons: Why a file stays although no table refers to it, by path.
         refused: Why nothing of a table departs, by name.
         notes: What else lies about and was not judged.
     """
 
-    found: list[Candidate]
-    odd: dict[str, str] = field(default_factory=dict)
+    candidates: list[Candidate]
+    reasons: dict[str, str] = field(default_factory=dict)
     refused: dict[TableName, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def keep(self, reasons: Mapping[str, str]) -> None:
         """Takes files out, each with its reason."""
-        self.odd.update(reasons)
-        self.found = [found for found in self.found if found.path not in reasons]
+        self.reasons.update(reasons)
+        self.candidates = [
+            candidate for candidate in self.candidates if candidate.path not in reasons
+        ]
 
     def refuse(self, owner: TableName, why: str) -> None:
         """Takes everything of a table out: something about all of it cannot be trusted."""
         self.refused.setdefault(owner, why)
-        self.found = [found for found in self.found if found.owner.name != owner]
+        self.candidates = [
+            candidate for candidate in self.candidates if candidate.owner.name != owner
+        ]
 
 
 def sift(
@@ -89,15 +93,15 @@ def sift(
         elif claim.owner is None or stray.path in needed:
             continue
         elif location_key(stray.path).startswith(own):
-            sifted.odd[stray.path] = "it is Meltline's own, or a catalog's database"
+            sifted.reasons[stray.path] = "it is Meltline's own, or a catalog's database"
         elif keys[location_key(stray.path)] > 1:
-            sifted.odd[stray.path] = "another file's name may mean the same file"
+            sifted.reasons[stray.path] = "another file's name may mean the same file"
         else:
-            sifted.found.append(Candidate(stray, claim.owner, claim))
+            sifted.candidates.append(Candidate(stray, claim.owner, claim))
     sifted.notes += [f"{count} files not judged: {why}" for why, count in sorted(refused.items())]
     _leave_unknown_tables(observation, sifted)
     _leave_dropped_tables(services, sifted)
-    sifted.keep(dict(_of_engines(sifted.found)))
+    sifted.keep(dict(_of_engines(sifted.candidates)))
     return sifted
 
 
@@ -131,10 +135,12 @@ def _leave_unknown_tables(observation: Observation, sifted: Candidates) -> None:
         folders |= {path.rpartition("/")[0] for path in files}
         folders |= {f"{place.rstrip('/')}/metadata" for place in state.owned_locations}
         folders.add(state.properties.get("write.metadata.path", state.location))
-    unknown = unknown_tables([found.path for found in sifted.found], folders)
+    unknown = unknown_tables([candidate.path for candidate in sifted.candidates], folders)
     if unknown:
         why = "a table that no catalog has lies there"
-        below = [found.path for found in sifted.found if is_below(found.path, unknown)]
+        below = [
+            candidate.path for candidate in sifted.candidates if is_below(candidate.path, unknown)
+        ]
         sifted.keep(dict.fromkeys(below, why))
         sifted.notes += [f"not swept, as it holds a table no catalog has: {p}" for p in unknown]
 
@@ -144,34 +150,34 @@ def _leave_dropped_tables(services: RunContext, sifted: Candidates) -> None:
 
     Then its last metadata file was never read, and nobody knows what it refers to.
     """
-    asked = [f for f in sifted.found if f.claim.gone and is_metadata(f.path)]
-    answers = load_concurrently(lambda found: _uuid_in(services, found), asked)
-    for found, uuid in zip(asked, answers, strict=True):
-        if uuid != found.owner.table_uuid:
-            why = f"not swept: a metadata file of another table lies there unread: {found.path}"
-            sifted.refuse(found.owner.name, why)
+    metadata_files = [f for f in sifted.candidates if f.claim.ended and is_metadata(f.path)]
+    answers = load_concurrently(lambda candidate: _uuid_in(services, candidate), metadata_files)
+    for candidate, uuid in zip(metadata_files, answers, strict=True):
+        if uuid != candidate.owner.table_uuid:
+            why = f"not swept: a metadata file of another table lies there unread: {candidate.path}"
+            sifted.refuse(candidate.owner.name, why)
 
 
-def _uuid_in(services: RunContext, found: Candidate) -> str:
+def _uuid_in(services: RunContext, candidate: Candidate) -> str:
     """Iceberg's UUID in a metadata file; none where it cannot be read."""
     try:
-        return load_state(services.store, found.owner.name, found.path).table_uuid
+        return load_state(services.store, candidate.owner.name, candidate.path).table_uuid
     except MeltlineError:
         return ""
 
 
-def _of_engines(found: Iterable[Candidate]) -> Iterable[tuple[str, str]]:
+def _of_engines(candidates: Iterable[Candidate]) -> Iterable[tuple[str, str]]:
     """Files that engines still want, or delete themselves."""
     jobs: dict[str, tuple[str, ...]] = {}
-    for one in found:
-        state, name = one.owner, one.path.rpartition("/")[2]
+    for candidate in candidates:
+        state, name = candidate.owner, candidate.path.rpartition("/")[2]
         if state.uuid not in jobs:
             summaries = (snapshot.summary for snapshot in state.snapshots.values())
             jobs[state.uuid] = tuple({s[_FLINK_JOB] for s in summaries if s.get(_FLINK_JOB)})
         if is_metadata(name) and state.engine_deletes_metadata:
-            yield one.path, "the engine deletes its metadata files itself"
+            yield candidate.path, "the engine deletes its metadata files itself"
         elif name.startswith(jobs[state.uuid]) and name.endswith(".avro"):
-            yield one.path, "a Flink job may yet commit it, from a checkpoint"
+            yield candidate.path, "a Flink job may yet commit it, from a checkpoint"
 
 
 def leave_other_names(
@@ -182,15 +188,15 @@ def leave_other_names(
     The same path under another scheme or authority: nothing of the table departs, for all its
     files may be so named. A path that ends alike may be one by way of a link: that file stays.
     """
-    owners = {one.path: one.owner.name for one in orphans}
-    for path, known in sweeper.namesakes(list(owners)).items():
+    owners = {candidate.path: candidate.owner.name for candidate in orphans}
+    for path, names in sweeper.namesakes(list(owners)).items():
         prefix = places.prefix_of(path.rpartition("/")[0])
-        for other in known:
-            if same_place(path, other):
-                why = f"not swept: {path} is {other} in a table's metadata; which is it?"
+        for name in names:
+            if same_place(path, name):
+                why = f"not swept: {path} is {name} in a table's metadata; which is it?"
                 sifted.refuse(owners[path], why)
-            elif same_file_perhaps(path, prefix, other):
-                sifted.keep({path: f"it may be {other}, which a table refers to"})
+            elif same_file_perhaps(path, prefix, name):
+                sifted.keep({path: f"it may be {name}, which a table refers to"})
 
 
 def leave_held_back(
@@ -200,7 +206,7 @@ def leave_held_back(
     sifted: Candidates,
 ) -> None:
     """Keeps orphans outside the roots, and those that a table may refer to by another name."""
-    paths = [found.path for found in orphans]
+    paths = [candidate.path for candidate in orphans]
     sifted.keep({path: f"it is {why}" for path, why in leading_out(services, paths).items()})
     elsewhere = needed_elsewhere(services, observation, paths)
-    sifted.keep({p: f"it may be {other}, which is needed" for p, other in elsewhere.items()})
+    sifted.keep({p: f"it may be {name}, which is needed" for p, name in elsewhere.items()})

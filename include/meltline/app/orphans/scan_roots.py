@@ -28,7 +28,7 @@ def places_to_sweep(
         The places, and why some tables' prefixes are none: under a location that holds a whole
         warehouse lies what no table has.
     """
-    wanted: dict[str, TableName] = {
+    names: dict[str, TableName] = {
         table.uuid: table.name
         for table in ledgers.control.registrations.all()
         if table.status not in ("gone", LET_GO)
@@ -42,15 +42,15 @@ def places_to_sweep(
         if catalog.warehouse
     ]
     swept: set[str] = set()
-    others: set[str] = set()
+    foreign: set[str] = set()
     refused: dict[TableName, str] = {}
     for ownership in ledgers.control.registrations.ownerships():
-        name, prefix = wanted.get(ownership.table_uuid), ownership.prefix
+        name, prefix = names.get(ownership.table_uuid), ownership.prefix
         if name is not None and any(place.startswith(prefix) for place in warehouses):
             refused[name] = f"not swept: its location {prefix} holds a whole warehouse"
             name = None
-        (others if name is None else swept).add(prefix)
-    return SweptPlaces(swept, others), refused
+        (foreign if name is None else swept).add(prefix)
+    return SweptPlaces(swept, foreign), refused
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Claim:
     Attributes:
         owner: The table that departures are recorded for; None where nothing may depart.
         failsafe: How long what departs waits: the longest of all owners.
-        gone: UUIDs of owners that left their catalog.
+        ended: UUIDs of owners that left their catalog.
         refused: Why nothing may depart although the place is to be swept; empty else.
     """
 
     owner: TableMetadata | None = None
     failsafe: timedelta = timedelta(0)
-    gone: frozenset[str] = frozenset()
+    ended: frozenset[str] = frozenset()
     refused: str = ""
 
 
@@ -118,7 +118,7 @@ class Claims:
         return Claim(
             owner=chosen[0],
             failsafe=max(self._failsafe[uuid] for uuid in live),
-            gone=frozenset(owners) - frozenset(live),
+            ended=frozenset(owners) - frozenset(live),
         )
 
     def _refusal(self, uuid: str) -> str:
@@ -127,10 +127,10 @@ class Claims:
             return reason
         if uuid in self._live:
             return ""
-        known = self._known.get(uuid, [])
-        name = known[0].name if known else uuid
-        if not known or any(table.status not in ("gone", LET_GO) for table in known):
+        rows = self._known.get(uuid, [])
+        name = rows[0].name if rows else uuid
+        if not rows or any(table.status not in ("gone", LET_GO) for table in rows):
             return f"{name} lies there too and was not read today"
-        if any(table.incomplete for table in known):
+        if any(table.incomplete for table in rows):
             return f"{name}, which is gone, lies there too and was never read completely"
         return ""

@@ -72,13 +72,13 @@ class Swept:
         listed_at: When the listing began, or the inventory was written.
         files: How many files were listed.
         tables: Those with strays.
-        odd: Why a file stays although nothing refers to it, by path.
+        reasons: Why a file stays although nothing refers to it, by path.
     """
 
     listed_at: datetime
     files: int
     tables: tuple[SweptTable, ...]
-    odd: Mapping[str, str]
+    reasons: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
         """What stands under `sweep` in the summary; of odd files a few."""
@@ -86,8 +86,8 @@ class Swept:
             "listed_at": format_instant(self.listed_at),
             "files": self.files,
             "tables": [{**vars(table), "table": str(table.table)} for table in self.tables],
-            "odd_files": len(self.odd),
-            "odd": dict(list(self.odd.items())[:_SHOWN]),
+            "odd_files": len(self.reasons),
+            "odd": dict(list(self.reasons.items())[:_SHOWN]),
         }
 
 
@@ -131,7 +131,7 @@ def _sweep(
         services.sweeper.record(_sightings(judged.get(StrayVerdict.FIRST_SEEN, ()), listing))
         _record_departures(services, orphans, run.run_id)
     if held_back:
-        judged = {v: found for v, found in judged.items() if v is not StrayVerdict.ORPHAN}
+        judged = {v: candidates for v, candidates in judged.items() if v is not StrayVerdict.ORPHAN}
     swept = _swept(listing, judged, sifted)
     departed = {table.table: table.departed for table in swept.tables if table.departed}
     summary.swept(departed, sifted.refused, [*held_back, *sifted.notes], swept.as_json())
@@ -184,41 +184,47 @@ def _judge(
     settings: SweepSettings,
     inventory: Inventory | None,
 ) -> dict[StrayVerdict, list[Candidate]]:
-    seen = services.sweeper.sightings([found.stray for found in sifted.found])
+    seen = services.sweeper.sightings([candidate.stray for candidate in sifted.candidates])
 
-    def verdict(found: Candidate) -> StrayVerdict:
-        return verdict_on(found.stray, seen.get(found.path), listing.listed_at, settings)
+    def verdict(candidate: Candidate) -> StrayVerdict:
+        return verdict_on(candidate.stray, seen.get(candidate.path), listing.listed_at, settings)
 
-    orphans = [found for found in sifted.found if verdict(found) is StrayVerdict.ORPHAN]
+    orphans = [
+        candidate for candidate in sifted.candidates if verdict(candidate) is StrayVerdict.ORPHAN
+    ]
     leave_other_names(services.sweeper, places, orphans, sifted)
     leave_held_back(services, observation, orphans, sifted)
     if inventory is not None:
         sifted.keep(_not_as_listed(services, orphans))
     judged: dict[StrayVerdict, list[Candidate]] = {}
-    for found in sifted.found:
-        judged.setdefault(verdict(found), []).append(found)
-    odd = [found.path for found in judged.pop(StrayVerdict.ODD, ())]
-    sifted.keep(dict.fromkeys(odd, "its name, size or time is odd"))
+    for candidate in sifted.candidates:
+        judged.setdefault(verdict(candidate), []).append(candidate)
+    unfit = [candidate.path for candidate in judged.pop(StrayVerdict.ODD, ())]
+    sifted.keep(dict.fromkeys(unfit, "its name, size or time is odd"))
     return judged
 
 
 def _not_as_listed(services: RunContext, orphans: Sequence[Candidate]) -> dict[str, str]:
     """Files that the store no longer has as the inventory says."""
-    sizes = load_concurrently(lambda found: services.store.size(found.path), orphans)
+    sizes = load_concurrently(lambda candidate: services.store.size(candidate.path), orphans)
     return {
-        found.path: f"the store has {'none' if size is None else f'{size} B'} of it now"
-        for found, size in zip(orphans, sizes, strict=True)
-        if size != found.stray.bytes
+        candidate.path: f"the store has {'none' if size is None else f'{size} B'} of it now"
+        for candidate, size in zip(orphans, sizes, strict=True)
+        if size != candidate.stray.bytes
     }
 
 
-def _sightings(found: Sequence[Candidate], listing: Listing) -> list[OrphanObservation]:
+def _sightings(candidates: Sequence[Candidate], listing: Listing) -> list[OrphanObservation]:
     return [
         OrphanObservation(
-            one.path, one.stray.bytes, one.stray.modified_at, one.owner.uuid, listing.listed_at
+            candidate.path,
+            candidate.stray.bytes,
+            candidate.stray.modified_at,
+            candidate.owner.uuid,
+            listing.listed_at,
         )
-        for one in found
-        if one.stray.bytes is not None and one.stray.modified_at is not None
+        for candidate in candidates
+        if candidate.stray.bytes is not None and candidate.stray.modified_at is not None
     ]
 
 
@@ -228,17 +234,17 @@ def _record_departures(services: RunContext, orphans: Sequence[Candidate], run_i
     now, plan_id = services.clock.now(), f"{SWEPT}{run_id}"
     departures = [
         Departure(
-            path=one.path,
-            kind=kind_of(one.path),
-            bytes=one.stray.bytes or 0,
-            owner=one.owner.uuid,
+            path=candidate.path,
+            kind=kind_of(candidate.path),
+            bytes=candidate.stray.bytes or 0,
+            owner=candidate.owner.uuid,
             plan_id=plan_id,
             departed_at=now,
-            due_at=now + one.claim.failsafe,
+            due_at=now + candidate.claim.failsafe,
             state=DepartureState.FAILSAFE,
             recorded_at=now,
         )
-        for one in orphans
+        for candidate in orphans
     ]
     # A marker of its own each time: the same run may be run again, weeks later.
     services.files.departures.record({f"{plan_id}-{uuid4()}": departures})
@@ -251,12 +257,12 @@ def _swept(
     listing: Listing, judged: Mapping[StrayVerdict, Sequence[Candidate]], sifted: Candidates
 ) -> Swept:
     tables: dict[TableName, Counter[str]] = {}
-    for verdict, found in judged.items():
-        for one in found:
-            counts = tables.setdefault(one.owner.name, Counter())
+    for verdict, candidates in judged.items():
+        for candidate in candidates:
+            counts = tables.setdefault(candidate.owner.name, Counter())
             counts[verdict] += 1
             if verdict is StrayVerdict.ORPHAN:
-                counts["bytes"] += one.stray.bytes or 0
+                counts["bytes"] += candidate.stray.bytes or 0
     return Swept(
         listed_at=listing.listed_at,
         files=listing.files,
@@ -271,5 +277,5 @@ def _swept(
             )
             for name, counts in sorted(tables.items())
         ),
-        odd=dict(sorted(sifted.odd.items())),
+        reasons=dict(sorted(sifted.reasons.items())),
     )

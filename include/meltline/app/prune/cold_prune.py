@@ -101,10 +101,10 @@ def prune(
         cold = _cold_table(ledgers, name)
         work = _Pruning.of(ledgers, engine, tier, cold, name, tables, reason, held)
         if dry_run:
-            plan, told = work.planned(before)
+            plan, pruned = work.planned(before)
             if plan is not None:
                 work.gate.judge(plan)
-            return [told]
+            return [pruned]
         return [*work.finished(), work.carry_out(before)]
 
 
@@ -115,15 +115,15 @@ def _require_allowed(ledgers: ReadContext) -> None:
 
 
 def _cold_table(ledgers: ReadContext, name: TableName) -> TableName:
-    found = [past.state.name for past in cold_pasts(ledgers, name)]
-    if len(found) == 1:
-        return found[0]
-    error = NameConflict if found else TableNotFound
+    names = [past.state.name for past in cold_pasts(ledgers, name)]
+    if len(names) == 1:
+        return names[0]
+    error = NameConflict if names else TableNotFound
     raise error(
-        f"cold has {'several tables' if found else 'nothing'} that had the name {name}",
+        f"cold has {'several tables' if names else 'nothing'} that had the name {name}",
         object=str(name),
         expected="one",
-        found=", ".join(map(str, found)) or "none",
+        found=", ".join(map(str, names)) or "none",
         next="name the one that is meant by its name in the cold catalog",
     )
 
@@ -179,7 +179,7 @@ class _Pruning:
         locks: Sequence[Lock],
     ) -> "_Pruning":
         uuid = load_document(tier.store, cold, tier.catalog.location(cold))[0].properties[COLD_OF]
-        table = next((one for one in tables if one.state.uuid == uuid), None)
+        table = next((observed for observed in tables if observed.state.uuid == uuid), None)
         own = name if table is None else plain_name(table)
         return cls(ledgers, engine, tier, cold, uuid, own, table, reason, locks)
 
@@ -206,15 +206,15 @@ class _Pruning:
         ids = sorted(
             id for id, s in state.snapshots.items() if s.committed_at < before and id != head
         )
-        told = Pruned(self.name, self.cold)
+        pruned = Pruned(self.name, self.cold)
         if not ids:
-            return None, told
+            return None, pruned
         duty = duties(self.ledgers, state, self.name, self.uuid, self.table)
         require_past(self.ledgers, self.name, duty, ids)
         plan = PrunePlan(self.uuid, state.uuid, tuple(ids), tuple(self._files(state, ids)))
         sizes = [self.tier.store.size(path) or 0 for path in plan.files]
         return plan, replace(
-            told,
+            pruned,
             snapshots=plan.snapshots,
             tags=tuple(tags_on(document, ids)),
             files=len(plan.files),
@@ -228,17 +228,17 @@ class _Pruning:
         Manifests are compared first: those that stay are not looked into for what goes with them.
         """
         ledgers, tier = self.ledgers, self.tier
-        going = {one.path: one for one in manifests_of(ledgers, tier, self._of(state, ids))}
-        others = [s for s in ColdTables(tier).all() if isinstance(s, TableMetadata)]
-        stay, named = [], set[str]()
-        for other in others:
-            kept = [id for id in other.snapshots if other.uuid != state.uuid or id not in ids]
-            stay += manifests_of(ledgers, tier, self._of(other, kept))
-            named |= own_files(other, kept)
-        staying = {one.path: one for one in stay}
-        alone = [one for path, one in going.items() if path not in staying]
+        going = {m.path: m for m in manifests_of(ledgers, tier, self._of(state, ids))}
+        cold_tables = [s for s in ColdTables(tier).all() if isinstance(s, TableMetadata)]
+        stay, own = [], set[str]()
+        for cold in cold_tables:
+            stay_ids = [id for id in cold.snapshots if cold.uuid != state.uuid or id not in ids]
+            stay += manifests_of(ledgers, tier, self._of(cold, stay_ids))
+            own |= own_files(cold, stay_ids)
+        staying = {m.path: m for m in stay}
+        alone = [m for path, m in going.items() if path not in staying]
         files = live_files(ledgers, tier, alone) - live_files(ledgers, tier, list(staying.values()))
-        return sorted((files | {one.path for one in alone} | own_files(state, ids)) - named)
+        return sorted((files | {m.path for m in alone} | own_files(state, ids)) - own)
 
     @staticmethod
     def _of(state: TableMetadata, ids: Sequence[int]) -> list[Snapshot]:
@@ -248,20 +248,20 @@ class _Pruning:
 
     def finished(self) -> list[Pruned]:
         """Deletes what earlier prunes have left."""
-        found = []
-        for plan in self.deletes.begun():
-            told = Pruned(self.name, self.cold, plan.snapshots, files=len(plan.files), done=True)
+        prunes = []
+        for plan in self.deletes.unfinished():
+            pruned = Pruned(self.name, self.cold, plan.snapshots, files=len(plan.files), done=True)
             state, _ = self.state()
             self.gate.judge(plan, state.properties[plan.key], removed=True)
-            self.deletes.finish(plan, told := replace(told, digest=plan.digest))
-            found.append(told)
-        return found
+            self.deletes.finish(plan, pruned := replace(pruned, digest=plan.digest))
+            prunes.append(pruned)
+        return prunes
 
     def carry_out(self, before: datetime) -> Pruned:
         """Plans, removes the snapshots, deletes their files."""
-        plan, told = self.planned(before)
+        plan, pruned = self.planned(before)
         if plan is None:
-            return told
+            return pruned
         state, _ = self.state()
         place = plan.place(state.location)
         RunEpoch(self.ledgers).require()
@@ -277,7 +277,7 @@ class _Pruning:
         self.ledgers.control.archived.forget(self.uuid, plan.snapshots)
         detail = f"{len(plan.snapshots)} snapshots, {len(plan.files)} files, {plan.digest}"
         audit(self.ledgers, PRUNE, str(self.name), reason=self.reason, detail=detail)
-        done = replace(told, done=True)
+        done = replace(pruned, done=True)
         self.deletes.delete(plan, done)
         return done
 
@@ -288,8 +288,8 @@ def _remove(document: MetadataEditor, plan: PrunePlan, place: str) -> None:
     Raises:
         PlanStale: It is another table, has not all of them, or one has become its newest.
     """
-    state, found = document.state, document.document
-    stale = [id for id in plan.snapshots if id not in state.snapshots or id == newest(found)]
+    state, raw = document.state, document.document
+    stale = [id for id in plan.snapshots if id not in state.snapshots or id == newest(raw)]
     if stale or state.uuid != plan.cold_uuid:
         raise PlanStale(
             f"{state.name} has changed since the prune was planned",
@@ -298,4 +298,4 @@ def _remove(document: MetadataEditor, plan: PrunePlan, place: str) -> None:
             found=f"table {state.uuid}; {len(stale)} snapshots are gone or the newest",
             next="run the prune again",
         )
-    document.replace(without_snapshots(found, plan.snapshots, {plan.key: place}))
+    document.replace(without_snapshots(raw, plan.snapshots, {plan.key: place}))

@@ -72,7 +72,7 @@ class PruneDeletes:
     def _state(self) -> TableMetadata:
         return load_state(self.tier.store, self.cold, self.tier.catalog.location(self.cold))
 
-    def begun(self) -> list[PrunePlan]:
+    def unfinished(self) -> list[PrunePlan]:
         """Plans of earlier prunes whose files are not all gone."""
         state = self._state()
         return [
@@ -82,51 +82,53 @@ class PruneDeletes:
         ]
 
     def _read(self, place: str, key: str) -> PrunePlan:
-        found = "no such file"
+        content = "no such file"
         try:
             plan = read_plan(self.tier.store.read(place))
             if plan.key == key and plan.table_uuid == self.uuid:
                 return plan
-            found = plan.digest
+            content = plan.digest
         except FileNotFoundError:
             pass
-        except ValueError as odd:
-            found = str(odd)
+        except ValueError as error:
+            content = str(error)
         raise PlanAltered(
             f"the plan of a prune of {self.cold} that was begun is not what it was",
             object=place,
             expected=key,
-            found=found,
+            found=content,
             next="nothing more is deleted; bring the file back from a copy",
         )
 
-    def finish(self, plan: PrunePlan, told: Pruned) -> None:
+    def finish(self, plan: PrunePlan, pruned: Pruned) -> None:
         """Deletes what is left of a prune whose snapshots have left the table.
 
         One of them may have been handed over anew since: it stays, with all that it needs.
         """
-        there = self._state().snapshots
-        gone = [id for id in plan.snapshots if id not in there]
-        self.ledgers.control.archived.forget(self.uuid, gone)
-        self.delete(plan, told)
+        standing = self._state().snapshots
+        removed = [id for id in plan.snapshots if id not in standing]
+        self.ledgers.control.archived.forget(self.uuid, removed)
+        self.delete(plan, pruned)
 
-    def delete(self, plan: PrunePlan, told: Pruned) -> None:
+    def delete(self, plan: PrunePlan, pruned: Pruned) -> None:
         """Batch by batch, none on a proof older than five minutes; what is needed stays."""
-        clock, proved, kept = self.ledgers.clock, None, set[str]()
+        clock, proved, spared = self.ledgers.clock, None, set[str]()
         for start in range(0, len(plan.files), self.batch):
             if proved is None or clock.now() - proved >= PROOF_LASTS:
-                proved, kept = clock.now(), needed(self.ledgers, self.tier, plan, removed=True)
+                proved, spared = clock.now(), needed(self.ledgers, self.tier, plan, removed=True)
             self.require_still_allowed(plan)
-            batch = [path for path in plan.files[start : start + self.batch] if path not in kept]
+            batch = [path for path in plan.files[start : start + self.batch] if path not in spared]
             outside = Confinement([self.tier.warehouse], self.tier.resolver).refused(batch)
-            told.errors += [f"{path}: not deleted: {why}" for path, why in outside.items()]
+            pruned.errors += [f"{path}: not deleted: {why}" for path, why in outside.items()]
             outcomes = self.tier.remover.delete([path for path in batch if path not in outside])
-            told.errors += [f"{one.path}: {one.error}" for one in outcomes if one.error]
-            gone = [one.path for one in outcomes if not one.error]
-            self.ledgers.control.copies.forget(gone)
-            told.deleted += len(gone)
-        told.kept += sorted(kept)
-        if not told.errors and not kept:
+            pruned.errors += [
+                f"{outcome.path}: {outcome.error}" for outcome in outcomes if outcome.error
+            ]
+            deleted = [outcome.path for outcome in outcomes if not outcome.error]
+            self.ledgers.control.copies.forget(deleted)
+            pruned.deleted += len(deleted)
+        pruned.kept += sorted(spared)
+        if not pruned.errors and not spared:
             self._forget(plan)
 
     def _forget(self, plan: PrunePlan) -> None:

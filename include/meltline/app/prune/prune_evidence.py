@@ -49,12 +49,12 @@ def _tables(tier: ColdTier, plan: PrunePlan) -> list[TableMetadata]:
         GateNotPassed: One cannot be read: nobody knows what it needs.
         CatalogUnlistable: The cold catalog cannot be listed.
     """
-    found = list[TableMetadata]()
+    states = list[TableMetadata]()
     for state in ColdTables(tier).all():
         if isinstance(state, MeltlineError):
             raise refused(plan, f"a cold table cannot be read: {state.message}")
-        found.append(state)
-    return found
+        states.append(state)
+    return states
 
 
 def readable_tables(ledgers: ReadContext) -> list[ObservedTable]:
@@ -67,11 +67,11 @@ def readable_tables(ledgers: ReadContext) -> list[ObservedTable]:
     tables = read_tables(ledgers)
     names = {table.state.name for table in tables}
     for catalog in ledgers.catalogs.values():
-        for entry in catalog.listing().entries:
-            if entry.name not in names and not is_ledger(ledgers, entry.name):
+        for pointer in catalog.listing().entries:
+            if pointer.name not in names and not is_ledger(ledgers, pointer.name):
                 raise MetadataUnreadable(
-                    f"{entry.name} cannot be read: nobody knows whether it forbids to prune",
-                    object=str(entry.name),
+                    f"{pointer.name} cannot be read: nobody knows whether it forbids to prune",
+                    object=str(pointer.name),
                     expected="every table of hot readable",
                     found="one that is not",
                     next="`meltline doctor` says what is wrong with it",
@@ -81,23 +81,23 @@ def readable_tables(ledgers: ReadContext) -> list[ObservedTable]:
 
 def _guests(ledgers: ReadContext, tier: ColdTier) -> list[TableMetadata]:
     """Tables of hot with snapshots that lie in cold: somebody has registered a cold table there."""
-    found = []
+    guests = []
     for table in readable_tables(ledgers):
         snapshots = table.state.snapshots
         inside = {
-            id: one
-            for id, one in snapshots.items()
-            if lies_under(one.manifest_list, tier.warehouse)
+            id: snapshot
+            for id, snapshot in snapshots.items()
+            if lies_under(snapshot.manifest_list, tier.warehouse)
         }
         if inside:
-            found.append(replace(table.state, snapshots=inside))
-    return found
+            guests.append(replace(table.state, snapshots=inside))
+    return guests
 
 
 def _staying(state: TableMetadata, plan: PrunePlan, *, removed: bool) -> list[int]:
     """The snapshots of a cold table that stay: once the planned ones are gone, whatever is left."""
-    gone = plan.snapshots if state.uuid == plan.cold_uuid and not removed else ()
-    return [id for id in state.snapshots if id not in gone]
+    leaving = plan.snapshots if state.uuid == plan.cold_uuid and not removed else ()
+    return [id for id in state.snapshots if id not in leaving]
 
 
 def needed(ledgers: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bool) -> set[str]:
@@ -114,19 +114,22 @@ def needed(ledgers: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bo
         CatalogUnlistable: A catalog cannot be listed.
     """
     reader = reader_of(ledgers)
-    named, manifests = set[str](), dict[str, ListedCopy]()
-    stays = [(one, _staying(one, plan, removed=removed)) for one in _tables(tier, plan)]
+    own, manifests = set[str](), dict[str, ListedCopy]()
+    stays = [
+        (cold_table, _staying(cold_table, plan, removed=removed))
+        for cold_table in _tables(tier, plan)
+    ]
     stays += [(guest, list(guest.snapshots)) for guest in _guests(ledgers, tier)]
     for state, ids in stays:
         lists = [p for id in ids if (p := state.snapshots[id].manifest_list)]
         inline = {m for id in ids for m in state.snapshots[id].inline_manifests}
-        named |= own_files(state, ids) | {state.metadata_location, *state.metadata_log}
+        own |= own_files(state, ids) | {state.metadata_location, *state.metadata_log}
         manifests |= {path: ListedCopy(path, 0, None) for path in inline}
         for listed in reader.lists(lists, of_copies=True).values():
             if isinstance(listed, str):
                 raise refused(plan, listed)
-            manifests |= {one.path: one for one in listed}
-    keys = {location_key(path) for path in (*named, *manifests)}
+            manifests |= {manifest.path: manifest for manifest in listed}
+    keys = {location_key(path) for path in (*own, *manifests)}
     alive = reader.alive(list(manifests.values()), plan.files, of_copies=True)
     return alive | {path for path in plan.files if location_key(path) in keys}
 
@@ -144,16 +147,16 @@ class Duties:
     Attributes:
         policy: About cold, as it is today.
         deep_due: Whether the permanent store must have them first.
-        known: What is known of the copies, by the ledger and by cold itself.
+        copies: What is known of the copies, by the ledger and by cold itself.
     """
 
     policy: ColdPolicy
     deep_due: bool
-    known: Mapping[int, tuple[ArchivedSnapshot, ...]]
+    copies: Mapping[int, tuple[ArchivedSnapshot, ...]]
 
     def keep_until(self, snapshot_id: int) -> datetime | None:
         """Until when it must stay: the latest word; None where nobody says."""
-        return max((one.keep_until for one in self.known.get(snapshot_id, ())), default=None)
+        return max((copy.keep_until for copy in self.copies.get(snapshot_id, ())), default=None)
 
 
 def duties(
@@ -194,13 +197,13 @@ def known_duties(
     """
     config = ledgers.config
     policy = cold_policy(config.account, ()) if table is None else cold_policy_of(ledgers, table)
-    known: dict[int, tuple[ArchivedSnapshot, ...]] = {}
-    for one in (
+    copies: dict[int, tuple[ArchivedSnapshot, ...]] = {}
+    for copy in (
         *ledgers.control.archived.all([uuid]),
         *read_archived(state, name, policy.keep_for),
     ):
-        known[one.snapshot_id] = (*known.get(one.snapshot_id, ()), one)
-    return Duties(policy, policy.deep or (table is None and bool(config.deep)), known)
+        copies[copy.snapshot_id] = (*copies.get(copy.snapshot_id, ()), copy)
+    return Duties(policy, policy.deep or (table is None and bool(config.deep)), copies)
 
 
 def held_by_hold(ledgers: ReadContext, name: TableName, table: ObservedTable | None) -> bool:
@@ -235,12 +238,12 @@ def require_past(ledgers: ReadContext, name: TableName, duty: Duties, ids: Seque
         )
 
 
-def refused(plan: PrunePlan, found: str) -> GateNotPassed:
+def refused(plan: PrunePlan, reason: str) -> GateNotPassed:
     """Why a plan is not carried out."""
     return GateNotPassed(
-        f"nothing leaves cold: {found}",
+        f"nothing leaves cold: {reason}",
         object=plan.digest,
         expected="proof that what is left in cold needs none of the planned files",
-        found=found,
+        found=reason,
         next="`meltline cold verify TABLE` and `meltline cold deepen TABLE` tell more",
     )

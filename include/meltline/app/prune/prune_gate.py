@@ -68,15 +68,17 @@ class PruneGate:
         now = self.ledgers.clock.now()
         evidence = _Look(self, plan, place, removed).evidence()
         try:
-            (result,) = self.engine.judge([evidence], now)
+            (verdict,) = self.engine.judge([evidence], now)
         except Exception as crash:
             error = f"the gate could not judge: {crash!r}"
-            result = GateResult(evidence.plan_id, plan.digest, "none", 0, (), now, now, error=error)
+            verdict = GateResult(
+                evidence.plan_id, plan.digest, "none", 0, (), now, now, error=error
+            )
         if place:
             RunEpoch(self.ledgers).require()
-            self.ledgers.control.verdicts.save([result])
-        if not result.passed:
-            raise refused(plan, reasons(result))
+            self.ledgers.control.verdicts.save([verdict])
+        if not verdict.passed:
+            raise refused(plan, reasons(verdict))
 
     def require_passed(self, plan: PrunePlan) -> None:
         """Refuses without a stored, passed, fresh verdict on exactly this digest.
@@ -85,8 +87,8 @@ class PruneGate:
             GateNotPassed: There is none.
         """
         id = verdict_id(plan)
-        result = self.ledgers.control.verdicts.newest([id]).get(id)
-        if result is None or not result.approves(plan.digest, self.ledgers.clock.now()):
+        verdict = self.ledgers.control.verdicts.newest([id]).get(id)
+        if verdict is None or not verdict.approves(plan.digest, self.ledgers.clock.now()):
             raise refused(plan, "no passed, fresh verdict on this digest is stored")
 
 
@@ -105,30 +107,32 @@ class _Look:
     removed: bool
     unreadable: list[str] = field(default_factory=list)
 
-    def _read(self, what: Callable[[], _Found], otherwise: _Found) -> _Found:
+    def _read(self, read: Callable[[], _Found], otherwise: _Found) -> _Found:
         try:
-            return what()
-        except (MeltlineError, FileNotFoundError, ValueError) as odd:
-            found = getattr(odd, "found", "")
-            self.unreadable.append(f"{odd}: {found}" if found else str(odd))
+            return read()
+        except (MeltlineError, FileNotFoundError, ValueError) as error:
+            detail = getattr(error, "found", "")
+            self.unreadable.append(f"{error}: {detail}" if detail else str(error))
             return otherwise
 
     def evidence(self) -> GateFacts:
         """What was found; a fact that cannot be told is as bad as it can be."""
         plan = self.plan
-        found: dict[str, Collection[str]] = self._read(self._by_tables, {})
+        measures: dict[str, Collection[str]] = self._read(self._by_tables, {})
         used = self._read(self._needed, None)
         going = [path for path in plan.files if not self.removed or path not in (used or ())]
-        found = {
-            **found,
+        measures = {
+            **measures,
             "planned_outside": [p for p in going if not self._is_inside(p)],
             "planned_needed": going if used is None else sorted(used.intersection(going)),
             "planned_not_deep": self._read(lambda: self._not_deep(going), going),
         }
-        found["unreadable"] = self.unreadable
-        facts: dict[str, int | float | bool | str] = {k: len(v) for k, v in found.items()}
+        measures["unreadable"] = self.unreadable
+        facts: dict[str, int | float | bool | str] = {k: len(v) for k, v in measures.items()}
         facts["digest_matches"] = self._read(self._is_as_kept, False)
-        examples = {fact: tuple(sorted(some)[:_EXAMPLES]) for fact, some in found.items()}
+        examples = {
+            fact: tuple(sorted(examples_of)[:_EXAMPLES]) for fact, examples_of in measures.items()
+        }
         return GateFacts(verdict_id(plan), plan.digest, PlanKind.PRUNE, facts, examples)
 
     def _is_as_kept(self) -> bool:
@@ -175,6 +179,6 @@ class _Look:
         if ledgers.deep is None:
             return [f"{path}: no permanent store is configured" for path in going]
         ids = () if self.removed else self.plan.snapshots
-        never = [id for id in ids if not any(copy.deep_at for copy in duty.known.get(id, ()))]
+        never = [id for id in ids if not any(copy.deep_at for copy in duty.copies.get(id, ()))]
         lost = missing_in_deep(ledgers.deep, gate.tier, going)
         return [*(f"snapshot {id}: never copied whole" for id in never), *lost]

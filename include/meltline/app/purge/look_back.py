@@ -65,31 +65,31 @@ class LookBack:
         deleted, self._deleted = self._deleted, {}
         hit: dict[str, str] = {}
         try:
-            hit = lost_of(self.services, self.reproof.named(list(deleted)))
+            hit = lost_of(self.services, self.reproof.references_to(list(deleted)))
         except MeltlineError as stop:
             blind = blind or stop
-        for one in {id(one): one for some in deleted.values() for one in some}.values():
-            named = {path: by for path, by in hit.items() if any(one is o for o in deleted[path])}
-            if named:
-                one.error = self.stopped[one.group] = raise_incident(self.services, one.plan, named)
+        for job in {id(job): job for jobs in deleted.values() for job in jobs}.values():
+            uses = {path: by for path, by in hit.items() if any(job is o for o in deleted[path])}
+            if uses:
+                job.error = self.stopped[job.group] = raise_incident(self.services, job.plan, uses)
             elif blind is not None:
-                one.error = one.error or blind
+                job.error = job.error or blind
 
 
-def lost_of(services: RunContext, named: Mapping[str, str]) -> dict[str, str]:
+def lost_of(services: RunContext, uses: Mapping[str, str]) -> dict[str, str]:
     """Those of some named files that are not there; what nobody can look at counts as lost."""
-    stats = services.store.stats(sorted(named))
-    return {stat.path: named[stat.path] for stat in stats if stat.found is None}
+    stats = services.store.stats(sorted(uses))
+    return {stat.path: uses[stat.path] for stat in stats if stat.found is None}
 
 
-def raise_incident(services: RunContext, plan: Plan, named: Mapping[str, str]) -> DeletedWhileNamed:
+def raise_incident(services: RunContext, plan: Plan, uses: Mapping[str, str]) -> DeletedWhileNamed:
     """Records that deleted files of a plan are named, each with what names it.
 
     Returns:
         The error that ends the plan.
     """
     now = services.clock.now()
-    lines = [f"{path}: {by}" for path, by in sorted(named.items())]
+    lines = [f"{path}: {by}" for path, by in sorted(uses.items())]
     services.control.incidents.add(
         [
             Incident(
@@ -102,13 +102,13 @@ def raise_incident(services: RunContext, plan: Plan, named: Mapping[str, str]) -
                 message=f"plan {plan.id} of {plan.table} deleted it, and it is named by {by}",
                 next=_NEXT,
             )
-            for path, by in sorted(named.items())
+            for path, by in sorted(uses.items())
         ]
     )
     reason = "named again between the last proof and the delete"
     audit(services, "incident", plan.id, reason, "\n".join(lines))
     return DeletedWhileNamed(
-        f"{len(named)} files of {plan.table} were deleted while something came to name them",
+        f"{len(uses)} files of {plan.table} were deleted while something came to name them",
         object=plan.id,
         expected="nothing that names a file from its last proof on",
         found="; ".join(lines[:_SHOWN]) + (" and more" if len(lines) > _SHOWN else ""),
@@ -118,25 +118,25 @@ def raise_incident(services: RunContext, plan: Plan, named: Mapping[str, str]) -
 
 def standing_incidents(services: ReadContext) -> list[Incident]:
     """Those that are not over."""
-    return [one for one in services.control.incidents.all() if one.kind == KIND]
+    return [incident for incident in services.control.incidents.all() if incident.kind == KIND]
 
 
 def tend_incidents(services: RunContext, observation: Observation) -> None:
     """Finds what purges that were cut short have hit, and ends the incidents that are over."""
-    begun = [
+    applying = [
         p
         for p in services.control.plans.find(states=[PlanState.APPLYING])
         if p.kind is PlanKind.PURGE
     ]
-    items = services.files.items.of([plan.id for plan in begun]) if begun else {}
-    for plan in begun:
-        named = _named(services, observation, [file.path for file in items[plan.id]])
-        if lost := lost_of(services, dict.fromkeys(named, "what was observed since")):
+    items = services.files.items.of([plan.id for plan in applying]) if applying else {}
+    for plan in applying:
+        named_paths = _referenced(services, observation, [file.path for file in items[plan.id]])
+        if lost := lost_of(services, dict.fromkeys(named_paths, "what was observed since")):
             raise_incident(services, plan, lost)
     _end(services, observation)
 
 
-def _named(services: RunContext, observation: Observation, paths: Sequence[str]) -> set[str]:
+def _referenced(services: RunContext, observation: Observation, paths: Sequence[str]) -> set[str]:
     """Those of some paths that a table refers to, as last observed."""
     needed = services.files.references.among(paths, observation.dead)
     files = (file for table in observation.tables for file in side_files_of(table.state))
@@ -146,12 +146,12 @@ def _named(services: RunContext, observation: Observation, paths: Sequence[str])
 
 def _end(services: RunContext, observation: Observation) -> None:
     """Ends those whose file is there again, or is named by nothing any more."""
-    paths = {one.object: one.id for one in standing_incidents(services)}
+    paths = {incident.object: incident.id for incident in standing_incidents(services)}
     if not paths:
         return
     over = {s.path: "it is there again" for s in services.store.stats(sorted(paths)) if s.found}
     if not observation.skipped:
-        free = paths.keys() - over.keys() - _named(services, observation, sorted(paths))
+        free = paths.keys() - over.keys() - _referenced(services, observation, sorted(paths))
         over |= dict.fromkeys(free, "nothing names it any more")
     services.control.incidents.end([paths[path] for path in over])
     for path, why in sorted(over.items()):

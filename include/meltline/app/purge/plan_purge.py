@@ -46,15 +46,15 @@ def plan_purge(
         tend_incidents(services, observation)
     # A preview of a day to come asks what will be due by then.
     now = max(services.clock.now(), as_of) if dry_run else services.clock.now()
-    wanted = _wanted(services, dry_run=dry_run)  # it takes back what is settled: before the next
+    vetoed = _vetoed(services, dry_run=dry_run)  # it takes back what is settled: before the next
     due = services.files.departures.in_states(frozenset({DepartureState.FAILSAFE}), due_by=now)
-    held = {d.path for d in due if location_key(d.path) in wanted.keys}
+    held = {d.path for d in due if location_key(d.path) in vetoed.keys}
     if dry_run:
         # What is referred to again was taken back as it was observed. Without a gate, look again.
         held |= services.files.references.among([d.path for d in due], observation.dead)
     by_owner = _free_by_owner(services, observation, due, held)
     whole = not (tables or dry_run) and only is None
-    by_owner = _not_held_back(services, observation, by_owner, wanted, remember=whole)
+    by_owner = _not_held_back(services, observation, by_owner, vetoed, remember=whole)
     owners = _owners(observation)
     plans = []
     for owner, departures in sorted(by_owner.items()):
@@ -63,7 +63,7 @@ def plan_purge(
             continue
         if only is not None and owner not in only:
             continue
-        if waits_for := _waits_for(observation, wanted, owner):
+        if waits_for := _waits_for(observation, vetoed, owner):
             services.progress(f"plan purge: {table.name}: files wait in failsafe: {waits_for}")
             continue
         plans.append(_plan(services, table, departures, run_id, as_of))
@@ -76,14 +76,14 @@ def plan_purge(
             owner = owners.get(plan.table_uuid)
             if owner is None or plan.table_uuid in observation.blocked:
                 return owner is None and plan.table_uuid not in observation.names
-            waits = _waits_for(observation, wanted, plan.table_uuid)
+            waits = _waits_for(observation, vetoed, plan.table_uuid)
             return selected(owner.name, tables) and not waits
 
         end_refused(services, PlanKind.PURGE, stored, is_settled)
     return stored
 
 
-def _wanted(services: RunContext, *, dry_run: bool) -> WantedFiles:
+def _vetoed(services: RunContext, *, dry_run: bool) -> WantedFiles:
     if dry_run:
         return wanted_files(services, services.control.vetoes.all())
     return settle_wanted_back(services)
@@ -96,14 +96,14 @@ def _free_by_owner(
     held: Collection[str],
 ) -> dict[str, list[Departure]]:
     """Departures that nobody holds, is deleting already, or owns without being managed."""
-    taken = services.control.claims.paths().keys() | _open_purges(services)
+    purging = services.control.claims.paths().keys() | _open_purges(services)
     hands_off = untouchable(observation)
     heir_of = heirs(
         services.control.registrations.all(), [table.state for table in observation.tables]
     )
     by_owner: dict[str, list[Departure]] = {}
     for departure in due:
-        if departure.path in held or departure.path in taken:
+        if departure.path in held or departure.path in purging:
             continue
         owners = observation.owners.owners(departure.path)
         if not hands_off.intersection(owners):
@@ -117,23 +117,23 @@ def _not_held_back(
     services: RunContext,
     observation: Observation,
     by_owner: Mapping[str, Sequence[Departure]],
-    wanted: WantedFiles,
+    vetoed: WantedFiles,
     *,
     remember: bool,
 ) -> dict[str, list[Departure]]:
     """Leaves out what lies outside the roots, may be needed by another name, or is not in cold."""
-    due = [departure for found in by_owner.values() for departure in found]
+    due = [departure for rows in by_owner.values() for departure in rows]
     outside = leading_out(services, [d.path for d in due])
     inside = [d.path for d in due if d.path not in outside]
-    needed = needed_elsewhere(services, observation, inside, wanted.keys)
+    needed = needed_elsewhere(services, observation, inside, vetoed.keys)
     stays = outside.keys() | needed.keys()
-    free = {o: [d for d in found if d.path not in stays] for o, found in by_owner.items()}
+    free = {o: [d for d in rows if d.path not in stays] for o, rows in by_owner.items()}
     unproved = dict.fromkeys(without_proof(services, free), Why.UNPROVED)
     if remember:
         refused = {**outside, **unproved}
         note_withheld(services, "purge", withheld("purge", observation, due, refused, needed))
-    proved = {o: [d for d in found if d.path not in unproved] for o, found in free.items()}
-    return {owner: found for owner, found in proved.items() if found}
+    proved = {o: [d for d in rows if d.path not in unproved] for o, rows in free.items()}
+    return {owner: rows for owner, rows in proved.items() if rows}
 
 
 def _owners(observation: Observation) -> dict[str, TableMetadata | KnownTable]:
@@ -142,13 +142,13 @@ def _owners(observation: Observation) -> dict[str, TableMetadata | KnownTable]:
     return owners | {t.state.uuid: t.state for t in observation.tables if t.managed}
 
 
-def _waits_for(observation: Observation, wanted: WantedFiles, owner: str) -> str:
+def _waits_for(observation: Observation, vetoed: WantedFiles, owner: str) -> str:
     """What keeps all departures of an owner's group in failsafe, as long as it lasts."""
     members = observation.groups.members(owner)
     under_hold = sorted(
         str(observation.names.get(uuid, uuid)) for uuid in members & observation.held
     )
-    blind = [wanted.blind[uuid] for uuid in sorted(members & wanted.blind.keys())]
+    blind = [vetoed.blind[uuid] for uuid in sorted(members & vetoed.blind.keys())]
     return "; ".join([f"{name} is under a hold" for name in under_hold] + blind)
 
 
@@ -186,12 +186,12 @@ def end_overtaken(services: RunContext, plans: Sequence[Plan]) -> list[Plan]:
     items = services.files.items.of([plan.id for plan in fresh])
     paths = sorted({file.path for files in items.values() for file in files})
     purged = services.files.departures.in_states(frozenset({DepartureState.DELETED}), paths=paths)
-    taken = {departure.path for departure in purged} | _open_purges(services)
+    purging = {departure.path for departure in purged} | _open_purges(services)
     claimed = services.control.claims.paths()
     ended = []
     for plan in fresh:
         paths_of = [file.path for file in items[plan.id]]
-        if any(path in taken or claimed.get(path, plan.id) != plan.id for path in paths_of):
+        if any(path in purging or claimed.get(path, plan.id) != plan.id for path in paths_of):
             note = "another run purges some of what it planned"
             ended.append(end_plan(services, plan, note))
     return ended

@@ -14,7 +14,7 @@ from meltline.app.gate.gate import not_passed
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import RunEpoch, raise_epoch
 from meltline.app.ground.preconditions import require_clock, require_generation, require_go
-from meltline.app.ground.tombstones import audit_cancelled, audit_replaced, moved
+from meltline.app.ground.tombstones import audit_cancelled, audit_replaced, next_departures
 from meltline.app.purge.look_back import LookBack
 from meltline.app.purge.purge_batches import (
     BATCH,
@@ -94,41 +94,41 @@ def apply_purges(services: RunContext, plans: Sequence[Plan]) -> list[PurgeResul
         waves = Waves(services, reproof, look_back, DepartedObjects(services, waiting))
         purge = _Purge(services, waiting, waves, groups, locks, RunEpoch(services))
         try:
-            for wave in in_waves(services, [b for one in in_hand for b in batches_of(one)]):
+            for wave in in_waves(services, [b for job in in_hand for b in batches_of(job)]):
                 purge.delete(wave)
             look_back.look()
         finally:
             _record(services, in_hand, waiting)
         _finish(services, in_hand)
-    return list((results | {one.plan.id: _result(one) for one in in_hand}).values())
+    return list((results | {job.plan.id: _purge_result(job) for job in in_hand}).values())
 
 
 def _finish(services: RunContext, done: Sequence[PlanInHand]) -> None:
     """Moves plans that nothing stopped to where they have come; the others go on later."""
-    whole = [one for one in done if one.is_open]
-    _move(services, whole, lambda one: PlanState.FAILED if one.failed else PlanState.APPLIED)
+    whole = [job for job in done if job.is_open]
+    _move(services, whole, lambda job: PlanState.FAILED if job.failed else PlanState.APPLIED)
 
 
 def _move(
-    services: RunContext, some: Sequence[PlanInHand], to: Callable[[PlanInHand], PlanState]
+    services: RunContext, in_hand: Sequence[PlanInHand], to: Callable[[PlanInHand], PlanState]
 ) -> None:
     """Moves plans under their locks; one that cannot be moved has its error."""
-    moves = [PlanTransition(one.plan, to(one), lock=one.lock) for one in some]
-    for one, answer in zip(some, services.control.plans.move_all(moves), strict=True):
+    moves = [PlanTransition(job.plan, to(job), lock=job.lock) for job in in_hand]
+    for job, answer in zip(in_hand, services.control.plans.move_all(moves), strict=True):
         if isinstance(answer, MeltlineError):
-            one.error = answer
+            job.error = answer
         else:
-            one.plan = answer
+            job.plan = answer
 
 
-def _result(one: PlanInHand) -> PurgeResult:
+def _purge_result(job: PlanInHand) -> PurgeResult:
     return PurgeResult(
-        one.plan,
-        files_purged=len(one.deleted),
-        bytes_purged=sum(file.bytes for file in one.deleted),
-        failed=tuple(one.failed),
-        replaced=tuple((file.path, why) for file, why in one.replaced.items()),
-        error=one.error,
+        job.plan,
+        files_purged=len(job.deleted),
+        bytes_purged=sum(file.bytes for file in job.deleted),
+        failed=tuple(job.failed),
+        replaced=tuple((file.path, why) for file, why in job.replaced.items()),
+        error=job.error,
     )
 
 
@@ -169,35 +169,35 @@ class _Purge:
         if not new:
             return
         services = self.services
-        unlocked = [one.plan for one in new if one.group not in self.held]
+        unlocked = [job.plan for job in new if job.group not in self.held]
         if unlocked:
             self.held |= self.locks.enter_context(plan_locks(services, self.groups, unlocked))
-        ids = [one.plan.id for one in new]
+        ids = [job.plan.id for job in new]
         stored, verdicts = (
             services.control.plans.current(ids),
             services.control.verdicts.newest(ids),
         )
-        for one in new:
-            one.plan = stored[one.plan.id]
+        for job in new:
+            job.plan = stored[job.plan.id]
             try:
-                self._look(one, verdicts.get(one.plan.id))
+                self._look(job, verdicts.get(job.plan.id))
             except MeltlineError as stop:
-                one.error = stop
-        begun = (PlanState.APPLYING, PlanState.APPLIED)
-        fresh = [one for one in new if one.error is None and one.plan.state not in begun]
+                job.error = stop
+        begun_states = (PlanState.APPLYING, PlanState.APPLIED)
+        fresh = [job for job in new if job.error is None and job.plan.state not in begun_states]
         _move(services, fresh, lambda _: PlanState.APPLYING)
 
-    def _look(self, one: PlanInHand, verdict: GateResult | None) -> None:
+    def _look(self, job: PlanInHand, verdict: GateResult | None) -> None:
         """Raises what stops a plan that is not applied yet."""
-        lock = self.held[one.group]
+        lock = self.held[job.group]
         if isinstance(lock, MeltlineError):
             raise lock
-        one.lock, plan = lock, one.plan
+        job.lock, plan = lock, job.plan
         if plan.state is PlanState.APPLIED:
             return  # another run has finished it
-        refused = altered(plan, one.files) or not_passed(plan, verdict, self.services.clock.now())
+        refused = altered(plan, job.files) or not_passed(plan, verdict, self.services.clock.now())
         if refused and plan.state is PlanState.APPLYING:
-            raise _abandon(self.services, plan, len(one.files), lock, refused) from refused
+            raise _abandon(self.services, plan, len(job.files), lock, refused) from refused
         if refused := refused or _not_approved(self.services, plan):
             raise refused
 
@@ -209,9 +209,9 @@ class _Purge:
         require_go(services)
         verdicts = services.control.verdicts.newest([batch.of.plan.id for batch in batches])
         now = services.clock.now()
-        for plan, one in {batch.of.plan.id: batch.of for batch in batches}.items():
-            refused = not_passed(one.plan, verdicts.get(plan), now)
-            one.error = refused or _not_approved(services, one.plan)
+        for plan, job in {batch.of.plan.id: batch.of for batch in batches}.items():
+            refused = not_passed(job.plan, verdicts.get(plan), now)
+            job.error = refused or _not_approved(services, job.plan)
         passed = [batch for batch in batches if batch.of.is_open]
         for batch in passed:
             batch.files = [file for file in batch.files if file.path in self.waiting]
@@ -277,19 +277,19 @@ def _record(
     """
     now = services.clock.now()
     rows = {
-        f"{one.plan.id}-{uuid4()}": [
-            *moved(one.deleted, DepartureState.DELETED, before, now),
+        f"{job.plan.id}-{uuid4()}": [
+            *next_departures(job.deleted, DepartureState.DELETED, before, now),
             # What departed is no more. What lies there instead is a file of its own, to be swept.
-            *moved(one.replaced, DepartureState.DELETED, before, now),
-            *moved(one.cancelled, DepartureState.CANCELLED, before, now),
+            *next_departures(job.replaced, DepartureState.DELETED, before, now),
+            *next_departures(job.cancelled, DepartureState.CANCELLED, before, now),
         ]
-        for one in done
+        for job in done
     }
     services.files.departures.record(rows)
-    cancelled = [file.path for one in done for file in one.cancelled]
+    cancelled = [file.path for job in done for file in job.cancelled]
     if cancelled:
         audit_cancelled(services, cancelled, "referred to again")
-    audit_replaced(services, {file.path: why for one in done for file, why in one.replaced.items()})
+    audit_replaced(services, {file.path: why for job in done for file, why in job.replaced.items()})
 
 
 def approve(services: ReadContext, plans: Sequence[Plan], reason: str) -> None:

@@ -41,13 +41,13 @@ def claim_of(batch: Batch, paths: Sequence[str] = ()) -> Claim:
     return Claim(batch.of.plan.id, batch.number, batch.of.lock, paths)
 
 
-def batches_of(one: PlanInHand) -> Iterator[Batch]:
+def batches_of(job: PlanInHand) -> Iterator[Batch]:
     """A plan's batches, always the same.
 
     One at least: a plan whose items are lost has to be begun too, for that is where it is refused.
     """
-    for number, start in enumerate(range(0, max(1, len(one.files)), BATCH)):
-        yield Batch(one, number, one.files[start : start + BATCH])
+    for number, start in enumerate(range(0, max(1, len(job.files)), BATCH)):
+        yield Batch(job, number, job.files[start : start + BATCH])
 
 
 def in_waves(services: RunContext, batches: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
@@ -112,10 +112,10 @@ class Waves:
     def _tell(self, claimed: Sequence[Batch], files: int) -> None:
         first = claimed[0]
         if len(claimed) > 1:
-            what = f"{len(claimed)} tables, {files} files"
+            text = f"{len(claimed)} tables, {files} files"
         else:
-            what = f"{first.of.plan.table}: {first.number * BATCH} of {len(first.of.files)} files"
-        self.services.progress(f"purge: {what}")
+            text = f"{first.of.plan.table}: {first.number * BATCH} of {len(first.of.files)} files"
+        self.services.progress(f"purge: {text}")
 
     def _delete_part(self, items: Sequence[Item]) -> None:
         services = self.services
@@ -161,13 +161,13 @@ class Waves:
     def _require_free(self, batches: Sequence[Batch]) -> None:
         """Notes what stops a plan alone: a hold that came, or a lock that went."""
         lost = self.services.control.locks.lost([claim_of(batch).lock for batch in batches])
-        for one in (batch.of for batch in batches):
+        for job in (batch.of for batch in batches):
             try:
-                self.reproof.require_no_hold(one.plan.table_uuid)
-                if one.lock is not None and one.lock in lost:
-                    raise lost[one.lock]
+                self.reproof.require_no_hold(job.plan.table_uuid)
+                if job.lock is not None and job.lock in lost:
+                    raise lost[job.lock]
             except MeltlineError as stop:
-                one.error = one.error or stop
+                job.error = job.error or stop
 
     def _settle(self, whole: Sequence[Batch], claimed: Sequence[Batch]) -> None:
         """Finishes batches that were deleted whole; the others' claims are dropped, to go on."""

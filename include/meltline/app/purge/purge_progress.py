@@ -38,5 +38,5 @@ class PlanInHand:
     @property
     def is_open(self) -> bool:
         """Whether it was begun under its lock, and nothing has stopped it or finished it."""
-        begun = self.lock is not None and self.plan.state is PlanState.APPLYING
-        return begun and self.error is None
+        is_begun = self.lock is not None and self.plan.state is PlanState.APPLYING
+        return is_begun and self.error is None

@@ -58,9 +58,9 @@ class Reproof:
         for table in observation.tables:
             self._seen[CatalogEntry(table.state.name, table.state.metadata_location)] = None
         # Tables that could not be read block their own group; they are looked at once they move.
-        for entry in self._entries():
-            if entry.name in observation.skipped:
-                self._seen[entry] = None
+        for pointer in self._entries():
+            if pointer.name in observation.skipped:
+                self._seen[pointer] = None
 
     def still_needed(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that something refers to now, by whatever name.
@@ -78,13 +78,13 @@ class Reproof:
 
     def look(self) -> None:
         """Lists the catalogs and reads what has moved since the last look; raises the same."""
-        for entry in self._entries():
-            if entry not in self._seen:
-                self._look_at(entry)
-                self._seen[entry] = None
+        for pointer in self._entries():
+            if pointer not in self._seen:
+                self._look_at(pointer)
+                self._seen[pointer] = None
         self._add_wanted()
 
-    def named(self, paths: Sequence[str]) -> dict[str, str]:
+    def references_to(self, paths: Sequence[str]) -> dict[str, str]:
         """Those of some deleted paths that something referred to at some look, with what did.
 
         By another name too, unless something is there by that. After a look that failed it tells
@@ -92,11 +92,13 @@ class Reproof:
         """
         own = self._named_by(paths)
         names = OtherNames.now(self._services, self._places)
-        others = {path: names.of(path) for path in paths if path not in own}
-        by = self._named_by(sorted({other for found in others.values() for other in found}))
-        gone = {s.path for s in self._services.store.stats(sorted(by)) if s.found is None}
-        found = ((path, other) for path in others for other in others[path] if other in gone)
-        return own | {path: f"{by[other]} as {other}" for path, other in found}
+        other_names = {path: names.of(path) for path in paths if path not in own}
+        by = self._named_by(
+            sorted({name for spellings in other_names.values() for name in spellings})
+        )
+        lost = {s.path for s in self._services.store.stats(sorted(by)) if s.found is None}
+        hits = ((path, name) for path in other_names for name in other_names[path] if name in lost)
+        return own | {path: f"{by[name]} as {name}" for path, name in hits}
 
     def _named_by(self, paths: Sequence[str]) -> dict[str, str]:
         """Those of some paths that something refers to, the index or what came since."""
@@ -107,8 +109,8 @@ class Reproof:
     def _ask(self, paths: Sequence[str]) -> None:
         """Asks the index of each path once: what has come since is read here."""
         new = [path for path in paths if path not in self._asked]
-        found = self._services.files.references.among(new, self._dead) if new else ()
-        self._need(found, "a snapshot that the index knows")
+        referenced = self._services.files.references.among(new, self._dead) if new else ()
+        self._need(referenced, "a snapshot that the index knows")
         self._asked.update(new)
 
     def require_no_hold(self, owner: str) -> None:
@@ -134,22 +136,22 @@ class Reproof:
     def _add_wanted(self) -> None:
         """Files that somebody has asked back since the purge was planned."""
         rows = [w for w in self._services.control.vetoes.all() if w.id not in self._wanted]
-        found = wanted_files(self._services, rows)
-        if found.blind:
+        vetoed = wanted_files(self._services, rows)
+        if vetoed.blind:
             raise PlanStale(
                 "files that somebody wants back cannot be named",
                 object="purge",
                 expected="manifest lists and manifests that can be read",
-                found="; ".join(found.blind.values()),
+                found="; ".join(vetoed.blind.values()),
                 next="run again: the files wait in failsafe",
             )
-        self._named.update(dict.fromkeys(found.keys, "a snapshot that somebody wants back"))
+        self._named.update(dict.fromkeys(vetoed.keys, "a snapshot that somebody wants back"))
         self._wanted |= {row.id for row in rows}
 
     def _entries(self) -> list[CatalogEntry]:
         catalogs = self._services.catalogs
         self._listings = {name: catalog.listing() for name, catalog in catalogs.items()}
-        return [entry for listing in self._listings.values() for entry in listing.entries]
+        return [pointer for listing in self._listings.values() for pointer in listing.entries]
 
     def _refuse_blind(self, reason: str) -> None:
         if reason:
@@ -161,28 +163,28 @@ class Reproof:
                 next="mend what cannot be read; the files wait in failsafe",
             )
 
-    def _look_at(self, entry: CatalogEntry) -> None:
-        if self._is_ledger(entry):
+    def _look_at(self, pointer: CatalogEntry) -> None:
+        if self._is_ledger(pointer):
             return
         try:
-            state = load_standing(self._services, entry.name, entry.metadata_location)
+            state = load_standing(self._services, pointer.name, pointer.metadata_location)
             self._keep(state)
             self._add(state)
-        except (MeltlineError, FileNotFoundError) as odd:
+        except (MeltlineError, FileNotFoundError) as error:
             raise PlanStale(
-                f"{entry.name} moved during the purge and cannot be read",
-                object=str(entry.name),
+                f"{pointer.name} moved during the purge and cannot be read",
+                object=str(pointer.name),
                 expected="metadata, manifest lists and manifests that can be read",
-                found=str(odd),
+                found=str(error),
                 next="run again: the files wait in failsafe",
-            ) from odd
+            ) from error
 
     def _keep(self, state: TableMetadata) -> None:
         self._states.setdefault(state.uuid, {})[state.name] = state
 
-    def _is_ledger(self, entry: CatalogEntry) -> bool:
+    def _is_ledger(self, pointer: CatalogEntry) -> bool:
         config = self._services.config
-        return entry.name.catalog == config.hot and entry.name.namespace == (
+        return pointer.name.catalog == config.hot and pointer.name.namespace == (
             config.ledger_namespace,
         )
 

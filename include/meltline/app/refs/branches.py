@@ -45,18 +45,20 @@ def rollback(ledgers: ReadContext, table: TableName, point: Point, *, dry_run: b
     target = point.resolve(seen, ledgers.clock.now())
     main = require_ref(seen, MAIN, is_branch=True)
     line = [snapshot.snapshot_id for snapshot in seen.ancestry(main.snapshot_id)]
-    if target not in line and target not in {entry.snapshot_id for entry in seen.snapshot_log}:
+    if target not in line and target not in {
+        log_entry.snapshot_id for log_entry in seen.snapshot_log
+    }:
         raise _refused(
             seen,
             f"main of {table} was never at snapshot {target}",
             expected="a snapshot that main has been at",
-            found=f"{target}: staged, or of another branch",
+            actual=f"{target}: staged, or of another branch",
             next=f"`meltline publish {table} BRANCH` brings a branch's commits to main",
         )
     steps = line.index(target) if target in line else 0
-    moved = Moved(table, MAIN, main.snapshot_id, target, steps)
+    move = Moved(table, MAIN, main.snapshot_id, target, steps)
     if dry_run or target == main.snapshot_id:
-        return moved
+        return move
 
     def edit(document: MetadataEditor, state: TableMetadata) -> None:
         now_at = require_ref(state, MAIN, is_branch=True)
@@ -65,7 +67,7 @@ def rollback(ledgers: ReadContext, table: TableName, point: Point, *, dry_run: b
                 state,
                 f"main of {table} has moved since it was looked at",
                 expected=f"main at {main.snapshot_id}",
-                found=f"main at {now_at.snapshot_id}",
+                actual=f"main at {now_at.snapshot_id}",
                 next="look at the new commits, and roll back again if they may go, too",
             )
         document.set_ref(replace(now_at, snapshot_id=target))
@@ -73,7 +75,7 @@ def rollback(ledgers: ReadContext, table: TableName, point: Point, *, dry_run: b
     with snapshot_kept(ledgers, seen.uuid, seen.snapshots[target], f"rollback {table}"):
         commit(ledgers, seen, edit)
     audit(ledgers, "rollback", str(table), detail=f"main: {main.snapshot_id} -> {target}")
-    return moved
+    return move
 
 
 def branch(
@@ -89,18 +91,18 @@ def branch(
     seen = open_table(ledgers, table)
     require_free_name(seen, name)
     target = Point(snapshot_id=point.resolve(seen, ledgers.clock.now()))
-    moved = Moved(table, name, None, target.resolve(seen, ledgers.clock.now()))
+    move = Moved(table, name, None, target.resolve(seen, ledgers.clock.now()))
     if dry_run:
-        return moved
+        return move
 
     def edit(document: MetadataEditor, state: TableMetadata) -> None:
         require_free_name(state, name)
         target.resolve(state, ledgers.clock.now())
-        document.set_ref(SnapshotRef(name, moved.after, is_branch=True))
+        document.set_ref(SnapshotRef(name, move.after, is_branch=True))
 
     commit(ledgers, seen, edit)
-    audit(ledgers, "branch", str(table), detail=f"{name} at {moved.after}")
-    return moved
+    audit(ledgers, "branch", str(table), detail=f"{name} at {move.after}")
+    return move
 
 
 def publish(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Moved:
@@ -127,19 +129,19 @@ def _fast_forward(
     ledgers: ReadContext, table: TableName, behind: str, ahead: str, *, dry_run: bool, action: str
 ) -> Moved:
     seen = open_table(ledgers, table)
-    moved = _forward(seen, behind, ahead)
-    if dry_run or moved.before == moved.after:
-        return moved
+    move = _forward(seen, behind, ahead)
+    if dry_run or move.before == move.after:
+        return move
 
     def edit(document: MetadataEditor, state: TableMetadata) -> None:
-        nonlocal moved
-        moved = _forward(state, behind, ahead)
-        ref = state.refs.get(behind) or SnapshotRef(behind, moved.after, is_branch=True)
-        document.set_ref(replace(ref, snapshot_id=moved.after))
+        nonlocal move
+        move = _forward(state, behind, ahead)
+        ref = state.refs.get(behind) or SnapshotRef(behind, move.after, is_branch=True)
+        document.set_ref(replace(ref, snapshot_id=move.after))
 
     commit(ledgers, seen, edit)
-    audit(ledgers, action, str(table), detail=f"{behind}: {moved.before} -> {moved.after}")
-    return moved
+    audit(ledgers, action, str(table), detail=f"{behind}: {move.before} -> {move.after}")
+    return move
 
 
 def _forward(state: TableMetadata, behind: str, ahead: str) -> Moved:
@@ -155,12 +157,12 @@ def _forward(state: TableMetadata, behind: str, ahead: str) -> Moved:
         state,
         f"{behind} of {state.name} has commits that {ahead} has not: they would be lost",
         expected=f"{behind} at an ancestor of {ahead}",
-        found=f"{behind} at {at}, {ahead} at {to}",
+        actual=f"{behind} at {at}, {ahead} at {to}",
         next="write what is missing there with an engine, or make a new branch from it",
     )
 
 
 def _refused(
-    state: TableMetadata, message: str, *, expected: str, found: str, next: str
+    state: TableMetadata, message: str, *, expected: str, actual: str, next: str
 ) -> UndoRefused:
-    return UndoRefused(message, object=str(state.name), expected=expected, found=found, next=next)
+    return UndoRefused(message, object=str(state.name), expected=expected, found=actual, next=next)

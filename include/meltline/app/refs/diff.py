@@ -27,17 +27,17 @@ class Amount:
     rows: int | None
     bytes: int | None
 
-    def plus(self, other: "Amount") -> "Amount":
+    def plus(self, amount: "Amount") -> "Amount":
         """The sum; unknown where either is."""
         return Amount(
-            _add(self.files, other.files),
-            _add(self.rows, other.rows),
-            _add(self.bytes, other.bytes),
+            _add(self.files, amount.files),
+            _add(self.rows, amount.rows),
+            _add(self.bytes, amount.bytes),
         )
 
-    def minus(self, other: "Amount") -> "Amount":
+    def minus(self, amount: "Amount") -> "Amount":
         """The difference; unknown where either is."""
-        return self.plus(Amount(_minus(other.files), _minus(other.rows), _minus(other.bytes)))
+        return self.plus(Amount(_minus(amount.files), _minus(amount.rows), _minus(amount.bytes)))
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,15 @@ def diff(ledgers: ReadContext, table: TableName, a: str, b: str) -> Diff:
     if way is None:
         ids = start.snapshot_id, end.snapshot_id
         return Diff(table, *ids, None, unknown, unknown, net)
-    undone, made = way
+    undone, commits = way
     added = removed = Amount(0, 0, 0)
-    for snapshots, forward in ((undone, False), (made, True)):
+    for snapshots, forward in ((undone, False), (commits, True)):
         for snapshot in snapshots:
             plus, minus = _changes(ledgers, state, snapshot)
             added = added.plus(plus if forward else minus)
             removed = removed.plus(minus if forward else plus)
     return Diff(
-        table, start.snapshot_id, end.snapshot_id, len(undone) + len(made), added, removed, net
+        table, start.snapshot_id, end.snapshot_id, len(undone) + len(commits), added, removed, net
     )
 
 
@@ -109,13 +109,13 @@ def _way(
     """Commits to undo from the start, and to make to the end; None where they never meet."""
     back = list(state.ancestry(start.snapshot_id))
     seen = {snapshot.snapshot_id: position for position, snapshot in enumerate(back)}
-    made: list[Snapshot] = []
+    commits: list[Snapshot] = []
     for snapshot in state.ancestry(end.snapshot_id):
         if snapshot.snapshot_id in seen:
-            return back[: seen[snapshot.snapshot_id]], made
-        made.append(snapshot)
-    whole = _is_root(back[-1]) and (not made or _is_root(made[-1]))
-    return (back, made) if whole else None
+            return back[: seen[snapshot.snapshot_id]], commits
+        commits.append(snapshot)
+    whole = _is_root(back[-1]) and (not commits or _is_root(commits[-1]))
+    return (back, commits) if whole else None
 
 
 def _is_root(snapshot: Snapshot) -> bool:
@@ -147,16 +147,16 @@ def _by_manifests(ledgers: ReadContext, snapshot: Snapshot) -> tuple[Amount, Amo
 
 def _counted(numbers: Iterable[int | None]) -> Amount:
     counts = list(numbers)
-    known = [count for count in counts if count is not None]
-    return Amount(sum(known) if len(known) == len(counts) else None, None, None)
+    stated = [count for count in counts if count is not None]
+    return Amount(sum(stated) if len(stated) == len(counts) else None, None, None)
 
 
 def _amount(snapshot: Snapshot, keys: tuple[tuple[str, str], str, str]) -> Amount:
     """What a summary says; what it leaves out is none of it."""
     files, rows, size = keys
     numbers = [_number(snapshot.summary, key) for key in files]
-    both = sum(n for n in numbers if n is not None) if None not in numbers else None
-    return Amount(both, _number(snapshot.summary, rows), _number(snapshot.summary, size))
+    total = sum(n for n in numbers if n is not None) if None not in numbers else None
+    return Amount(total, _number(snapshot.summary, rows), _number(snapshot.summary, size))
 
 
 def _total(snapshot: Snapshot) -> Amount:
@@ -171,8 +171,8 @@ def _number(summary: Mapping[str, str], key: str) -> int | None:
     return int(raw) if raw.isdecimal() else None
 
 
-def _add(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _add(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
 
 
 def _minus(number: int | None) -> int | None:

@@ -88,12 +88,12 @@ def add_tag(
             document.set_ref(ref)
 
         commit(ledgers, seen, edit)
-    found = _tag(seen, ref)
+    tag = _tag(seen, ref)
     if not dry_run:
-        until = format_instant(found.expires_at) if found.expires_at else FOREVER
+        until = format_instant(tag.expires_at) if tag.expires_at else FOREVER
         detail = f"{name} on {ref.snapshot_id} until {until}"
         audit(ledgers, "tag", str(table), detail=detail)
-    return found
+    return tag
 
 
 def remove_tag(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Tag:
@@ -105,12 +105,12 @@ def remove_tag(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bo
             tag of a share that is gone without its drop is like one that somebody has set.
     """
     seen = open_table(ledgers, table)
-    found = _tag(seen, require_ref(seen, name, is_branch=False))
-    if found.kind in ("hold", "consumer") or (
-        found.kind == "share" and _share_stands(ledgers, table, name)
+    tag = _tag(seen, require_ref(seen, name, is_branch=False))
+    if tag.kind in ("hold", "consumer") or (
+        tag.kind == "share" and _share_stands(ledgers, table, name)
     ):
         raise NameConflict(
-            f"{table}: {name} is a {found.kind}",
+            f"{table}: {name} is a {tag.kind}",
             object=str(table),
             expected="a tag that somebody has set by hand",
             found=name,
@@ -124,8 +124,8 @@ def remove_tag(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bo
             document.remove_ref(name)
 
         commit(ledgers, seen, edit)
-        audit(ledgers, "untag", str(table), detail=f"{name} on {found.snapshot_id}")
-    return found
+        audit(ledgers, "untag", str(table), detail=f"{name} on {tag.snapshot_id}")
+    return tag
 
 
 def _share_stands(ledgers: ReadContext, table: TableName, tag: str) -> bool:

@@ -31,48 +31,48 @@ class ConsumerFinding:
 
 
 def consumer_findings(
-    ledgers: ReadContext, kept: Sequence[TableRetention]
+    ledgers: ReadContext, retentions: Sequence[TableRetention]
 ) -> Iterator[ConsumerFinding]:
     """Consumers that somebody should look at.
 
     Args:
         ledgers: Whose policies and clock count.
-        kept: The tables with their keep sets.
+        retentions: The tables with their keep sets.
     """
-    for found in kept:
-        said = consumer_keep(ledgers.config.account, found.table.levels)
-        if said.warning:
+    for target in retentions:
+        policy = consumer_keep(ledgers.config.account, target.table.levels)
+        if policy.warning:
             fix = "set a duration such as 30d, or take the property away"
-            name = str(found.table.state.name)
-            yield ConsumerFinding("policy_out_of_range", name, said.warning, fix)
-        for consumer in consumers_of(found.table.state):
-            yield from _about(found, consumer, ledgers.clock.now())
+            name = str(target.table.state.name)
+            yield ConsumerFinding("policy_out_of_range", name, policy.warning, fix)
+        for consumer in consumers_of(target.table.state):
+            yield from _about(target, consumer, ledgers.clock.now())
 
 
-def _about(found: TableRetention, consumer: Consumer, now: datetime) -> Iterator[ConsumerFinding]:
-    state, said = found.table.state, consumer.sentence
+def _about(target: TableRetention, consumer: Consumer, now: datetime) -> Iterator[ConsumerFinding]:
+    state, sentence = target.table.state, consumer.sentence
     words = f"{quote(consumer.table)} {quote(consumer.name)}"
     remove = f"where nobody reads any more: `meltline consumer remove {words}`"
     if is_cut_off(state, consumer):
         yield ConsumerFinding(
             "consumer_cut_off",
             consumer.table,
-            f"{said}; no branch leads on from there, so it cannot read on",
+            f"{sentence}; no branch leads on from there, so it cannot read on",
             f"`meltline consumer set {words} --reset --snapshot ID` puts it on a branch; {remove}",
         )
-    alone, all = _alone(found, consumer), len(state.snapshots)
+    alone, all = _alone(target, consumer), len(state.snapshots)
     if alone >= _MANY and 2 * alone > all:
         yield ConsumerFinding(
             "consumer_keeps_much",
             consumer.table,
-            f"{said}; {alone} of {all} snapshots are kept for it that only consumers keep",
+            f"{sentence}; {alone} of {all} snapshots are kept for it that only consumers keep",
             f"let it read on; {remove}",
         )
     if consumer.ends_soon(now):
         yield ConsumerFinding(
             "consumer_ends_soon",
             consumer.table,
-            said,
+            sentence,
             "a move makes its time begin anew, also one to the same snapshot: "
             f"`meltline consumer set {words} --snapshot {consumer.snapshot_id}`",
         )
@@ -80,14 +80,14 @@ def _about(found: TableRetention, consumer: Consumer, now: datetime) -> Iterator
 
 def ending_consumers(tables: Sequence[ObservedTable], now: datetime) -> list[Consumer]:
     """Consumers of these tables whose time is nearly up."""
-    found = (consumer for table in tables for consumer in consumers_of(table.state))
-    return [consumer for consumer in found if consumer.ends_soon(now)]
+    consumers = (consumer for table in tables for consumer in consumers_of(table.state))
+    return [consumer for consumer in consumers if consumer.ends_soon(now)]
 
 
-def _alone(found: TableRetention, consumer: Consumer) -> int:
+def _alone(target: TableRetention, consumer: Consumer) -> int:
     """How many snapshots it keeps that no reason but consumers keeps."""
-    keeps = found.keeps
+    keeps = target.keeps
     if consumer.tag in keeps.expired_refs:
         return 0
-    unread = still_to_read(found.table.state, [consumer.snapshot_id], keeps.expired_refs)
+    unread = still_to_read(target.table.state, [consumer.snapshot_id], keeps.expired_refs)
     return sum(keeps.reasons.get(id) == (KeepReason.CONSUMER,) for id in unread)

@@ -79,7 +79,7 @@ def set_consumer(
     seen = load_table(ledgers, table)
     require_readable_name(seen, name, CONSUMER_TAG)
     before = _standing(seen, name)
-    consumer = _moved(ledgers, seen, name, snapshot_id, expires_after)
+    consumer = _placed(ledgers, seen, name, snapshot_id, expires_after)
     _require_after(seen, consumer, reset=reset)
     if dry_run:
         return consumer
@@ -111,11 +111,11 @@ def remove_consumer(
     seen = load_table(ledgers, table)
     consumer = _standing(seen, name)
     if consumer is None:
-        there = [found.name for found in consumers_of(seen)]
+        names = [standing.name for standing in consumers_of(seen)]
         raise ConsumerNotFound(
             f"{table} has no consumer {name}",
             object=str(table),
-            expected=", ".join(there[:8]) or "a consumer; the table has none",
+            expected=", ".join(names[:8]) or "a consumer; the table has none",
             found=name,
             next="`meltline consumer list` shows every consumer; one that has ended may be gone",
         )
@@ -135,15 +135,15 @@ def find_consumers(ledgers: ReadContext, table: TableName | None = None) -> Cons
     if table is not None:
         return Consumers(list(consumers_of(load_table(ledgers, table))), ())
     seen = look_everywhere(ledgers)
-    found = [consumer for state in seen.states for consumer in consumers_of(state)]
-    return Consumers(sorted(found, key=lambda c: (c.table, c.name)), seen.unreadable)
+    consumers = [consumer for state in seen.states for consumer in consumers_of(state)]
+    return Consumers(sorted(consumers, key=lambda c: (c.table, c.name)), seen.unreadable)
 
 
 def _standing(state: TableMetadata, name: str) -> Consumer | None:
-    return next((found for found in consumers_of(state) if found.name == name), None)
+    return next((consumer for consumer in consumers_of(state) if consumer.name == name), None)
 
 
-def _moved(
+def _placed(
     ledgers: ReadContext,
     state: TableMetadata,
     name: str,

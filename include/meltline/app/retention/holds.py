@@ -74,8 +74,8 @@ def add_hold(
     now = ledgers.clock.now()
     _require_reason(reason)
     _require_to_come(until, now)
-    found = _SNAPSHOT.match(text)
-    name = find_object(ledgers, found["object"] if found else text, kind)
+    match = _SNAPSHOT.match(text)
+    name = find_object(ledgers, match["object"] if match else text, kind)
     require_changeable(ledgers, name, dropped_too=True)
     hold = Hold(
         id=token_hex(4),
@@ -84,9 +84,9 @@ def add_hold(
         who=ledgers.who,
         since=now,
         until=until,
-        snapshot_id=int(found["snapshot"]) if found else None,
+        snapshot_id=int(match["snapshot"]) if match else None,
     )
-    if found:
+    if match:
         _hold_snapshot(ledgers, name, hold, dry_run=dry_run)
     else:
         _hold_object(ledgers, name, hold, dry_run=dry_run)
@@ -139,10 +139,10 @@ def _hold_object(ledgers: ReadContext, name: ObjectName, hold: Hold, *, dry_run:
 
 def _covered(ledgers: ReadContext, name: ObjectName) -> set[str]:
     """UUIDs of the tables that a hold is about, as far as any step has ever seen them."""
-    known = {table.uuid for table in ledgers.control.registrations.all() if name.covers(table.name)}
+    uuids = {table.uuid for table in ledgers.control.registrations.all() if name.covers(table.name)}
     if name.kind is ObjectKind.TABLE:
-        known.add(load_table(ledgers, name.table_name).uuid)
-    return known
+        uuids.add(load_table(ledgers, name.table_name).uuid)
+    return uuids
 
 
 def _busy(ledgers: ReadContext, name: ObjectName, uuids: set[str]) -> set[str]:
@@ -172,8 +172,8 @@ def remove_hold(ledgers: ReadContext, id: str, *, reason: str, dry_run: bool = F
         CatalogReadOnly: The catalog is only observed.
     """
     _require_reason(reason)
-    found = next((held for held in find_holds(ledgers).holds if held.hold.id == id), None)
-    if found is None:
+    held_object = next((held for held in find_holds(ledgers).holds if held.hold.id == id), None)
+    if held_object is None:
         raise HoldNotFound(
             f"no hold {id}",
             object=id,
@@ -181,7 +181,7 @@ def remove_hold(ledgers: ReadContext, id: str, *, reason: str, dry_run: bool = F
             found="none of that id",
             next="`meltline hold list` shows every hold; one that has ended may be gone",
         )
-    hold, name = found.hold, found.object
+    hold, name = held_object.hold, held_object.object
     require_changeable(ledgers, name, dropped_too=True)
     if dry_run:
         return hold
@@ -212,10 +212,10 @@ def _of_namespaces(catalog: str, listing: CatalogListing) -> Iterator[HeldObject
     for levels, properties in listing.namespaces.items():
         name = ObjectName(catalog, levels)
         for hold in object_holds(str(name), properties):
-            yield HeldObject(_named(hold, catalog, levels, properties), name)
+            yield HeldObject(_as_known(hold, catalog, levels, properties), name)
 
 
-def _named(
+def _as_known(
     hold: Hold, catalog: str, namespace: tuple[str, ...], properties: Mapping[str, str]
 ) -> Hold:
     """The hold by the name that people know: a dropped object's is the one it had."""
@@ -232,18 +232,18 @@ def _of_table(state: TableMetadata) -> Iterator[HeldObject]:
         *snapshot_holds(str(name), state.properties, tags),
     ]
     for hold in holds:
-        yield HeldObject(_named(hold, table.catalog, table.namespace, state.properties), name)
+        yield HeldObject(_as_known(hold, table.catalog, table.namespace, state.properties), name)
 
 
 def ending_soon(tables: Sequence[ObservedTable], now: datetime) -> list[Hold]:
     """Holds on and around these tables that end within a week."""
-    found: dict[str, Hold] = {}
+    by_id: dict[str, Hold] = {}
     for table in tables:
         holds = [held.hold for held in _of_table(table.state)]
         for level, properties in table.levels[1:]:
             holds += object_holds(level, properties)
-        found.update({hold.id: hold for hold in holds if hold.ends_soon(now)})
-    return list(found.values())
+        by_id.update({hold.id: hold for hold in holds if hold.ends_soon(now)})
+    return list(by_id.values())
 
 
 def _until(hold: Hold) -> str:

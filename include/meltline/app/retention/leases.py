@@ -108,18 +108,18 @@ def release_lease(ledgers: ReadContext, id: str, *, audited: bool = True) -> Lea
     Raises:
         LeaseNotFound: There is none, or it has ended by itself.
     """
-    found = [lease for lease in living_leases(ledgers) if lease.id == id]
-    if not found or not ledgers.control.leases.remove(id):
+    leases = [lease for lease in living_leases(ledgers) if lease.id == id]
+    if not leases or not ledgers.control.leases.remove(id):
         raise _not_found(id, "none of that id, or it has ended by itself")
     if audited:
-        _audit(ledgers, found[0], "lease release", "")
-    return found[0]
+        _audit(ledgers, leases[0], "lease release", "")
+    return leases[0]
 
 
 def living_leases(ledgers: ReadContext) -> Sequence[Lease]:
     """The leases that have not ended, the first to end first."""
-    found = ledgers.control.leases.active(ledgers.clock.now())
-    return sorted(found, key=lambda lease: (lease.expires_at, lease.id))
+    leases = ledgers.control.leases.active(ledgers.clock.now())
+    return sorted(leases, key=lambda lease: (lease.expires_at, lease.id))
 
 
 @dataclass
@@ -163,44 +163,46 @@ def leased(
         LeaseLost: At the end of a block that went well, if the lease had ended before.
         MeltlineError: Whatever `acquire_lease` raises.
     """
-    kept = KeptLease(acquire_lease(ledgers, table, snapshot_id, ttl, audited=audited))
-    heart = Thread(target=_beat, args=(ledgers, kept), daemon=True, name=f"lease {kept.id}")
+    kept_lease = KeptLease(acquire_lease(ledgers, table, snapshot_id, ttl, audited=audited))
+    heart = Thread(
+        target=_beat, args=(ledgers, kept_lease), daemon=True, name=f"lease {kept_lease.id}"
+    )
     heart.start()
     try:
-        yield kept
+        yield kept_lease
     finally:
-        kept._done.set()
+        kept_lease._done.set()
         heart.join()
-        there = _release_quietly(ledgers, kept, audited)
-    if kept.lost or not there:
+        in_force = _release_quietly(ledgers, kept_lease, audited)
+    if kept_lease.lost or not in_force:
         raise LeaseLost(
-            f"the lease on snapshot {kept.snapshot_id} of {table} ended while it was in use",
-            object=kept.id,
+            f"the lease on snapshot {kept_lease.snapshot_id} of {table} ended while it was in use",
+            object=kept_lease.id,
             expected=f"a renewal every {format_duration(ttl / _BEATS)}",
             found="none in time, or somebody released it",
             next="read again: what was read may be incomplete; give a longer time to live",
         )
 
 
-def _beat(ledgers: ReadContext, kept: KeptLease) -> None:
-    pause = kept.lease.ttl_ms / 1000 / _BEATS
-    while not kept._done.wait(pause):
+def _beat(ledgers: ReadContext, kept_lease: KeptLease) -> None:
+    pause = kept_lease.lease.ttl_ms / 1000 / _BEATS
+    while not kept_lease._done.wait(pause):
         try:
-            if ledgers.control.leases.renew(kept.id, ledgers.clock.now()) is None:
-                kept.lost = True
+            if ledgers.control.leases.renew(kept_lease.id, ledgers.clock.now()) is None:
+                kept_lease.lost = True
                 return
         except Exception as failure:  # the next beat may succeed
-            _log.warning("the lease %s could not be renewed: %s", kept.id, failure)
+            _log.warning("the lease %s could not be renewed: %s", kept_lease.id, failure)
 
 
-def _release_quietly(ledgers: ReadContext, kept: KeptLease, audited: bool) -> bool:
+def _release_quietly(ledgers: ReadContext, kept_lease: KeptLease, audited: bool) -> bool:
     """Whether it was still in force. A ledger that does not answer ends it by itself."""
     try:
-        release_lease(ledgers, kept.id, audited=audited)
+        release_lease(ledgers, kept_lease.id, audited=audited)
     except LeaseNotFound:
         return False
     except MeltlineError as failure:
-        _log.warning("the lease %s could not be released: %s", kept.id, failure)
+        _log.warning("the lease %s could not be released: %s", kept_lease.id, failure)
     return True
 
 
@@ -227,12 +229,12 @@ def _require_ttl(ttl: timedelta) -> None:
     )
 
 
-def _not_found(id: str, found: str) -> LeaseNotFound:
+def _not_found(id: str, problem: str) -> LeaseNotFound:
     return LeaseNotFound(
         f"there is no lease {id}",
         object=id,
         expected="a lease that has not ended",
-        found=found,
+        found=problem,
         next="`meltline lease list` shows them; acquire a new one",
     )
 

@@ -112,7 +112,7 @@ class _Scene:
     listing: CatalogListing
     state: TableMetadata | None
     levels: Levels
-    known: Remembered
+    remembered: Remembered
 
     @property
     def own(self) -> Mapping[str, str]:
@@ -150,19 +150,20 @@ def change_policy(
     levels = [(scene.levels[0][0], after), *scene.levels[1:]]
     require_allowed(account.profile, name, changes, levels)
     if TRANSIENT in changes:
-        tables = [entry.name for entry in scene.listing.entries if name.covers(entry.name)]
+        tables = [pointer.name for pointer in scene.listing.entries if name.covers(pointer.name)]
         require_new(name, scene.state, tables, before[TRANSIENT], changes[TRANSIENT])
     effect = _effect(ledgers, scene, after)
     if not dry_run and any(before[key] != changes[key] for key in changes):
         _write(ledgers, scene, before, changes)
         ledgers.control.policies.save({scene.memory: changes})
         words = {
-            key: [value or "inherited" for value in (before[key], changes[key])] for key in changes
+            key: [setting or "inherited" for setting in (before[key], changes[key])]
+            for key in changes
         }
-        detail = "; ".join(f"{key}: {' -> '.join(both)}" for key, both in words.items())
+        detail = "; ".join(f"{key}: {' -> '.join(settings)}" for key, settings in words.items())
         audit(ledgers, "policy", str(name), detail=detail)
-    known = scene.known if TRANSIENT not in changes else Remembered(scene.known.values)
-    warnings = effective_retention(account, levels, known).warnings
+    recorded = scene.remembered if TRANSIENT not in changes else Remembered(scene.remembered.values)
+    warnings = effective_retention(account, levels, recorded).warnings
     return PolicyChange(name, before, dict(changes), warnings, effect)
 
 
@@ -184,8 +185,8 @@ def _write(
     before: Mapping[str, str | None],
     changes: Mapping[str, str | None],
 ) -> None:
-    updates = {key: value for key, value in changes.items() if value is not None}
-    removals = [key for key, value in changes.items() if value is None]
+    updates = {key: setting for key, setting in changes.items() if setting is not None}
+    removals = [key for key, setting in changes.items() if setting is None]
     if scene.state is None:
         levels = scene.name.namespace or (ledgers.config.ledger_namespace,)
         ledgers.catalogs[scene.name.catalog].set_namespace_properties(
@@ -194,12 +195,12 @@ def _write(
         return
 
     def edit(document: MetadataEditor, state: TableMetadata) -> None:
-        for key, value in before.items():
-            if state.properties.get(key) != value:
+        for key, setting in before.items():
+            if state.properties.get(key) != setting:
                 raise CommitConflict(
                     f"{key} of {state.name} has changed meanwhile",
                     object=str(state.name),
-                    expected=value or "no such property",
+                    expected=setting or "no such property",
                     found=state.properties.get(key, "none"),
                     next="look at it, and run the command again if it is still wanted",
                 )
@@ -218,7 +219,7 @@ def _effect(
     tables = _tables_in(ledgers, scene)
     changed = [_with_level(table, scene.levels[0][0], after) for table in tables]
     expiring = [
-        [len(kept.keeps.expired) for kept in keep_sets(ledgers, these, now)]
+        [len(retention.keeps.expired) for retention in keep_sets(ledgers, these, now)]
         for these in (tables, changed)
     ]
     lines = zip(tables, *expiring, strict=True)
@@ -229,13 +230,13 @@ def _tables_in(ledgers: ReadContext, scene: _Scene) -> list[ObservedTable]:
     if scene.state is not None:
         return [observed_table(ledgers, scene.state, scene.listing)]
     entries = [
-        entry
-        for entry in scene.listing.entries
-        if scene.name.covers(entry.name) and not is_ledger(ledgers, entry.name)
+        pointer
+        for pointer in scene.listing.entries
+        if scene.name.covers(pointer.name) and not is_ledger(ledgers, pointer.name)
     ]
     states = load_tables(ledgers, entries).values()
-    found = [s for s in states if isinstance(s, TableMetadata)]
-    return [observed_table(ledgers, state, scene.listing) for state in found]
+    metadata = [s for s in states if isinstance(s, TableMetadata)]
+    return [observed_table(ledgers, state, scene.listing) for state in metadata]
 
 
 def _with_level(table: ObservedTable, name: str, properties: Mapping[str, str]) -> ObservedTable:
@@ -246,16 +247,16 @@ def _with_level(table: ObservedTable, name: str, properties: Mapping[str, str]) 
 def show_policies(ledgers: ReadContext, name: ObjectName) -> list[PolicyLine]:
     """Every policy of an object: its own word, what it comes to, and who says so."""
     scene = _scene(ledgers, name)
-    found = effective_retention(ledgers.config.account, scene.levels, scene.known)
+    retention = effective_retention(ledgers.config.account, scene.levels, scene.remembered)
     stay = consumer_keep(ledgers.config.account, scene.levels)
-    least = found.min_days
+    least = retention.min_days
     enabled = next((n for n, p in scene.levels if p.get(ENABLED, "true") != "true"), PROFILE)
     lines = [
-        (RETENTION, found.days, found.source, _applied(ledgers, scene, found)),
-        (FAILSAFE, found.failsafe // timedelta(hours=24), found.failsafe_source, None),
-        (MIN_RETENTION, least, found.min_source, None),
-        (WRITER_KEEP, format_duration(found.writer_keep), found.writer_source, None),
-        (TRANSIENT, found.transient, found.transient_source, None),
+        (RETENTION, retention.days, retention.source, _applied(ledgers, scene, retention)),
+        (FAILSAFE, retention.failsafe // timedelta(hours=24), retention.failsafe_source, None),
+        (MIN_RETENTION, least, retention.min_source, None),
+        (WRITER_KEEP, format_duration(retention.writer_keep), retention.writer_source, None),
+        (TRANSIENT, retention.transient, retention.transient_source, None),
         (ENABLED, is_enabled(scene.levels), enabled, None),
         *_about_cold(ledgers, scene.levels),
         (CONSUMER_KEEP, format_duration(stay.span), stay.source, None),
@@ -271,28 +272,28 @@ def _about_cold(
 ) -> list[tuple[str, int | str | bool, str, int | str | None]]:
     """What is said about the archive, where anybody says anything."""
     account = ledgers.config.account
-    found = cold_policy(account, levels)
+    policy = cold_policy(account, levels)
     written: dict[str, tuple[int | str | bool, bool]] = {
-        COLD: (str(found.cadence), account.cold != Cadence.NONE),
-        COLD_RETENTION: (found.keep_for.days, account.cold_retention_days != _COLD_DAYS),
-        DEEP: (found.deep, account.deep),
+        COLD: (str(policy.cadence), account.cold != Cadence.NONE),
+        COLD_RETENTION: (policy.keep_for.days, account.cold_retention_days != _COLD_DAYS),
+        DEEP: (policy.deep, account.deep),
     }
     lines: list[tuple[str, int | str | bool, str, int | str | None]] = []
     for key, (effective, in_file) in written.items():
-        source = next((name for name, said in levels if key in said), "")
+        source = next((name for name, properties in levels if key in properties), "")
         source = source or (ACCOUNT if in_file else PROFILE)
         lines.append((key, effective, source, None))
     return lines
 
 
-def _applied(ledgers: ReadContext, scene: _Scene, found: Retention) -> int | str | None:
+def _applied(ledgers: ReadContext, scene: _Scene, retention: Retention) -> int | str | None:
     """The longer retention of the last run, after a decrease."""
     raw = ledgers.control.policies.all().get(scene.memory, {}).get(APPLIED)
-    if raw is None or raw == str(found.days) or found.days == INFINITE:
+    if raw is None or raw == str(retention.days) or retention.days == INFINITE:
         return None
     if raw == INFINITE:
         return INFINITE
-    return int(raw) if isinstance(found.days, int) and int(raw) > found.days else None
+    return int(raw) if isinstance(retention.days, int) and int(raw) > retention.days else None
 
 
 def remember_policies(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> None:
@@ -303,9 +304,9 @@ def remember_policies(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> 
     policies = ledgers.control.policies.all()
     new: dict[str, dict[str, str | None]] = {}
 
-    def note(object: str, key: str, value: str) -> None:
-        if policies.get(object, {}).get(key) != value:
-            new.setdefault(object, {})[key] = value
+    def note(object: str, key: str, setting: str) -> None:
+        if policies.get(object, {}).get(key) != setting:
+            new.setdefault(object, {})[key] = setting
 
     for table in tables:
         retention = retention_of(ledgers, table, policies)
@@ -315,10 +316,10 @@ def remember_policies(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> 
         for name, properties in table.levels:
             object = table.state.uuid if name == table.levels[0][0] else name
             for key in (RETENTION, FAILSAFE, MIN_RETENTION, WRITER_KEEP):
-                value = properties.get(key)
-                if value is not None and is_in_order(
-                    ledgers.config.account.profile, key, value, transient=retention.transient
+                setting = properties.get(key)
+                if setting is not None and is_in_order(
+                    ledgers.config.account.profile, key, setting, transient=retention.transient
                 ):
-                    note(object, key, value)
+                    note(object, key, setting)
     if new:
         ledgers.control.policies.save(new)

@@ -28,9 +28,9 @@ class WriterAdvice:
 class WriterNeeds:
     """Which streaming writers need which snapshots of one table; each line is walked once."""
 
-    def __init__(self, kept: TableRetention) -> None:
-        self._keep = kept.retention.writer_keep
-        state, marks = kept.table.state, kept.keeps.marks
+    def __init__(self, target: TableRetention) -> None:
+        self._keep = target.retention.writer_keep
+        state, marks = target.table.state, target.keeps.marks
         self._ways = [
             ({id: step for step, id in enumerate(way, start=1)}, _on(branch, marks))
             for branch, way in walks(state, marks).items()
@@ -38,12 +38,12 @@ class WriterNeeds:
 
     def of(self, snapshots: Iterable[int]) -> list[WriterMark]:
         """The marks that are reached over some snapshots; what counts longest comes first."""
-        ids, found = set(snapshots), set[WriterMark]()
+        ids, reached = set(snapshots), set[WriterMark]()
         for steps, marks in self._ways:
             if passed := steps.keys() & ids:
                 first = min(steps[id] for id in passed)
-                found.update(mark for mark in marks if mark.steps >= first)
-        return sorted(found, key=lambda mark: mark.seen_at, reverse=True)
+                reached.update(mark for mark in marks if mark.steps >= first)
+        return sorted(reached, key=lambda mark: mark.seen_at, reverse=True)
 
     def until(self, marks: Iterable[WriterMark]) -> list[datetime]:
         """When writers that are not seen any more count as silent."""
@@ -60,9 +60,9 @@ class WriterNeeds:
         return (*lines, *([f"and {more} more writers"] if more > 0 else []))
 
 
-def writer_advice(kept: TableRetention, now: datetime) -> Iterator[WriterAdvice]:
+def writer_advice(target: TableRetention, now: datetime) -> Iterator[WriterAdvice]:
     """The marks that keep many snapshots which nothing else keeps."""
-    state, keeps = kept.table.state, kept.keeps
+    state, keeps = target.table.state, target.keeps
     for branch in dict.fromkeys(mark.branch for mark in keeps.marks):
         marks = _on(branch, keeps.marks)
         line = state.ancestry(state.refs[branch].snapshot_id)
@@ -72,12 +72,12 @@ def writer_advice(kept: TableRetention, now: datetime) -> Iterator[WriterAdvice]
         for mark, end in zip(furthest, ends, strict=True):
             is_silent = now - mark.seen_at >= _DAY
             if is_silent and (count := sum(alone[end : mark.steps])) >= _MUCH:
-                yield _advice(kept, mark, count, now)
+                yield _advice(target, mark, count, now)
 
 
-def _advice(kept: TableRetention, mark: WriterMark, count: int, now: datetime) -> WriterAdvice:
-    name, days = str(kept.table.state.name), (now - mark.seen_at) // _DAY
-    until = format_instant(mark.seen_at + kept.retention.writer_keep)
+def _advice(target: TableRetention, mark: WriterMark, count: int, now: datetime) -> WriterAdvice:
+    name, days = str(target.table.state.name), (now - mark.seen_at) // _DAY
+    until = format_instant(mark.seen_at + target.retention.writer_keep)
     return WriterAdvice(
         object=name,
         message=f"{mark.writer} is silent since {format_instant(mark.seen_at)} and may come back: "

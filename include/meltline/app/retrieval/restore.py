@@ -112,19 +112,19 @@ def restore(
     listing = catalog.listing()
     require_free(new, listing)
     require_outer(new, listing)
-    past, found = _wanted(ledgers, table, snapshot_id, at)
-    assert found.snapshot_id is not None  # cold answers with snapshots alone
+    past, resolved = _answer(ledgers, table, snapshot_id, at)
+    assert resolved.snapshot_id is not None  # cold answers with snapshots alone
     state, document = load_document(tier.store, past.state.name, past.state.metadata_location)
     own = new_identity(ledgers, name, state, listing)
     _require_own_place(ledgers, tier, own)
-    snapshot = state.snapshots[found.snapshot_id]
+    snapshot = state.snapshots[resolved.snapshot_id]
     done = Restored(
         name,
         state.name,
         snapshot.snapshot_id,
         snapshot.committed_at,
-        found.valid_from,
-        found.valid_to,
+        resolved.valid_from,
+        resolved.valid_to,
     )
     if dry_run:
         return done
@@ -141,7 +141,7 @@ def restore(
     )
 
 
-def _wanted(
+def _answer(
     ledgers: ReadContext, table: TableName, snapshot_id: int | None, at: datetime | None
 ) -> tuple[ColdPast, Resolved]:
     if (snapshot_id is None) == (at is None):
@@ -157,10 +157,10 @@ def _wanted(
     def ask(past: ColdPast) -> Resolved:
         if at is not None:
             return past.at(at)
-        found = past.of(snapshot_id or 0)
-        if found is None:
+        resolved = past.of(snapshot_id or 0)
+        if resolved is None:
             raise _not_there(table, snapshot_id)
-        return found
+        return resolved
 
     if not pasts:
         raise _not_there(table, snapshot_id)
@@ -168,9 +168,9 @@ def _wanted(
 
 
 def _not_there(table: TableName, snapshot_id: int | None) -> SnapshotNotFound:
-    what = f"no snapshot {snapshot_id}" if snapshot_id is not None else "nothing"
+    subject = f"no snapshot {snapshot_id}" if snapshot_id is not None else "nothing"
     return SnapshotNotFound(
-        f"cold has {what} of {table}",
+        f"cold has {subject} of {table}",
         object=str(table),
         expected="an archived snapshot",
         found="none",
@@ -234,23 +234,23 @@ class _Restoring:
 
     def _copied(self) -> Retrieved:
         try:
-            found = self.retrieval.retriever.bring_back(
+            copied = self.retrieval.retriever.bring_back(
                 self.cold, self.snapshot.snapshot_id, self.folder
             )
-            odd = self._differences(found)
+            differences = self._differences(copied)
         except (MeltlineError, FileNotFoundError) as failed:
-            said = failed.message if isinstance(failed, MeltlineError) else f"{failed} is gone"
-            self._refuse(said, failed)
-        if odd:
-            self._refuse("; ".join(odd))
-        return found
+            reason = failed.message if isinstance(failed, MeltlineError) else f"{failed} is gone"
+            self._refuse(reason, failed)
+        if differences:
+            self._refuse("; ".join(differences))
+        return copied
 
-    def _refuse(self, found: str, cause: Exception | None = None) -> NoReturn:
+    def _refuse(self, reason: str, cause: Exception | None = None) -> NoReturn:
         raise StoreRefused(
-            f"{self.own.name} cannot be restored from {self.cold.name}: {found}",
+            f"{self.own.name} cannot be restored from {self.cold.name}: {reason}",
             object=str(self.own.name),
             expected="copies that agree with cold, file by file",
-            found=found,
+            found=reason,
             next=f"`meltline cold verify {self.cold.name}` tells what is wrong there; nothing was "
             "registered, and what was copied has been taken away again",
         ) from cause
@@ -262,15 +262,17 @@ class _Restoring:
         ours = self._manifests(files.manifest_list, files.manifests, True)
         if isinstance(theirs, str) or isinstance(ours, str):
             return [str(theirs if isinstance(theirs, str) else ours)]
-        if [one.path for one in ours] != [mirrored(one.path, folder) for one in theirs]:
+        if [manifest.path for manifest in ours] != [
+            mirrored(manifest.path, folder) for manifest in theirs
+        ]:
             return ["the copy of its manifest list names other manifests"]
         pairs = [ManifestPair(*pair) for pair in zip(theirs, ours, strict=True)]
         audited = reader.audit(ours, folder)
-        odd = [odd for one in audited for odd in one.odd]
-        counted = sum(one.rows for one in audited)
+        problems = [problem for manifest in audited for problem in manifest.odd]
+        counted = sum(manifest.rows for manifest in audited)
         if counted != files.rows:
-            odd.append(f"{counted} rows instead of {files.rows}")
-        return [*reader.differences(pairs, folder), *odd]
+            problems.append(f"{counted} rows instead of {files.rows}")
+        return [*reader.differences(pairs, folder), *problems]
 
     def _manifests(
         self, listed: str, inline: Sequence[str], of_copies: bool
@@ -284,6 +286,6 @@ class _Restoring:
 
     def _take_away(self) -> None:
         """Nobody can refer to what lies here: its folder is new, and no catalog has had it."""
-        left = [stored.path for stored in self.ledgers.store.list(self.own.location)]
-        if left:
-            self.ledgers.remover.delete(left)
+        paths = [stored.path for stored in self.ledgers.store.list(self.own.location)]
+        if paths:
+            self.ledgers.remover.delete(paths)

@@ -66,25 +66,25 @@ def locate_anywhere(
         return own
     try:
         return locate(ledgers, table, point)
-    except NOT_IN_HOT as odd:
+    except NOT_IN_HOT as error:
         if ledgers.cold is None:
             raise
         if isinstance(point.to, Moment) and point.to.at > ledgers.clock.now():
             raise
         if not allow_cold:
-            raise hinted(ledgers, table, odd) from odd
+            raise hinted(ledgers, table, error) from error
         if answer := _in_cold(ledgers, table, point):
             return answer
         raise
 
 
-def hinted(ledgers: ReadContext, table: TableName, odd: MeltlineError) -> MeltlineError:
+def hinted(ledgers: ReadContext, table: TableName, error: MeltlineError) -> MeltlineError:
     """The same error; where the ledger knows of copies it says how they are read."""
     uuid = present_uuid(ledgers, table)
     copies = ledgers.control.archived.all([uuid] if uuid else None)
     if any(uuid or copy.table == table for copy in copies):
-        odd.next = f"{odd.next}; some of its past is in cold: --allow-cold reads that"
-    return odd
+        error.next = f"{error.next}; some of its past is in cold: --allow-cold reads that"
+    return error
 
 
 def present_uuid(ledgers: ReadContext, table: TableName) -> str:
@@ -112,9 +112,9 @@ def cold_pasts(ledgers: ReadContext, table: TableName) -> list[ColdPast]:
         return [ColdPast(table, load_state(tier.store, table, tier.catalog.location(table)))]
     cold = ColdTables(tier)
     uuid = present_uuid(ledgers, table)
-    known = {copy.table_uuid for copy in ledgers.control.archived.all() if copy.table == table}
-    found = [cold.of(one, [table]) for one in ([uuid] if uuid else sorted(known))]
-    states = {state.name: state for state in found if state is not None}
+    uuids = {copy.table_uuid for copy in ledgers.control.archived.all() if copy.table == table}
+    candidates = [cold.of(id, [table]) for id in ([uuid] if uuid else sorted(uuids))]
+    states = {state.name: state for state in candidates if state is not None}
     own = TableName(tier.catalog.name, table.namespace, table.name)
     if not uuid and own in cold.entries and own not in states:
         states[own] = load_state(tier.store, own, cold.entries[own].metadata_location)
@@ -135,8 +135,8 @@ def only_answer(
     for past in pasts:
         try:
             answers.append((past, ask(past)))
-        except (OutsideRetention, RefNotFound, StatementNotFound, SnapshotNotFound) as odd:
-            refusals.append(odd)
+        except (OutsideRetention, RefNotFound, StatementNotFound, SnapshotNotFound) as error:
+            refusals.append(error)
     if not answers:
         raise refusals[0]
     if len(answers) > 1:
@@ -157,7 +157,9 @@ def _in_cold(ledgers: ReadContext, table: TableName, point: TravelPoint) -> Loca
     if not pasts:
         return None
     statement = _ended(ledgers, point)
-    past, resolved = only_answer(table, pasts, lambda one: one.resolve(point, statement))
+    past, resolved = only_answer(
+        table, pasts, lambda past_table: past_table.resolve(point, statement)
+    )
     state = past.state
     store = require_cold(ledgers).store
     document = load_document(store, state.name, state.metadata_location)[1]
@@ -168,7 +170,11 @@ def _ended(ledgers: ReadContext, point: TravelPoint) -> Ended | None:
     """When a statement ran; None where the point is none, or nobody knows."""
     if not isinstance(point.to, StatementPoint):
         return None
-    known = ledgers.control.statements.get(point.to.id)
-    if known is None or known.completed_at is None or known.state is not StatementState.COMPLETED:
+    statement = ledgers.control.statements.get(point.to.id)
+    if (
+        statement is None
+        or statement.completed_at is None
+        or statement.state is not StatementState.COMPLETED
+    ):
         return None
-    return Ended(known.id, known.started_at, known.completed_at)
+    return Ended(statement.id, statement.started_at, statement.completed_at)

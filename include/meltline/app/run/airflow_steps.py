@@ -70,10 +70,10 @@ def _planned(
     summary: Summary,
 ) -> None:
     """Notes what was planned, and the batches of it; a dry run has none, for nothing follows."""
-    made = [planned.plan for planned in plans]
-    summary.with_plans(made)
+    new_plans = [planned.plan for planned in plans]
+    summary.with_plans(new_plans)
     if not run.dry_run:
-        summary.batches = RunPlans.of(services, run.run_id, kind).batches(made)
+        summary.batches = RunPlans.of(services, run.run_id, kind).batches(new_plans)
 
 
 def _observe(services: RunContext, request: StepRequest, summary: Summary) -> None:

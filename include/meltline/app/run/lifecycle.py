@@ -144,11 +144,11 @@ def settle_step(services: RunContext, summary: Summary) -> bool:
     Returns:
         Whether there were any, so that what was observed before is out of date.
     """
-    begun = [plan for plan in resumable(services) if plan.kind is PlanKind.EXPIRE]
-    results = apply_expirations(services, begun)
+    unfinished = [plan for plan in resumable(services) if plan.kind is PlanKind.EXPIRE]
+    results = apply_expirations(services, unfinished)
     summary.with_plans([r.plan for r in results if isinstance(r.error, PlanStale)])
     summary.expired([], [r for r in results if not isinstance(r.error, PlanStale)])
-    return bool(begun)
+    return bool(unfinished)
 
 
 def hand_off_step(
@@ -177,8 +177,8 @@ def mend_step(services: RunContext, request: RunRequest, summary: Summary) -> No
 
 def gate_step(services: RunContext, plans: Sequence[Plan], kind: PlanKind) -> list[Plan]:
     """Gates plans together with those of the kind that an earlier run began and did not finish."""
-    begun = [plan for plan in resumable(services) if plan.kind is kind]
-    return judge_step(services, list({plan.id: plan for plan in (*begun, *plans)}.values()))
+    unfinished = [plan for plan in resumable(services) if plan.kind is kind]
+    return judge_step(services, list({plan.id: plan for plan in (*unfinished, *plans)}.values()))
 
 
 def judge_step(services: RunContext, plans: Sequence[Plan]) -> list[Plan]:
@@ -190,9 +190,9 @@ def judge_step(services: RunContext, plans: Sequence[Plan]) -> list[Plan]:
     refused = [plan for plan, _ in judged if plan.state is PlanState.REFUSED]
     overtaken += end_overtaken(services, refused)
     ended = {plan.id for plan in overtaken}
-    anew = _plan_refused_anew(services, [found for found in judged if found[0].id not in ended])
-    rest = [p for plan, _ in judged if plan.id not in ended for p in anew.get(plan.id, [plan])]
-    return [*overtaken, *_plan_what_is_left(services, overtaken), *rest]
+    anew = _plan_refused_anew(services, [pair for pair in judged if pair[0].id not in ended])
+    remaining = [p for plan, _ in judged if plan.id not in ended for p in anew.get(plan.id, [plan])]
+    return [*overtaken, *_plan_what_is_left(services, overtaken), *remaining]
 
 
 def _plan_what_is_left(services: RunContext, overtaken: Sequence[Plan]) -> list[Plan]:
@@ -205,7 +205,7 @@ def _plan_what_is_left(services: RunContext, overtaken: Sequence[Plan]) -> list[
     for run_id, as_of in sorted({(plan.run_id, plan.as_of) for plan in overtaken}):
         owners = [plan.table_uuid for plan in overtaken if plan.run_id == run_id]
         planned = plan_purge(services, observation, run_id=run_id, as_of=as_of, only=owners)
-        anew += [one.plan for one in planned]
+        anew += [planned_files.plan for planned_files in planned]
     return [plan for plan, _ in run_gate(services, anew)]
 
 
@@ -218,14 +218,14 @@ def _plan_refused_anew(
     Or the gate found a planned file where the planner had not looked, for the gate looks
     everywhere: the history is stranger than it looked, and the planner looks everywhere too.
     """
-    refused = [(plan, result) for plan, result in judged if plan.state is PlanState.REFUSED]
-    refused = [found for found in refused if any(map(found[1].failed_on, _OVERTAKEN))]
+    refused = [(plan, verdict) for plan, verdict in judged if plan.state is PlanState.REFUSED]
+    refused = [pair for pair in refused if any(map(pair[1].failed_on, _OVERTAKEN))]
     if not refused:
         return {}
     services.progress(f"gate: planning {len(refused)} plans anew, as everything is now")
     observation = observe(services)
-    found: dict[str, list[Plan]] = {}
-    for plan, result in refused:
+    replanned: dict[str, list[Plan]] = {}
+    for plan, verdict in refused:
         if plan.table_uuid in observation.blocked:
             continue  # its own verdict says why
         if plan.kind is PlanKind.EXPIRE:
@@ -235,13 +235,13 @@ def _plan_refused_anew(
                 run_id=plan.run_id,
                 as_of=plan.as_of,
                 only=[plan.table],
-                everywhere=result.failed_on(_REFERENCED),
+                everywhere=verdict.failed_on(_REFERENCED),
             )
             if [planned.plan.id for planned in anew] == [plan.id]:
                 continue
-            stale = end_plan(services, plan, reasons(result))
-        elif moved := take_back_referenced(services, [plan], observation.dead):
-            stale = moved[0]
+            stale = end_plan(services, plan, reasons(verdict))
+        elif transitioned := take_back_referenced(services, [plan], observation.dead):
+            stale = transitioned[0]
             anew = plan_purge(
                 services,
                 observation,
@@ -251,8 +251,8 @@ def _plan_refused_anew(
             )
         else:
             continue
-        found[plan.id] = [stale, *(p for p, _ in run_gate(services, [a.plan for a in anew]))]
-    return found
+        replanned[plan.id] = [stale, *(p for p, _ in run_gate(services, [a.plan for a in anew]))]
+    return replanned
 
 
 def expire_step(
@@ -261,11 +261,11 @@ def expire_step(
     """Applies what passed. A stale plan is made and gated anew, never forced (AR-40)."""
     results = apply_expirations(services, [p for p in plans if p.state in APPLICABLE])
     for _ in range(_REPLANS):
-        moved = [r.plan for r in results if isinstance(r.error, PlanStale)]
-        if not moved:
+        stale_plans = [r.plan for r in results if isinstance(r.error, PlanStale)]
+        if not stale_plans:
             break
-        summary.with_plans([services.control.plans.get(plan.id) for plan in moved])
-        stale = [plan.table for plan in moved]
+        summary.with_plans([services.control.plans.get(plan.id) for plan in stale_plans])
+        stale = [plan.table for plan in stale_plans]
         services.progress(f"expire: planning {len(stale)} tables anew, they have moved")
         anew = [p.plan for p in _plan_again(services, request, stale)]
         anew = [plan for plan, _ in run_gate(services, anew)]

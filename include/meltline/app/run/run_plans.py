@@ -19,15 +19,15 @@ class RunPlans:
     """
 
     own: Sequence[Plan]
-    begun: Sequence[Plan]
+    unfinished: Sequence[Plan]
     groups: Groups
 
     @classmethod
     def of(cls, services: RunContext, run_id: str, kind: PlanKind) -> "RunPlans":
         """Reads them from the control ledger, which knows each plan's batch."""
         own = [plan for plan in services.control.plans.find(run_id=run_id) if plan.kind is kind]
-        begun = [p for p in resumable(services) if p.kind is kind and p.run_id != run_id]
-        return cls(own, begun, Groups(services.control.registrations.sharing()))
+        unfinished = [p for p in resumable(services) if p.kind is kind and p.run_id != run_id]
+        return cls(own, unfinished, Groups(services.control.registrations.sharing()))
 
     def work(self, states: Collection[PlanState], batch: int = 0) -> list[Plan]:
         """The run's plans in some states, and everything that was begun.
@@ -36,9 +36,9 @@ class RunPlans:
             states: Of the run's own plans; those that are applying are always among them.
             batch: From 1 on; 0 is all of them.
         """
-        begun = PlanState.APPLYING
-        own = [plan for plan in self.own if plan.state in states or plan.state is begun]
-        plans = [*own, *self.begun]
+        applying = PlanState.APPLYING
+        own = [plan for plan in self.own if plan.state in states or plan.state is applying]
+        plans = [*own, *self.unfinished]
         if not batch:
             return plans
         batches = self._batches(plans)
@@ -56,10 +56,10 @@ class RunPlans:
     def _batches(self, plans: Sequence[Plan]) -> dict[str, int]:
         """Each plan's batch, by its id."""
         placed = homes(self.own, self.groups)
-        others = {plan.id for plan in self.begun}
+        unfinished_ids = {plan.id for plan in self.unfinished}
         return {
             plan.id: placed.get(self.groups.key(plan.table_uuid), FIRST_BATCH)
-            if plan.id in others
+            if plan.id in unfinished_ids
             else plan.batch
             for plan in plans
         }

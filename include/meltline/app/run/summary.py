@@ -107,18 +107,18 @@ class Summary:
 
         What the quiet window left for the next night is no failure.
         """
-        for result in results:
-            failed = "; ".join(result.errors[:_SHOWN])
+        for handoff in results:
+            failed = "; ".join(handoff.errors[:_SHOWN])
             self._change(
-                result.table,
-                snapshots_archived=result.archived,
-                files_copied=result.files_copied,
-                bytes_copied=result.bytes_copied,
+                handoff.table,
+                snapshots_archived=handoff.archived,
+                files_copied=handoff.files_copied,
+                bytes_copied=handoff.bytes_copied,
                 **({"skipped": f"history stays hot, cold has it not: {failed}"} if failed else {}),
             )
-            if result.waiting and not failed:
-                rest = f"{result.waiting} snapshots wait for the next night to go to cold"
-                self.notices.append(f"{result.table}: {rest}")
+            if handoff.waiting and not failed:
+                waiting = f"{handoff.waiting} snapshots wait for the next night to go to cold"
+                self.notices.append(f"{handoff.table}: {waiting}")
 
     def with_plans(self, plans: Sequence[Plan]) -> "Summary":
         """Adds plans that were only planned."""
@@ -133,44 +133,48 @@ class Summary:
     def expired(self, refused: Sequence[Plan], results: Sequence[ExpireResult]) -> None:
         """Adds what became of expiration plans."""
         self._refused(refused)
-        for result in results:
-            self.plans[result.plan.id] = result.plan
-            before = self.tables.get(str(result.plan.table), TableResult(""))
+        for expiration in results:
+            self.plans[expiration.plan.id] = expiration.plan
+            before = self.tables.get(str(expiration.plan.table), TableResult(""))
             self._change(
-                result.plan.table,
-                snapshots_expired=before.snapshots_expired + result.snapshots_expired,
-                files_departed=before.files_departed + result.files_departed,
+                expiration.plan.table,
+                snapshots_expired=before.snapshots_expired + expiration.snapshots_expired,
+                files_departed=before.files_departed + expiration.files_departed,
             )
-            if result.error is not None:
-                self._note_error(result.plan.table, result.error)
+            if expiration.error is not None:
+                self._note_error(expiration.plan.table, expiration.error)
 
     def purged(self, refused: Sequence[Plan], results: Sequence[PurgeResult]) -> None:
         """Adds what became of purge plans."""
         self._refused(refused)
-        for result in results:
-            self.plans[result.plan.id] = result.plan
-            before = self.tables.get(str(result.plan.table), TableResult(""))
-            failed = "; ".join(f"{f.path}: {f.error}" for f in result.failed[:3])
+        for purge in results:
+            self.plans[purge.plan.id] = purge.plan
+            before = self.tables.get(str(purge.plan.table), TableResult(""))
+            failed = "; ".join(f"{f.path}: {f.error}" for f in purge.failed[:3])
             self._change(
-                result.plan.table,
-                files_purged=before.files_purged + result.files_purged,
-                bytes_purged=before.bytes_purged + result.bytes_purged,
-                failed=f"{len(result.failed)} files could not be deleted: {failed}"
+                purge.plan.table,
+                files_purged=before.files_purged + purge.files_purged,
+                bytes_purged=before.bytes_purged + purge.bytes_purged,
+                failed=f"{len(purge.failed)} files could not be deleted: {failed}"
                 if failed
                 else "",
             )
-            if result.replaced:
-                shown = "; ".join(f"{path}: {why}" for path, why in result.replaced[:_SHOWN])
-                kept = (
-                    f"{len(result.replaced)} files are not those that departed, and stay: {shown}"
+            if purge.replaced:
+                shown = "; ".join(f"{path}: {why}" for path, why in purge.replaced[:_SHOWN])
+                replaced = (
+                    f"{len(purge.replaced)} files are not those that departed, and stay: {shown}"
                 )
-                self.notices.append(f"{result.plan.table}: {kept}; `meltline sweep` sees to them")
-            if result.error is not None:
-                self._note_error(result.plan.table, result.error)
+                self.notices.append(
+                    f"{purge.plan.table}: {replaced}; `meltline sweep` sees to them"
+                )
+            if purge.error is not None:
+                self._note_error(purge.plan.table, purge.error)
 
     def stand(self, incidents: Sequence[Incident]) -> None:
         """Notes incidents that are not over."""
-        lines = [f"{one.object}: {one.message}; {one.next}" for one in incidents]
+        lines = [
+            f"{incident.object}: {incident.message}; {incident.next}" for incident in incidents
+        ]
         self.notes += lines[:_SHOWN]
         if len(lines) > _SHOWN:
             self.notes.append(f"{len(lines) - _SHOWN} more incidents: `meltline doctor` lists them")
@@ -198,12 +202,12 @@ class Summary:
     @property
     def exit_code(self) -> int:
         """0 done, 1 failed, 3 refused, 4 some tables skipped: the first of 1, 3, 4 that applies."""
-        found = self.tables.values()
-        if any(table.failed for table in found):
+        tables = self.tables.values()
+        if any(table.failed for table in tables):
             return 1
-        if any(table.refused for table in found):
+        if any(table.refused for table in tables):
             return 3
-        return 4 if any(table.skipped for table in found) or self.notes else 0
+        return 4 if any(table.skipped for table in tables) or self.notes else 0
 
     def as_json(self) -> dict[str, Any]:
         """The document of `run --json`."""
@@ -284,12 +288,12 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         notes += [note for note in document.get("notes", ()) if note not in notes]
         notices += [note for note in document.get("notices", ()) if note not in notices]
         for line in document.get("tables", ()):
-            found = tables.setdefault(line["table"], {})
-            for key, value in line.items():
-                if isinstance(value, int) and not isinstance(value, bool):
-                    found[key] = found.get(key, 0) + value
+            table = tables.setdefault(line["table"], {})
+            for key, cell in line.items():
+                if isinstance(cell, int) and not isinstance(cell, bool):
+                    table[key] = table.get(key, 0) + cell
                 else:
-                    found[key] = value if value is not None else found.get(key)
+                    table[key] = cell if cell is not None else table.get(key)
     first = documents[0] if documents else {}
     return {
         "run_id": first.get("run_id", ""),

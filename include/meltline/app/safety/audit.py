@@ -25,22 +25,22 @@ def decisions(
     entries = ledgers.control.audit.entries(since=since)
     if not of:
         return entries
-    wanted = _normal(of)
-    return [entry for entry in entries if _is_about(wanted, _subject(ledgers, entry))]
+    scope = _normal(of)
+    return [record for record in entries if _is_about(scope, _subject(ledgers, record))]
 
 
-def _subject(ledgers: ReadContext, entry: AuditEntry) -> str:
+def _subject(ledgers: ReadContext, record: AuditEntry) -> str:
     """What a decision is about; of a plan that was approved, its table."""
-    if entry.action != APPROVE:
-        return entry.object
+    if record.action != APPROVE:
+        return record.object
     try:
-        return str(ledgers.control.plans.get(entry.object).table)
+        return str(ledgers.control.plans.get(record.object).table)
     except PlanNotFound:
-        return entry.object
+        return record.object
 
 
-def _is_about(wanted: str, subject: str) -> bool:
-    return subject == wanted or subject.startswith((f"{wanted}.", f"{wanted}@"))
+def _is_about(scope: str, subject: str) -> bool:
+    return subject == scope or subject.startswith((f"{scope}.", f"{scope}@"))
 
 
 def _normal(text: str) -> str:

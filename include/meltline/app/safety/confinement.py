@@ -26,10 +26,10 @@ class Confinement:
 
     def refused(self, paths: Iterable[str]) -> Mapping[str, Why]:
         """Those of some files that may not go, and why. Names are resolved anew at each call."""
-        asked = list(paths)
-        found = dict(self.misplaced(asked))
-        links = [path for path in asked if path not in found and self._is_link(path)]
-        return found | dict.fromkeys(links, Why.LINK)
+        candidates = list(paths)
+        refusals = dict(self.misplaced(candidates))
+        links = [path for path in candidates if path not in refusals and self._is_link(path)]
+        return refusals | dict.fromkeys(links, Why.LINK)
 
     def misplaced(self, paths: Iterable[str]) -> Mapping[str, Why]:
         """The same, for who has seen at this moment which of the files are links themselves."""

@@ -34,14 +34,14 @@ class Disowned:
         departures: How many files wait their whole failsafe anew.
         sightings: Of how many snapshots it was forgotten since when nothing refers to them.
         leases: How many leases last no longer than one that is acquired now.
-        left: What is dated after now all the same, each with the way out.
+        remaining: What is dated after now all the same, each with the way out.
     """
 
     word: DisownedTime
     departures: int
     sightings: int
     leases: int
-    left: tuple[str, ...]
+    remaining: tuple[str, ...]
 
 
 def disown(services: RunContext, recorded: datetime, reason: str) -> Disowned:
@@ -62,7 +62,7 @@ def disown(services: RunContext, recorded: datetime, reason: str) -> Disowned:
         departures=_wait_anew(services, now),
         sightings=_seen_now(services, now),
         leases=_last_from_now(services, now),
-        left=tuple(_left(services, now)),
+        remaining=tuple(_future_times(services, now)),
     )
     if not services.control.decisions.disown_time(word):
         _require_newest(services, recorded, reason, now)
@@ -124,7 +124,7 @@ def _last_from_now(services: RunContext, now: datetime) -> int:
     return len(ids)
 
 
-def _left(services: RunContext, now: datetime) -> Iterator[str]:
+def _future_times(services: RunContext, now: datetime) -> Iterator[str]:
     """What stands in the catalogs with a time that has not come: no word of ours changes it."""
     listing = services.catalogs[services.config.hot].listing()
     for table in dropped_tables(services, listing):

@@ -42,23 +42,23 @@ class OtherNames:
     @classmethod
     def now(cls, ledgers: ReadContext, also: Collection[str] = ()) -> "OtherNames":
         """By the places that the ledger knows, and some more."""
-        known = ledgers.control.places.all() | frozenset(also)
-        return cls(ledgers.store, ledgers.resolver, known, ledgers.config.stores)
+        places = ledgers.control.places.all() | frozenset(also)
+        return cls(ledgers.store, ledgers.resolver, places, ledgers.config.stores)
 
     def of(self, path: str) -> list[str]:
         """The other names that a file may have; whether anything uses them is not asked."""
         place, name = place_of(path), path.rpartition("/")[2]
         if is_local(place):
-            found = self._local(place, name)
+            aliases = self._local(place, name)
         else:
             key = split_location(path).path.removeprefix("/")
-            found = [other + key for other in self._stores_beside(place)]
+            aliases = [store + key for store in self._stores_beside(place)]
         own = location_key(path)
-        return [other for other in dict.fromkeys(found) if location_key(other) != own]
+        return [alias for alias in dict.fromkeys(aliases) if location_key(alias) != own]
 
     def _stores_beside(self, place: str) -> list[str]:
-        beside = (other for other in self._stores if other != place)
-        return [other for other in beside if not self._names.are_different(place, other)]
+        beside = (store for store in self._stores if store != place)
+        return [store for store in beside if not self._names.are_different(place, store)]
 
     def _local(self, place: str, name: str) -> list[str]:
         if self._folders is None:
@@ -86,15 +86,15 @@ class OtherNames:
             self._identities[folder] = self._resolver.identity(folder)
         return self._identities[folder]
 
-    def differ(self, path: str, other: str) -> bool:
+    def differ(self, path: str, alias: str) -> bool:
         """Whether two names surely mean two files: such that differ in size."""
-        if not is_local(path) and self._names.are_same(store_of(path), store_of(other)):
+        if not is_local(path) and self._names.are_same(store_of(path), store_of(alias)):
             return False
         try:
-            one, two = self._store.size(path), self._store.size(other)
+            size, alias_size = self._store.size(path), self._store.size(alias)
         except StoreRefused:
             return False
-        return None not in (one, two) and one != two
+        return None not in (size, alias_size) and size != alias_size
 
 
 def needed_by_other_names(
@@ -107,9 +107,9 @@ def needed_by_other_names(
         paths: Files that are to be deleted.
         needed: Tells which of some paths something refers to.
     """
-    others = {path: names.of(path) for path in paths}
-    asked = sorted({other for found in others.values() for other in found})
-    hits = frozenset(needed(asked)) if asked else frozenset[str]()
-    pairs = [(path, other) for path in paths for other in others[path] if other in hits]
+    by_path = {path: names.of(path) for path in paths}
+    all_aliases = sorted({alias for aliases in by_path.values() for alias in aliases})
+    hits = frozenset(needed(all_aliases)) if all_aliases else frozenset[str]()
+    pairs = [(path, alias) for path in paths for alias in by_path[path] if alias in hits]
     differ = load_concurrently(lambda pair: names.differ(*pair), pairs)
-    return {path: other for (path, other), no in zip(pairs, differ, strict=True) if not no}
+    return {path: alias for (path, alias), no in zip(pairs, differ, strict=True) if not no}

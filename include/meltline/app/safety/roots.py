@@ -33,16 +33,16 @@ def places_outside(ledgers: ReadContext, states: Iterable[TableMetadata]) -> tup
     return tuple(
         claim.rstrip("/")
         for claim in outside
-        if not any(claim != other and claim.startswith(other) for other in outside)
+        if not any(claim != outer and claim.startswith(outer) for outer in outside)
     )
 
 
 def proposed_roots(ledgers: ReadContext) -> tuple[str, ...]:
     """Places that tables of the hot catalog have, as far as they can be read, outside the roots."""
     listing = ledgers.catalogs[ledgers.config.hot].listing()
-    entries = [entry for entry in listing.entries if not is_ledger(ledgers, entry.name)]
-    found = load_states(ledgers.store, entries).values()
-    return places_outside(ledgers, [state for state in found if isinstance(state, TableMetadata)])
+    entries = [pointer for pointer in listing.entries if not is_ledger(ledgers, pointer.name)]
+    loaded = load_states(ledgers.store, entries).values()
+    return places_outside(ledgers, [state for state in loaded if isinstance(state, TableMetadata)])
 
 
 def as_yaml(places: Sequence[str]) -> str:
@@ -54,30 +54,30 @@ def withheld_findings(
     ledgers: ReadContext, managed: Sequence[TableMetadata]
 ) -> list[WithheldFinding]:
     """What `doctor` says of files that nothing refers to and that stay."""
-    kept = ledgers.control.places.withheld()
-    outside = [one for one in kept if one.why is Why.OUTSIDE]
+    withheld = ledgers.control.places.withheld()
+    outside = [row for row in withheld if row.why is Why.OUTSIDE]
     places = places_outside(ledgers, managed)
-    told = sorted({*places, *(one.place.rstrip("/") for one in outside)})
+    shown = sorted({*places, *(row.place.rstrip("/") for row in outside)})
     findings = []
-    if told:
-        count, size = sum(one.files for one in outside), sum(one.bytes for one in outside)
-        what = f"{len(told)} places of tables lie outside every root: nothing there is deleted"
+    if shown:
+        count, size = sum(row.files for row in outside), sum(row.bytes for row in outside)
+        text = f"{len(shown)} places of tables lie outside every root: nothing there is deleted"
         held = f"; {count} files, {format_size(size)}, that nothing refers to are kept"
-        message = what + (held if outside else "")
-        fix = f"if they are yours to delete from, add to the configuration:\n{as_yaml(told)}"
+        message = text + (held if outside else "")
+        fix = f"if they are yours to delete from, add to the configuration:\n{as_yaml(shown)}"
         findings.append(WithheldFinding("outside_roots", "storage-roots", message, fix))
-    others: dict[tuple[Why, str], list[Withheld]] = {}
-    for one in kept:
-        if one.why is not Why.OUTSIDE:
-            others.setdefault((one.why, one.fix), []).append(one)
-    return findings + [_about(why, fix, found) for (why, fix), found in sorted(others.items())]
+    by_fix: dict[tuple[Why, str], list[Withheld]] = {}
+    for row in withheld:
+        if row.why is not Why.OUTSIDE:
+            by_fix.setdefault((row.why, row.fix), []).append(row)
+    return findings + [_about(why, fix, rows) for (why, fix), rows in sorted(by_fix.items())]
 
 
-def _about(why: Why, fix: str, found: Sequence[Withheld]) -> WithheldFinding:
+def _about(why: Why, fix: str, rows: Sequence[Withheld]) -> WithheldFinding:
     code = why.replace(" ", "_")
-    tables = sorted({one.table for one in found})
+    tables = sorted({row.table for row in rows})
     more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
-    count, size = sum(one.files for one in found), sum(one.bytes for one in found)
-    what = f"{count} files, {format_size(size)}, are kept: {why}"
-    message = found[0].notice if len(found) == 1 else f"{what}, in {found[0].place} and elsewhere"
+    count, size = sum(row.files for row in rows), sum(row.bytes for row in rows)
+    text = f"{count} files, {format_size(size)}, are kept: {why}"
+    message = rows[0].notice if len(rows) == 1 else f"{text}, in {rows[0].place} and elsewhere"
     return WithheldFinding(code, ", ".join(tables[:_SHOWN]) + more, message, fix)

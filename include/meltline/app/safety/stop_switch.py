@@ -30,9 +30,9 @@ def stop(ledgers: ReadContext, reason: str) -> StopInForce:
     switch = StopSwitch(ledgers.who, reason, ledgers.clock.now())
     ledgers.control.switch.set(switch)
     audit(ledgers, "stop", "everything", reason)
-    said = f"{format_instant(switch.at)} {switch.who}: {reason[:_LONGEST_REASON]}"
+    note = f"{format_instant(switch.at)} {switch.who}: {reason[:_LONGEST_REASON]}"
     try:
-        raise_epoch(ledgers, "stop", {STOPPED: said})
+        raise_epoch(ledgers, "stop", {STOPPED: note})
     except MeltlineError as unnoted:
         return StopInForce(switch, unnoted)
     return StopInForce(switch)

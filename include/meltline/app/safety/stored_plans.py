@@ -44,11 +44,13 @@ def store_plans(services: RunContext, plans: Sequence[PlannedFiles]) -> list[Pla
         services, [planned for planned in plans if _content(planned.plan) not in own]
     )
     before = {**refused, **own}
-    named = [_as(before.get(_content(planned.plan)), planned) for planned in plans]
+    identified = [_as(before.get(_content(planned.plan)), planned) for planned in plans]
     groups = Groups(services.control.registrations.sharing())
     earlier = [plan for plan in run if plan.kind is plans[0].plan.kind]
-    placed = in_batches([one.plan for one in named], earlier, groups, services.config.batches)
-    services.files.items.store({planned.plan.id: planned.files for planned in named})
+    placed = in_batches(
+        [planned.plan for planned in identified], earlier, groups, services.config.batches
+    )
+    services.files.items.store({planned.plan.id: planned.files for planned in identified})
     again = {plan.id for plan in refused.values()}
     services.control.plans.repeat([plan for plan in placed if plan.id in again])
     stored = services.control.plans.add(placed)
@@ -65,13 +67,13 @@ def _as(stored: Plan | None, planned: PlannedFiles) -> PlannedFiles:
 
 def _refused(services: RunContext, plans: Sequence[PlannedFiles]) -> Mapping[_Content, Plan]:
     """Refused plans of earlier runs with the content of these, whose stored items are sound."""
-    wanted = {_content(planned.plan) for planned in plans}
-    stored = services.control.plans.find(states=[PlanState.REFUSED]) if wanted else []
-    found = {_content(plan): plan for plan in reversed(stored) if _content(plan) in wanted}
-    items = services.files.items.of([plan.id for plan in found.values()]) if found else {}
+    contents = {_content(planned.plan) for planned in plans}
+    stored = services.control.plans.find(states=[PlanState.REFUSED]) if contents else []
+    by_content = {_content(plan): plan for plan in reversed(stored) if _content(plan) in contents}
+    items = services.files.items.of([plan.id for plan in by_content.values()]) if by_content else {}
     return {
         content: plan
-        for content, plan in found.items()
+        for content, plan in by_content.items()
         if plan_digest(plan.table_uuid, plan.snapshots, plan.refs, items[plan.id]) == plan.digest
     }
 
@@ -90,8 +92,8 @@ def end_refused(
         planned: Everything that this run has planned of that kind.
         is_settled: Whether a plan's table was planned, or is none any more.
     """
-    ids: Collection[str] = {one.plan.id for one in planned}
-    tables = {one.plan.table_uuid for one in planned}
+    ids: Collection[str] = {planned_files.plan.id for planned_files in planned}
+    tables = {planned_files.plan.table_uuid for planned_files in planned}
     moves = [
         PlanTransition(plan, PlanState.STALE, note=_OVER[plan.table_uuid in tables])
         for plan in services.control.plans.find(states=[PlanState.REFUSED])
@@ -105,9 +107,9 @@ _OVER = {True: "a later plan took its place", False: "a later run found nothing 
 
 def end_plan(services: RunContext, plan: Plan, note: str) -> Plan:
     """Ends a plan that was not begun; one that another run has taken over is over here, too."""
-    (moved,) = services.control.plans.move_all([PlanTransition(plan, PlanState.STALE, note=note)])
-    if isinstance(moved, Plan):
-        return moved
-    if isinstance(moved, PlanStale):
+    (answer,) = services.control.plans.move_all([PlanTransition(plan, PlanState.STALE, note=note)])
+    if isinstance(answer, Plan):
+        return answer
+    if isinstance(answer, PlanStale):
         return replace(plan, state=PlanState.STALE, note="another run has planned it again")
-    raise moved
+    raise answer

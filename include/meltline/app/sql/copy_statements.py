@@ -30,7 +30,7 @@ def make_clone(ledgers: ReadContext, standing: ObjectName, statement: CloneObjec
     )
     return status(
         f"{done.target} is a clone of {done.source}, with {len(done.created)} tables",
-        *(f"left out: {one.table}: {one.reason}" for one in done.skipped),
+        *(f"left out: {skipped.table}: {skipped.reason}" for skipped in done.skipped),
     )
 
 
@@ -55,9 +55,9 @@ def renew_share(ledgers: ReadContext, standing: ObjectName, statement: UpdateSha
     done = update_share(ledgers, _place(standing, statement.name))
     return status(
         f"{done.share.place} shows {done.share.source} as it is now{_count(done)}",
-        *(f"writes undone: {one.table}" for one in done.tables if one.written),
+        *(f"writes undone: {table.table}" for table in done.tables if table.written),
         *(f"taken out: {table}" for table in done.removed),
-        *(f"not of the share, left alone: {table}" for table in done.others),
+        *(f"not of the share, left alone: {table}" for table in done.foreign),
     )
 
 

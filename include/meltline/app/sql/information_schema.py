@@ -68,9 +68,9 @@ def read_view(ledgers: ReadContext, standing: ObjectName, statement: ReadView) -
 
 def _shares(ledgers: ReadContext) -> Iterator[Cells]:
     """A row for each table of a share; one without a table for a share that has none."""
-    for found in list_shares(ledgers):
-        share = found.share
-        for table in found.tables or (None,):
+    for shared in list_shares(ledgers):
+        share = shared.share
+        for table in shared.tables or (None,):
             source = table.source if table else None
             yield (
                 share.name,
@@ -85,15 +85,15 @@ def _shares(ledgers: ReadContext) -> Iterator[Cells]:
 
 def _databases(ledgers: ReadContext) -> Iterator[Cells]:
     """A row for each database of each catalog: what comes to it, where it does not say itself."""
-    for name, raw, found in _policies(ledgers):
-        failsafe = found.failsafe // timedelta(hours=24)
+    for name, raw, retention in _policies(ledgers):
+        failsafe = retention.failsafe // timedelta(hours=24)
         yield (
             name.namespace[0],
             str(name),
             raw,
-            str(found.days),
-            found.source,
-            found.transient,
+            str(retention.days),
+            retention.source,
+            retention.transient,
             failsafe,
             ledgers.config.account.profile.name,
         )
@@ -101,17 +101,17 @@ def _databases(ledgers: ReadContext) -> Iterator[Cells]:
 
 def _policies(ledgers: ReadContext) -> Iterator[tuple[ObjectName, str | None, Retention]]:
     """The databases that are there: the retention each says itself, and what it passes on."""
-    known = ledgers.control.policies.all()
+    remembered_policies = ledgers.control.policies.all()
     for catalog in ledgers.catalogs.values():
         listing = catalog.listing()
-        for levels, said in sorted(listing.namespaces.items()):
+        for levels, properties in sorted(listing.namespaces.items()):
             name = ObjectName(catalog.name, levels)
             mine = is_ledger(ledgers, TableName(catalog.name, levels, ""))
             if name.kind is ObjectKind.DATABASE and not is_dropped_name(levels) and not mine:
                 around = levels_around(ledgers, name, listing)
-                before = remembered(known, around, str(name))
-                found = effective_retention(ledgers.config.account, around, before)
-                yield name, said.get(RETENTION), found
+                before = remembered(remembered_policies, around, str(name))
+                retention = effective_retention(ledgers.config.account, around, before)
+                yield name, properties.get(RETENTION), retention
 
 
 # --- storage by stage -----------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def _sorted(names: Iterable[ObjectName]) -> list[ObjectName]:
 
 def _transient(ledgers: ReadContext) -> dict[ObjectName, bool]:
     """Whether tables of a database are transient, where they do not say."""
-    return {name: found.transient for name, _, found in _policies(ledgers)}
+    return {name: retention.transient for name, _, retention in _policies(ledgers)}
 
 
 def _by_database(rows: Sequence[StorageRow], former: Mapping[str, TableName]) -> Sums:
@@ -165,8 +165,8 @@ def _by_database(rows: Sequence[StorageRow], former: Mapping[str, TableName]) ->
 
 def _former_names(ledgers: ReadContext) -> dict[str, TableName]:
     """The names that dropped tables had, also of those that have been let go, by UUID."""
-    known = ledgers.control.registrations.all()
-    former = {row.uuid: row.name for row in known if not is_dropped_name(row.name.namespace)}
+    rows = ledgers.control.registrations.all()
+    former = {row.uuid: row.name for row in rows if not is_dropped_name(row.name.namespace)}
     for catalog in ledgers.catalogs.values():
         for table in dropped_tables(ledgers, catalog.listing()):
             former[table.state.uuid] = table.drop.object.table_name

@@ -100,8 +100,8 @@ def _scope(ledgers: ReadContext, standing: ObjectName, show: ShowHistory) -> Obj
 
 def _history_cells(row: HistoryRow) -> tuple[object, ...]:
     return tuple(
-        str(value) if field.name == "retention_time" else value
-        for field, value in zip(fields(HistoryRow), astuple(row), strict=True)
+        str(cell) if field.name == "retention_time" else cell
+        for field, cell in zip(fields(HistoryRow), astuple(row), strict=True)
     )
 
 
@@ -158,15 +158,15 @@ def _table_of_snapshot(ledgers: ReadContext, snapshot_id: int) -> TableName:
         UsageInvalid: Several have: one file registered twice, or a copy.
     """
     entries = [
-        entry
-        for entry in ledgers.catalogs[ledgers.config.hot].listing().entries
-        if not is_ledger(ledgers, entry.name) and not is_dropped_name(entry.name.namespace)
+        pointer
+        for pointer in ledgers.catalogs[ledgers.config.hot].listing().entries
+        if not is_ledger(ledgers, pointer.name) and not is_dropped_name(pointer.name.namespace)
     ]
     states = [s for s in load_tables(ledgers, entries).values() if isinstance(s, TableMetadata)]
-    found = sorted(state.name for state in states if snapshot_id in state.snapshots)
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    names = sorted(state.name for state in states if snapshot_id in state.snapshots)
+    if len(names) == 1:
+        return names[0]
+    if not names:
         raise SnapshotNotFound(
             f"no table of {ledgers.config.hot} has a snapshot {snapshot_id}",
             object=str(snapshot_id),
@@ -178,8 +178,8 @@ def _table_of_snapshot(ledgers: ReadContext, snapshot_id: int) -> TableName:
         f"several tables have a snapshot {snapshot_id}",
         object=str(snapshot_id),
         expected="a snapshot of one table",
-        found=", ".join(map(str, found[:5])),
-        next=f"say which: TAG SNAPSHOT {snapshot_id} OF {found[0]} AS …",
+        found=", ".join(map(str, names[:5])),
+        next=f"say which: TAG SNAPSHOT {snapshot_id} OF {names[0]} AS …",
     )
 
 

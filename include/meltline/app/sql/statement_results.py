@@ -28,12 +28,12 @@ def status(*lines: str) -> Outcome:
     return Outcome(read=ReadRows((ReadColumn("status", "string"),), tuple((x,) for x in lines)))
 
 
-def unsupported(what: str) -> StatementUnsupported:
+def unsupported(subject: str) -> StatementUnsupported:
     """The error for what is understood and comes later."""
     return StatementUnsupported(
-        f"{what}: the statement is understood, but not supported in this release",
-        object=what,
+        f"{subject}: the statement is understood, but not supported in this release",
+        object=subject,
         expected="a statement that docs/sql.md lists as supported",
-        found=what,
+        found=subject,
         next="nothing was done; `meltline --help` lists what there is",
     )

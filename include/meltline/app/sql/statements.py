@@ -56,13 +56,13 @@ class Prepared:
 
     Attributes:
         kind: Its first word.
-        found: What it reads of the past.
+        locations: What it reads of the past.
         views: What its text calls some of that, by name.
     """
 
     kind: str
     text: str
-    found: tuple[Located, ...] = ()
+    locations: tuple[Located, ...] = ()
     views: Mapping[str, PastView] = field(default_factory=dict)
 
 
@@ -98,15 +98,15 @@ def _query(
     if query.calls:
         raise unsupported(f"lakets.{query.calls[0]}")
     now = ledgers.clock.now()  # one for all its clauses
-    found = [_located(ledgers, request, clause, now) for clause in query.clauses]
+    locations = [_located(ledgers, request, clause, now) for clause in query.clauses]
     views, edits, unique = {}, [], token_hex(4)
-    for number, (clause, located) in enumerate(zip(query.clauses, found, strict=True)):
+    for number, (clause, located) in enumerate(zip(query.clauses, locations, strict=True)):
         name, view = f"meltline_past_{unique}_{number}", located.view(request.schema)
         if view is not None:
             views[name] = view
         edits.append(_edit(clause, located, name if view else ""))
     text = replaced(query.text, edits)
-    return _run(ledgers, engine(), request, Prepared(query.kind, text, tuple(found), views))
+    return _run(ledgers, engine(), request, Prepared(query.kind, text, tuple(locations), views))
 
 
 def _located(
@@ -146,7 +146,7 @@ def _run(
 ) -> Outcome:
     id = _new_id(ledgers, request.statement_id)
     with _recorded(ledgers, id, prepared.kind), ExitStack() as leases:
-        for located in prepared.found:
+        for located in prepared.locations:
             snapshot_id = located.resolved.snapshot_id
             if snapshot_id is not None:
                 lease = leased(ledgers, located.table, snapshot_id, _LEASE, audited=False)
@@ -176,16 +176,22 @@ def _recorded(ledgers: ReadContext, id: str, kind: str) -> Iterator[None]:
     record(StatementState.COMPLETED)
 
 
-def _new_id(ledgers: ReadContext, asked: str) -> str:
-    if not asked:
+def _new_id(ledgers: ReadContext, statement_id: str) -> str:
+    if not statement_id:
         return str(uuid4())
-    odd = not asked.strip() or not asked.isprintable() or len(asked) > _LONGEST_ID
-    if not odd and ledgers.control.statements.get(asked) is None:
-        return asked
+    is_unfit = (
+        not statement_id.strip()
+        or not statement_id.isprintable()
+        or len(statement_id) > _LONGEST_ID
+    )
+    if not is_unfit and ledgers.control.statements.get(statement_id) is None:
+        return statement_id
     raise NameConflict(
-        f"{asked!r} cannot be the id of a new statement",
-        object=asked,
+        f"{statement_id!r} cannot be the id of a new statement",
+        object=statement_id,
         expected="an id of its own",
-        found="an empty, too long or unprintable one" if odd else "the id of another statement",
+        found="an empty, too long or unprintable one"
+        if is_unfit
+        else "the id of another statement",
         next="leave it out for a new one",
     )

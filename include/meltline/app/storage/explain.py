@@ -57,7 +57,7 @@ def explain_path(ledgers: ReadContext, path: str) -> Explanation:
     """
     standing = standing_now(ledgers, path)
     at = location_key(path)
-    departed, file = standing.departures.get(at), _found(standing, path)
+    departed, file = standing.departures.get(at), _file_of(standing, path)
     if file is None:
         raise UsageInvalid(
             f"{path} is not known",
@@ -66,11 +66,11 @@ def explain_path(ledgers: ReadContext, path: str) -> Explanation:
             found="no row of the ledger names it",
             next="`meltline observe` takes in new commits; a writer may yet commit it",
         )
-    kept = _kept(ledgers)
-    reasons = sorted({r for key in file.snapshots for r in _reasons(kept, key)})
+    retentions = _retentions(ledgers)
+    reasons = sorted({r for key in file.snapshots for r in _reasons(retentions, key)})
     if not file.snapshots and file.tables:
         reasons = ["metadata log" if file.stage is Stage.HISTORICAL else "current metadata"]
-    since, due_at = _times(kept, file.snapshots), None
+    since, due_at = _times(retentions, file.snapshots), None
     if departed is not None and file.stage in (Stage.FAILSAFE, Stage.DELETED):
         since, due_at = departed.departed_at, departed.due_at
         reasons = _why_in_failsafe(ledgers, file.path) if file.stage is Stage.FAILSAFE else []
@@ -81,15 +81,15 @@ def explain_path(ledgers: ReadContext, path: str) -> Explanation:
         path=file.path,
         stage="foreign" if foreign else str(file.stage),
         keep_reasons=tuple(["foreign", *reasons] if foreign else reasons),
-        referenced_by=tuple(_named(standing, file.snapshots, file.tables)),
+        referenced_by=tuple(_referrers(standing, file.snapshots, file.tables)),
         since=since,
         due_at=due_at,
-        writers=_writers(kept, file.snapshots),
-        consumers=_consumers(kept, file.snapshots),
+        writers=_writers(retentions, file.snapshots),
+        consumers=_consumers(retentions, file.snapshots),
     )
 
 
-def _found(standing: Standing, path: str) -> FileStanding | None:
+def _file_of(standing: Standing, path: str) -> FileStanding | None:
     at = location_key(path)
     return standing.files.get(at) or standing.foreign.get(at)
 
@@ -98,14 +98,14 @@ def _why_in_failsafe(ledgers: ReadContext, path: str) -> list[str]:
     """Failsafe alone, or what keeps the file when that has ended."""
     outside = [str(why) for why in leading_out(ledgers, [path]).values()]
     elsewhere = needed_by_other_names(
-        OtherNames.now(ledgers), [path], lambda others: _needed_now(ledgers, others)
+        OtherNames.now(ledgers), [path], lambda aliases: _needed_now(ledgers, aliases)
     )
-    same = [f"{Why.MAYBE_THE_SAME}: {other}" for other in elsewhere.values()]
+    same = [f"{Why.MAYBE_THE_SAME}: {alias}" for alias in elsewhere.values()]
     return ["failsafe", *outside, *same]
 
 
 def _needed_now(ledgers: ReadContext, paths: Sequence[str]) -> list[str]:
-    stages = ((path, _found(standing_now(ledgers, path), path)) for path in paths)
+    stages = ((path, _file_of(standing_now(ledgers, path), path)) for path in paths)
     return [path for path, file in stages if file and (file.snapshots or file.tables)]
 
 
@@ -118,14 +118,14 @@ def explain_table(
         TableNotFound: There is no such table.
         UsageInvalid: The table has no such snapshot.
     """
-    kept = next(
+    target = next(
         k for k in keep_sets(ledgers, [find_table(read_tables(ledgers), name)], _now(ledgers))
     )
-    state = kept.table.state
-    wanted = sorted(state.snapshots.values(), key=lambda s: s.committed_at, reverse=True)
+    state = target.table.state
+    snapshots = sorted(state.snapshots.values(), key=lambda s: s.committed_at, reverse=True)
     if snapshot_id is not None:
-        wanted = [s for s in wanted if s.snapshot_id == snapshot_id]
-        if not wanted:
+        snapshots = [s for s in snapshots if s.snapshot_id == snapshot_id]
+        if not snapshots:
             raise UsageInvalid(
                 f"{name} has no snapshot {snapshot_id}",
                 object=str(name),
@@ -133,15 +133,17 @@ def explain_table(
                 found=str(snapshot_id),
                 next=f"`meltline explain {name}` lists them",
             )
-    reading, needs = readers(state, kept.keeps.expired_refs), WriterNeeds(kept)
-    return [_snapshot(kept, s.snapshot_id, needs, reading.get(s.snapshot_id, ())) for s in wanted]
+    reading, needs = readers(state, target.keeps.expired_refs), WriterNeeds(target)
+    return [
+        _snapshot(target, s.snapshot_id, needs, reading.get(s.snapshot_id, ())) for s in snapshots
+    ]
 
 
 def _snapshot(
-    kept: TableRetention, snapshot_id: int, needs: WriterNeeds, consumers: Sequence[Consumer]
+    target: TableRetention, snapshot_id: int, needs: WriterNeeds, consumers: Sequence[Consumer]
 ) -> Explanation:
-    state, keeps = kept.table.state, kept.keeps
-    end, window = keeps.superseded_at[snapshot_id], kept.retention.window
+    state, keeps = target.table.state, target.keeps
+    end, window = keeps.superseded_at[snapshot_id], target.retention.window
     refs = [name for name, ref in state.refs.items() if ref.snapshot_id == snapshot_id]
     reasons = tuple(str(reason) for reason in keeps.reasons.get(snapshot_id, ()))
     marks = needs.of([snapshot_id])
@@ -162,69 +164,71 @@ def _snapshot(
 
 
 def _writers(
-    kept: Mapping[str, Sequence[TableRetention]], keys: Collection[SnapshotKey]
+    retentions: Mapping[str, Sequence[TableRetention]], keys: Collection[SnapshotKey]
 ) -> tuple[str, ...]:
     """Of a file: the writers that need one of its snapshots."""
     lines: list[str] = []
     for uuid in sorted({key.table_uuid for key in keys}):
         snapshots = [key.snapshot_id for key in keys if key.table_uuid == uuid]
-        for needs in map(WriterNeeds, kept.get(uuid, ())):
+        for needs in map(WriterNeeds, retentions.get(uuid, ())):
             lines += needs.described(needs.of(snapshots))
     return tuple(dict.fromkeys(lines))
 
 
 def _consumers(
-    kept: Mapping[str, Sequence[TableRetention]], keys: Iterable[SnapshotKey]
+    retentions: Mapping[str, Sequence[TableRetention]], keys: Iterable[SnapshotKey]
 ) -> tuple[str, ...]:
     """Of a file: the consumers that need one of its snapshots."""
     ids: dict[str, set[int]] = {}
     for key in keys:
         ids.setdefault(key.table_uuid, set()).add(key.snapshot_id)
-    found: set[str] = set()
-    for uuid, wanted in ids.items():
-        for one in kept.get(uuid, ()):
-            reading = readers(one.table.state, one.keeps.expired_refs)
-            found |= {c.sentence for id in wanted & reading.keys() for c in reading[id]}
-    return tuple(sorted(found))
+    sentences: set[str] = set()
+    for uuid, needed_ids in ids.items():
+        for target in retentions.get(uuid, ()):
+            reading = readers(target.table.state, target.keeps.expired_refs)
+            sentences |= {c.sentence for id in needed_ids & reading.keys() for c in reading[id]}
+    return tuple(sorted(sentences))
 
 
 def _now(ledgers: ReadContext) -> datetime:
     return ledgers.clock.now()
 
 
-def _kept(ledgers: ReadContext) -> Mapping[str, Sequence[TableRetention]]:
-    found: dict[str, list[TableRetention]] = {}
-    for kept in keep_sets(ledgers, read_tables(ledgers), _now(ledgers)):
-        found.setdefault(kept.table.state.uuid, []).append(kept)
-    return found
+def _retentions(ledgers: ReadContext) -> Mapping[str, Sequence[TableRetention]]:
+    by_uuid: dict[str, list[TableRetention]] = {}
+    for target in keep_sets(ledgers, read_tables(ledgers), _now(ledgers)):
+        by_uuid.setdefault(target.table.state.uuid, []).append(target)
+    return by_uuid
 
 
-def _reasons(kept: Mapping[str, Sequence[TableRetention]], key: SnapshotKey) -> set[str]:
+def _reasons(retentions: Mapping[str, Sequence[TableRetention]], key: SnapshotKey) -> set[str]:
     return {
         str(reason)
-        for one in kept.get(key.table_uuid, ())
-        for reason in one.keeps.reasons.get(key.snapshot_id, ())
+        for target in retentions.get(key.table_uuid, ())
+        for reason in target.keeps.reasons.get(key.snapshot_id, ())
     }
 
 
-def _times(kept: Mapping[str, Sequence[TableRetention]], keys: set[SnapshotKey]) -> datetime | None:
+def _times(
+    retentions: Mapping[str, Sequence[TableRetention]], keys: set[SnapshotKey]
+) -> datetime | None:
     """Since the commit that brought it, while a head has it; else since the last one had it."""
     ends: list[datetime] = []
     starts: list[datetime] = []
     current = False
     for key in keys:
-        for one in kept.get(key.table_uuid, ()):
-            if key.snapshot_id in one.keeps.superseded_at:
-                end = one.keeps.superseded_at[key.snapshot_id]
+        for target in retentions.get(key.table_uuid, ()):
+            if key.snapshot_id in target.keeps.superseded_at:
+                end = target.keeps.superseded_at[key.snapshot_id]
                 current = current or end is None
                 ends += [end] if end else []
-                starts.append(one.table.state.snapshots[key.snapshot_id].committed_at)
+                starts.append(target.table.state.snapshots[key.snapshot_id].committed_at)
     if current:
         return min(starts)
     return max(ends, default=None)
 
 
-def _named(standing: Standing, keys: set[SnapshotKey], uuids: set[str]) -> list[str]:
+def _referrers(standing: Standing, keys: set[SnapshotKey], uuids: set[str]) -> list[str]:
     if keys:
         return sorted(
             f"{standing.names.get(key.table_uuid, key.table_uuid)}@{key.snapshot_id}"

@@ -92,11 +92,11 @@ class _Book:
             if snapshot.by_changes:
                 lines.setdefault(snapshot.key.table_uuid, []).append((snapshot, use))
                 held = [file for file in held if file.kind == FileKind.MANIFEST]
-            named = [(file.path, file.kind, file.bytes) for file in held]
+            rows = [(file.path, file.kind, file.bytes) for file in held]
             if snapshot.manifest_list:
                 kind = str(FileKind.MANIFEST_LIST)
-                named.append((snapshot.manifest_list, kind, snapshot.manifest_list_bytes))
-            for path, kind, size in named:
+                rows.append((snapshot.manifest_list, kind, snapshot.manifest_list_bytes))
+            for path, kind, size in rows:
                 self._refer_unless_left(path, kind, size, use, snapshot.key)
         return lines
 
@@ -142,5 +142,5 @@ class _Book:
         self.files[at] = FileStanding(departure.path, kind, size, departure.owner, stage)
 
 
-def _number(one: tuple[IndexedSnapshot, FileReference]) -> int:
-    return one[0].sequence_number
+def _number(pair: tuple[IndexedSnapshot, FileReference]) -> int:
+    return pair[0].sequence_number

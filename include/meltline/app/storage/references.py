@@ -33,31 +33,35 @@ class Lookup:
     Attributes:
         states: Every readable table of every catalog, the ledger's own left out.
         names: Of all tables ever known, by UUID.
-        left: Departures of metadata, or of what is asked for: at least `METADATA_KINDS`.
+        metadata_departures: Those of metadata, or of what is asked for: at least
+            `METADATA_KINDS`.
     """
 
     states: Sequence[TableMetadata]
     names: Mapping[str, TableName]
     snapshots: Sequence[IndexedSnapshot]
     side_files: Sequence[SideFile]
-    left: Sequence[Departure]
+    metadata_departures: Sequence[Departure]
 
     @classmethod
     def at_all(cls, ledgers: ReadContext) -> "Lookup":
         """The look that totals need. Raises CatalogUnlistable."""
-        left = ledgers.reader.departures(METADATA_KINDS)
+        departures = ledgers.reader.departures(METADATA_KINDS)
         return cls(
-            *read_states(ledgers), ledgers.reader.snapshots(), ledgers.reader.side_files(), left
+            *read_states(ledgers),
+            ledgers.reader.snapshots(),
+            ledgers.reader.side_files(),
+            departures,
         )
 
 
 def read_states(ledgers: ReadContext) -> tuple[list[TableMetadata], dict[str, TableName]]:
     """Every readable table, and the names of all ever known; the ledger's own left out."""
     entries = [
-        entry
+        pointer
         for catalog in ledgers.catalogs.values()
-        for entry in catalog.listing().entries
-        if not is_ledger(ledgers, entry.name)
+        for pointer in catalog.listing().entries
+        if not is_ledger(ledgers, pointer.name)
     ]
     loaded = load_tables(ledgers, entries).values()
     states = [state for state in loaded if isinstance(state, TableMetadata)]
@@ -89,25 +93,27 @@ class References:
             for plan in ledgers.control.plans.find(states=[PlanState.APPLIED])
             for snapshot_id in (*plan.snapshots, *plan.gone_snapshots)
         }
-        left = [d for d in look.left if d.state is not DepartureState.CANCELLED]
-        self._left = {location_key(d.path): d for d in left if d.departed_at <= self.at}
+        departures = [
+            d for d in look.metadata_departures if d.state is not DepartureState.CANCELLED
+        ]
+        self._left = {location_key(d.path): d for d in departures if d.departed_at <= self.at}
 
     def of_snapshots(self) -> Iterator[tuple[IndexedSnapshot, FileReference]]:
         """Every snapshot that refers to files, and as what."""
         heads, present = self._heads(), self._present()
-        told = {state.uuid for state in self._look.states} | self._unregistered
+        readable = {state.uuid for state in self._look.states} | self._unregistered
         for snapshot in self._look.snapshots:
             if snapshot.key not in present:
                 continue
             # What no table's metadata holds any more keeps nothing that has departed since.
-            kept = snapshot.key in self._in_metadata
+            in_metadata = snapshot.key in self._in_metadata
             yield (
                 snapshot,
                 FileReference(
                     snapshot.key.table_uuid,
                     Stage.ACTIVE if snapshot.key in heads else Stage.HISTORICAL,
-                    None if kept else snapshot.committed_at,
-                    kept or snapshot.key.table_uuid not in told,
+                    None if in_metadata else snapshot.committed_at,
+                    in_metadata or snapshot.key.table_uuid not in readable,
                 ),
             )
 
@@ -138,18 +144,18 @@ class References:
             return {SnapshotKey(s.uuid, head) for s in self._live for head in s.heads.values()}
         heads: set[SnapshotKey] = set()
         for state in self._live:
-            then = [entry for entry in state.snapshot_log if entry.at <= self._past]
+            then = [log_entry for log_entry in state.snapshot_log if log_entry.at <= self._past]
             heads.update(self._side_heads(state))
             if then:
                 heads.add(SnapshotKey(state.uuid, then[-1].snapshot_id))
             else:
-                known = [
+                earlier = [
                     s
                     for s in self._look.snapshots
                     if s.key.table_uuid == state.uuid and s.committed_at <= self._past
                 ]
-                if known:  # the log was cut by expiry: the newest snapshot of that time answers
-                    heads.add(max(known, key=lambda s: s.committed_at).key)
+                if earlier:  # the log was cut by expiry: the newest snapshot of that time answers
+                    heads.add(max(earlier, key=lambda s: s.committed_at).key)
         return heads
 
     def _side_heads(self, state: TableMetadata) -> Iterable[SnapshotKey]:
@@ -166,15 +172,19 @@ class References:
         What others have expired stays where it was until its files depart. But where a clone has
         the very snapshot that its source has let go of, it is the clone that keeps the files.
         """
-        there = {
+        files_of = {
             s.key: location_key(s.manifest_list) if s.manifest_list else s.key
             for s in self._look.snapshots
             if (self._past is None or s.committed_at <= self._past)
             and not self._list_left(s.manifest_list)
         }
-        gone = self._let_go(there)
-        kept = {files for key, files in there.items() if key not in gone}
-        present = {key for key, files in there.items() if key not in gone or files not in kept}
+        unregistered = self._let_go(files_of)
+        kept_files = {files for key, files in files_of.items() if key not in unregistered}
+        present = {
+            key
+            for key, files in files_of.items()
+            if key not in unregistered or files not in kept_files
+        }
         return present if self._past else self._in_metadata | present
 
     def _list_left(self, manifest_list: str) -> bool:

@@ -60,7 +60,7 @@ def storage_rows(totals: Totals, in_flight: Mapping[str, int] | None = None) -> 
         )
 
     rows = [row(uuid, name) for uuid, name in totals.names.items()]
-    return sorted(rows, key=lambda one: one.table)
+    return sorted(rows, key=lambda storage_row: storage_row.table)
 
 
 def totals_now(ledgers: ReadContext) -> Totals:
@@ -79,17 +79,17 @@ class StorageHistory:
         self._ledgers = ledgers
         self._look = Lookup.at_all(ledgers)
 
-    def at(self, as_of: datetime | None, asked: Collection[str] = ()) -> Totals:
+    def at(self, as_of: datetime | None, paths: Collection[str] = ()) -> Totals:
         """The totals at an instant; None is now.
 
         Args:
             as_of: The instant.
-            asked: Paths of which is asked whether they are known; see `UsageTotals.known`.
+            paths: Paths of which is asked whether they are known; see `UsageTotals.known`.
         """
         references = References(self._ledgers, self._look, as_of)
         manifests: dict[int, set[FileReference]] = {}
         lines: dict[str, list[tuple[int, FileReference]]] = {}
-        others: list[UsedFile] = []
+        used_files: list[UsedFile] = []
         for snapshot, use in references.of_snapshots():
             if snapshot.by_changes:
                 line = lines.setdefault(snapshot.key.table_uuid, [])
@@ -98,9 +98,9 @@ class StorageHistory:
                 manifests.setdefault(manifest, set()).add(use)
             if snapshot.manifest_list:
                 size = snapshot.manifest_list_bytes
-                others.append(UsedFile(snapshot.manifest_list, size, use))
-        others += [UsedFile(f.path, f.bytes, use) for f, use in references.of_side_files()]
-        weighing = UsageQuery(references.at, references.owners, manifests, others, asked, lines)
+                used_files.append(UsedFile(snapshot.manifest_list, size, use))
+        used_files += [UsedFile(f.path, f.bytes, use) for f, use in references.of_side_files()]
+        weighing = UsageQuery(references.at, references.owners, manifests, used_files, paths, lines)
         holdings = self._ledgers.reader.weigh(weighing)
         cold, deep = _archived_bytes(self._ledgers, references.at)
         return Totals(references.at, holdings, self._look.names, cold, deep)
@@ -138,13 +138,13 @@ def listed_files(ledgers: ReadContext) -> Collection[StoredObject]:
 
     Side files of Hadoop's local file system (`.NAME.crc`) go with their file and do not count.
     """
-    found: dict[str, StoredObject] = {}
+    by_key: dict[str, StoredObject] = {}
     for prefix in sorted({o.prefix for o in ledgers.control.registrations.ownerships()}):
         for stored in ledgers.store.list(prefix):
             name = stored.path.rpartition("/")[2]
             if not (name[:1] == "." and name[-4:] == ".crc"):
-                found.setdefault(location_key(stored.path), stored)
-    return found.values()
+                by_key.setdefault(location_key(stored.path), stored)
+    return by_key.values()
 
 
 def in_flight_bytes(
@@ -158,9 +158,9 @@ def in_flight_bytes(
         totals: What is known.
     """
     owners = OwnerIndex(ledgers.control.registrations.ownerships())
-    found: dict[str, int] = {}
+    by_uuid: dict[str, int] = {}
     for stored in listed:
         if stored.path not in totals.holdings.known:
             for uuid in owners.owners(stored.path)[:1]:
-                found[uuid] = found.get(uuid, 0) + stored.bytes
-    return found
+                by_uuid[uuid] = by_uuid.get(uuid, 0) + stored.bytes
+    return by_uuid

@@ -119,8 +119,8 @@ def locate(ledgers: ReadContext, table: TableName, point: TravelPoint) -> Locate
             next="`meltline undrop NAME` brings it back with its past",
         )
     catalog = catalog_of(ledgers, table.catalog)
-    entry = CatalogEntry(table, catalog.location(table))
-    ((state, document),) = load_opened(ledgers, [entry])
+    pointer = CatalogEntry(table, catalog.location(table))
+    ((state, document),) = load_opened(ledgers, [pointer])
     past = past_of(ledgers, state, catalog.listing(), ledgers.control.policies.all())
     resolved = resolve(past, with_end(ledgers, point))
     return Located(table, state, document, resolved)
@@ -210,8 +210,8 @@ def with_end(
     """
     if not isinstance(point.to, StatementPoint):
         return point
-    known = ledgers.control.statements.get(point.to.id)
-    if known is None:
+    statement = ledgers.control.statements.get(point.to.id)
+    if statement is None:
         own = [
             snapshot.committed_at
             for state in states
@@ -219,12 +219,12 @@ def with_end(
             if snapshot.summary.get(STATEMENT_ID) == point.to.id
         ]
         return replace(point, to=replace(point.to, completed_at=max(own, default=None)))
-    if known.state is not StatementState.COMPLETED:
+    if statement.state is not StatementState.COMPLETED:
         raise StatementNotCompleted(
-            f"statement {known.id} is not completed",
-            object=known.id,
+            f"statement {statement.id} is not completed",
+            object=statement.id,
             expected="a statement that has ended well",
-            found=f"{known.state}, begun at {format_instant(known.started_at)}",
+            found=f"{statement.state}, begun at {format_instant(statement.started_at)}",
             next="wait for it, or give a time instead",
         )
-    return replace(point, to=replace(point.to, completed_at=known.completed_at))
+    return replace(point, to=replace(point.to, completed_at=statement.completed_at))

@@ -43,28 +43,28 @@ def register(app: typer.Typer) -> None:
 def status(table: Optional = None, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """How far the archive is: what waits, what is there, what it takes."""
     ledgers = ready(config)
-    found = cold_status(ledgers, None if table is None else parse_table_name(table))
+    statuses = cold_status(ledgers, None if table is None else parse_table_name(table))
     if as_json:
-        print_json({"cold": ledgers.config.cold or None, "tables": found})
+        print_json({"cold": ledgers.config.cold or None, "tables": statuses})
         return 0
     columns = ("table", "policy", "waiting", "archived", "bytes", "oldest", "newest")
     title = ledgers.config.cold or "no cold tier is configured"
-    print_rows(title, columns, [_line(one) for one in found])
+    print_rows(title, columns, [_line(line) for line in statuses])
     return 0
 
 
-def _line(found: ColdStatus) -> list[str]:
-    times = [format_instant(at) if at else "-" for at in (found.oldest, found.newest)]
-    counts = [str(found.waiting), str(found.archived), format_size(found.bytes)]
-    return [str(found.table), found.policy or "not in hot", *counts, *times]
+def _line(status: ColdStatus) -> list[str]:
+    times = [format_instant(at) if at else "-" for at in (status.oldest, status.newest)]
+    counts = [str(status.waiting), str(status.archived), format_size(status.bytes)]
+    return [str(status.table), status.policy or "not in hot", *counts, *times]
 
 
 def list_copies(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """The archived snapshots of a table: id, time, when they were verified, bytes."""
     name = parse_table_name(table)
-    found = cold_list(ready(config), name)
+    copies = cold_list(ready(config), name)
     if as_json:
-        print_json({"table": str(name), "snapshots": found})
+        print_json({"table": str(name), "snapshots": copies})
         return 0
     rows = [
         [
@@ -75,7 +75,7 @@ def list_copies(table: TableArgument, config: ConfigPath = None, as_json: AsJson
             format_size(c.bytes),
             format_instant(c.keep_until),
         ]
-        for c in found
+        for c in copies
     ]
     columns = ("snapshot", "committed", "verified", "rows", "bytes", "kept until")
     print_rows(str(name), columns, rows)
@@ -101,10 +101,10 @@ def verify(
     name = parse_table_name(table)
     counting = wiring.services("cold verify").rows if rows else None
     count = counting.count if counting else None
-    found = cold_verify(ledgers, name, snapshot, count, content=content)
-    broken = any(one.problems for one in found)
+    results = cold_verify(ledgers, name, snapshot, count, content=content)
+    broken = any(verified.problems for verified in results)
     if as_json:
-        print_json({"table": str(name), "verified": not broken, "snapshots": found})
+        print_json({"table": str(name), "verified": not broken, "snapshots": results})
         return 1 if broken else 0
     lines = [
         [
@@ -113,19 +113,19 @@ def verify(
             str(v.rows if v.rows_read is None else v.rows_read),
             "; ".join(v.problems) or _whole(v),
         ]
-        for v in found
+        for v in results
     ]
     print_rows(str(name), ("snapshot", "files", "rows", "state"), lines)
     return 1 if broken else 0
 
 
-def _whole(found: Verified) -> str:
+def _whole(verified: Verified) -> str:
     """Says what "whole" does not cover."""
     notes = [
-        f"{count} {what}"
-        for count, what in (
-            (found.unread, "files have no digest; --content reads them"),
-            (found.alone, "files read without their originals"),
+        f"{count} {meaning}"
+        for count, meaning in (
+            (verified.unread, "files have no digest; --content reads them"),
+            (verified.alone, "files read without their originals"),
         )
         if count
     ]
@@ -138,14 +138,14 @@ def plan_handoff(
     """Show which expired snapshots wait for their copy in cold; nothing is stored."""
     ledgers = ready(config)
     moment = resolve_as_of(instant(as_of), ledgers.clock.now(), dry_run=True)
-    found = pending_handoffs(ledgers, read_tables(ledgers), moment, globs(tables))
+    waiting = pending_handoffs(ledgers, read_tables(ledgers), moment, globs(tables))
     document = [
         {
             "table": str(pending.table.state.name),
             "policy": str(pending.policy.cadence),
-            "snapshots": [sid for sid in pending.snapshots if sid not in pending.known],
+            "snapshots": [sid for sid in pending.snapshots if sid not in pending.copies],
         }
-        for pending in found
+        for pending in waiting
         if pending.waiting
     ]
     if as_json:

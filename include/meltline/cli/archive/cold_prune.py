@@ -55,34 +55,36 @@ def prune(
     wiring, ledgers = ready_wiring(config)
     engine = wiring.gate(f"cold-prune-{format_instant(ledgers.clock.now())}")
     name = parse_table_name(table)
-    found = take_out(ledgers, engine, name, moment, reason, dry_run=not yes)
-    lines = [line for one in found for line in _pruned(one)]
-    answer({"prunes": found, "dry_run": not yes}, lines, as_json=as_json)
-    return 1 if any(one.errors for one in found) else 0
+    prunes = take_out(ledgers, engine, name, moment, reason, dry_run=not yes)
+    lines = [line for pruned in prunes for line in _pruned(pruned)]
+    answer({"prunes": prunes, "dry_run": not yes}, lines, as_json=as_json)
+    return 1 if any(pruned.errors for pruned in prunes) else 0
 
 
-def _pruned(one: Pruned) -> list[str]:
-    if not one.snapshots:
-        return [f"Nothing of {one.cold} is that old, but for its newest snapshot, which stays."]
-    counts = f"{len(one.snapshots)} snapshots, {one.files} files, {format_size(one.bytes)}"
-    if not one.done:
-        tags = f"; tags that go with them: {', '.join(one.tags)}" if one.tags else ""
-        return [f"{one.cold}: would go: {counts}{tags}. Nothing was changed; --yes does it."]
+def _pruned(pruned: Pruned) -> list[str]:
+    if not pruned.snapshots:
+        return [f"Nothing of {pruned.cold} is that old, but for its newest snapshot, which stays."]
+    counts = f"{len(pruned.snapshots)} snapshots, {pruned.files} files, {format_size(pruned.bytes)}"
+    if not pruned.done:
+        tags = f"; tags that go with them: {', '.join(pruned.tags)}" if pruned.tags else ""
+        return [f"{pruned.cold}: would go: {counts}{tags}. Nothing was changed; --yes does it."]
     return [
-        f"{one.cold}: gone: {len(one.snapshots)} snapshots, {one.deleted} files.",
-        *(f"kept, for something needs it: {path}" for path in one.kept),
-        *(f"not deleted: {error}" for error in one.errors),
+        f"{pruned.cold}: gone: {len(pruned.snapshots)} snapshots, {pruned.deleted} files.",
+        *(f"kept, for something needs it: {path}" for path in pruned.kept),
+        *(f"not deleted: {error}" for error in pruned.errors),
     ]
 
 
 def deepen(table: Optional = None, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """Copy archived snapshots to the permanent store: what the policies want, or all of a table."""
-    found = keep_for_ever(ready(config), None if table is None else parse_table_name(table))
-    lines = [line for one in found for line in _deepened(one)] or ["Nothing to do."]
-    answer({"tables": found}, lines, as_json=as_json)
-    return 1 if any(one.errors for one in found) else 0
+    tables = keep_for_ever(ready(config), None if table is None else parse_table_name(table))
+    lines = [line for deepened in tables for line in _deepened(deepened)] or ["Nothing to do."]
+    answer({"tables": tables}, lines, as_json=as_json)
+    return 1 if any(deepened.errors for deepened in tables) else 0
 
 
-def _deepened(one: Deepened) -> list[str]:
-    counts = f"{one.snapshots} snapshots, {one.files} files, {format_size(one.bytes)}"
-    return [f"{one.table}: {counts}", *(f"not there: {error}" for error in one.errors)]
+def _deepened(deepened: Deepened) -> list[str]:
+    counts = (
+        f"{deepened.snapshots} snapshots, {deepened.files} files, {format_size(deepened.bytes)}"
+    )
+    return [f"{deepened.table}: {counts}", *(f"not there: {error}" for error in deepened.errors)]

@@ -88,12 +88,12 @@ def consumer_list(
 ) -> int:
     """List consumers: up to where, since when, until when; those that end soon say so."""
     ledgers = ready(config)
-    found = find_consumers(ledgers, None if table is None else parse_table_name(table))
+    everywhere = find_consumers(ledgers, None if table is None else parse_table_name(table))
     now = ledgers.clock.now()
     if as_json:
-        documents = [_document(consumer, now) for consumer in found.consumers]
-        print_json({"consumers": documents, "unreadable": found.unreadable})
-        return 4 if found.unreadable else 0
+        documents = [_document(consumer, now) for consumer in everywhere.consumers]
+        print_json({"consumers": documents, "unreadable": everywhere.unreadable})
+        return 4 if everywhere.unreadable else 0
     rows = [
         [
             c.table,
@@ -104,12 +104,12 @@ def consumer_list(
             c.who or "-",
             format_instant(c.moved_at) if c.moved_at else "-",
         ]
-        for c in found.consumers
+        for c in everywhere.consumers
     ]
     print_rows("", ("table", "name", "snapshot", "state", "until", "who", "last moved"), rows)
-    if found.unreadable:
-        print_rows("", ("not readable",), [[name] for name in found.unreadable])
-    return 4 if found.unreadable else 0
+    if everywhere.unreadable:
+        print_rows("", ("not readable",), [[name] for name in everywhere.unreadable])
+    return 4 if everywhere.unreadable else 0
 
 
 def _document(consumer: Consumer, now: datetime) -> dict[str, Any]:

@@ -66,20 +66,20 @@ def hold_remove(
 def hold_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
     """List every hold: who, why, until when; those that end soon say so."""
     ledgers = ready(config)
-    found, now = find_holds(ledgers), ledgers.clock.now()
-    holds = [held.hold for held in found.holds]
+    everywhere, now = find_holds(ledgers), ledgers.clock.now()
+    holds = [held.hold for held in everywhere.holds]
     if as_json:
         documents = [_document(hold, now) for hold in holds]
-        print_json({"holds": documents, "unreadable": found.unreadable})
-        return 4 if found.unreadable else 0
+        print_json({"holds": documents, "unreadable": everywhere.unreadable})
+        return 4 if everywhere.unreadable else 0
     rows = [
         [hold.id, hold.subject, _state(hold, now), _until(hold), hold.who or "-", hold.reason]
         for hold in holds
     ]
     print_rows("", ("id", "object", "state", "until", "who", "reason"), rows)
-    if found.unreadable:
-        print_rows("", ("not readable",), [[name] for name in found.unreadable])
-    return 4 if found.unreadable else 0
+    if everywhere.unreadable:
+        print_rows("", ("not readable",), [[name] for name in everywhere.unreadable])
+    return 4 if everywhere.unreadable else 0
 
 
 def audit(
@@ -91,13 +91,13 @@ def audit(
     since: Annotated[str | None, typer.Option("--since", metavar="TIME")] = None,
 ) -> int:
     """Who decided what, when and why; the oldest first."""
-    found = decisions(ready(config), of, instant(since, "--since"))
+    records = decisions(ready(config), of, instant(since, "--since"))
     if as_json:
-        print_json({"entries": found})
+        print_json({"entries": records})
         return 0
     rows = [
         [format_instant(e.at), e.who, e.action, e.object, e.reason or "-", e.detail or "-"]
-        for e in found
+        for e in records
     ]
     print_rows("", ("at", "who", "action", "object", "reason", "detail"), rows)
     return 0

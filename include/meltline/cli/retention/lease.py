@@ -58,9 +58,9 @@ def lease_release(id: Id, config: ConfigPath = None, as_json: AsJson = False) ->
 
 def lease_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
     """List the leases that have not ended, the first to end first."""
-    found = living_leases(ready(config))
+    leases = living_leases(ready(config))
     if as_json:
-        print_json({"leases": [_document(lease) for lease in found]})
+        print_json({"leases": [_document(lease) for lease in leases]})
         return 0
     rows = [
         [
@@ -71,7 +71,7 @@ def lease_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
             format_duration(timedelta(milliseconds=lease.ttl_ms)),
             lease.who,
         ]
-        for lease in found
+        for lease in leases
     ]
     print_rows("", ("id", "table", "snapshot", "until", "ttl", "who"), rows)
     return 0

@@ -74,7 +74,7 @@ def policy_set(
     ] = None,
 ) -> int:
     """Set policies on a table, schema, database or the account."""
-    wanted = {
+    options = {
         RETENTION: retention_days,
         FAILSAFE: failsafe_days,
         MIN_RETENTION: min_retention_days,
@@ -85,7 +85,7 @@ def policy_set(
         WRITER_KEEP: writer_keep,
         CONSUMER_KEEP: consumer_keep,
     }
-    changes = {k: v.strip().lower() for k, v in wanted.items() if v is not None}
+    changes = {k: v.strip().lower() for k, v in options.items() if v is not None}
     return _change(ready(config), name, account, kind, changes, dry_run, as_json)
 
 
@@ -107,7 +107,7 @@ def policy_unset(
     consumer_keep: Annotated[bool, typer.Option("--consumer-keep")] = False,
 ) -> int:
     """Take policies away: what lies around the object, or the profile, decides again."""
-    wanted = {
+    options = {
         RETENTION: retention_days,
         FAILSAFE: failsafe_days,
         MIN_RETENTION: min_retention_days,
@@ -118,7 +118,7 @@ def policy_unset(
         WRITER_KEEP: writer_keep,
         CONSUMER_KEEP: consumer_keep,
     }
-    changes = {key: None for key, asked in wanted.items() if asked}
+    changes = {key: None for key, is_given in options.items() if is_given}
     return _change(ready(config), name, account, kind, changes, dry_run, as_json)
 
 
@@ -183,16 +183,16 @@ def policy_show(
     """Show each policy: the object's own word, what it comes to, and who says so."""
     ledgers = ready(config)
     object = _object(ledgers, name, account, kind)
-    found = show_policies(ledgers, object)
+    lines = show_policies(ledgers, object)
     if as_json:
-        print_json({"object": str(object), "kind": object.kind, "policies": found})
+        print_json({"object": str(object), "kind": object.kind, "policies": lines})
         return 0
     rows = [
         [line.key, "-" if line.raw is None else line.raw, str(line.effective).lower(), line.source]
-        for line in found
+        for line in lines
     ]
     print_rows(f"{object}", ("policy", "own", "effective", "source"), rows)
-    for line in found:
+    for line in lines:
         if line.applied is not None:
             console().print(f"Until the next run the past is readable for {line.applied} days.")
     return 0

@@ -74,7 +74,7 @@ def init(
         print_json(done)
     else:
         console().print(f"The ledgers are ready (generation {done.generation}).")
-        for line in _told(done.lost) if done.lost else ():
+        for line in _about_adoption(done.lost) if done.lost else ():
             console().print(line, markup=False, soft_wrap=True)
         if done.storage_roots:
             console().print("Tables lie outside every root, and nothing of them will be deleted.")
@@ -83,11 +83,11 @@ def init(
     return 0
 
 
-def _told(lost: Adopted) -> Iterator[str]:
+def _about_adoption(lost: Adopted) -> Iterator[str]:
     """What a person has to know who adopted a ledger."""
-    known = "nothing" if lost.unknown_since is None else "what was written until "
-    known += format_instant(lost.unknown_since) if lost.unknown_since else ""
-    yield f"This ledger knows {known}; leases, statements and runs since are not known."
+    span = "nothing" if lost.unknown_since is None else "what was written until "
+    span += format_instant(lost.unknown_since) if lost.unknown_since else ""
+    yield f"This ledger knows {span}; leases, statements and runs since are not known."
     if lost.last_known:
         yield f"The catalog's last decision or run: {lost.last_known}"
     if lost.stop:
@@ -109,18 +109,18 @@ def observe(
 ) -> int:
     """Look at every catalog and take in what is new."""
     wiring = wire(config)
-    asked = request(wiring, tables=tables)
-    services = wiring.services("observe", asked.run_id)
+    run_request = request(wiring, tables=tables)
+    services = wiring.services("observe", run_request.run_id)
     require_datable(services)
     if rebuild:
         rebuild_index(services)
         if services.cold is not None:
             remember_copies(services)
     observation = look_at_everything(services)
-    if process_drops(services, observation, asked.as_of, asked.tables):
+    if process_drops(services, observation, run_request.as_of, run_request.tables):
         observation = look_at_everything(services)
-    summary = Summary(asked.run_id, asked.as_of)
-    summary.observed(observation, asked.tables)
+    summary = Summary(run_request.run_id, run_request.as_of)
+    summary.observed(observation, run_request.tables)
     lines: list[list[Any]] = [
         [
             table.state.name,
@@ -131,11 +131,11 @@ def observe(
         for table in observation.tables
     ]
     lines += [[name, None, None, error.message] for name, error in observation.skipped.items()]
-    lines = [line for line in lines if selected(line[0], asked.tables)]
+    lines = [line for line in lines if selected(line[0], run_request.tables)]
     if as_json:
         columns = ("table", "snapshots", "managed", "skipped")
         tables_seen = [dict(zip(columns, line, strict=True)) for line in lines]
-        seen = {"run_id": asked.run_id, "observed_at": observation.at, "tables": tables_seen}
+        seen = {"run_id": run_request.run_id, "observed_at": observation.at, "tables": tables_seen}
         print_json({**seen, "notes": summary.notes})
     else:
         rows = [[str(line[0]), str(line[1] or "-"), str(line[3] or "ok")] for line in lines]
@@ -168,13 +168,13 @@ def plan_purge_command(
 def _plan(
     wiring: Wiring, kind: PlanKind, tables: str, as_of: str | None, dry_run: bool, as_json: bool
 ) -> int:
-    asked = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run)
-    services = wiring.services(f"plan {kind}", asked.run_id)
-    summary = Summary(asked.run_id, asked.as_of)
-    plans = _make_plans(services, asked, kind, summary)
+    run_request = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run)
+    services = wiring.services(f"plan {kind}", run_request.run_id)
+    summary = Summary(run_request.run_id, run_request.as_of)
+    plans = _make_plans(services, run_request, kind, summary)
     document = {
-        "run_id": asked.run_id,
-        "as_of": asked.as_of,
+        "run_id": run_request.run_id,
+        "as_of": run_request.as_of,
         "plans": [plan_document(plan) for plan in plans],
         "skipped": [
             {"table": t.table, "reason": t.skipped} for t in summary.tables.values() if t.skipped
@@ -188,23 +188,23 @@ def _plan(
 
 
 def _make_plans(
-    services: RunContext, asked: RunRequest, kind: PlanKind, summary: Summary
+    services: RunContext, run_request: RunRequest, kind: PlanKind, summary: Summary
 ) -> list[Plan]:
     require_datable(services)
-    if kind is PlanKind.PURGE and not asked.dry_run:
-        return [planned.plan for planned in plan_purge_step(services, asked)]
+    if kind is PlanKind.PURGE and not run_request.dry_run:
+        return [planned.plan for planned in plan_purge_step(services, run_request)]
     observation = look_at_everything(services)
-    summary.observed(observation, asked.tables)
+    summary.observed(observation, run_request.tables)
     make = plan_expiration if kind is PlanKind.EXPIRE else plan_purge
     planned = make(
         services,
         observation,
-        run_id=asked.run_id,
-        as_of=asked.as_of,
-        tables=asked.tables,
-        dry_run=asked.dry_run,
+        run_id=run_request.run_id,
+        as_of=run_request.as_of,
+        tables=run_request.tables,
+        dry_run=run_request.dry_run,
     )
-    return [found.plan for found in planned]
+    return [planned_files.plan for planned_files in planned]
 
 
 def print_plans(plans: list[Plan]) -> None:
@@ -230,41 +230,41 @@ def print_plans(plans: list[Plan]) -> None:
 def gate(plan: PlanName, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """Judge a plan with Great Expectations, over evidence read afresh."""
     wiring = wire(config)
-    found = wiring.ledgers().control.plans.get(plan)
-    if found.state not in GATEABLE:
+    stored = wiring.ledgers().control.plans.get(plan)
+    if stored.state not in GATEABLE:
         raise UsageInvalid(
-            f"plan {found.id} is {found.state}: there is nothing to judge",
-            object=found.id,
+            f"plan {stored.id} is {stored.state}: there is nothing to judge",
+            object=stored.id,
             expected="a plan that is planned, passed or refused",
-            found=str(found.state),
+            found=str(stored.state),
             next="plan again",
         )
-    services = wiring.services("gate", found.run_id)
-    judged, result = run_gate(services, [found])[0]
+    services = wiring.services("gate", stored.run_id)
+    judged, verdict = run_gate(services, [stored])[0]
     if as_json:
-        print_json(gate_document(result))
+        print_json(gate_document(verdict))
     else:
-        console().print(f"{judged.id} {judged.table}: {'passed' if result.passed else 'refused'}")
-        for failed in result.failed:
+        console().print(f"{judged.id} {judged.table}: {'passed' if verdict.passed else 'refused'}")
+        for failed in verdict.failed:
             console().print(f"  {failed.expectation}: found {failed.observed} ({failed.object})")
-        if result.error:
-            console().print(f"  {result.error}")
-    return 0 if result.passed else 3
+        if verdict.error:
+            console().print(f"  {verdict.error}")
+    return 0 if verdict.passed else 3
 
 
-def gate_document(result: GateResult) -> dict[str, Any]:
+def gate_document(verdict: GateResult) -> dict[str, Any]:
     """A verdict, as `gate` prints it."""
     return {
-        "plan": result.plan_id,
-        "digest": result.digest,
-        "suite": result.suite,
-        "passed": result.passed,
-        "evaluated": result.evaluated,
-        "failed": result.failed,
-        "ran_at": result.ran_at,
-        "valid_until": result.valid_until,
-        "error": result.error or None,
-        "docs": result.docs or None,
+        "plan": verdict.plan_id,
+        "digest": verdict.digest,
+        "suite": verdict.suite,
+        "passed": verdict.passed,
+        "evaluated": verdict.evaluated,
+        "failed": verdict.failed,
+        "ran_at": verdict.ran_at,
+        "valid_until": verdict.valid_until,
+        "error": verdict.error or None,
+        "docs": verdict.docs or None,
     }
 
 
@@ -278,30 +278,30 @@ def apply_plan(
     """Carry out a plan whose gate has passed."""
     wiring = wire(config)
     ledgers = wiring.ledgers()
-    found = ledgers.control.plans.get(plan)
+    stored = ledgers.control.plans.get(plan)
     if dry_run:
-        document = {**plan_document(found), "would": f"{found.kind} {found.files} files"}
-        print_json(document) if as_json else print_plans([found])
+        document = {**plan_document(stored), "would": f"{stored.kind} {stored.files} files"}
+        print_json(document) if as_json else print_plans([stored])
         return 0
-    services = wiring.services("apply", found.run_id)
+    services = wiring.services("apply", stored.run_id)
     if approval:
-        approve(services, [found], approval)
-    summary = Summary(found.run_id, found.as_of)
+        approve(services, [stored], approval)
+    summary = Summary(stored.run_id, stored.as_of)
     failed: list[dict[str, str]] = []
-    if found.kind is PlanKind.EXPIRE:
-        expired = apply_expirations(services, [found])[0]
+    if stored.kind is PlanKind.EXPIRE:
+        expired = apply_expirations(services, [stored])[0]
         summary.expired([], [expired])
         error, state = expired.error, expired.plan.state
     else:
-        purged = apply_purges(services, [found])[0]
+        purged = apply_purges(services, [stored])[0]
         summary.purged([], [purged])
         error, state = purged.error, purged.plan.state
         failed = [{"path": f.path, "error": f.error} for f in purged.failed]
     if error is not None:
         raise error
-    line = summary.tables[str(found.table)]
+    line = summary.tables[str(stored.table)]
     document = {
-        "plan": found.id,
+        "plan": stored.id,
         "state": str(state),
         "snapshots_expired": line.snapshots_expired,
         "files_departed": line.files_departed,
@@ -309,9 +309,9 @@ def apply_plan(
         "failed": failed,
     }
     done = f"{line.files_purged} files deleted"
-    if found.kind is PlanKind.EXPIRE:
+    if stored.kind is PlanKind.EXPIRE:
         done = f"{line.snapshots_expired} snapshots expired, {line.files_departed} files departed"
-    lines = [f"{found.id} of {found.table} is {state}: {done}."]
+    lines = [f"{stored.id} of {stored.table} is {state}: {done}."]
     lines += [f"  {file['path']}: {file['error']}" for file in failed]
     answer(document, lines, as_json=as_json)
     return 1 if failed else 0
@@ -327,12 +327,12 @@ def run(
 ) -> int:
     """The whole chain in one Spark session, for people without Airflow."""
     wiring = wire(config)
-    asked = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run, any_hour=any_hour)
-    services = wiring.services("run", asked.run_id)
-    record = RunRecord(asked.run_id, asked.as_of, wiring.clock.now())
+    run_request = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run, any_hour=any_hour)
+    services = wiring.services("run", run_request.run_id)
+    record = RunRecord(run_request.run_id, run_request.as_of, wiring.clock.now())
     if not dry_run:
         services.control.runs.start(record)
-    summary = run_chain(services, asked)
+    summary = run_chain(services, run_request)
     document = summary.as_json()
     if not dry_run:
         ended = wiring.clock.now()

@@ -26,23 +26,23 @@ def main(step: str, arguments: Sequence[str] | None = None) -> None:
     """
     try:
         words = spelt_out(sys.argv[1:] if arguments is None else arguments)
-        asked = app_parser(step).parse_args(words)
-        document = _run(step, asked)
+        options = app_parser(step).parse_args(words)
+        document = _run(step, options)
     except MeltlineError as error:
         to_stderr(f"{error.type}: {json.dumps(error.as_json())}")
         sys.exit(1)
     except Exception:  # the trace goes to a log that others read, and may quote the configuration
         to_stderr(traceback.format_exc())
         sys.exit(1)
-    _write(asked.summary, document)
+    _write(options.summary, document)
 
 
-def _run(step: str, asked: argparse.Namespace) -> dict[str, object]:
-    wiring = wire(asked.config)
-    run = request(wiring, **{name: getattr(asked, name) for name in OPTIONS})
+def _run(step: str, options: argparse.Namespace) -> dict[str, object]:
+    wiring = wire(options.config)
+    run = request(wiring, **{name: getattr(options, name) for name in OPTIONS})
     services = replace(wiring.services(step, run.run_id), who=run.who or wiring.who)
     services.control.runs.start(wiring.run_record(run.run_id, run.as_of))
-    return run_step(step, services, StepRequest(run, asked.kind, asked.batch)).as_json()
+    return run_step(step, services, StepRequest(run, options.kind, options.batch)).as_json()
 
 
 def _write(path: Path, document: dict[str, object]) -> None:

@@ -34,22 +34,22 @@ def sweep(
 ) -> int:
     """Find files that no commit has named; old ones that were seen twice begin to wait."""
     wiring = wire(config)
-    asked = request(
+    sweep_request = request(
         wiring, tables=tables, minimum_age=minimum_age, inventory=inventory, dry_run=dry_run
     )
     if inventory_table:
-        asked = replace(asked, inventory=_only(inventory_table, inventory))
-    summary = Summary(asked.run_id, asked.as_of)
-    services = wiring.services("sweep", asked.run_id)
-    record = wiring.run_record(asked.run_id, asked.as_of)
+        sweep_request = replace(sweep_request, inventory=_only(inventory_table, inventory))
+    summary = Summary(sweep_request.run_id, sweep_request.as_of)
+    services = wiring.services("sweep", sweep_request.run_id)
+    record = wiring.run_record(sweep_request.run_id, sweep_request.as_of)
     if not dry_run:
         services.control.runs.start(record)
-    sweep_orphans(services, asked, summary)
+    sweep_orphans(services, sweep_request, summary)
     document = summary.as_json()
     if not dry_run:
         ended = wiring.clock.now()
         services.control.runs.finish(replace(record, ended_at=ended, summary=json.dumps(document)))
-    print_json(document) if as_json else _print(asked, document)
+    print_json(document) if as_json else _print(sweep_request, document)
     return summary.exit_code
 
 
@@ -66,7 +66,7 @@ def _only(table: str, path: str) -> Inventory:
 
 
 def _print(run: RunRequest, document: dict[str, Any]) -> None:
-    found = document["sweep"]
+    swept = document["sweep"]
     rows = [
         [
             line["table"],
@@ -76,16 +76,16 @@ def _print(run: RunRequest, document: dict[str, Any]) -> None:
             str(line["seen_recently"]),
             str(line["young"]),
         ]
-        for line in found["tables"]
+        for line in swept["tables"]
     ]
     departs = "would depart" if run.dry_run else "departed"
     columns = ("table", departs, "bytes", "first seen", "seen recently", "young")
-    print_rows(f"Listed {found['files']} files at {found['listed_at']}", columns, rows)
+    print_rows(f"Listed {swept['files']} files at {swept['listed_at']}", columns, rows)
     if not rows:
         console().print("Nothing lies about that no commit has named.")
-    for path, why in found["odd"].items():
+    for path, why in swept["odd"].items():
         console().print(f"kept: {path}: {why}")
-    if more := found["odd_files"] - len(found["odd"]):
+    if more := swept["odd_files"] - len(swept["odd"]):
         console().print(f"kept: {more} more")
     for line in document["tables"]:
         if line["skipped"]:

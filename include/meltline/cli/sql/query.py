@@ -60,7 +60,7 @@ def query(
             found="neither",
             next="--at includes the change at that point, --before does not",
         )
-    found = read_past(
+    rows = read_past(
         ledgers,
         wiring.snapshot_reader,
         parse_table_name(table),
@@ -69,21 +69,21 @@ def query(
         limit=limit,
         find=partial(locate_anywhere, allow_cold=allow_cold),
     )
-    print_json(_document(found)) if as_json else _print(found)
+    print_json(_document(rows)) if as_json else _print(rows)
     return 0
 
 
-def _document(found: Answer) -> dict[str, object]:
-    resolved = found.located.resolved
+def _document(rows: Answer) -> dict[str, object]:
+    resolved = rows.located.resolved
     return {
-        "table": found.located.table,
+        "table": rows.located.table,
         "resolved": {
             "snapshot_id": resolved.snapshot_id,
             "valid_from": resolved.valid_from,
             "valid_to": resolved.valid_to,
-            "tier": found.located.tier,
+            "tier": rows.located.tier,
         },
-        **rows_document(found.read),
+        **rows_document(rows.read),
     }
 
 
@@ -92,21 +92,23 @@ def rows_document(read: ReadRows) -> dict[str, object]:
     return {"columns": read.columns, "rows": read.rows}
 
 
-def _print(found: Answer) -> None:
-    resolved = found.located.resolved
+def _print(rows: Answer) -> None:
+    resolved = rows.located.resolved
     until = format_instant(resolved.valid_to) if resolved.valid_to else "now"
-    what = "no snapshot yet" if resolved.snapshot_id is None else f"snapshot {resolved.snapshot_id}"
-    where = f"; from cold: {found.located.state.name}" if found.located.tier == COLD else ""
+    snapshot = (
+        "no snapshot yet" if resolved.snapshot_id is None else f"snapshot {resolved.snapshot_id}"
+    )
+    where = f"; from cold: {rows.located.state.name}" if rows.located.tier == COLD else ""
     console().print(
-        f"{found.located.table}: {what}, current from {format_instant(resolved.valid_from)} "
+        f"{rows.located.table}: {snapshot}, current from {format_instant(resolved.valid_from)} "
         f"to {until}{where}",
         markup=False,
     )
-    print_read(found.read)
+    print_read(rows.read)
 
 
 def print_read(read: ReadRows) -> None:
     """Rows for people."""
-    rows = [["NULL" if value is None else str(value) for value in row] for row in read.rows]
+    rows = [["NULL" if cell is None else str(cell) for cell in row] for row in read.rows]
     print_rows("", [column.name for column in read.columns], rows)
     console().print(f"{len(rows)} rows")

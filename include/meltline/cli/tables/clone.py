@@ -76,12 +76,12 @@ def _lines(done: Cloned, dry_run: bool) -> list[str]:
     tables = "" if done.target.table else f", with {count} table{'s' if count != 1 else ''}"
     return [
         f"{done.target} {verb} a clone of {done.source}{tables}.",
-        *(f"{one.table}: {_snapshot(one)}" for one in done.created),
-        *(f"left out: {one.table}: {one.reason}" for one in done.skipped),
+        *(f"{table.table}: {_snapshot(table)}" for table in done.created),
+        *(f"left out: {table.table}: {table.reason}" for table in done.skipped),
     ]
 
 
-def _snapshot(one: ClonedTable) -> str:
-    if one.snapshot_id is None or one.committed_at is None:
+def _snapshot(table: ClonedTable) -> str:
+    if table.snapshot_id is None or table.committed_at is None:
         return "no snapshot yet"
-    return f"snapshot {one.snapshot_id} of {format_instant(one.committed_at)}"
+    return f"snapshot {table.snapshot_id} of {format_instant(table.committed_at)}"

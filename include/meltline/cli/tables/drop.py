@@ -118,7 +118,7 @@ def rename(
 
 
 def history(
-    what: Annotated[Listed, typer.Argument(metavar="tables|schemas|databases")],
+    listed: Annotated[Listed, typer.Argument(metavar="tables|schemas|databases")],
     config: ConfigPath = None,
     as_json: AsJson = False,
     like: Annotated[
@@ -129,7 +129,7 @@ def history(
     ] = None,
 ) -> int:
     """List what is there and what can be brought back, every version in a row of its own."""
-    rows, unread = list_history(ready(config), what, like=like, within=within)
+    rows, unread = list_history(ready(config), listed, like=like, within=within)
     if as_json:
         print_json({"rows": rows, "unreadable": unread})
         return 4 if unread else 0
@@ -141,12 +141,12 @@ def history(
 
 
 def _cell(key: str, row: HistoryRow) -> str:
-    value = asdict(row)[key]
-    if value is None or value == "":
+    cell = asdict(row)[key]
+    if cell is None or cell == "":
         return "-"
     if key in ("created_on", "dropped_on"):
-        return format_instant(value)
-    return format_size(value) if key == "bytes" else str(value)
+        return format_instant(cell)
+    return format_size(cell) if key == "bytes" else str(cell)
 
 
 def recover(
@@ -158,13 +158,13 @@ def recover(
     dry_run: DryRun = False,
 ) -> int:
     """Bring back what waits in failsafe as a new table, best effort: failsafe is no backup."""
-    found = _SNAPSHOT.match(table)
+    match = _SNAPSHOT.match(table)
     done = bring_back(
         ready(config),
-        found["table"] if found else table,
+        match["table"] if match else table,
         target,
         reason=reason,
-        snapshot_id=int(found["snapshot"]) if found else None,
+        snapshot_id=int(match["snapshot"]) if match else None,
         dry_run=dry_run,
     )
     document = {
@@ -174,14 +174,14 @@ def recover(
         "snapshot_id": done.snapshot.snapshot_id,
         "committed_at": done.snapshot.committed_at,
         "table": done.table,
-        "found": done.found,
+        "found": done.files_found,
         "missing": done.missing,
         "dry_run": dry_run,
     }
     verb = "would be" if dry_run else "is"
     lines = [
         f"Best effort: snapshot {done.snapshot.snapshot_id} of {done.source} {verb} {done.table}.",
-        f"{done.found} files found, {len(done.missing)} missing.",
+        f"{done.files_found} files found, {len(done.missing)} missing.",
         *(f"  missing: {path}" for path in done.missing),
     ]
     answer(document, lines, as_json=as_json)

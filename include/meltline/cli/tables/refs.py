@@ -60,21 +60,21 @@ def untag(
     dry_run: DryRun = False,
 ) -> int:
     """Take a tag away: its snapshot returns to the ordinary rules."""
-    gone = remove_tag(ready(config), parse_table_name(table), name, dry_run=dry_run)
-    line = f"{gone.table}: {gone.name} no longer keeps snapshot {gone.snapshot_id}."
-    answer({**_document(gone), "dry_run": dry_run}, [line], as_json=as_json)
+    removed = remove_tag(ready(config), parse_table_name(table), name, dry_run=dry_run)
+    line = f"{removed.table}: {removed.name} no longer keeps snapshot {removed.snapshot_id}."
+    answer({**_document(removed), "dry_run": dry_run}, [line], as_json=as_json)
     return 0
 
 
 def tags(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """List a table's tags, and until when each one stays."""
-    found = list_tags(ready(config), parse_table_name(table))
+    refs = list_tags(ready(config), parse_table_name(table))
     if as_json:
-        print_json({"tags": [_document(one) for one in found]})
+        print_json({"tags": [_document(tag) for tag in refs]})
         return 0
     rows = [
-        [one.name, one.kind, str(one.snapshot_id), format_instant(one.committed_at), _until(one)]
-        for one in found
+        [tag.name, tag.kind, str(tag.snapshot_id), format_instant(tag.committed_at), _until(tag)]
+        for tag in refs
     ]
     print_rows("", ("tag", "kind", "snapshot", "committed", "until"), rows)
     return 0
@@ -98,7 +98,7 @@ def rollback(
             next="`meltline explain TABLE` lists the snapshots",
         )
     name = parse_table_name(table)
-    return _moved(
+    return _print_move(
         branches.rollback(ready(config), name, _point(to, at), dry_run=dry_run), dry_run, as_json
     )
 
@@ -114,7 +114,7 @@ def branch(
     """Make a branch at main's head, or at what was current at a time."""
     point = Point(at=instant(at, "--at"))
     done = branches.branch(ready(config), parse_table_name(table), name, point, dry_run=dry_run)
-    return _moved(done, dry_run, as_json)
+    return _print_move(done, dry_run, as_json)
 
 
 def publish(
@@ -126,7 +126,7 @@ def publish(
 ) -> int:
     """Bring a branch's commits to main, where main has none of its own."""
     done = branches.publish(ready(config), parse_table_name(table), name, dry_run=dry_run)
-    return _moved(done, dry_run, as_json)
+    return _print_move(done, dry_run, as_json)
 
 
 def resync(
@@ -138,7 +138,7 @@ def resync(
 ) -> int:
     """Bring main's commits to a branch that has none of its own."""
     done = branches.resync(ready(config), parse_table_name(table), name, dry_run=dry_run)
-    return _moved(done, dry_run, as_json)
+    return _print_move(done, dry_run, as_json)
 
 
 def diff(
@@ -149,19 +149,23 @@ def diff(
     as_json: AsJson = False,
 ) -> int:
     """Compare two states of a table: files, rows and bytes added and removed on the way."""
-    found = compare(ready(config), parse_table_name(table), a, b)
+    comparison = compare(ready(config), parse_table_name(table), a, b)
     if as_json:
-        print_json(found)
+        print_json(comparison)
         return 0
     rows = [
         [word, *_amount(amount)]
         for word, amount in (
-            ("added", found.added),
-            ("removed", found.removed),
-            ("net", found.net),
+            ("added", comparison.added),
+            ("removed", comparison.removed),
+            ("net", comparison.net),
         )
     ]
-    print_rows(f"{found.table}: {found.a} to {found.b}", ("", "files", "rows", "bytes"), rows)
+    print_rows(
+        f"{comparison.table}: {comparison.a} to {comparison.b}",
+        ("", "files", "rows", "bytes"),
+        rows,
+    )
     return 0
 
 
@@ -170,19 +174,19 @@ def _amount(amount: Amount) -> list[str]:
     return [*numbers, "-" if amount.bytes is None else format_size(amount.bytes)]
 
 
-def _moved(moved: Moved, dry_run: bool, as_json: bool) -> int:
+def _print_move(move: Moved, dry_run: bool, as_json: bool) -> int:
     document = {
-        "table": moved.table,
-        "branch": moved.branch,
-        "before": moved.before,
-        "after": moved.after,
-        "commits": moved.commits,
-        "changed": moved.before != moved.after,
+        "table": move.table,
+        "branch": move.branch,
+        "before": move.before,
+        "after": move.after,
+        "commits": move.commits,
+        "changed": move.before != move.after,
         "dry_run": dry_run,
     }
     verb = "would be" if dry_run else "is"
-    line = f"{moved.table}: {moved.branch} {verb} at snapshot {moved.after}"
-    was = "" if moved.before is None else f" (was at {moved.before})"
+    line = f"{move.table}: {move.branch} {verb} at snapshot {move.after}"
+    was = "" if move.before is None else f" (was at {move.before})"
     answer(document, [line + was], as_json=as_json)
     return 0
 
@@ -214,20 +218,20 @@ def _days(text: str) -> int | None:
     )
 
 
-def _document(found: Tag) -> dict[str, object]:
+def _document(tag: Tag) -> dict[str, object]:
     return {
-        "table": found.table,
-        "name": found.name,
-        "kind": found.kind,
-        "snapshot_id": found.snapshot_id,
-        "committed_at": found.committed_at,
-        "expires_at": found.expires_at,
+        "table": tag.table,
+        "name": tag.name,
+        "kind": tag.kind,
+        "snapshot_id": tag.snapshot_id,
+        "committed_at": tag.committed_at,
+        "expires_at": tag.expires_at,
     }
 
 
-def _line(found: Tag) -> str:
-    return f"{found.table}: {found.name} keeps snapshot {found.snapshot_id} until {_until(found)}"
+def _line(tag: Tag) -> str:
+    return f"{tag.table}: {tag.name} keeps snapshot {tag.snapshot_id} until {_until(tag)}"
 
 
-def _until(found: Tag) -> str:
-    return format_instant(found.expires_at) if found.expires_at else "it is removed"
+def _until(tag: Tag) -> str:
+    return format_instant(tag.expires_at) if tag.expires_at else "it is removed"

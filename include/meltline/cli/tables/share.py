@@ -47,9 +47,9 @@ def share_update(
     done = update_share(ready(config), name, dry_run=dry_run)
     verb = "would show" if dry_run else "shows"
     lines = [f"{done.share.place} {verb} {done.share.source} as it is now{_count(done)}."]
-    lines += [f"writes undone: {one.table}" for one in done.tables if one.written]
+    lines += [f"writes undone: {table.table}" for table in done.tables if table.written]
     lines += [f"taken out: {table}" for table in done.removed]
-    lines += [f"not of the share, left alone: {table}" for table in done.others]
+    lines += [f"not of the share, left alone: {table}" for table in done.foreign]
     answer(_document(done, dry_run), lines, as_json=as_json)
     return 0
 
@@ -73,22 +73,22 @@ def share_list(
     ] = "",
 ) -> int:
     """List the shares: what they show, since when, and what has been written to them."""
-    found = list_shares(ready(config), of)
+    shares = list_shares(ready(config), of)
     if as_json:
-        print_json({"shares": [_document(one) for one in found]})
+        print_json({"shares": [_document(shared) for shared in shares]})
         return 0
     rows = [
         [
-            one.share.name,
-            str(one.share.source),
-            one.share.mode,
-            format_instant(one.share.at),
+            shared.share.name,
+            str(shared.share.source),
+            shared.share.mode,
+            format_instant(shared.share.at),
             str(table.table),
             str(table.snapshot_id or "-"),
             table.condition,
         ]
-        for one in found
-        for table in one.tables
+        for shared in shares
+        for table in shared.tables
     ]
     columns = ("share", "from", "mode", "pinned", "table", "snapshot", "state")
     print_rows("", columns, rows)
@@ -97,7 +97,7 @@ def share_list(
 
 def _document(done: Shared, dry_run: bool | None = None) -> dict[str, object]:
     share = done.share
-    said: dict[str, object] = {
+    document: dict[str, object] = {
         "share": share.name,
         "source": str(share.source),
         "kind": share.source.kind,
@@ -106,9 +106,9 @@ def _document(done: Shared, dry_run: bool | None = None) -> dict[str, object]:
         "pinned_at": share.at,
         "who": share.who,
         "tables": done.tables,
-        "others": done.others,
+        "others": done.foreign,
     }
-    return said if dry_run is None else said | {"removed": done.removed, "dry_run": dry_run}
+    return document if dry_run is None else document | {"removed": done.removed, "dry_run": dry_run}
 
 
 def _count(done: Shared) -> str:
