@@ -108,7 +108,7 @@ def test_listings_and_single_requests_show_a_copy_as_it_was_recorded(
         )
         single = stores.cold.measure(known.path)
         (stat,) = stores.cold.stats([known.path])
-        for shown in (listed, single, stat.found):
+        for shown in (listed, single, stat.file):
             assert shown is not None and known.shows(shown.bytes, shown.modified_at, shown.etag)
         assert bool(known.etag) is known.path.startswith("s3:")
         stores.cold.write(known.path, content[::-1])

@@ -92,7 +92,7 @@ class Bucket:
         stats = self.store.stats(paths)
         assert [stat.path for stat in stats] == paths
         assert not any(stat.error for stat in stats)
-        there = [stat.found is not None for stat in stats]
+        there = [stat.file is not None for stat in stats]
         assert there == [key in self.server.keys for key in keys] and there.count(False) == gone
         return dict(self.server.asked)
 

@@ -169,8 +169,8 @@ def test_the_stats_of_many_are_those_of_a_listing_in_the_order_asked_for(place: 
     assert [stat.path for stat in stats] == asked
     assert not any(stat.error for stat in stats)
     listed = {found.path: found for found in place.store.list(place.root)}
-    assert {stat.path: stat.found for stat in stats if stat.found} == listed
-    assert {stat.path for stat in stats if stat.found is None} == {*gone, deep[1]}
+    assert {stat.path: stat.file for stat in stats if stat.file} == listed
+    assert {stat.path for stat in stats if stat.file is None} == {*gone, deep[1]}
     assert list(place.store.stats([])) == []
 
 
@@ -190,7 +190,7 @@ def test_the_stats_of_odd_names_are_their_own(place: Place) -> None:
     paths += [f"{place.root}/odd/plain-{number}" for number in range(30)]
     for size, path in enumerate(paths):
         place.store.write(path, b"x" * size)
-    found = [stat.found for stat in place.store.stats(paths)]
+    found = [stat.file for stat in place.store.stats(paths)]
     assert [one and one.bytes for one in found] == list(range(len(paths)))
 
 

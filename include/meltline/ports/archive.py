@@ -158,7 +158,7 @@ class CopiedManifest:
         rows: Rows of the data files.
         shown: The files, as their store shows them; those that are missing or cut left out.
         absent: Those that are missing or of another length, with what they are.
-        odd: Why it cannot be read, or what of it is not where or what it should be: a few.
+        problems: Why it cannot be read, or what of it is not where or what it should be: a few.
     """
 
     path: str
@@ -167,7 +167,7 @@ class CopiedManifest:
     rows: int = 0
     shown: tuple[StoredObject, ...] = ()
     absent: tuple[tuple[str, FileKind], ...] = ()
-    odd: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class CopyReader(Protocol):
         ...
 
     def alive(
-        self, manifests: Sequence[ListedCopy], wanted: Sequence[str], *, of_copies: bool
+        self, manifests: Sequence[ListedCopy], paths: Sequence[str], *, of_copies: bool
     ) -> set[str]:
         """Those of the paths that manifests keep alive; all where one cannot be read."""
         ...

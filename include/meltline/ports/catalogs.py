@@ -38,7 +38,7 @@ class CatalogListing:
 
     @cached_property
     def _by_name(self) -> Mapping[TableName, CatalogEntry]:
-        return {entry.name: entry for entry in self.entries}
+        return {listed.name: listed for listed in self.entries}
 
 
 NOT_REGISTERED = (

@@ -75,7 +75,7 @@ class ProofReader(Protocol):
     def prove(
         self,
         snapshots: Sequence[ProofSnapshot],
-        wanted: Sequence[str],
+        sought: Sequence[str],
         since: datetime | None = None,
     ) -> ProofResult:
         """Looks for the wanted paths in everything the snapshots refer to.

@@ -33,13 +33,13 @@ class ObjectStat:
     """What lies under a path.
 
     Attributes:
-        found: None where nothing does. Of a link it is the link itself.
+        file: None where nothing does. Of a link it is the link itself.
         error: Why nobody can say; empty where it is known.
         is_link: Whether the name is itself a link to a file that has another one.
     """
 
     path: str
-    found: StoredObject | None = None
+    file: StoredObject | None = None
     error: str = ""
     is_link: bool = False
 

@@ -102,7 +102,7 @@ class StoreCopyReader:
         try:
             live = _live(self._cold, manifest)
         except (MeltlineError, OSError) as error:
-            return CopiedManifest(manifest.path, odd=(_why(manifest.path, error),))
+            return CopiedManifest(manifest.path, problems=(_why(manifest.path, error),))
         shown, misplaced = list[StoredObject](), list[str]()
         absent = list[tuple[str, FileKind]]()
         for file in live:
@@ -119,7 +119,7 @@ class StoreCopyReader:
             rows=sum(file.rows for file in live if not file.is_delete),
             shown=tuple(shown),
             absent=tuple(absent),
-            odd=tuple(misplaced[:_SHOWN]),
+            problems=tuple(misplaced[:_SHOWN]),
         )
 
     def _looked_for(self, file: LiveFile, warehouse: str) -> StoredObject | str:

@@ -111,9 +111,9 @@ def _judged(file: DepartedObject, stat: ObjectStat) -> DeleteOutcome | None:
         return DeleteOutcome(file.path, stat.error)
     if stat.is_link:
         return DeleteOutcome(file.path, _keep_reason(Why.LINK))
-    if stat.found is None:
+    if stat.file is None:
         return DeleteOutcome(file.path)
-    replaced = file.unlike(stat.found.bytes, stat.found.modified_at)
+    replaced = file.unlike(stat.file.bytes, stat.file.modified_at)
     return DeleteOutcome(file.path, replaced=replaced) if replaced else None
 
 

@@ -117,15 +117,15 @@ def _take(
     """Takes locks into `held`, where the heart finds them; waits for each from its turn on."""
     deadline = time.monotonic() + wait.total_seconds()
     while holders:
-        taken = rows.take(dict(islice(holders.items(), _AT_ONCE)), lease)
-        for lock in taken:
+        locks = rows.take(dict(islice(holders.items(), _AT_ONCE)), lease)
+        for lock in locks:
             held[lock.key] = lock
             del holders[lock.key]
-        left = deadline - time.monotonic()
-        if not taken and left > 0:
-            time.sleep(min(_POLL_SECONDS, left))
+        remaining = deadline - time.monotonic()
+        if not locks and remaining > 0:
+            time.sleep(min(_POLL_SECONDS, remaining))
             continue
-        if not taken:
+        if not locks:
             key = next(iter(holders))
             held[key] = _held(key, rows.holding(key), wait)
             del holders[key]

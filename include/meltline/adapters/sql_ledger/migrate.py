@@ -33,14 +33,14 @@ def upgrade(connection: Connection, where: str) -> None:
     config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
-    found = current_revision(connection)
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if found is not None and found not in known:
+    revision = current_revision(connection)
+    revisions = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if revision is not None and revision not in revisions:
         raise SetupMissing(
             f"the control ledger at {where} was written by a newer Meltline",
             object=where,
             expected=f"revision {REVISION} or older",
-            found=f"revision {found}",
+            found=f"revision {revision}",
             next="use that version of Meltline, or another ledger",
         )
     command.upgrade(config, REVISION)

@@ -7,24 +7,24 @@ from meltline.domain.errors import LockHeld, LockLost, PlanNotFound, PlanStale, 
 from meltline.ports import Lock
 
 
-def not_prepared(where: str, found: str = "no ledger") -> SetupMissing:
+def not_prepared(where: str, present: str = "no ledger") -> SetupMissing:
     """The ledger has not been initialised, or is of another version."""
     return SetupMissing(
         f"the control ledger at {where} is not prepared",
         object=where,
         expected="the tables of this version of Meltline",
-        found=found,
+        found=present,
         next="run `meltline init`",
     )
 
 
-def lock_lost(lock: Lock, found: str) -> LockLost:
+def lock_lost(lock: Lock, holding: str) -> LockLost:
     """A lock is not held any more, or not by this holder."""
     return LockLost(
         f"{lock.holder} no longer holds the lock {lock.key}",
         object=lock.key,
         expected=f"held by {lock.holder} with token {lock.token}",
-        found=found,
+        found=holding,
         next="nothing more is written under it; the next run completes what is left",
     )
 
@@ -51,15 +51,15 @@ def living_claim(plan_id: str, number: int, holder: str, key: str) -> LockHeld:
     )
 
 
-def no_plan(asked: str, matches: Sequence[str] = ()) -> PlanNotFound:
+def no_plan(text: str, matches: Sequence[str] = ()) -> PlanNotFound:
     """No plan, or several, answer to what was asked."""
-    found = "several plans: " + ", ".join(sorted(matches)) if matches else "no such plan"
+    matching = "several plans: " + ", ".join(sorted(matches)) if matches else "no such plan"
     problem = "is the start of several plans' ids" if matches else "names no plan"
     return PlanNotFound(
-        f"{asked!r} {problem}",
-        object=asked,
+        f"{text!r} {problem}",
+        object=text,
         expected="a plan's id, an unambiguous start of one, or `last`",
-        found=found,
+        found=matching,
         next="give more of the id; `meltline plan` and `meltline run` print ids",
     )
 

@@ -28,9 +28,9 @@ def from_row(kind: type[R], row: Row[Any]) -> R:
     return kind(**{field.name: row._mapping[field.name] for field in fields(kind)})
 
 
-def in_parts(asked: Sequence[Asked]) -> list[Sequence[Asked]]:
+def in_parts(names: Sequence[Asked]) -> list[Sequence[Asked]]:
     """The same values, as many at a time as one statement may name."""
-    return [asked[at : at + ASKED_AT_ONCE] for at in range(0, len(asked), ASKED_AT_ONCE)]
+    return [names[at : at + ASKED_AT_ONCE] for at in range(0, len(names), ASKED_AT_ONCE)]
 
 
 def insert_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> None:

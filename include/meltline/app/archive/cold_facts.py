@@ -119,7 +119,7 @@ class Side:
         for stat in stats:
             if stat.error:
                 raise _unsaid(stat)
-        return {stat.path: stat.found for stat in stats if stat.found is not None}
+        return {stat.path: stat.file for stat in stats if stat.file is not None}
 
     def leads_out(self, state: TableMetadata, snapshots: Iterable[Snapshot]) -> list[str]:
         """Paths of a cold table's metadata that do not lie in cold."""

@@ -183,8 +183,8 @@ class _Audit:
             file.path for copy in archived for file in _statistics(state, copy.snapshot_id)
         ]
         stats = tier.store.stats([*paths, *manifests, *described])
-        check.look([stat.found for stat in stats if stat.found])
-        missing = frozenset(stat.path for stat in stats if not stat.found)
+        check.look([stat.file for stat in stats if stat.file])
+        missing = frozenset(stat.path for stat in stats if not stat.file)
         foreign = () if state is None else foreign_commits(tier.store, state)
         return cls(tier, state, lists, audited, check, missing, foreign)
 
@@ -204,7 +204,7 @@ class _Audit:
         opened = [self.manifests[manifest.path] for manifest in listed]
         manifests = [audit.manifest for audit in opened]
         problems = [
-            problem for audit in opened for problem in (*audit.manifest.odd, *audit.damaged)
+            problem for audit in opened for problem in (*audit.manifest.problems, *audit.damaged)
         ]
         own_paths = (path, *(manifest.path for manifest in manifests))
         problems += [

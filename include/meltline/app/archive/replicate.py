@@ -166,8 +166,8 @@ class _Deepening:
             for manifest in manifests
         ]
         for audited in self.reader.audit(listed, self.tier.warehouse):
-            if audited.odd:
-                raise _damaged(copy, audited.odd[0])
+            if audited.problems:
+                raise _damaged(copy, audited.problems[0])
         files = live_files(self.ledgers, self.tier, manifests) | {
             manifest.path for manifest in manifests
         }

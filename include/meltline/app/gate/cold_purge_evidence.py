@@ -181,7 +181,7 @@ def _check_manifests(side: Side, table: _PurgedTable, stays: _Staying, facts: Co
     brought = [m for m in table.manifests.values() if m.added_by in archived]
     for audited in side.copies.audit(brought, side.tier.warehouse):
         if not stays.covers([copy for copy, _ in audited.absent]):
-            facts.differing += audited.odd
+            facts.differing += audited.problems
     older = [m for m in table.manifests.values() if m.added_by not in archived]
     sizes = load_concurrently(lambda manifest: side.tier.store.size(manifest.path), older)
     for manifest, size in zip(older, sizes, strict=True):

@@ -79,7 +79,7 @@ class LookBack:
 def lost_of(services: RunContext, uses: Mapping[str, str]) -> dict[str, str]:
     """Those of some named files that are not there; what nobody can look at counts as lost."""
     stats = services.store.stats(sorted(uses))
-    return {stat.path: uses[stat.path] for stat in stats if stat.found is None}
+    return {stat.path: uses[stat.path] for stat in stats if stat.file is None}
 
 
 def raise_incident(services: RunContext, plan: Plan, uses: Mapping[str, str]) -> DeletedWhileNamed:
@@ -149,7 +149,7 @@ def _end(services: RunContext, observation: Observation) -> None:
     paths = {incident.object: incident.id for incident in standing_incidents(services)}
     if not paths:
         return
-    over = {s.path: "it is there again" for s in services.store.stats(sorted(paths)) if s.found}
+    over = {s.path: "it is there again" for s in services.store.stats(sorted(paths)) if s.file}
     if not observation.skipped:
         free = paths.keys() - over.keys() - _referenced(services, observation, sorted(paths))
         over |= dict.fromkeys(free, "nothing names it any more")

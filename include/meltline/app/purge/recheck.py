@@ -96,7 +96,7 @@ class Reproof:
         by = self._named_by(
             sorted({name for spellings in other_names.values() for name in spellings})
         )
-        lost = {s.path for s in self._services.store.stats(sorted(by)) if s.found is None}
+        lost = {s.path for s in self._services.store.stats(sorted(by)) if s.file is None}
         hits = ((path, name) for path in other_names for name in other_names[path] if name in lost)
         return own | {path: f"{by[name]} as {name}" for path, name in hits}
 

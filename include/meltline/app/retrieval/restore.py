@@ -268,7 +268,7 @@ class _Restoring:
             return ["the copy of its manifest list names other manifests"]
         pairs = [ManifestPair(*pair) for pair in zip(theirs, ours, strict=True)]
         audited = reader.audit(ours, folder)
-        problems = [problem for manifest in audited for problem in manifest.odd]
+        problems = [problem for manifest in audited for problem in manifest.problems]
         counted = sum(manifest.rows for manifest in audited)
         if counted != files.rows:
             problems.append(f"{counted} rows instead of {files.rows}")

@@ -40,8 +40,8 @@ class DepartedObjects:
         return {
             stat.path
             for stat in self.services.store.stats([p for p in paths if p in self.departures])
-            if stat.found is not None
-            and self.at(stat.path).unlike(stat.found.bytes, stat.found.modified_at)
+            if stat.file is not None
+            and self.at(stat.path).unlike(stat.file.bytes, stat.file.modified_at)
         }
 
     def young_orphans(self) -> list[str]:
@@ -54,9 +54,9 @@ class DepartedObjects:
         return [
             stat.path
             for stat in stats
-            if stat.found is not None
-            and stat.found.modified_at > self.departures[stat.path].departed_at - FLOOR
-            and not self.at(stat.path).unlike(stat.found.bytes, stat.found.modified_at)
+            if stat.file is not None
+            and stat.file.modified_at > self.departures[stat.path].departed_at - FLOOR
+            and not self.at(stat.path).unlike(stat.file.bytes, stat.file.modified_at)
         ]
 
     def is_swept(self, path: str) -> bool:

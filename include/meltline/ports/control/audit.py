@@ -21,7 +21,7 @@ class AuditEntry:
 class AuditLog(Protocol):
     """Decisions, in the order in which they were made."""
 
-    def add(self, entry: AuditEntry) -> None:
+    def add(self, record: AuditEntry) -> None:
         """Adds an entry; none is ever changed."""
         ...
 

@@ -87,7 +87,7 @@ class VetoLedger(Protocol):
 
     def all(self) -> Sequence[PurgeVeto]: ...
 
-    def add(self, wanted: PurgeVeto) -> None:
+    def add(self, veto: PurgeVeto) -> None:
         """Stores a word for a snapshot; the same id again replaces it."""
         ...
 

@@ -43,8 +43,8 @@ class ClaimRows:
                 lost.get(claim.lock) or self._may(connection, stored[_key(claim)], claim)
                 for claim in claims
             ]
-            taken = [c for c, answer in zip(claims, answers, strict=True) if answer is True]
-            self._take(connection, taken, stored)
+            accepted = [c for c, answer in zip(claims, answers, strict=True) if answer is True]
+            self._take(connection, accepted, stored)
         return answers
 
     def finish(self, claims: Sequence[Claim]) -> Sequence[MeltlineError | None]:
@@ -73,8 +73,8 @@ class ClaimRows:
 
     def paths(self) -> Mapping[str, str]:
         with self.database.reading() as connection:
-            wanted = select(claimed_paths.c.path, claimed_paths.c.plan_id)
-            return {path: plan_id for path, plan_id in connection.execute(wanted)}
+            query = select(claimed_paths.c.path, claimed_paths.c.plan_id)
+            return {path: plan_id for path, plan_id in connection.execute(query)}
 
     def _may(self, connection: Connection, batch: Row[Any], claim: Claim) -> bool | MeltlineError:
         """Whether a batch may be claimed; under our own key an older token is dead."""
@@ -96,7 +96,7 @@ class ClaimRows:
         connection.execute(
             _of_batch(update(batches), batches),
             [
-                _named(claim)
+                _batch_key(claim)
                 | {
                     "state": BatchState.PURGING,
                     "lock_key": claim.lock.key,
@@ -107,8 +107,8 @@ class ClaimRows:
             ],
         )
         again = [c for c in claims if stored[_key(c)].state is BatchState.PURGING]
-        known = _paths_of(connection, again)
-        rows = [row for claim in claims for row in _path_rows(claim, known.get(_key(claim), ()))]
+        prior = _paths_of(connection, again)
+        rows = [row for claim in claims for row in _path_rows(claim, prior.get(_key(claim), ()))]
         if rows:
             connection.execute(insert(claimed_paths), rows)
 
@@ -124,15 +124,15 @@ class VetoRows:
             rows = connection.execute(select(wanted_back).order_by(wanted_back.c.id))
             return [from_row(PurgeVeto, row) for row in rows]
 
-    def add(self, wanted: PurgeVeto) -> None:
+    def add(self, veto: PurgeVeto) -> None:
         with self.database.writing() as connection:
-            upsert(connection, wanted_back, [to_row(wanted)])
+            upsert(connection, wanted_back, [to_row(veto)])
 
     def remove(self, ids: Sequence[str]) -> None:
         with self.database.writing() as connection:
             for id in ids:
-                gone = wanted_back.c.id == id
-                connection.execute(delete(wanted_back).where(gone))
+                condition = wanted_back.c.id == id
+                connection.execute(delete(wanted_back).where(condition))
 
 
 def _key(claim: Claim) -> _Key:
@@ -145,13 +145,13 @@ def _keys(claims: Iterable[Claim]) -> set[_Key]:
 
 def _stored(connection: Connection, claims: Sequence[Claim]) -> dict[_Key, Row[Any]]:
     """The batches of some claims; on Postgres nobody else changes them meanwhile."""
-    wanted = select(batches).order_by(batches.c.plan_id, batches.c.number).with_for_update()
+    query = select(batches).order_by(batches.c.plan_id, batches.c.number).with_for_update()
     plans, keys = sorted({claim.plan_id for claim in claims}), _keys(claims)
-    found = {}
-    for some in in_parts(plans):
-        for row in connection.execute(wanted.where(batches.c.plan_id.in_(some))):
-            found[row.plan_id, row.number] = row
-    return {key: row for key, row in found.items() if key in keys}
+    rows = {}
+    for part in in_parts(plans):
+        for row in connection.execute(query.where(batches.c.plan_id.in_(part))):
+            rows[row.plan_id, row.number] = row
+    return {key: row for key, row in rows.items() if key in keys}
 
 
 def _is_of(batch: Row[Any] | None, claim: Claim) -> bool:
@@ -169,10 +169,10 @@ def _not_ours(claim: Claim) -> MeltlineError:
 def _settle(connection: Connection, claims: Sequence[Claim], state: BatchState) -> None:
     """Moves batches on; their paths are claimed no longer."""
     if claims:
-        moved = [_named(claim) | {"state": state} for claim in claims]
-        connection.execute(_of_batch(update(batches), batches), moved)
-        gone = [_named(claim) for claim in claims]
-        connection.execute(_of_batch(delete(claimed_paths), claimed_paths), gone)
+        changes = [_batch_key(claim) | {"state": state} for claim in claims]
+        connection.execute(_of_batch(update(batches), batches), changes)
+        ended = [_batch_key(claim) for claim in claims]
+        connection.execute(_of_batch(delete(claimed_paths), claimed_paths), ended)
 
 
 def _of_batch(statement: Any, table: Any) -> Any:
@@ -181,23 +181,23 @@ def _of_batch(statement: Any, table: Any) -> Any:
     return statement.where(is_plan, table.c.number == bindparam("of_number"))
 
 
-def _named(claim: Claim) -> dict[str, object]:
+def _batch_key(claim: Claim) -> dict[str, object]:
     return {"of_plan": claim.plan_id, "of_number": claim.number}
 
 
 def _paths_of(connection: Connection, claims: Sequence[Claim]) -> dict[_Key, list[str]]:
-    found: dict[_Key, list[str]] = {}
-    for some in in_parts(sorted({claim.plan_id for claim in claims})):
-        wanted = select(claimed_paths).where(claimed_paths.c.plan_id.in_(some))
-        for row in connection.execute(wanted.order_by(claimed_paths.c.position)):
-            found.setdefault((row.plan_id, row.number), []).append(row.path)
-    return found
+    paths: dict[_Key, list[str]] = {}
+    for part in in_parts(sorted({claim.plan_id for claim in claims})):
+        query = select(claimed_paths).where(claimed_paths.c.plan_id.in_(part))
+        for row in connection.execute(query.order_by(claimed_paths.c.position)):
+            paths.setdefault((row.plan_id, row.number), []).append(row.path)
+    return paths
 
 
-def _path_rows(claim: Claim, known: Sequence[str]) -> list[dict[str, object]]:
-    claimed = set(known)
+def _path_rows(claim: Claim, earlier: Sequence[str]) -> list[dict[str, object]]:
+    claimed = set(earlier)
     new = [path for path in dict.fromkeys(claim.paths) if path not in claimed]
     return [
         {"plan_id": claim.plan_id, "number": claim.number, "position": position, "path": path}
-        for position, path in enumerate(new, start=len(known))
+        for position, path in enumerate(new, start=len(earlier))
     ]

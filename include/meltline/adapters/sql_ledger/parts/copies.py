@@ -20,14 +20,14 @@ class ArchivedRows:
     database: Database
 
     def all(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
-        wanted = [None] if uuids is None else in_parts(sorted(set(uuids)))
-        found: list[ArchivedSnapshot] = []
+        parts = [None] if uuids is None else in_parts(sorted(set(uuids)))
+        snapshots: list[ArchivedSnapshot] = []
         with self.database.reading() as connection:
-            for some in wanted:
-                asked = select(archived)
-                asked = asked if some is None else asked.where(archived.c.table_uuid.in_(some))
-                found += [_from_row(row) for row in connection.execute(asked)]
-        return sorted(found, key=lambda c: (c.table_uuid, c.committed_at, c.snapshot_id))
+            for part in parts:
+                query = select(archived)
+                query = query if part is None else query.where(archived.c.table_uuid.in_(part))
+                snapshots += [_from_row(row) for row in connection.execute(query)]
+        return sorted(snapshots, key=lambda c: (c.table_uuid, c.committed_at, c.snapshot_id))
 
     def save(self, copies: Sequence[ArchivedSnapshot]) -> None:
         with self.database.writing() as connection:
@@ -35,9 +35,9 @@ class ArchivedRows:
 
     def forget(self, uuid: str, snapshots: Collection[int]) -> None:
         with self.database.writing() as connection:
-            for some in in_parts(sorted(set(snapshots))):
-                gone = (archived.c.table_uuid == uuid) & archived.c.snapshot_id.in_(some)
-                connection.execute(delete(archived).where(gone))
+            for part in in_parts(sorted(set(snapshots))):
+                condition = (archived.c.table_uuid == uuid) & archived.c.snapshot_id.in_(part)
+                connection.execute(delete(archived).where(condition))
 
 
 @dataclass(frozen=True)
@@ -47,22 +47,22 @@ class CopyRows:
     database: Database
 
     def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
-        found: dict[str, CopyProof] = {}
+        proofs: dict[str, CopyProof] = {}
         with self.database.reading() as connection:
-            for some in in_parts(sorted(set(paths))):
-                asked = select(copies).where(copies.c.path.in_(some))
-                rows = (CopyProof(**row._mapping) for row in connection.execute(asked))
-                found |= {one.path: one for one in rows}
-        return found
+            for part in in_parts(sorted(set(paths))):
+                query = select(copies).where(copies.c.path.in_(part))
+                rows = (CopyProof(**row._mapping) for row in connection.execute(query))
+                proofs |= {proof.path: proof for proof in rows}
+        return proofs
 
     def save(self, proofs: Collection[CopyProof]) -> None:
         with self.database.writing() as connection:
-            upsert(connection, copies, [to_row(one) for one in proofs])
+            upsert(connection, copies, [to_row(proof) for proof in proofs])
 
     def forget(self, paths: Collection[str]) -> None:
         with self.database.writing() as connection:
-            for some in in_parts(sorted(set(paths))):
-                connection.execute(delete(copies).where(copies.c.path.in_(some)))
+            for part in in_parts(sorted(set(paths))):
+                connection.execute(delete(copies).where(copies.c.path.in_(part)))
 
 
 def _to_row(copy: ArchivedSnapshot) -> dict[str, object]:

@@ -24,9 +24,9 @@ class DecisionRows:
     locks: LockRows
 
     def disowned_times(self) -> Sequence[DisownedTime]:
-        wanted = select(tables.disowned_times).order_by(tables.disowned_times.c.seq)
+        query = select(tables.disowned_times).order_by(tables.disowned_times.c.seq)
         with self.database.reading() as connection:
-            return [from_row(DisownedTime, row) for row in connection.execute(wanted)]
+            return [from_row(DisownedTime, row) for row in connection.execute(query)]
 
     def disown_time(self, word: DisownedTime) -> bool:
         newest = update(marks).where(marks.c.newest == word.recorded).values(newest=word.at)
@@ -40,11 +40,11 @@ class DecisionRows:
     def vouched(self) -> Sequence[VouchedFile]:
         with self.database.reading() as connection:
             rows = connection.execute(select(tables.vouched)).all()
-        return sorted((from_row(VouchedFile, row) for row in rows), key=lambda one: one.table)
+        return sorted((from_row(VouchedFile, row) for row in rows), key=lambda file: file.table)
 
     def save_vouched(self, files: Sequence[VouchedFile]) -> None:
         with self.database.writing() as connection:
-            upsert(connection, tables.vouched, [to_row(one) for one in files])
+            upsert(connection, tables.vouched, [to_row(file) for file in files])
 
     def forget_vouched(self, table: TableName) -> bool:
         with self.database.writing() as connection:
@@ -53,8 +53,8 @@ class DecisionRows:
 
     def lifted_guards(self) -> frozenset[str]:
         with self.database.reading() as connection:
-            found = connection.execute(select(tables.lifted_guards.c.table_uuid)).scalars()
-            return frozenset(found)
+            uuids = connection.execute(select(tables.lifted_guards.c.table_uuid)).scalars()
+            return frozenset(uuids)
 
     def save_lifted_guard(self, table_uuid: str) -> None:
         with self.database.writing() as connection:
@@ -75,9 +75,9 @@ class EpochRows:
     def since(self, number: int | None = None) -> Sequence[Epoch]:
         newest = select(func.coalesce(func.max(epochs.c.number), 0)).where(epochs.c.confirmed)
         first = newest.scalar_subquery() if number is None else number
-        wanted = select(epochs).where(epochs.c.number >= first)
+        query = select(epochs).where(epochs.c.number >= first)
         with self.database.reading() as connection:
-            rows = connection.execute(wanted.order_by(epochs.c.number, epochs.c.nonce)).all()
+            rows = connection.execute(query.order_by(epochs.c.number, epochs.c.nonce)).all()
         return [from_row(Epoch, row) for row in rows]
 
     def add(self, epoch: Epoch) -> None:
@@ -86,10 +86,10 @@ class EpochRows:
 
     def confirm(self, nonce: str) -> None:
         with self.database.writing() as connection:
-            known = update(epochs).where(epochs.c.nonce == nonce)
-            connection.execute(known.values(confirmed=True))
+            matching = update(epochs).where(epochs.c.nonce == nonce)
+            connection.execute(matching.values(confirmed=True))
 
     def has(self, why: str) -> bool:
-        wanted = select(epochs.c.nonce).where(epochs.c.why == why, epochs.c.confirmed).limit(1)
+        query = select(epochs.c.nonce).where(epochs.c.why == why, epochs.c.confirmed).limit(1)
         with self.database.reading() as connection:
-            return connection.execute(wanted).first() is not None
+            return connection.execute(query).first() is not None

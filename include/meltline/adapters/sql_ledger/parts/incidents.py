@@ -24,12 +24,12 @@ class IncidentRows:
         return [from_row(Incident, row) for row in rows]
 
     def add(self, incidents: Sequence[Incident]) -> None:
-        rows = [to_row(incident) for incident in sorted(incidents, key=lambda one: one.id)]
+        rows = [to_row(incident) for incident in sorted(incidents, key=lambda i: i.id)]
         with self.database.writing() as connection:
             insert_new(connection, schema.incidents, rows)
 
     def end(self, ids: Sequence[str]) -> None:
         table = schema.incidents
         with self.database.writing() as connection:
-            for some in in_parts(sorted(ids)):
-                connection.execute(delete(table).where(table.c.id.in_(some)))
+            for part in in_parts(sorted(ids)):
+                connection.execute(delete(table).where(table.c.id.in_(part)))

@@ -35,14 +35,14 @@ class LockRows:
         with self._database.writing(marked=False) as connection:
             insert_new(connection, locks, [free | {"key": key} for key in keys])
             rows = _stored(connection, keys, update=True)
-            taken = [
+            locked = [
                 Lock(key, holders[key], rows[key].token + 1)
                 for key in takewhile(lambda key: rows[key].lease_until <= now, keys)
             ]
             until = now + lease // timedelta(milliseconds=1)
             _set(
                 connection,
-                taken,
+                locked,
                 lambda lock: {
                     "holder": lock.holder,
                     "token": lock.token,
@@ -50,7 +50,7 @@ class LockRows:
                     "lease_until": until,
                 },
             )
-        return taken
+        return locked
 
     def renew(self, held: Sequence[Lock], lease: timedelta) -> Sequence[Lock]:
         """Lengthens leases where nobody took over, and returns the others."""
@@ -70,9 +70,9 @@ class LockRows:
 
     def holding(self, key: str) -> Holding | None:
         """Who has the lock now, None when it is free."""
-        wanted = select(locks).where(locks.c.key == key, locks.c.lease_until > self._millis())
+        query = select(locks).where(locks.c.key == key, locks.c.lease_until > self._millis())
         with self._database.reading() as connection:
-            row = connection.execute(wanted).first()
+            row = connection.execute(query).first()
         if row is None:
             return None
         return Holding(row.holder, from_millis(row.since), from_millis(row.lease_until))
@@ -89,7 +89,7 @@ class LockRows:
         rows = _stored(connection, [lock.key for lock in held])
         now = self._millis()
         return {
-            lock: lock_lost(lock, _told(rows.get(lock.key)))
+            lock: lock_lost(lock, _holder_text(rows.get(lock.key)))
             for lock in held
             if not _is(row := rows.get(lock.key), lock) or row.lease_until <= now
         }
@@ -114,11 +114,9 @@ def _stored(
     connection: Connection, keys: Iterable[str], *, update: bool = False
 ) -> dict[str, Row[Any]]:
     """The rows of some locks, by key; on Postgres nobody else changes them meanwhile."""
-    wanted = select(locks).order_by(locks.c.key).with_for_update(read=not update)
+    query = select(locks).order_by(locks.c.key).with_for_update(read=not update)
     parts = in_parts(sorted(set(keys)))
-    rows = (
-        row for some in parts for row in connection.execute(wanted.where(locks.c.key.in_(some)))
-    )
+    rows = (row for part in parts for row in connection.execute(query.where(locks.c.key.in_(part))))
     return {row.key: row for row in rows}
 
 
@@ -135,7 +133,7 @@ def _is(row: Row[Any] | None, lock: Lock) -> TypeGuard[Row[Any]]:
     return row is not None and (row.holder, row.token) == (lock.holder, lock.token)
 
 
-def _told(row: Row[Any] | None) -> str:
+def _holder_text(row: Row[Any] | None) -> str:
     if row is None or not row.holder:
         return "free"
     until = format_instant(from_millis(row.lease_until))

@@ -21,17 +21,17 @@ class ObservationRows:
     def sightings(
         self, uuids: Collection[str] | None = None
     ) -> Mapping[str, Mapping[int, SnapshotObservation]]:
-        wanted = select(schema.sightings)
+        query = select(schema.sightings)
         if uuids is not None and len(uuids) <= ASKED_AT_ONCE:
-            wanted = wanted.where(schema.sightings.c.table_uuid.in_(uuids))
+            query = query.where(schema.sightings.c.table_uuid.in_(uuids))
         with self.database.reading() as connection:
-            rows = connection.execute(wanted).all()
-        found: dict[str, dict[int, SnapshotObservation]] = {}
+            rows = connection.execute(query).all()
+        by_table: dict[str, dict[int, SnapshotObservation]] = {}
         for row in rows:
-            found.setdefault(row.table_uuid, {})[row.snapshot_id] = from_row(
+            by_table.setdefault(row.table_uuid, {})[row.snapshot_id] = from_row(
                 SnapshotObservation, row
             )
-        return found
+        return by_table
 
     def save_sightings(self, sightings: Mapping[str, Mapping[int, SnapshotObservation]]) -> None:
         rows = [
@@ -43,24 +43,24 @@ class ObservationRows:
             upsert(connection, schema.sightings, rows)
 
     def documents(self, locations: Sequence[str]) -> Mapping[str, RememberedMetadata]:
-        table, found = schema.metadata_documents, {}
+        table, by_location = schema.metadata_documents, {}
         with self.database.reading() as connection:
-            for some in in_parts(locations):
-                for row in connection.execute(select(table).where(table.c.location.in_(some))):
+            for part in in_parts(locations):
+                for row in connection.execute(select(table).where(table.c.location.in_(part))):
                     document = from_row(RememberedMetadata, row)
-                    found[document.location] = document
-        return found
+                    by_location[document.location] = document
+        return by_location
 
     def save_documents(
         self, documents: Sequence[RememberedMetadata], current: Collection[str]
     ) -> None:
         table = schema.metadata_documents
         with self.database.reading() as connection:
-            known = set(connection.execute(select(table.c.location)).scalars())
-        old = sorted(known.difference(current))
+            locations = set(connection.execute(select(table.c.location)).scalars())
+        old = sorted(locations.difference(current))
         if not documents and not old:
             return
         with self.database.writing() as connection:
             upsert(connection, table, [to_row(document) for document in documents])
-            for some in in_parts(old):
-                connection.execute(delete(table).where(table.c.location.in_(some)))
+            for part in in_parts(old):
+                connection.execute(delete(table).where(table.c.location.in_(part)))

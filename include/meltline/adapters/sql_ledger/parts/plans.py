@@ -57,10 +57,10 @@ class PlanRows:
 
     def current(self, ids: Sequence[str]) -> Mapping[str, Plan]:
         with self.database.reading() as connection:
-            found = _by_ids(connection, ids)
-        if missing := [id for id in ids if id not in found]:
+            by_id = _by_ids(connection, ids)
+        if missing := [id for id in ids if id not in by_id]:
             raise no_plan(missing[0])
-        return found
+        return by_id
 
     def find(
         self,
@@ -70,15 +70,15 @@ class PlanRows:
         table_uuid: str = "",
         limit: int | None = None,
     ) -> Sequence[Plan]:
-        wanted = _newest_first().limit(limit)
+        query = _newest_first().limit(limit)
         if run_id:
-            wanted = wanted.where(plans.c.run_id == run_id)
+            query = query.where(plans.c.run_id == run_id)
         if in_states := tuple(states):
-            wanted = wanted.where(plans.c.state.in_(in_states))
+            query = query.where(plans.c.state.in_(in_states))
         if table_uuid:
-            wanted = wanted.where(plans.c.table_uuid == table_uuid)
+            query = query.where(plans.c.table_uuid == table_uuid)
         with self.database.reading() as connection:
-            return [from_row(Plan, row) for row in connection.execute(wanted)]
+            return [from_row(Plan, row) for row in connection.execute(query)]
 
     def move(
         self,
@@ -107,16 +107,16 @@ class PlanRows:
                 connection, [move.lock for move in moves if move.lock is not None]
             )
             stored = _by_ids(connection, [move.plan.id for move in moves], update=True)
-            answers = [_moved(move, stored.get(move.plan.id), lost) for move in moves]
+            answers = [_outcome_of(move, stored.get(move.plan.id), lost) for move in moves]
             rows = [
                 {
-                    "of_id": moved.id,
-                    "state": moved.state,
-                    "note": moved.note,
-                    "committed_base": moved.committed_base,
+                    "of_id": plan.id,
+                    "state": plan.state,
+                    "note": plan.note,
+                    "committed_base": plan.committed_base,
                 }
-                for moved in answers
-                if isinstance(moved, Plan)
+                for plan in answers
+                if isinstance(plan, Plan)
             ]
             if rows:
                 connection.execute(update(plans).where(plans.c.id == bindparam("of_id")), rows)
@@ -129,14 +129,14 @@ def _newest_first() -> Select[tuple[object, ...]]:
 
 def _by_ids(connection: Connection, ids: Iterable[str], *, update: bool = False) -> dict[str, Plan]:
     """Plans by their ids; on Postgres, for an update nobody else changes them meanwhile."""
-    wanted = select(plans).order_by(plans.c.id)
-    wanted = wanted.with_for_update() if update else wanted
+    query = select(plans).order_by(plans.c.id)
+    query = query.with_for_update() if update else query
     parts = in_parts(sorted(set(ids)))
-    rows = (row for some in parts for row in connection.execute(wanted.where(plans.c.id.in_(some))))
+    rows = (row for part in parts for row in connection.execute(query.where(plans.c.id.in_(part))))
     return {row.id: from_row(Plan, row) for row in rows}
 
 
-def _moved(
+def _outcome_of(
     move: PlanTransition, stored: Plan | None, lost: Mapping[Lock, MeltlineError]
 ) -> Plan | MeltlineError:
     try:

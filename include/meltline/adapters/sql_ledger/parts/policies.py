@@ -21,24 +21,24 @@ class PolicyRows:
     def all(self) -> Mapping[str, Mapping[str, str]]:
         with self.database.reading() as connection:
             rows = connection.execute(select(schema.policies)).all()
-        found: dict[str, dict[str, str]] = {}
+        policies: dict[str, dict[str, str]] = {}
         for row in rows:
-            found.setdefault(row.object, {})[row.key] = row.value
-        return found
+            policies.setdefault(row.object, {})[row.key] = row.value
+        return policies
 
     def save(self, policies: Mapping[str, Mapping[str, str | None]]) -> None:
         rows = [
-            {"object": name, "key": key, "value": value}
-            for name, found in policies.items()
-            for key, value in found.items()
+            {"object": name, "key": key, "value": text}
+            for name, settings in policies.items()
+            for key, text in settings.items()
         ]
         columns = schema.policies.c
         with self.database.writing() as connection:
             upsert(connection, schema.policies, [r for r in rows if r["value"] is not None])
             for row in rows:
                 if row["value"] is None:
-                    here = (columns.object == row["object"], columns.key == row["key"])
-                    connection.execute(delete(schema.policies).where(*here))
+                    where = (columns.object == row["object"], columns.key == row["key"])
+                    connection.execute(delete(schema.policies).where(*where))
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class LeaseRows:
     database: Database
 
     def active(self, now: datetime) -> Sequence[Lease]:
-        wanted = select(schema.leases).where(schema.leases.c.expires_at >= now)
+        query = select(schema.leases).where(schema.leases.c.expires_at >= now)
         with self.database.reading() as connection:
-            rows = connection.execute(wanted.order_by(schema.leases.c.id)).all()
+            rows = connection.execute(query.order_by(schema.leases.c.id)).all()
         return [from_row(Lease, row) for row in rows]
 
     def save(self, lease: Lease) -> None:
@@ -71,12 +71,12 @@ class LeaseRows:
                 return None
             lease = from_row(Lease, row)
             renewed = replace(lease, expires_at=now + timedelta(milliseconds=lease.ttl_ms))
-            moved = connection.execute(
+            answer = connection.execute(
                 update(schema.leases).where(*living).values(expires_at=renewed.expires_at)
             )
-            return renewed if moved.rowcount else None
+            return renewed if answer.rowcount else None
 
     def remove(self, id: str) -> bool:
         with self.database.writing() as connection:
-            gone = connection.execute(delete(schema.leases).where(schema.leases.c.id == id))
-            return bool(gone.rowcount)
+            answer = connection.execute(delete(schema.leases).where(schema.leases.c.id == id))
+            return bool(answer.rowcount)

@@ -67,9 +67,9 @@ class StatementRows:
             upsert(connection, schema.statements, [to_row(statement)])
 
     def get(self, id: str) -> StatementRecord | None:
-        wanted = select(schema.statements).where(schema.statements.c.id == id)
+        query = select(schema.statements).where(schema.statements.c.id == id)
         with self.database.reading() as connection:
-            row = connection.execute(wanted).first()
+            row = connection.execute(query).first()
         return None if row is None else from_row(StatementRecord, row)
 
 
@@ -79,18 +79,18 @@ class AuditRows:
 
     database: Database
 
-    def add(self, entry: AuditEntry) -> None:
+    def add(self, record: AuditEntry) -> None:
         with self.database.writing() as connection:
-            connection.execute(insert(schema.audit), to_row(entry))
+            connection.execute(insert(schema.audit), to_row(record))
 
     def entries(self, object: str = "", since: datetime | None = None) -> Sequence[AuditEntry]:
-        wanted = select(schema.audit).order_by(schema.audit.c.at, schema.audit.c.seq)
+        query = select(schema.audit).order_by(schema.audit.c.at, schema.audit.c.seq)
         if object:
-            wanted = wanted.where(schema.audit.c.object == object)
+            query = query.where(schema.audit.c.object == object)
         if since is not None:
-            wanted = wanted.where(schema.audit.c.at >= since)
+            query = query.where(schema.audit.c.at >= since)
         with self.database.reading() as connection:
-            return [from_row(AuditEntry, row) for row in connection.execute(wanted)]
+            return [from_row(AuditEntry, row) for row in connection.execute(query)]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class StorageRows:
             upsert(connection, schema.storage, [{"day": day, **to_row(r)} for r in rows])
 
     def of(self, day: str) -> Sequence[StorageRow]:
-        wanted = select(schema.storage).where(schema.storage.c.day == day)
+        query = select(schema.storage).where(schema.storage.c.day == day)
         with self.database.reading() as connection:
-            found = [from_row(StorageRow, row) for row in connection.execute(wanted)]
-        return sorted(found, key=lambda row: (row.table, row.table_uuid))
+            rows = [from_row(StorageRow, row) for row in connection.execute(query)]
+        return sorted(rows, key=lambda row: (row.table, row.table_uuid))

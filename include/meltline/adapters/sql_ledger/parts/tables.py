@@ -43,11 +43,11 @@ class RegistrationRows:
     def ownerships(self) -> Sequence[Ownership]:
         with self.database.reading() as connection:
             rows = connection.execute(select(schema.ownerships)).all()
-        found = (from_row(Ownership, row) for row in rows)
-        return sorted(found, key=lambda o: (o.prefix, o.table_uuid))
+        owned = (from_row(Ownership, row) for row in rows)
+        return sorted(owned, key=lambda o: (o.prefix, o.table_uuid))
 
     def add_ownerships(self, ownerships: Iterable[Ownership], at: datetime) -> None:
-        rows = [to_row(one) | {"first_seen_at": at} for one in ownerships]
+        rows = [to_row(ownership) | {"first_seen_at": at} for ownership in ownerships]
         rows.sort(key=lambda row: (str(row["prefix"]), str(row["table_uuid"])))
         with self.database.writing() as connection:
             insert_new(connection, schema.ownerships, rows)
@@ -56,11 +56,11 @@ class RegistrationRows:
         pairs = schema.sharing.c
         with self.database.reading() as connection:
             rows = connection.execute(select(pairs.table_uuid, pairs.other_uuid)).all()
-        return sorted((one, other) for one, other in rows)
+        return sorted((uuid, peer_uuid) for uuid, peer_uuid in rows)
 
     def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None:
         ordered = sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
-        rows = [{"table_uuid": one, "other_uuid": other} for one, other in ordered]
+        rows = [{"table_uuid": uuid, "other_uuid": peer_uuid} for uuid, peer_uuid in ordered]
         with self.database.writing() as connection:
             insert_new(connection, schema.sharing, rows)
 
@@ -83,12 +83,12 @@ class PlaceRows:
     def withheld(self) -> Sequence[Withheld]:
         with self.database.reading() as connection:
             rows = connection.execute(select(place_tables.withheld)).all()
-        found = (from_row(Withheld, row) for row in rows)
-        return sorted(found, key=lambda one: (one.step, order(one)))
+        files = (from_row(Withheld, row) for row in rows)
+        return sorted(files, key=lambda file: (file.step, order(file)))
 
     def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:
         with self.database.writing() as connection:
             connection.execute(
                 delete(place_tables.withheld).where(place_tables.withheld.c.step == step)
             )
-            upsert(connection, place_tables.withheld, [to_row(one) for one in files])
+            upsert(connection, place_tables.withheld, [to_row(file) for file in files])

@@ -21,32 +21,32 @@ class VerdictRows:
     def save(self, results: Sequence[GateResult]) -> None:
         if results:
             with self.database.writing() as connection:
-                refused = [result.plan_id for result in results if not result.passed]
+                refused = [verdict.plan_id for verdict in results if not verdict.passed]
                 if over := _last_refusals(connection, refused):
-                    for some in in_parts(over):
-                        gone = delete(gate_results).where(gate_results.c.seq.in_(some))
-                        connection.execute(gone)
-                connection.execute(insert(gate_results), [to_row(result) for result in results])
+                    for part in in_parts(over):
+                        outdated = delete(gate_results).where(gate_results.c.seq.in_(part))
+                        connection.execute(outdated)
+                connection.execute(insert(gate_results), [to_row(verdict) for verdict in results])
 
     def newest(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
-        wanted = select(gate_results).order_by(gate_results.c.seq)
-        found: dict[str, GateResult] = {}
+        query = select(gate_results).order_by(gate_results.c.seq)
+        verdicts: dict[str, GateResult] = {}
         with self.database.reading() as connection:
-            for some in in_parts(plan_ids):
-                for row in connection.execute(wanted.where(gate_results.c.plan_id.in_(some))):
-                    found[row.plan_id] = from_row(GateResult, row)
-        return found
+            for part in in_parts(plan_ids):
+                for row in connection.execute(query.where(gate_results.c.plan_id.in_(part))):
+                    verdicts[row.plan_id] = from_row(GateResult, row)
+        return verdicts
 
     def approve(self, approval: Approval) -> None:
         with self.database.writing() as connection:
             connection.execute(insert(approvals), to_row(approval))
 
     def approval(self, plan_id: str, digest: str) -> Approval | None:
-        wanted = select(approvals).where(
+        query = select(approvals).where(
             approvals.c.plan_id == plan_id, approvals.c.digest == digest
         )
         with self.database.reading() as connection:
-            row = connection.execute(wanted.order_by(approvals.c.seq.desc()).limit(1)).first()
+            row = connection.execute(query.order_by(approvals.c.seq.desc()).limit(1)).first()
         return None if row is None else from_row(Approval, row)
 
     def forget_approvals(self) -> int:
@@ -57,8 +57,8 @@ class VerdictRows:
 def _last_refusals(connection: Connection, plan_ids: Sequence[str]) -> list[int]:
     """The newest verdict on each of these plans, where that is a refusal, by its number."""
     newest: dict[str, tuple[int, GateResult]] = {}
-    wanted = select(gate_results).order_by(gate_results.c.seq)
-    for some in in_parts(plan_ids):
-        for row in connection.execute(wanted.where(gate_results.c.plan_id.in_(some))):
+    query = select(gate_results).order_by(gate_results.c.seq)
+    for part in in_parts(plan_ids):
+        for row in connection.execute(query.where(gate_results.c.plan_id.in_(part))):
             newest[row.plan_id] = (row.seq, from_row(GateResult, row))
-    return [seq for seq, result in newest.values() if not result.passed]
+    return [seq for seq, verdict in newest.values() if not verdict.passed]

@@ -22,13 +22,13 @@ class Instant(TypeDecorator[datetime]):
     impl = BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+    def process_bind_param(self, instant: datetime | None, dialect: Dialect) -> int | None:
         """Refuses (TypeError) a time without offset."""
-        return None if value is None else to_millis(value)
+        return None if instant is None else to_millis(instant)
 
-    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, millis: int | None, dialect: Dialect) -> datetime | None:
         """The instant, in UTC."""
-        return None if value is None else from_millis(value)
+        return None if millis is None else from_millis(millis)
 
 
 class Name(TypeDecorator[TableName]):
@@ -37,13 +37,13 @@ class Name(TypeDecorator[TableName]):
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: TableName | None, dialect: Dialect) -> str | None:
+    def process_bind_param(self, name: TableName | None, dialect: Dialect) -> str | None:
         """Writes `catalog.namespace.table`."""
-        return None if value is None else str(value)
+        return None if name is None else str(name)
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> TableName | None:
+    def process_result_value(self, text: str | None, dialect: Dialect) -> TableName | None:
         """Takes it apart again."""
-        return None if value is None else TableName.parse(value)
+        return None if text is None else TableName.parse(text)
 
 
 class Prose(TypeDecorator[str]):
@@ -52,11 +52,11 @@ class Prose(TypeDecorator[str]):
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+    def process_bind_param(self, text: str | None, dialect: Dialect) -> str | None:
         """Spells out NUL and lone surrogates."""
-        if value is None:
+        if text is None:
             return None
-        return value.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
+        return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
 class Choice(TypeDecorator[StrEnum]):
@@ -69,13 +69,13 @@ class Choice(TypeDecorator[StrEnum]):
         super().__init__()
         self.words = words
 
-    def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
+    def process_bind_param(self, member: StrEnum | None, dialect: Dialect) -> str | None:
         """Refuses (ValueError) what is no member."""
-        return None if value is None else self.words(value).value
+        return None if member is None else self.words(member).value
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
+    def process_result_value(self, text: str | None, dialect: Dialect) -> StrEnum | None:
         """The member."""
-        return None if value is None else self.words(value)
+        return None if text is None else self.words(text)
 
 
 class Json(TypeDecorator[T]):
@@ -89,13 +89,13 @@ class Json(TypeDecorator[T]):
         self.dump = dump
         self.load = load
 
-    def process_bind_param(self, value: T | None, dialect: Dialect) -> str | None:
+    def process_bind_param(self, document: T | None, dialect: Dialect) -> str | None:
         """Writes the text."""
-        return None if value is None else json.dumps(self.dump(value))
+        return None if document is None else json.dumps(self.dump(document))
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> T | None:
+    def process_result_value(self, text: str | None, dialect: Dialect) -> T | None:
         """Reads it again."""
-        return None if value is None else self.load(json.loads(value))
+        return None if text is None else self.load(json.loads(text))
 
 
 def sequence() -> "Column[int]":

@@ -57,20 +57,20 @@ class BatchState(StrEnum):
     DONE = "done"
 
 
-def _load_tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value)
+def _load_tuple(raw: Any) -> tuple[Any, ...]:
+    return tuple(raw)
 
 
-def _load_heads(value: Any) -> Mapping[str, int]:
-    return dict(value)
+def _load_heads(raw: Any) -> Mapping[str, int]:
+    return dict(raw)
 
 
 def _dump_failed(failed: Iterable[FailedExpectation]) -> object:
-    return [astuple(one) for one in failed]
+    return [astuple(expectation) for expectation in failed]
 
 
-def _load_failed(value: Any) -> tuple[FailedExpectation, ...]:
-    return tuple(FailedExpectation(*one) for one in value)
+def _load_failed(raw: Any) -> tuple[FailedExpectation, ...]:
+    return tuple(FailedExpectation(*fields) for fields in raw)
 
 
 def _list(name: str) -> "Column[Any]":
