@@ -9,21 +9,13 @@ from datetime import datetime, timedelta
 from benchmarks.lakes import FAILSAFE, SPACE, Lake
 from benchmarks.staging import read_document, rows
 from benchmarks.watch import Seen, watching
-from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.observe.observe import observe
-from meltline.app.run.lifecycle import (
-    expire_step,
-    gate_step,
-    observe_step,
-    plan_purge_step,
-    purge_step,
-    settle_step,
-)
+from meltline.app.run import lifecycle
+from meltline.app.run.judgement import judge
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
 from meltline.domain.deletion.gate import GateResult
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError
 from meltline.domain.units import format_instant
 from meltline.ports import PlanTransition
@@ -32,7 +24,7 @@ PROCEDURE = "procedure"
 BARE = "meltline"
 GATED = "meltline with gates"
 Say = Callable[[str], None]
-Judge = Callable[[RunContext, Sequence[Plan], PlanKind], list[Plan]]
+Judge = Callable[[RunContext, Sequence[Plan]], list[Plan]]
 
 
 @dataclass(frozen=True)
@@ -114,29 +106,26 @@ def run_meltline(
     before = _snapshots(lake, keep)
     lake.clock.moment = max(lake.clock.moment, as_of)
     services = lake.services(say)
-    request = RunRequest(f"run-{as_of.isoformat()}", as_of)
-    summary = Summary(request.run_id, as_of)
+    run = lifecycle.Run(services, RunRequest(f"run-{as_of.isoformat()}", as_of))
     judge = judge_of(gates)
     watch = Stopwatch()
     with watching(lake.metadata_folders()) as watched:
         with watch.timing("observe"):
-            observation = observe_step(services, request, summary)
-            if settle_step(services, summary):
-                observation = observe(services)
+            run.observe()
         with watch.timing("plan expire"):
-            planned = plan_expiration(services, observation, run_id=request.run_id, as_of=as_of)
+            run.plan_expiration()
         with watch.timing("gate expire"):
-            plans = judge(services, [p.plan for p in planned], PlanKind.EXPIRE)
+            run.summary.gated(judge(services, run.planned))
         with watch.timing("expire"):
-            expire_step(services, request, plans, summary)
+            run.expire()
         lake.clock.moment += FAILSAFE + timedelta(seconds=1)
         with watch.timing("plan purge"):
-            purges = plan_purge_step(services, request)
+            run.plan_purge()
         with watch.timing("gate purge"):
-            plans = judge(services, [p.plan for p in purges], PlanKind.PURGE)
+            run.summary.gated(judge(services, run.planned))
         with watch.timing("purge"):
-            purge_step(services, plans, summary)
-    require_done(summary)
+            run.purge()
+    require_done(run.summary)
     did = f"{before - _snapshots(lake, keep):,} snapshots expired"
     return Run(GATED if gates else BARE, watch.seconds, watch.parts, watched.seen, did)
 
@@ -154,13 +143,12 @@ def require_done(summary: Summary) -> None:
 
 def judge_of(gates: bool) -> Judge:
     """The chain's own gate; or one that passes each plan unseen, so that its cost is left out."""
-    return gate_step if gates else _pass
+    return judge if gates else _pass
 
 
-def _pass(services: RunContext, plans: Sequence[Plan], kind: PlanKind) -> list[Plan]:
+def _pass(services: RunContext, plans: Sequence[Plan]) -> list[Plan]:
     now = services.clock.now()
     until = now + services.config.gates.ttl
-    assert all(plan.kind is kind for plan in plans)
     services.control.verdicts.save(
         [GateResult(plan.id, plan.digest, "none", 1, (), now, until) for plan in plans]
     )

@@ -21,11 +21,8 @@ from benchmarks.sides import (
     require_done,
 )
 from benchmarks.watch import watching
-from meltline.app.orphans.sweep import sweep
-from meltline.app.run.lifecycle import observe_step, plan_purge_step, purge_step
-from meltline.app.run.summary import Summary
+from meltline.app.run import lifecycle
 from meltline.app.run_request import RunRequest
-from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.units import format_instant
 
 _GOALS = {BARE: 3.0}
@@ -77,13 +74,12 @@ def _measure(bench: Bench, name: str, files: int, orphans: int) -> Outcome:
 def _sweep_before(bench: Bench, lake: Lake) -> float:
     """Fills the index, and lets an earlier sweep see the orphans; returns what that one took."""
     with lake.in_place():
-        services, request = lake.services(bench.detail), RunRequest("earlier", TODAY)
-        summary = Summary(request.run_id, TODAY)
-        observe_step(services, request, summary)
+        run = lifecycle.Run(lake.services(bench.detail), RunRequest("earlier", TODAY))
+        run.observe()
         watch = Stopwatch()
         with watch.timing("sweep"):
-            sweep(services, request, summary)
-        require_done(summary)
+            run.sweep()
+        require_done(run.summary)
         return watch.seconds
 
 
@@ -92,20 +88,20 @@ def _sweep_now(bench: Bench, side: str, lake: Lake) -> Run:
         return _remove_orphan_files(lake)
     lake.clock.moment += _APART
     now = lake.clock.now()
-    services, request = lake.services(bench.detail), RunRequest("now", now)
-    summary, judge = Summary(request.run_id, now), judge_of(gates=side == GATED)
+    run = lifecycle.Run(lake.services(bench.detail), RunRequest("now", now))
+    judge = judge_of(gates=side == GATED)
     watch = Stopwatch()
     with watching(lake.metadata_folders()) as watched:
         with watch.timing("sweep"):
-            sweep(services, request, summary)
+            run.sweep()
         lake.clock.moment += FAILSAFE + timedelta(seconds=1)
         with watch.timing("plan purge"):
-            purges = plan_purge_step(services, request)
+            run.plan_purge()
         with watch.timing("gate purge"):
-            plans = judge(services, [p.plan for p in purges], PlanKind.PURGE)
+            run.summary.gated(judge(run.services, run.planned))
         with watch.timing("purge"):
-            purged = purge_step(services, plans, summary)
-    require_done(summary)
+            purged = run.purge()
+    require_done(run.summary)
     gone = sum(one.files_purged for one in purged)
     return Run(side, watch.seconds, watch.parts, watched.seen, f"{gone:,} orphans deleted")
 

@@ -5,16 +5,12 @@ has passed; what was skipped or refused is named by `verdict`.
 """
 
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain, task
 
-from meltline.orchestration.batch_steps import BatchStep, PlanStep, in_batches
-from meltline.orchestration.configuration import cold_pool
 from meltline.orchestration.form import form_field
-from meltline.orchestration.spark_step import SparkStep
+from meltline.orchestration.stage_tasks import lifecycle_tasks
 
 APPS = Path(__file__).resolve().parent.parent / "spark_apps"
 
@@ -51,10 +47,6 @@ PARAMS = {
 }  # fmt: skip
 
 
-def step(name: str, doc: str, of: Any = SparkStep, app: str = "", **kwargs: Any) -> Any:
-    return of(task_id=name, application=APPS / f"{app or name}.py", doc_md=doc, **kwargs)
-
-
 with DAG(
     "meltline_lifecycle",
     description="Expires Iceberg history, holds it in failsafe, purges it, each behind a gate",
@@ -79,24 +71,7 @@ with DAG(
         "max_active_tis_per_dagrun": 2,  # batches of a step side by side: so many Spark drivers
     },
 ):
-    observe = step("observe", "Lists every catalog and reads what is new.", previews=True)
-
-    hand_off = step("hand_off_to_cold", "Copies to cold what the policies want there, before it "
-        "may expire.", previews=True, pool=cold_pool())  # fmt: skip
-
-    # none_failed: an upstream task that was skipped had nothing to do; one that failed stops us.
-    plan_expiration = step("plan_expiration", "Names the snapshots and refs to expire, and the "
-        "files that depart.", PlanStep, trigger_rule=TriggerRule.NONE_FAILED)  # fmt: skip
-    gate = partial(step, doc="Judges plans by evidence of its own. Not retried; a refused table "
-        "stops itself only.", of=BatchStep, app="gate", retries=0)  # fmt: skip
-    expire = partial(step, "expire", "One metadata-only commit per planned table.", BatchStep)
-    plan_purge = step("plan_purge", "Names departed files past their failsafe that nothing refers "
-        "to.", PlanStep, trigger_rule=TriggerRule.NONE_FAILED)  # fmt: skip
-    # One batch after the other: each of them deletes at the configured rate.
-    purge = partial(step, "purge", "Deletes, part by part, each proved unreachable once more.",
-        BatchStep, approvable=True, max_active_tis_per_dagrun=1)  # fmt: skip
-    report = step("report", "Storage by stage, per table and day.",
-        trigger_rule=TriggerRule.NONE_FAILED)  # fmt: skip
+    observe, *later = lifecycle_tasks(APPS)
 
     @task(doc_md="Fails, naming every table that was skipped, refused or failed.", retries=0,
         trigger_rule=TriggerRule.ALL_DONE)  # fmt: skip
@@ -107,8 +82,4 @@ with DAG(
 
         return conclude(get_current_context())
 
-    expire_gate = partial(gate, "gate_expiration", arguments=["--kind=expire"])
-    purge_gate = partial(gate, "gate_purge", arguments=["--kind=purge"])
-    chain(observe, hand_off, plan_expiration,
-        in_batches(plan_expiration, expire_gate, expire), plan_purge,
-        in_batches(plan_purge, purge_gate, purge), report, verdict())  # fmt: skip
+    chain(observe, *later, verdict())

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from functools import cached_property, partial
 from typing import Any
 
@@ -34,7 +33,7 @@ from meltline.domain.discretion import discreet
 from meltline.domain.errors import NotASandbox, UsageInvalid
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.units import parse_instant
-from meltline.ports import ObjectReader, RunRecord, SessionEngine, SnapshotReader, SqlEngine
+from meltline.ports import ObjectReader, SessionEngine, SnapshotReader, SqlEngine
 
 SANDBOX_MARK = ".meltline-sandbox"
 _COLLECT_SELDOM = (50_000, 20, 100)
@@ -247,10 +246,6 @@ class Wiring:
         from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
 
         return SparkSqlEngine(spark, self.config)
-
-    def run_record(self, run_id: str, as_of: datetime) -> RunRecord:
-        """A run that begins now."""
-        return RunRecord(run_id, as_of, self.clock.now())
 
 
 def _without_cold(config: Config) -> Config:

@@ -448,12 +448,12 @@ MUTATIONS = (
         'WHERE going.move = :move"', 'WHERE :move IS NOT NULL"', (SETTLING,),
     ),
     Mutation(
-        "what a faster run leaves of a purge waits for the next night", "app/run/lifecycle.py",
+        "what a faster run leaves of a purge waits for the next night", "app/run/judgement.py",
         "[*overtaken, *_plan_what_is_left(services, overtaken), *remaining]", "[*overtaken, *remaining]",
         ("tests/unit/test_races.py",),
     ),
     Mutation(
-        "a purge that is overtaken while it is judged is refused", "app/run/lifecycle.py",
+        "a purge that is overtaken while it is judged is refused", "app/run/judgement.py",
         "    overtaken += end_overtaken(services, refused)\n", "", ("tests/unit/test_races.py",),
     ),
     Mutation(

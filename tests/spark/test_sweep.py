@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 
 from meltline.adapters.object_store.folder_listing import FolderStores, Level
-from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.run.lifecycle import run_stage
+from meltline.app.run.stages import SWEEP
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.cli.main import run
 from meltline.cli.run.step import main
-from meltline.domain.deletion.orphans import OrphanCandidate, SweptPlaces
+from meltline.domain.deletion.orphans import Inventory, OrphanCandidate, SweptPlaces
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.locations import claim_prefix
-from meltline.ports import Inventory
 from tests.spark import walk
 from tests.spark.warehouse import DAY, SPACE, TODAY, Warehouse
 
@@ -61,8 +61,7 @@ class Village:
     def sweep(self, now: datetime, **asked: Any) -> Summary:
         services = self.w.services(now)
         services.sweeper.cut_above = 5  # so that folders are cut, as large ones are
-        request = StepRequest(RunRequest(f"sweep-{now:%j}", now, **asked))
-        return run_step("sweep", services, request)
+        return run_stage(SWEEP, services, RunRequest(f"sweep-{now:%j}", now, **asked))
 
     def waiting(self, now: datetime) -> set[str]:
         found = self.w.services(now).files.departures.in_states(

@@ -11,7 +11,7 @@ from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.gate.gate import reasons, run_gate
 from meltline.app.observe.observe import observe
-from meltline.app.run.lifecycle import judge_step
+from meltline.app.run.judgement import judge
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.ports import Lease, SnapshotKey
@@ -167,7 +167,7 @@ def test_what_a_planned_snapshot_is_needed_for_by_now_makes_the_plan_anew_the_sa
     plan, old = planned(lake), table.snapshots[1]
     table.append("late")
     NEEDED_NOW[what](table, old)
-    stale, anew = judge_step(lake.services(), [plan])
+    stale, anew = judge(lake.services(), [plan])
     assert (stale.id, stale.state, anew.state) == (plan.id, PlanState.STALE, PlanState.PASSED)
     assert stale.note and "head_totals_differ" not in stale.note
     assert old not in anew.snapshots
@@ -184,7 +184,7 @@ def test_a_table_that_is_held_or_gone_by_now_has_no_plan_any_more(hold: bool) ->
         table.configure(meltline__hold="audit")
     else:
         table.drop()
-    (stale,) = judge_step(lake.services(), [plan])
+    (stale,) = judge(lake.services(), [plan])
     assert stale.state is PlanState.STALE and lake.waiting() == {}
 
 
@@ -193,7 +193,7 @@ def test_a_branch_that_came_and_went_on_a_planned_snapshot_is_no_reason() -> Non
     plan, old = planned(lake), table.snapshots[1]
     table.branch("b", old)
     table.drop_ref("b")
-    (passed,) = judge_step(lake.services(), [plan])
+    (passed,) = judge(lake.services(), [plan])
     assert (passed.id, passed.state) == (plan.id, PlanState.PASSED)
 
 
@@ -202,7 +202,7 @@ def test_a_planned_file_that_a_new_commit_names_again_is_planned_no_more() -> No
     plan, again = planned(lake), table.data("f1")
     assert again in {file.path for file in lake.files.items.of([plan.id])[plan.id]}
     table.append("f1")
-    stale, anew = judge_step(lake.services(), [plan])
+    stale, anew = judge(lake.services(), [plan])
     assert (stale.state, anew.state) == (PlanState.STALE, PlanState.PASSED)
     assert again not in {file.path for file in lake.files.items.of([anew.id])[anew.id]}
 
@@ -222,7 +222,7 @@ def test_tables_that_move_whenever_another_one_is_committed_are_all_expired() ->
 
     services, request = lake.services(), lake.request()
     plans = plan_expiration(services, observe(services), run_id=request.run_id, as_of=request.as_of)
-    passed = judge_step(services, [one.plan for one in plans])
+    passed = judge(services, [one.plan for one in plans])
     done = apply_expirations(with_gaps(services, commit), passed, lambda _: None)
     assert [(one.error, one.snapshots_expired) for one in done] == [(None, 3)] * len(tables)
 

@@ -8,7 +8,7 @@ import pytest
 
 from meltline.app.clone.clone import clone
 from meltline.app.drop.drop import drop
-from meltline.app.run.lifecycle import report_step, run_chain
+from meltline.app.run.lifecycle import Run, run_chain
 from meltline.app.safety.audit import decisions
 from meltline.domain.errors import (
     CatalogReadOnly,
@@ -198,7 +198,7 @@ def test_a_clone_that_comes_while_the_report_looks_keeps_the_guard() -> None:
     services = lake.services()
     late = copied(lake, "lake.air.late")  # nobody has observed it yet
     assert guard(table)[0] == "false"
-    report_step(services)
+    Run(services, lake.request()).report()
     assert guard(table)[0] == "false" and live(late) == live(table)
 
 

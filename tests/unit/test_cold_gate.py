@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meltline.app.gate.cold_evidence import _expected
-from meltline.app.run.lifecycle import gate_step, plan_purge_step, run_chain
+from meltline.app.run.judgement import judge
+from meltline.app.run.lifecycle import Run, run_chain
 from meltline.app.run.summary import Summary
 from meltline.domain.archive.cold import chosen
 from meltline.domain.archive.cold_paths import mirrored
-from meltline.domain.deletion.plan import PlanKind, PlanState
+from meltline.domain.deletion.plan import PlanState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.retention.profiles import Cadence
 from meltline.ports import HandedOver, HandoffRequest, Mended, Original
@@ -182,9 +183,9 @@ def test_nothing_is_purged_over_a_copy_that_is_not_whole_any_more(
     waiting = lake.waiting()
     assert waiting
     services = lake.on(PURGE_DAY).services()
-    plans = [planned.plan for planned in plan_purge_step(services, lake.request())]
+    plans = [planned.plan for planned in Run(services, lake.request()).plan_purge()]
     damage(lake)
-    judged = gate_step(services, plans, PlanKind.PURGE)
+    judged = judge(services, plans)
     (plan,) = judged
     if damage is OTHER_SUMMARY:  # no file is worse for it, and hot, which could tell, has forgotten
         assert (plan.state, plan.note) == (PlanState.PASSED, "")

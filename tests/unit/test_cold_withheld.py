@@ -3,10 +3,9 @@
 import pytest
 
 from meltline.app.doctor.doctor import examine
-from meltline.app.observe.observe import observe
 from meltline.app.orphans.sweep import SweepServices
-from meltline.app.run.airflow_steps import StepRequest, run_step
-from meltline.app.run.lifecycle import hand_off_step
+from meltline.app.run.lifecycle import Run, run_stage
+from meltline.app.run.stages import SWEEP
 from meltline.app.run.summary import Summary
 from meltline.domain.deletion.withheld import Why
 from meltline.testing.sweeper import MemorySweeper
@@ -107,7 +106,7 @@ def test_what_a_sweep_finds_under_the_path_of_an_archived_file_holds_up_no_other
     for day in (24, 32):
         table.overwrite(f"z{day}")
         services = SweepServices(**vars(lake.on(day).services()), sweeper=sweeper)
-        run_step("sweep", services, StepRequest(lake.request()))
+        run_stage(SWEEP, services, lake.request())
     lake.on(33).run()
     others = waiting_data(lake) - {path}
     assert others and path in lake.waiting()
@@ -130,7 +129,7 @@ def test_statistics_that_come_after_the_handoff_go_to_cold_with_the_next_one() -
     lake = Lake(has_cold=True)
     table = daily(lake, 12)
     services, request = lake.on(EXPIRE_DAY).services(), lake.request()
-    hand_off_step(services, request, observe(services), Summary("r", request.as_of))
+    Run(services, request).hand_off_to_cold()
     table.statistics(table.snapshots[0])
     lake.run()
     assert any(path.endswith(".stats") for path in lake.waiting())

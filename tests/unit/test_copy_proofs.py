@@ -11,7 +11,8 @@ from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_cache import ArchiveBook
 from meltline.app.archive.cold_mending import MEND
 from meltline.app.archive.cold_status import remember_copies
-from meltline.app.run.lifecycle import gate_step, plan_purge_step
+from meltline.app.run.judgement import judge
+from meltline.app.run.lifecycle import Run
 from meltline.app.run.summary import Summary
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.archive.cold_proofs import CopyProof, proofs_folder, read_proofs
@@ -61,9 +62,9 @@ def not_mending(lake: Lake) -> Summary:
 def at_the_gate(lake: Lake, happens: Callable[[], object]) -> str:
     """What the gate says to a purge where something happens after it was planned."""
     services = lake.on(PURGE_DAY).services()
-    plans = [planned.plan for planned in plan_purge_step(services, lake.request())]
+    plans = [planned.plan for planned in Run(services, lake.request()).plan_purge()]
     happens()
-    return " ".join(plan.note for plan in gate_step(services, plans, PlanKind.PURGE))
+    return " ".join(plan.note for plan in judge(services, plans))
 
 
 @pytest.mark.parametrize("ending", [".parquet", "-m0.avro", "-1-m.avro"])

@@ -7,10 +7,10 @@ import pytest
 
 from meltline.app.doctor.doctor import examine
 from meltline.app.purge.purge import apply_purges
-from meltline.app.run.lifecycle import gate_step, plan_purge_step, purge_step, run_chain
-from meltline.app.run.summary import Summary
+from meltline.app.run.judgement import judge
+from meltline.app.run.lifecycle import Run, run_chain
 from meltline.domain.deletion.departed import DepartedObject
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import CatalogUnlistable, DeletedWhileNamed
 from meltline.ports import DeleteOutcome
 from tests.unit.kills import Killed
@@ -76,8 +76,8 @@ def run_on(lake: Lake, day: float) -> None:
 
 def gated(lake: Lake) -> list[Plan]:
     services = lake.services()
-    planned = [one.plan for one in plan_purge_step(services, lake.request())]
-    return gate_step(services, planned, PlanKind.PURGE)
+    planned = [one.plan for one in Run(services, lake.request()).plan_purge()]
+    return judge(services, planned)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,10 @@ def test_what_is_named_while_it_is_deleted_is_an_incident_that_names_it(
     lake, (table,) = waiting_lake("t")
     path, plans = table.data("f0"), gated(lake)
     deleter = Meanwhile(lake, table, act, after=after)
-    summary = Summary("r", lake.clock.now())
-    (purged,) = purge_step(lake.services(deleter=deleter), plans, summary)
+    request = replace(lake.request(), run_id=plans[0].run_id)
+    run = Run(lake.services(deleter=deleter), request)
+    (purged,) = run.purge()
+    summary = run.summary
     assert isinstance(purged.error, DeletedWhileNamed)
     assert named_by in purged.error.found and purged.error.next
     assert summary.exit_code == 1 and named_by in summary.tables["lake.air.t"].failed

@@ -12,7 +12,7 @@ from meltline.app.expire.plan_expiration import PlannedFiles, plan_expiration
 from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.purge.purge import apply_purges
-from meltline.app.run.lifecycle import plan_purge_step
+from meltline.app.run.lifecycle import Run
 from meltline.app.services import RunContext
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.limits import Limits
@@ -58,7 +58,7 @@ def two_tables_in_failsafe(
             table.overwrite(f"f{day}", *(f"f{day}-{number}" for number in range(1, files)))
     lake.on(12).run()
     lake.on(20)
-    made = plan_purge_step(lake.services(), lake.request())
+    made = Run(lake.services(), lake.request()).plan_purge()
     return lake, tables, [plan for plan, _ in run_gate(lake.services(), [p.plan for p in made])]
 
 

@@ -12,7 +12,7 @@ from meltline.app.drop.drop import drop
 from meltline.app.gate.gate import run_gate
 from meltline.app.purge.purge import apply_purges
 from meltline.app.retention.holds import add_hold, find_holds, remove_hold
-from meltline.app.run.lifecycle import plan_purge_step
+from meltline.app.run.lifecycle import Run
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import (
@@ -65,7 +65,7 @@ def release(lake: Lake, found: Hold) -> None:
 
 def gated_purge(lake: Lake) -> Plan:
     services = lake.services()
-    (planned,) = plan_purge_step(services, lake.request())
+    (planned,) = Run(services, lake.request()).plan_purge()
     return run_gate(services, [planned.plan])[0][0]
 
 
@@ -231,7 +231,7 @@ def test_a_hold_added_between_gate_and_purge_stops_the_purge() -> None:
 def test_a_hold_added_between_plan_and_gate_is_refused_by_the_gate() -> None:
     lake, _ = departed()
     services = lake.services()
-    (planned,) = plan_purge_step(services, lake.request())
+    (planned,) = Run(services, lake.request()).plan_purge()
     hold(lake, "lake.air")
     ((judged, result),) = run_gate(services, [planned.plan])
     assert judged.state is PlanState.REFUSED
@@ -252,7 +252,7 @@ def test_a_hold_that_another_engine_sets_during_a_purge_stops_the_next_table() -
             return lake.deleter.delete(files, rate)
 
     services = lake.services(deleter=HoldMeanwhile())
-    plans = [p.plan for p in plan_purge_step(services, lake.request())]
+    plans = [p.plan for p in Run(services, lake.request()).plan_purge()]
     plans = [plan for plan, _ in run_gate(services, plans)]
     outcome = {str(p.plan.table): p.error for p in apply_purges(services, plans)}
     assert outcome["lake.air.a"] is None

@@ -7,7 +7,7 @@ from meltline.app.drop.finalize import process_drops
 from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.purge.purge import apply_purges
-from meltline.app.run.lifecycle import plan_purge_step
+from meltline.app.run.lifecycle import Run
 from meltline.app.safety.audit import decisions
 from meltline.domain.drop.drops import LET_GO
 from meltline.ports import StopSwitch
@@ -33,7 +33,7 @@ def purged() -> Lake:
     lake.on(11).run()
     lake.on(19)
     services = lake.services()
-    plans = plan_purge_step(services, lake.request())
+    plans = Run(services, lake.request()).plan_purge()
     gated = [plan for plan, _ in run_gate(services, [planned.plan for planned in plans])]
     assert all(done.files_purged for done in apply_purges(services, gated))
     assert lake.waiting() == {} and len(dropped_names(lake)) == 1

@@ -10,7 +10,7 @@ from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges
 from meltline.app.refs.branches import rollback
 from meltline.app.retention.consumers import set_consumer
-from meltline.app.run.lifecycle import plan_purge_step
+from meltline.app.run.lifecycle import Run
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import (
     FilesClaimed,
@@ -73,7 +73,7 @@ def test_a_preview_leaves_out_what_is_wanted_back_and_settles_nothing() -> None:
 def test_what_is_wanted_back_after_the_plan_is_refused_by_the_gate() -> None:
     lake, table, first = expired_first()
     services = lake.services()
-    (planned,) = plan_purge_step(services, lake.request())
+    (planned,) = Run(services, lake.request()).plan_purge()
     want(lake, table, first)
     ((judged, result),) = run_gate(services, [planned.plan])
     assert judged.state is PlanState.REFUSED

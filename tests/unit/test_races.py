@@ -13,15 +13,13 @@ from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.purge.purge import apply_purges
 from meltline.app.purge.recheck import Reproof
+from meltline.app.run.judgement import judge
 from meltline.app.run.lifecycle import (
-    gate_step,
-    judge_step,
-    plan_purge_step,
-    purge_step,
+    Run,
     run_chain,
 )
 from meltline.app.run.summary import Summary
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import (
     ApprovalMissing,
     ClockRefused,
@@ -58,7 +56,7 @@ def expiration(lake: Lake, gated: bool = True) -> Plan:
 
 def purge(lake: Lake) -> Plan:
     services = lake.services()
-    (planned,) = plan_purge_step(services, lake.request())
+    (planned,) = Run(services, lake.request()).plan_purge()
     return run_gate(services, [planned.plan])[0][0]
 
 
@@ -172,12 +170,13 @@ def test_a_purge_that_another_run_overtook_is_stale_and_complains_of_nothing() -
     lake.on(20)
     services = lake.services()
     slow = replace(lake.request(), run_id="slow")
-    planned = [p.plan for p in plan_purge_step(services, slow)]
+    run = Run(services, slow)
+    run.plan_purge()
     assert lake.run().exit_code == 0  # the fast run purges them all
-    judged = gate_step(services, planned, PlanKind.PURGE)
-    summary = Summary(slow.run_id, slow.as_of)
-    purge_step(services, judged, summary)
-    assert [plan.state for plan in judged] == [PlanState.STALE]
+    run.gate_purge()
+    run.purge()
+    summary = run.summary
+    assert [plan.state for plan in summary.plans.values()] == [PlanState.STALE]
     assert summary.exit_code == 0 and not any(table.refused for table in summary.tables.values())
 
 
@@ -187,7 +186,7 @@ def two_purges() -> tuple[Lake, Table, Plan, list[Plan]]:
     lake.run(as_of=T0 + 8.5 * DAY)
     lake.on(12.1).run()
     fast = purge(lake.on(19.05))
-    slow = [planned.plan for planned in plan_purge_step(lake.on(19.2).services(), lake.request())]
+    slow = [planned.plan for planned in Run(lake.on(19.2).services(), lake.request()).plan_purge()]
     assert sum(plan.files for plan in slow) > fast.files > 0
     return lake, table, fast, slow
 
@@ -197,7 +196,7 @@ def test_what_a_faster_run_leaves_of_a_purge_is_planned_anew_and_purged_the_same
     services = lake.services()
     assert apply_purges(services, [fast])[0].error is None
     assert lake.waiting()
-    judged = gate_step(services, slow, PlanKind.PURGE)
+    judged = judge(services, slow)
     assert [plan.state for plan in judged] == [PlanState.STALE, PlanState.PASSED]
     assert {plan.run_id for plan in judged} == {slow[0].run_id}
     assert conclude(lake, judged).exit_code == 0
@@ -210,7 +209,7 @@ def test_a_purge_that_is_overtaken_while_it_is_judged_leaves_nothing_and_refuses
     services = lake.services()
     claims = _Once(services.control.claims, "paths", lambda: apply_purges(services, [fast]))
     control = replace(services.control, claims=claims)
-    judged = gate_step(replace(services, control=control), slow, PlanKind.PURGE)
+    judged = judge(replace(services, control=control), slow)
     assert claims.done
     assert [plan.state for plan in judged] == [PlanState.STALE, PlanState.PASSED]
     assert conclude(lake, judged).exit_code == 0
@@ -221,7 +220,7 @@ def test_files_of_a_purge_that_another_run_has_only_begun_are_left_to_it() -> No
     lake, _, fast, slow = two_purges()
     services = lake.services()
     begun = services.control.plans.move(fast, PlanState.APPLYING)
-    (stale, passed) = judge_step(services, slow)
+    (stale, passed) = judge(services, slow)
     assert (stale.state, passed.state) == (PlanState.STALE, PlanState.PASSED)
     items = services.files.items.of([fast.id, passed.id])
     assert not {f.path for f in items[fast.id]} & {f.path for f in items[passed.id]}
@@ -231,10 +230,10 @@ def test_files_of_a_purge_that_another_run_has_only_begun_are_left_to_it() -> No
 
 def conclude(lake: Lake, judged: Sequence[Plan]) -> Summary:
     """Purges what was judged; nothing that is needed may be missing afterwards."""
-    summary = Summary(judged[0].run_id, judged[0].as_of)
-    purge_step(lake.services(), judged, summary)
+    run = Run(lake.services(), replace(lake.request(), run_id=judged[-1].run_id))
+    run.purge()
     lake.check_nothing_is_missing()
-    return summary
+    return run.summary
 
 
 class _Once:

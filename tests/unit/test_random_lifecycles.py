@@ -17,7 +17,7 @@ from meltline.app.expire.plan_expiration import PlannedFiles, plan_expiration
 from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.purge.purge import apply_purges
-from meltline.app.run.lifecycle import plan_purge_step
+from meltline.app.run.lifecycle import Run
 from meltline.app.run.summary import Summary
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanState
@@ -144,7 +144,7 @@ class RandomLifecycles(RecordedLife):
         """Between the gate and the first delete."""
         self.pass_time(span)
         services = self.lake.services()
-        planned = plan_purge_step(services, self.lake.request())
+        planned = Run(services, self.lake.request()).plan_purge()
         self.lake.looked()
         plans = self._gated(planned)
         self.happens(actions, MINUTE)

@@ -8,7 +8,7 @@ import pytest
 from meltline.app.drop.recover import Recovered, recover
 from meltline.app.gate.gate import run_gate
 from meltline.app.purge.purge import apply_purges
-from meltline.app.run.lifecycle import plan_purge_step
+from meltline.app.run.lifecycle import Run
 from meltline.app.safety.audit import decisions
 from meltline.domain.errors import (
     CommitConflict,
@@ -77,7 +77,7 @@ def test_from_the_word_on_a_purge_leaves_its_files_alone_before_anybody_has_look
     lake, table, ids = expired()
     lake.on(30)
     services = lake.services()
-    (planned,) = plan_purge_step(services, lake.request())
+    (planned,) = Run(services, lake.request()).plan_purge()
     (plan, _), *_ = run_gate(services, [planned.plan])
     bring_back(lake, ids[1])
     apply_purges(services, [plan])

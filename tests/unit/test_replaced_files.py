@@ -5,10 +5,9 @@ from datetime import timedelta
 import pytest
 
 from meltline.app.purge.purge import apply_purges
-from meltline.app.run.lifecycle import gate_step, plan_purge_step, purge_step
-from meltline.app.run.summary import Summary
+from meltline.app.run.judgement import judge
+from meltline.app.run.lifecycle import Run
 from meltline.domain.deletion.departed import DepartedObject
-from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.iceberg.files import DepartureState
 from tests.unit.lake import DAY, MINUTE, T0, Lake, MovingClock, Table
 
@@ -52,11 +51,11 @@ def test_a_new_object_under_the_path_of_a_waiting_file_is_kept_and_named(more: i
 def test_one_that_is_written_between_the_gate_and_the_delete_is_kept_too() -> None:
     lake, table = departed()
     services = lake.on(20).services()
-    plans = [p.plan for p in plan_purge_step(services, lake.request())]
-    judged = gate_step(services, plans, PlanKind.PURGE)
+    run = Run(services, lake.request())
+    run.plan_purge()
+    run.gate_purge()
     lake.store.write(table.data("f0"), b"new")
-    summary = Summary("r", lake.clock.now())
-    purge_step(services, judged, summary)
+    run.purge()
     assert lake.store.read(table.data("f0")) == b"new"
     assert table.data("f1") not in lake.paths()
 
@@ -135,8 +134,8 @@ def test_a_purge_that_keeps_some_is_applied_and_counts_only_what_it_took() -> No
     lake, table = departed()
     lake.on(15).store.write(table.data("f0"), b"new")
     services = lake.on(20).services()
-    planned = plan_purge_step(services, lake.request())
-    judged = gate_step(services, [p.plan for p in planned], PlanKind.PURGE)
+    planned = Run(services, lake.request()).plan_purge()
+    judged = judge(services, [p.plan for p in planned])
     (purged,) = apply_purges(services, judged)
     assert purged.error is None and purged.failed == ()
     assert purged.files_purged == purged.plan.files - 1

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from meltline.app.run_request import OPTIONS, RunRequest
 from meltline.cli.main import run
 from meltline.cli.run.step import app_parser
+from meltline.domain.deletion.orphans import Inventory
 from meltline.domain.errors import UsageInvalid
-from meltline.ports import Inventory
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 SUMMARY = "--summary=s"

@@ -15,7 +15,8 @@ import pytest
 
 from meltline.app.observe.observe import observe
 from meltline.app.orphans.sweep import SweepServices
-from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.run.lifecycle import run_stage
+from meltline.app.run.stages import stage_of
 from meltline.app.run.summary import Summary
 from meltline.app.services import RunContext
 from meltline.domain.deletion.batches import BatchSettings
@@ -54,13 +55,13 @@ class Night:
         batch: int = 0,
         services: SweepServices | None = None,
     ) -> Summary:
-        request = StepRequest(self.lake.request(self.run_id), kind, batch)
-        return run_step(name, services or self.services(), request)
+        request = self.lake.request(self.run_id)
+        return run_stage(stage_of(name, kind), services or self.services(), request, batch)
 
     def plan(self, kind: PlanKind, services: SweepServices | None = None) -> list[int]:
         """Plans, and tells which batches there are."""
         name = {EXPIRE: "plan_expiration", PURGE: "plan_purge"}[kind]
-        self.planned[kind] = self.step(name, services=services)
+        self.planned[kind] = self.step(name, kind, services=services)
         return [batch.number for batch in self.planned[kind].batches]
 
     def gate(self, kind: PlanKind, batch: int) -> Summary:
@@ -204,7 +205,7 @@ def test_a_dry_run_shows_its_plans_and_leaves_no_batch() -> None:
     lake = a_lake()
     run = replace(lake.on(EXPIRE_DAY).request("one"), dry_run=True)
     night = Night(lake, "one")
-    summary = run_step("plan_expiration", night.services(), StepRequest(run))
+    summary = run_stage(stage_of("plan_expiration"), night.services(), run)
     assert len(summary.plans) == 5
     assert summary.batches == ()
     assert lake.control.plans.find() == []

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from meltline.app.run.airflow_steps import StepRequest, run_step
-from meltline.domain.deletion.orphans import OrphanCandidate
+from meltline.app.run.lifecycle import run_stage
+from meltline.app.run.stages import SWEEP
+from meltline.domain.deletion.orphans import Inventory, OrphanCandidate
 from meltline.domain.errors import (
     LockHeld,
     StoreRefused,
     UsageInvalid,
 )
-from meltline.ports import Inventory, StopSwitch, StoredObject
+from meltline.ports import StopSwitch, StoredObject
 from meltline.testing.sweeper import InventoryContent
 from tests.unit.lake import DAY, T0, WAREHOUSE
 from tests.unit.swept import FIRST, SECOND, Meanwhile, Swept, a_lake
@@ -148,7 +149,7 @@ def test_two_sweeps_at_once_do_not_get_in_each_others_way() -> None:
 
     def again() -> None:
         with pytest.raises(LockHeld) as held:
-            run_step("sweep", swept.services(), StepRequest(swept.lake.request()))
+            run_stage(SWEEP, swept.services(), swept.lake.request())
         nested.append(held.value)
 
     swept.sweep(FIRST, swept.services(sweeper=Meanwhile(swept.sweeper, again)))

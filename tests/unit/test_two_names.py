@@ -12,7 +12,7 @@ from meltline.app.observe.observe import observe
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges
 from meltline.app.purge.recheck import Reproof
-from meltline.app.run.lifecycle import plan_purge_step, run_chain
+from meltline.app.run.lifecycle import Run, run_chain
 from meltline.app.storage.explain import explain_path
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.deletion.withheld import Why
@@ -133,7 +133,7 @@ def test_a_commit_through_a_new_link_between_gate_and_delete_is_seen() -> None:
     table.overwrite("b")
     run_days(lake, 9)
     services, request = lake.on(18).services(), lake.request()
-    plans = [p.plan for p in plan_purge_step(services, request)]
+    plans = [p.plan for p in Run(services, request).plan_purge()]
     passed = [plan for plan, _ in run_gate(services, plans) if plan.state is PlanState.PASSED]
     assert passed
     lake.store.links[ALIAS] = DATA
@@ -356,7 +356,7 @@ def test_a_plan_for_what_lies_outside_is_refused_and_not_deleted() -> None:
     lake, table = outside(storage_roots=("file:///elsewhere",))
     run_days(lake, 9)
     services, request = lake.on(18).services(), lake.request()
-    plans = [p.plan for p in plan_purge_step(services, request)]
+    plans = [p.plan for p in Run(services, request).plan_purge()]
     passed = [plan for plan, _ in run_gate(services, plans)]
     assert [plan.state for plan in passed] == [PlanState.PASSED]
     lake.storage_roots = ()

@@ -6,7 +6,7 @@ import pytest
 
 from meltline.app.catalog.management import detach
 from meltline.app.gate.gate import run_gate
-from meltline.app.run.lifecycle import plan_purge_step
+from meltline.app.run.lifecycle import Run
 from meltline.domain.deletion.plan import PlanState
 from tests.unit.copies import fresh_lake
 from tests.unit.lake import DAY, Lake, Table
@@ -79,7 +79,7 @@ def test_a_gate_refuses_a_purge_beside_a_snapshot_that_it_cannot_read_and_nobody
     case.is_let_go(days=9)
     case.lake.clock.moment += 8 * DAY
     services = case.lake.services()
-    plans = [one.plan for one in plan_purge_step(services, case.lake.request())]
+    plans = [one.plan for one in Run(services, case.lake.request()).plan_purge()]
     case.is_named(broken)
     ((plan, result),) = run_gate(case.lake.services(), plans)
     assert plan.state is PlanState.REFUSED

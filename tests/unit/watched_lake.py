@@ -16,7 +16,8 @@ from meltline.adapters.catalogs.table_renames import Namespaces
 from meltline.app.observe.observe import observe
 from meltline.app.observe.ref_check import KIND as HEAD_CHANGED
 from meltline.app.orphans.sweep import SweepServices
-from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.run.lifecycle import run_stage
+from meltline.app.run.stages import SWEEP
 from meltline.app.run.summary import Summary
 from meltline.app.services import RunContext
 from meltline.app.storage.file_status import Standing, standing_now
@@ -541,7 +542,7 @@ class WatchedLake(Lake):
     def sweep(self) -> Summary:
         """A sweep of all tables; what it finds and lets depart is known from then on."""
         services = SweepServices(**vars(self.services()), sweeper=self.sweeper)
-        summary = run_step("sweep", services, StepRequest(self.request()))
+        summary = run_stage(SWEEP, services, self.request())
         self.looked()
         self.seen |= set(self.waiting())
         return summary

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from meltline.domain.deletion.orphans import Inventory
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.units import (
     format_duration,
@@ -12,7 +13,6 @@ from meltline.domain.units import (
     parse_duration,
     parse_instant,
 )
-from meltline.ports import Inventory
 
 
 def globs(text: str) -> tuple[str, ...]:

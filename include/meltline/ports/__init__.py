@@ -93,7 +93,7 @@ from meltline.ports.stores import (
     Prefix,
     StoredObject,
 )
-from meltline.ports.sweep import Inventory, Listing, Sweeper
+from meltline.ports.sweep import Listing, Sweeper
 
 __all__ = [
     "NOT_REGISTERED",
@@ -133,7 +133,6 @@ __all__ = [
     "IndexedSnapshot",
     "IndexedSpan",
     "IngestRequest",
-    "Inventory",
     "KnownTable",
     "Lease",
     "LeaseLedger",

@@ -1,24 +1,15 @@
 """What a sweep needs: a listing held against the file ledger, and earlier sightings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from meltline.domain.deletion.orphans import OrphanCandidate, OrphanObservation, SweptPlaces
-
-
-@dataclass(frozen=True)
-class Inventory:
-    """A table of files that somebody else has listed: columns `path`, `size`, `modified`.
-
-    Attributes:
-        source: A Parquet file or folder; or an Iceberg table's name.
-        is_table: Which of the two.
-    """
-
-    source: str
-    is_table: bool = False
+from meltline.domain.deletion.orphans import (
+    Inventory,
+    OrphanCandidate,
+    OrphanObservation,
+    SweptPlaces,
+)
 
 
 class Listing(Protocol):

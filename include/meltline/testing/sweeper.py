@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.domain.deletion.orphans import (
+    Inventory,
     OrphanCandidate,
     OrphanObservation,
     SweptPlaces,
@@ -13,7 +14,7 @@ from meltline.domain.deletion.orphans import (
 from meltline.domain.errors import StoreRefused, UsageInvalid
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.locations import location_key
-from meltline.ports import Inventory, ObjectReader
+from meltline.ports import ObjectReader
 from meltline.testing.file_tables import MemoryContents, MemoryTables
 
 

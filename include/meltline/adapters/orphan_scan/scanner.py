@@ -16,10 +16,14 @@ from meltline.adapters.orphan_scan.anti_join import SweepRows
 from meltline.adapters.orphan_scan.listing import CUT_ABOVE, Note, Part, list_parts, sift_inventory
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
-from meltline.domain.deletion.orphans import OrphanCandidate, OrphanObservation, SweptPlaces
+from meltline.domain.deletion.orphans import (
+    Inventory,
+    OrphanCandidate,
+    OrphanObservation,
+    SweptPlaces,
+)
 from meltline.domain.errors import MeltlineError, UsageInvalid
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import Inventory
 
 _THREADS = 16
 _COLUMNS = {

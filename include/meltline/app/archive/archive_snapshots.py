@@ -94,9 +94,8 @@ def _archived(ledgers: ReadContext, uuids: set[str]) -> dict[tuple[str, int], Ar
 def hand_off(
     services: RunContext,
     waiting: Sequence[Pending],
-    *,
     run_id: str,
-    any_hour: bool = False,
+    go_on: Callable[[], bool],
 ) -> list[TableHandoff]:
     """Hands over what waits, and records each snapshot as soon as it is there.
 
@@ -107,7 +106,7 @@ def hand_off(
         services: The ports.
         waiting: What waits.
         run_id: The run, for the lock.
-        any_hour: A person wants it now: the quiet window does not count.
+        go_on: Asked before each batch is begun.
     """
     if not waiting:
         return []
@@ -115,7 +114,7 @@ def hand_off(
     try:
         with ExitStack() as locks:
             handoff.lock(locks, run_id)
-            handoff.carry_out(any_hour=any_hour)
+            handoff.carry_out(go_on)
     except Exception as stop:  # whatever it is: history stays hot, and the chain goes on without
         why = stop.message if isinstance(stop, MeltlineError) else repr(stop)
         for outcome in handoff.results.values():
@@ -151,14 +150,13 @@ class _Handoff:
                 self.results[name].errors.append(f"{busy.message}: {busy.found}")
                 del self.waiting[name]
 
-    def carry_out(self, *, any_hour: bool) -> None:
+    def carry_out(self, go_on: Callable[[], bool]) -> None:
         """Copies, and records what is done as it is done."""
         services = self.services
         if services.cold is None or services.archive is None:
             raise no_cold(services)
         requests = self._requests(ColdTables(services.cold))
         services.progress(f"hand off: {sum(len(r.snapshots) for r in requests)} snapshots to cold")
-        go_on = may_go_on(services, any_hour=any_hour)
         for name, done in services.archive.hand_off(requests, go_on):
             if done.error:
                 self.results[name].errors.append(f"snapshot {done.snapshot_id}: {done.error}")

@@ -23,10 +23,10 @@ from meltline.app.orphans.orphan_candidates import (
     sift,
 )
 from meltline.app.orphans.scan_roots import Claims, places_to_sweep
-from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
 from meltline.domain.deletion.orphans import (
+    Inventory,
     OrphanObservation,
     StrayVerdict,
     SweepSettings,
@@ -38,7 +38,7 @@ from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.files import SWEPT, Departure, DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_duration, format_instant
-from meltline.ports import Inventory, Listing, Sweeper
+from meltline.ports import Listing, Sweeper
 
 _LOCK = "sweep"
 _LEASE = timedelta(minutes=2)
@@ -73,12 +73,18 @@ class Swept:
         files: How many files were listed.
         tables: Those with strays.
         reasons: Why a file stays although nothing refers to it, by path.
+        observation: What the catalogs had.
+        refused: Tables that were left out, and why.
+        notes: What else was held back, and why.
     """
 
     listed_at: datetime
     files: int
     tables: tuple[SweptTable, ...]
     reasons: Mapping[str, str]
+    observation: Observation
+    refused: Mapping[TableName, str]
+    notes: Sequence[str]
 
     def as_json(self) -> dict[str, Any]:
         """What stands under `sweep` in the summary; of odd files a few."""
@@ -91,7 +97,7 @@ class Swept:
         }
 
 
-def sweep(services: SweepServices, request: RunRequest, summary: Summary) -> Swept:
+def sweep(services: SweepServices, request: RunRequest) -> Swept:
     """Lists, observes, decides, records. A second sweep right away records nothing.
 
     Raises:
@@ -109,17 +115,14 @@ def sweep(services: SweepServices, request: RunRequest, summary: Summary) -> Swe
     wait = services.config.limits.lock_wait
     holder = f"{services.who} run {request.run_id}"
     with services.control.locks.take(_LOCK, holder, wait=wait, lease=_LEASE):
-        return _sweep(services, request, settings, summary)
+        return _sweep(services, request, settings)
 
 
-def _sweep(
-    services: SweepServices, run: RunRequest, settings: SweepSettings, summary: Summary
-) -> Swept:
+def _sweep(services: SweepServices, run: RunRequest, settings: SweepSettings) -> Swept:
     services.sweeper.prepare()
     places, unswept = places_to_sweep(services, run.tables)
     listing = _listing(services, run.inventory, places, settings)
     observation = observe(services)
-    summary.observed(observation, run.tables)
     claims = Claims(services, observation, run.tables)
     services.progress("sweep: holding the listing against the file ledger")
     sifted = sift(services, observation, claims, listing.strays())
@@ -132,10 +135,15 @@ def _sweep(
         _record_departures(services, orphans, run.run_id)
     if held_back:
         judged = {v: candidates for v, candidates in judged.items() if v is not StrayVerdict.ORPHAN}
-    swept = _swept(listing, judged, sifted)
-    departed = {table.table: table.departed for table in swept.tables if table.departed}
-    summary.swept(departed, sifted.refused, [*held_back, *sifted.notes], swept.as_json())
-    return swept
+    return Swept(
+        listed_at=listing.listed_at,
+        files=listing.files,
+        tables=_tables(judged),
+        reasons=dict(sorted(sifted.reasons.items())),
+        observation=observation,
+        refused=sifted.refused,
+        notes=[*held_back, *sifted.notes],
+    )
 
 
 def _listing(
@@ -253,9 +261,7 @@ def _record_departures(services: RunContext, orphans: Sequence[Candidate], run_i
     audit(services, "sweep", f"{len(paths)} files", "nothing refers to them", detail)
 
 
-def _swept(
-    listing: Listing, judged: Mapping[StrayVerdict, Sequence[Candidate]], sifted: Candidates
-) -> Swept:
+def _tables(judged: Mapping[StrayVerdict, Sequence[Candidate]]) -> tuple[SweptTable, ...]:
     tables: dict[TableName, Counter[str]] = {}
     for verdict, candidates in judged.items():
         for candidate in candidates:
@@ -263,19 +269,14 @@ def _swept(
             counts[verdict] += 1
             if verdict is StrayVerdict.ORPHAN:
                 counts["bytes"] += candidate.stray.bytes or 0
-    return Swept(
-        listed_at=listing.listed_at,
-        files=listing.files,
-        tables=tuple(
-            SweptTable(
-                table=name,
-                departed=counts[StrayVerdict.ORPHAN],
-                departed_bytes=counts["bytes"],
-                first_seen=counts[StrayVerdict.FIRST_SEEN],
-                seen_recently=counts[StrayVerdict.SEEN_RECENTLY],
-                young=counts[StrayVerdict.YOUNG],
-            )
-            for name, counts in sorted(tables.items())
-        ),
-        reasons=dict(sorted(sifted.reasons.items())),
+    return tuple(
+        SweptTable(
+            table=name,
+            departed=counts[StrayVerdict.ORPHAN],
+            departed_bytes=counts["bytes"],
+            first_seen=counts[StrayVerdict.FIRST_SEEN],
+            seen_recently=counts[StrayVerdict.SEEN_RECENTLY],
+            young=counts[StrayVerdict.YOUNG],
+        )
+        for name, counts in sorted(tables.items())
     )

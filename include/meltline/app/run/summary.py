@@ -8,6 +8,7 @@ from typing import Any
 from meltline.app.archive.archive_snapshots import Pending, TableHandoff
 from meltline.app.expire.expire import ExpireResult
 from meltline.app.observe.observe import Observation
+from meltline.app.orphans.sweep import Swept
 from meltline.app.purge.purge import PurgeResult
 from meltline.app.retention.consumer_findings import ending_consumers
 from meltline.app.retention.holds import ending_soon
@@ -130,7 +131,7 @@ class Summary:
         self.with_plans(plans)
         self._refused([plan for plan in plans if plan.state is PlanState.REFUSED])
 
-    def expired(self, refused: Sequence[Plan], results: Sequence[ExpireResult]) -> None:
+    def expired(self, results: Sequence[ExpireResult], refused: Sequence[Plan] = ()) -> None:
         """Adds what became of expiration plans."""
         self._refused(refused)
         for expiration in results:
@@ -144,9 +145,8 @@ class Summary:
             if expiration.error is not None:
                 self._note_error(expiration.plan.table, expiration.error)
 
-    def purged(self, refused: Sequence[Plan], results: Sequence[PurgeResult]) -> None:
+    def purged(self, results: Sequence[PurgeResult]) -> None:
         """Adds what became of purge plans."""
-        self._refused(refused)
         for purge in results:
             self.plans[purge.plan.id] = purge.plan
             before = self.tables.get(str(purge.plan.table), TableResult(""))
@@ -179,20 +179,16 @@ class Summary:
         if len(lines) > _SHOWN:
             self.notes.append(f"{len(lines) - _SHOWN} more incidents: `meltline doctor` lists them")
 
-    def swept(
-        self,
-        departed: Mapping[TableName, int],
-        refused: Mapping[TableName, str],
-        notes: Sequence[str],
-        document: Mapping[str, Any],
-    ) -> None:
+    def swept(self, swept: Swept, globs: tuple[str, ...]) -> None:
         """Adds what became of a sweep: files per table, tables left out, and what was seen."""
-        for name, files in departed.items():
-            self._change(name, files_departed=files)
-        for name, why in refused.items():
+        self.observed(swept.observation, globs)
+        for table in swept.tables:
+            if table.departed:
+                self._change(table.table, files_departed=table.departed)
+        for name, why in swept.refused.items():
             self._change(name, skipped=why)
-        self.notes += notes
-        self.sweep = document
+        self.notes += swept.notes
+        self.sweep = swept.as_json()
 
     def _refused(self, plans: Sequence[Plan]) -> None:
         for plan in plans:

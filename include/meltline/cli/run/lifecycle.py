@@ -1,8 +1,6 @@
 """Commands that work: init, observe, plan, gate, apply, run."""
 
-import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +17,7 @@ from meltline.app.observe.observe import observe as look_at_everything
 from meltline.app.observe.observe import rebuild as rebuild_index
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges, approve
-from meltline.app.run.lifecycle import plan_purge_step, run_chain
+from meltline.app.run.lifecycle import Run, run_recorded
 from meltline.app.run.summary import Summary, plan_document
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.roots import as_yaml
@@ -40,7 +38,6 @@ from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import selected
 from meltline.domain.units import format_instant, format_size
-from meltline.ports import RunRecord
 from meltline.wiring import Wiring
 
 PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="an id, a prefix of one, or `last`")]
@@ -192,7 +189,7 @@ def _make_plans(
 ) -> list[Plan]:
     require_datable(services)
     if kind is PlanKind.PURGE and not run_request.dry_run:
-        return [planned.plan for planned in plan_purge_step(services, run_request)]
+        return [planned.plan for planned in Run(services, run_request).plan_purge()]
     observation = look_at_everything(services)
     summary.observed(observation, run_request.tables)
     make = plan_expiration if kind is PlanKind.EXPIRE else plan_purge
@@ -290,11 +287,11 @@ def apply_plan(
     failed: list[dict[str, str]] = []
     if stored.kind is PlanKind.EXPIRE:
         expired = apply_expirations(services, [stored])[0]
-        summary.expired([], [expired])
+        summary.expired([expired])
         error, state = expired.error, expired.plan.state
     else:
         purged = apply_purges(services, [stored])[0]
-        summary.purged([], [purged])
+        summary.purged([purged])
         error, state = purged.error, purged.plan.state
         failed = [{"path": f.path, "error": f.error} for f in purged.failed]
     if error is not None:
@@ -328,17 +325,9 @@ def run(
     """The whole chain in one Spark session, for people without Airflow."""
     wiring = wire(config)
     run_request = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run, any_hour=any_hour)
-    services = wiring.services("run", run_request.run_id)
-    record = RunRecord(run_request.run_id, run_request.as_of, wiring.clock.now())
-    if not dry_run:
-        services.control.runs.start(record)
-    summary = run_chain(services, run_request)
-    document = summary.as_json()
-    if not dry_run:
-        ended = wiring.clock.now()
-        services.control.runs.finish(replace(record, ended_at=ended, summary=json.dumps(document)))
+    summary = run_recorded(wiring.services("run", run_request.run_id), run_request)
     if as_json:
-        print_json(document)
+        print_json(summary.as_json())
     else:
         _print_summary(summary, dry_run)
     return summary.exit_code

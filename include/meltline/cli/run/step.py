@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from meltline.access import Access, make_file, make_folder
-from meltline.app.run.airflow_steps import StepRequest, run_step
+from meltline.app.run.lifecycle import run_stage
+from meltline.app.run.stages import stage_of
 from meltline.app.run_request import OPTIONS
 from meltline.cli.options import request, wire
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import MeltlineError
+from meltline.ports import RunRecord
 from meltline.private_words import spelt_out
 from meltline.wiring import to_stderr
 
@@ -41,8 +43,8 @@ def _run(step: str, options: argparse.Namespace) -> dict[str, object]:
     wiring = wire(options.config)
     run = request(wiring, **{name: getattr(options, name) for name in OPTIONS})
     services = replace(wiring.services(step, run.run_id), who=run.who or wiring.who)
-    services.control.runs.start(wiring.run_record(run.run_id, run.as_of))
-    return run_step(step, services, StepRequest(run, options.kind, options.batch)).as_json()
+    services.control.runs.start(RunRecord(run.run_id, run.as_of, wiring.clock.now()))
+    return run_stage(stage_of(step, options.kind), services, run, options.batch).as_json()
 
 
 def _write(path: Path, document: dict[str, object]) -> None:
@@ -63,7 +65,7 @@ def app_parser(step: str) -> argparse.ArgumentParser:
         else:
             parser.add_argument(option.flag, help=option.help, required=name == "run_id")
     parser.add_argument("--config", type=Path, help="meltline.yaml")
-    parser.add_argument("--kind", type=PlanKind, default=PlanKind.EXPIRE, help="expire or purge")
+    parser.add_argument("--kind", type=PlanKind, help="of the plans a gate judges: expire or purge")
     parser.add_argument("--batch", type=int, default=0, help="only this batch of the run's plans")
     parser.add_argument("--summary", type=Path, required=True, help="where the summary goes")
     return parser

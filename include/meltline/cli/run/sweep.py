@@ -1,19 +1,18 @@
 """The command that sweeps: what no commit has named begins to wait, too."""
 
-import json
 from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
-from meltline.app.orphans.sweep import sweep as sweep_orphans
-from meltline.app.run.summary import Summary
+from meltline.app.run.lifecycle import run_recorded
+from meltline.app.run.stages import SWEEP
 from meltline.app.run_request import RunRequest
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Tables, declared, request, wire
 from meltline.cli.output import console, print_json, print_rows
+from meltline.domain.deletion.orphans import Inventory
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.units import format_size
-from meltline.ports import Inventory
 
 
 def register(app: typer.Typer) -> None:
@@ -39,16 +38,8 @@ def sweep(
     )
     if inventory_table:
         sweep_request = replace(sweep_request, inventory=_only(inventory_table, inventory))
-    summary = Summary(sweep_request.run_id, sweep_request.as_of)
-    services = wiring.services("sweep", sweep_request.run_id)
-    record = wiring.run_record(sweep_request.run_id, sweep_request.as_of)
-    if not dry_run:
-        services.control.runs.start(record)
-    sweep_orphans(services, sweep_request, summary)
+    summary = run_recorded(wiring.services("sweep", sweep_request.run_id), sweep_request, [SWEEP])
     document = summary.as_json()
-    if not dry_run:
-        ended = wiring.clock.now()
-        services.control.runs.finish(replace(record, ended_at=ended, summary=json.dumps(document)))
     print_json(document) if as_json else _print(sweep_request, document)
     return summary.exit_code
 

@@ -24,6 +24,19 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # what stores answer that know no tim
 
 
 @dataclass(frozen=True)
+class Inventory:
+    """A table of files that somebody else has listed: columns `path`, `size`, `modified`.
+
+    Attributes:
+        source: A Parquet file or folder; or an Iceberg table's name.
+        is_table: Which of the two.
+    """
+
+    source: str
+    is_table: bool = False
+
+
+@dataclass(frozen=True)
 class SweepSettings:
     """When a file that nothing refers to may depart.
 

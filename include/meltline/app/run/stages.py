@@ -1,0 +1,104 @@
+"""The stages of a run, once: `meltline run`, the Spark apps and the DAGs go by this list.
+
+Nothing but the list is here, so that a DAG is read without what does the work; `Run` does it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from meltline.domain.deletion.plan import PlanKind
+
+
+class Role(StrEnum):
+    """What a stage is to the plans of a run."""
+
+    NONE = "none"
+    PLAN = "makes them"
+    GATE = "judges them"
+    APPLY = "carries them out: it destroys, and stands behind its gate"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of a run, which each Spark app does one of.
+
+    Attributes:
+        name: Of the method of `Run` that does it, and of Airflow's task.
+        doc: What it does, for a person.
+        role: What it does to plans.
+        kind: Of which kind these are; None where it is about none.
+        app: The Spark app's name, where that is another one.
+        previews: Whether a dry run has it, too.
+        dates: Whether it dates what it sees, so that a wrong clock or ledger is refused first.
+    """
+
+    name: str
+    doc: str
+    role: Role = Role.NONE
+    kind: PlanKind | None = None
+    app: str = ""
+    previews: bool = False
+    dates: bool = False
+
+
+STAGES = (
+    Stage("observe", "Lists every catalog and reads what is new.", previews=True, dates=True),
+    Stage(
+        "hand_off_to_cold",
+        "Copies to cold what the policies want there, before it may expire.",
+        previews=True,
+        dates=True,
+    ),
+    Stage(
+        "plan_expiration",
+        "Names the snapshots and refs to expire, and the files that depart.",
+        Role.PLAN,
+        PlanKind.EXPIRE,
+        previews=True,
+        dates=True,
+    ),
+    Stage(
+        "gate_expiration",
+        "Judges plans by evidence of its own. Not retried; a refused table stops itself only.",
+        Role.GATE,
+        PlanKind.EXPIRE,
+        app="gate",
+    ),
+    Stage("expire", "One metadata-only commit per planned table.", Role.APPLY, PlanKind.EXPIRE),
+    Stage(
+        "plan_purge",
+        "Names departed files past their failsafe that nothing refers to.",
+        Role.PLAN,
+        PlanKind.PURGE,
+        previews=True,
+    ),
+    Stage(
+        "gate_purge",
+        "Judges plans by evidence of its own. Not retried; a refused table stops itself only.",
+        Role.GATE,
+        PlanKind.PURGE,
+        app="gate",
+    ),
+    Stage(
+        "purge",
+        "Deletes, part by part, each proved unreachable once more.",
+        Role.APPLY,
+        PlanKind.PURGE,
+    ),
+    Stage("report", "Storage by stage, per table and day."),
+)
+"""A run, in the order that is safe."""
+
+SWEEP = Stage(
+    "sweep", "Lists the store, reads what is new, and records what departs.", previews=True
+)
+"""A run of its own: what no commit has named begins to wait in failsafe, too."""
+
+
+def stage_of(app: str, kind: PlanKind | None = None) -> Stage:
+    """The stage that a Spark app does; `kind` tells apart those that have one app."""
+    return next(
+        stage
+        for stage in (*STAGES, SWEEP)
+        if app == (stage.app or stage.name) and kind in (None, stage.kind)
+    )
