@@ -4,7 +4,7 @@ from tests.mutation.mutation import Mutation
 
 EVIDENCE = "tests/unit/test_evidence_reader.py"
 FILES = "tests/unit/test_damaged_files.py"
-STORES = "tests/contract/test_object_store.py"
+STORES = "tests/contract/test_local_files.py"
 
 BULK = "tests/contract/test_bulk_manifests.py"
 

@@ -5,6 +5,9 @@
 from tests.mutation.mutation import Mutation
 
 COPIES = "tests/unit/test_copies.py"
+LISTS = "tests/unit/test_shared_manifest_lists.py"
+OLDER = "tests/unit/test_older_metadata.py"
+REPLACED = "tests/unit/test_replaced_places.py"
 ENTRIES = "tests/unit/test_entries.py"
 RACES = "tests/unit/test_races.py"
 RECOGNISED = "tests/unit/test_recognised.py"
@@ -50,14 +53,14 @@ IDENTITY = (
         "app/purge/recheck.py",
         "            key = snapshot.as_written\n",
         "            key = (str(snapshot.snapshot_id),)\n",
-        (RACES, COPIES),
+        (RACES, LISTS),
     ),
     Mutation(
         "two manifest lists whose names differ by spelling are one",
         "domain/iceberg/table_metadata.py",
         "        return (self.manifest_list, *self.inline_manifests)\n",
         "        return (self.files_key,)\n",
-        (COPIES,),
+        (LISTS,),
     ),
     Mutation(
         "a line break in the path of a list is a letter like any other",
@@ -71,14 +74,14 @@ IDENTITY = (
         "domain/iceberg/reachable.py",
         "        return bool(recorded.sha256) and self.sha256 != recorded.sha256\n",
         "        return False\n",
-        (COPIES,),
+        (LISTS,),
     ),
     Mutation(
         "an incident of a manifest list is over with the next look",
         "app/observe/changed_lists.py",
         "    return not now.differs_from(recorded)\n",
         "    return True\n",
-        (COPIES,),
+        (LISTS,),
     ),
     Mutation(
         "what cannot be read is whatever stood under its name",
@@ -106,7 +109,7 @@ IDENTITY = (
         "app/purge/plan_purge.py",
         "            owner = heir if heir in owners else departure.owner\n",
         "            owner = departure.owner\n",
-        (COPIES,),
+        (OLDER,),
     ),
     Mutation(
         "two tables that are handed over in one night get one name in cold",
@@ -120,35 +123,35 @@ IDENTITY = (
         "app/observe/changed_lists.py",
         "key is None and incident.table_uuid in looked_at",
         "key is None",
-        (COPIES,),
+        (LISTS,),
     ),
     Mutation(
         "metadata of the same size in the place of other metadata is what was remembered",
         "app/catalog/metadata.py",
         "            if document and stored and stored.version == document.version:\n",
         "            if document and stored and stored.bytes == document.size:\n",
-        (COPIES, "tests/unit/test_remembered_metadata.py"),
+        (REPLACED, "tests/unit/test_remembered_metadata.py"),
     ),
     Mutation(
         "a name goes on with what has its head's list though it lies in another folder",
         "app/catalog/registrations.py",
         "    same = same and claim_prefix(state.location) == claim_prefix(row.location)\n",
         "",
-        (COPIES,),
+        (COPIES, OLDER),
     ),
     Mutation(
         "a changed list that only a dropped clone names is not looked at again",
         "app/observe/observe.py",
         "still_changed(services, states, ended",
         "still_changed(services, readable, ended",
-        (COPIES,),
+        (LISTS,),
     ),
     Mutation(
         "a table whose lists lie elsewhere now goes on from what its log names",
         "app/catalog/registrations.py",
         "    return leads and _has_newest(state, row) is not False\n",
         "    return leads\n",
-        (COPIES, RECOGNISED),
+        (REPLACED, RECOGNISED),
     ),
     Mutation(
         "known snapshots lie where they were read, whatever the metadata says",
@@ -169,7 +172,7 @@ IDENTITY = (
         "app/observe/known_registrations.py",
         "if pair not in against}\n",
         "if pair}\n",
-        (RECOGNISED, COPIES),
+        (RECOGNISED, REPLACED),
     ),
     Mutation(
         "a clone is its source where the control ledger begins anew",
@@ -197,7 +200,7 @@ IDENTITY = (
         "app/clone/share_tables.py",
         "        return shows != self.source.state.uuid or _head(self.now.state) != self.source.snapshot_id\n",
         "        return _head(self.now.state) != self.source.snapshot_id\n",
-        ("tests/unit/test_shares.py",),
+        ("tests/unit/test_share_updates.py",),
     ),
     Mutation(
         "who goes on from two registrations is the one that was seen last",
@@ -218,6 +221,6 @@ IDENTITY = (
         "app/drop/external_drops.py",
         "    return comes_of(state, row) and not was_over\n",
         "    return comes_of(state, row)\n",
-        ("tests/unit/test_copies.py",),
+        (OLDER,),
     ),
 )

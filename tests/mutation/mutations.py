@@ -24,6 +24,8 @@ HOLDS = "tests/unit/test_holds.py"
 LOCATIONS = "tests/unit/test_locations.py"
 COMPLETENESS = "tests/unit/test_completeness.py"
 LETTING_GO = "tests/unit/test_letting_go.py"
+PURGE_OF_DROPPED = "tests/unit/test_purge_of_dropped.py"
+EXTERNAL_DROPS = "tests/unit/test_external_drops.py"
 GATE_OF_DROPPED = "tests/unit/test_gate_of_dropped.py"
 IN_BATCHES = "tests/unit/test_steps_in_batches.py"
 HANDOFF = "tests/unit/test_handoff.py"
@@ -46,7 +48,7 @@ VOUCHING = "tests/unit/test_vouching.py"
 COLD_WITHHELD = "tests/unit/test_cold_withheld.py"
 WAYS_BACK = "tests/unit/test_ways_back.py"
 UNREAD = "tests/unit/test_unread_snapshots.py"
-OBJECT_STORE = "tests/contract/test_object_store.py"
+LOCAL_FILES = "tests/contract/test_local_files.py"
 BUSY = "tests/unit/test_busy_tables.py"
 
 
@@ -311,15 +313,15 @@ MUTATIONS = (
     ),
     Mutation(
         "a table is let go although a person holds everything back", "app/drop/finalize.py",
-        "    if services.control.switch.stopped() is None:", "    if True:", (LETTING_GO,),
+        "    if services.control.switch.stopped() is None:", "    if True:", (PURGE_OF_DROPPED,),
     ),
     Mutation(
         "of several last states one is believed", "app/drop/external_drops.py",
-        "    if len(candidates) != 1:", "    if not candidates:", (LETTING_GO,),
+        "    if len(candidates) != 1:", "    if not candidates:", (EXTERNAL_DROPS,),
     ),
     Mutation(
         "a table counts as dropped while a catalog cannot be listed", "app/drop/finalize.py",
-        "    if observation.purge_blocked:", "    if False:", (LETTING_GO,),
+        "    if observation.purge_blocked:", "    if False:", (EXTERNAL_DROPS,),
     ),
     Mutation(
         "a dropped table is let go before its killed expiration is recorded", "app/drop/finalize.py",
@@ -623,11 +625,11 @@ MUTATIONS = (
     ),
     Mutation(
         "a pipe is opened like a file", "adapters/object_store/local.py",
-        "    if stat.S_ISREG(os.fstat(descriptor).st_mode):\n", "    if descriptor:\n", (OBJECT_STORE,),
+        "    if stat.S_ISREG(os.fstat(descriptor).st_mode):\n", "    if descriptor:\n", (LOCAL_FILES,),
     ),
     Mutation(
         "a pipe is waited for", "adapters/object_store/local.py",
-        "os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC", "os.O_RDONLY | os.O_CLOEXEC", (OBJECT_STORE,),
+        "os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC", "os.O_RDONLY | os.O_CLOEXEC", (LOCAL_FILES,),
     ),
     Mutation(
         "busy tables: the index is to know what came since the plan", "app/gate/plan_bases.py",

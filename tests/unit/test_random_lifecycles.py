@@ -23,6 +23,7 @@ from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import LockHeld
 from tests.seeds import beginnings, examples
+from tests.unit.accounts import check_accounts, check_sweeps
 from tests.unit.gaps import Gap, with_gaps
 from tests.unit.lake import DAY, MINUTE, T0
 from tests.unit.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
@@ -99,7 +100,7 @@ class RandomLifecycles(RecordedLife):
         self.pass_time(span)
         summary = self.lake.run()
         if summary.exit_code == 0:
-            self.lake.check_accounts()
+            check_accounts(self.lake)
 
     @rule(span=LATER)
     def sweep(self, span: timedelta) -> None:
@@ -199,9 +200,9 @@ class RandomLifecycles(RecordedLife):
             self.lake.check()
         assert summary.exit_code == 0, summary.as_json()
         assert summary.plans == {}, summary.as_json()
-        self.lake.check_accounts()
+        check_accounts(self.lake)
         self.lake.check_all_is_gone()
-        self.lake.check_sweeps()
+        check_sweeps(self.lake)
 
     def night(self, services: RunContext | None = None) -> Summary:
         """A run in the end, when it must end well."""
