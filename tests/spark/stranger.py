@@ -3,10 +3,8 @@
 import atexit
 import json
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
@@ -269,13 +267,3 @@ class Story:
         """Files that nothing referred to when Meltline came: what no commit names any more."""
         before = self.looks[0]
         return before.disk.keys() - before.reachable
-
-
-def point_to(w: Warehouse, table: str, location: str) -> None:
-    """Points a catalog row to another metadata file."""
-    with closing(sqlite3.connect(w.db)) as connection, connection:
-        connection.execute(
-            "UPDATE iceberg_tables SET metadata_location = ? WHERE catalog_name = ?"
-            " AND table_namespace = ? AND table_name = ?",
-            (location, w.catalog, SPACE, table),
-        )

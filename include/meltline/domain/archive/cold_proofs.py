@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from meltline.domain.units import from_millis, to_millis
@@ -40,10 +40,6 @@ class CopyProof:
     def like(self, later: "CopyProof") -> bool:
         """Whether another look at the copy shows it as it was, so that it need not be read."""
         return bool(self.etag) and self.shows(later.bytes, later.modified_at, later.etag)
-
-    def seen_as(self, later: "CopyProof") -> "CopyProof":
-        """The same bytes, as the store shows them now."""
-        return replace(self, modified_at=later.modified_at, etag=later.etag)
 
 
 def proofs_folder(warehouse: str) -> str:

@@ -24,7 +24,6 @@ HOLD = "meltline.hold"
 COLD = "meltline.cold"
 COLD_RETENTION = "meltline.cold-retention-days"
 DEEP = "meltline.deep"
-GUARD = "meltline.guard"
 CONSUMER_KEEP = "meltline.consumer-keep"
 INFINITE = "infinite"
 LONGEST_DAYS = 365_000
