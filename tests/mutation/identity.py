@@ -198,8 +198,8 @@ IDENTITY = (
     Mutation(
         "a share goes on to show a table whose name a copy with its snapshot ids has taken",
         "app/clone/share_tables.py",
-        "        return shows != self.source.state.uuid or _head(self.now.state) != self.source.snapshot_id\n",
-        "        return _head(self.now.state) != self.source.snapshot_id\n",
+        "        return shows != self.source.state.uuid or head != self.source.snapshot_id\n",
+        "        return head != self.source.snapshot_id\n",
         ("tests/unit/test_share_updates.py",),
     ),
     Mutation(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from meltline.adapters.archive.cold_tables import TablePair
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.copy_tasks import Crew, ManifestDone, entries_of, settle
+from meltline.adapters.archive.copy_tasks import Crew, ManifestDone, settle
 from meltline.adapters.archive.manifests import (
     ColdManifest,
     Need,
@@ -102,7 +102,7 @@ class Batch:
         for manifest in pending.manifests:
             if manifest.path not in self.manifests and pending.targets[manifest.path] not in prior:
                 self.manifests[manifest.path] = manifest
-                self.entries += entries_of(manifest)
+                self.entries += manifest.entries
 
     def is_full(self, limits: BatchLimits) -> bool:
         """Whether it is to be carried out now."""

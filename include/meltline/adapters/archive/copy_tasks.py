@@ -120,12 +120,6 @@ class Crew(Protocol):
         ...
 
 
-def entries_of(manifest: ManifestFile) -> int:
-    """How many entries a manifest has, as far as its list counts them."""
-    counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
-    return sum(count or 0 for count in counts)
-
-
 def is_worth_reading(manifests: Sequence[ManifestFile], few: int) -> bool:
     """Whether manifests repeat so many entries that reading those they replaced costs less."""
     return sum(manifest.existing_files or 0 for manifest in manifests) > few

@@ -20,7 +20,6 @@ from meltline.adapters.archive.copy_tasks import (
     FileDone,
     LocalCrew,
     ManifestDone,
-    entries_of,
     is_worth_reading,
     settled,
     with_copied,
@@ -109,7 +108,7 @@ class SparkCrew:
         """Has cold hold each manifest, and the files it names. See the port."""
         if self._is_little(manifests):
             return self._here.rewrite(manifests, may_go_on, replaced)
-        entries = sum(map(entries_of, manifests))
+        entries = sum(manifest.entries for manifest in manifests)
         work = self._work_of(manifests)
         needs = self._spread(work, read_needs(self._stores), NEEDS).persist(StorageLevel.DISK_ONLY)
         present = self._cold_files(replaced if is_worth_reading(manifests, self._few) else ())
@@ -144,7 +143,7 @@ class SparkCrew:
     def _is_little(self, manifests: Sequence[ManifestFile]) -> bool:
         """Whether jobs would take longer to start than the work takes here."""
         new = sum(manifest.added_files or 0 for manifest in manifests)
-        entries = sum(map(entries_of, manifests))
+        entries = sum(manifest.entries for manifest in manifests)
         return max(len(manifests), new, entries // _REPEATED) <= self._few
 
     def _cold_files(self, replaced: Sequence[str]) -> DataFrame:

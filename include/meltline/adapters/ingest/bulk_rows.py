@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from meltline.adapters.index_tables.schema import CHANGES, ENTRIES
 from meltline.adapters.ingest.ingest_job import Asked
 from meltline.adapters.manifests.spark_decoder import BulkManifest, bulk_entries
-from meltline.domain.iceberg.files import EntryStatus, ManifestFile, ManifestOutcome
+from meltline.domain.iceberg.files import EntryStatus, ManifestOutcome
 from meltline.ports import ObjectReader
 
 Homes = Mapping[str, Sequence[str]]
@@ -55,18 +55,12 @@ def _counted(rows: Iterable[Sequence[int]]) -> Counted:
     return found
 
 
-def _entries_of(manifest: ManifestFile) -> int:
-    """How many entries a manifest has, as far as its list counts them."""
-    counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
-    return sum(count or 0 for count in counts)
-
-
 def decoded(asked: Asked) -> int:
     """About how many entries reading a manifest decodes; of changes those at its beginning."""
     if asked.step is None or asked.step.is_first:
-        return _entries_of(asked.manifest)
+        return asked.manifest.entries
     changed = (asked.manifest.added_files or 0) + (asked.manifest.deleted_files or 0)
-    return min(2 * changed, _entries_of(asked.manifest))
+    return min(2 * changed, asked.manifest.entries)
 
 
 def spellings(homes: Sequence[str]) -> Sequence[str]:

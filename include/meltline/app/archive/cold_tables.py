@@ -12,7 +12,7 @@ from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.errors import ColdMissing, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import CatalogEntry
+from meltline.ports import CatalogEntry, CopyReader
 
 
 def require_cold(ledgers: ReadContext) -> ColdTier:
@@ -24,6 +24,12 @@ def require_cold(ledgers: ReadContext) -> ColdTier:
     if ledgers.cold is None:
         raise no_cold(ledgers)
     return ledgers.cold
+
+
+def require_copies(ledgers: ReadContext) -> CopyReader:
+    """What reads copies apart from who made them; wired wherever cold is."""
+    assert ledgers.copies is not None
+    return ledgers.copies
 
 
 def no_cold(ledgers: ReadContext) -> ColdMissing:

@@ -10,7 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from meltline.app.archive.cold_files import live_files, manifests_of, own_files
-from meltline.app.archive.cold_tables import ColdTables, plain_name, require_cold
+from meltline.app.archive.cold_tables import (
+    ColdTables,
+    plain_name,
+    require_cold,
+    require_copies,
+)
 from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.catalog.tables import cold_policy_of, read_tables
 from meltline.app.services import ColdTier, ReadContext
@@ -67,7 +72,9 @@ def deepen(ledgers: ReadContext, name: TableName | None = None) -> list[Deepened
         TableNotFound: Cold has nothing of the table.
         CatalogUnlistable: The cold catalog cannot be listed.
     """
-    work = _Deepening(ledgers, require_cold(ledgers), require_deep(ledgers), _reader(ledgers))
+    work = _Deepening(
+        ledgers, require_cold(ledgers), require_deep(ledgers), require_copies(ledgers)
+    )
     due = due_for_deep(ledgers, name)
     if name is not None and not due:
         raise TableNotFound(
@@ -101,11 +108,6 @@ def due_for_deep(ledgers: ReadContext, name: TableName | None) -> list[ArchivedS
             else copy.table_uuid in uuids or copy.table == name
         )
     ]
-
-
-def _reader(ledgers: ReadContext) -> CopyReader:
-    assert ledgers.copies is not None  # wired wherever cold is
-    return ledgers.copies
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
-from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
     Moment,
@@ -79,7 +79,7 @@ def sources_at(
     """
     opened = _open(ledgers, name, listing)
     if point is None:
-        return Children(tuple(Source(s, document, _head(s)) for s, document in opened))
+        return Children(tuple(Source(s, document, s.current_snapshot_id) for s, document in opened))
     _require_sensible(ledgers, name, point)
     point = with_end(ledgers, point, [state for state, _ in opened])
     policies = ledgers.control.policies.all()
@@ -111,10 +111,6 @@ def _open(
 ) -> list[tuple[TableMetadata, Document]]:
     entries = [pointer for pointer in listing.entries if name.covers(pointer.name)]
     return load_opened(ledgers, entries, open_new=True)
-
-
-def _head(state: TableMetadata) -> int | None:
-    return state.refs[MAIN].snapshot_id if MAIN in state.refs else None
 
 
 def _require_sensible(ledgers: ReadContext, name: ObjectName, point: TravelPoint) -> None:

@@ -23,7 +23,7 @@ from meltline.domain.clone.shares import (
 )
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import CatalogEntry, CatalogListing
 
 
@@ -96,7 +96,8 @@ class SharePart:
         if self.now is None:
             return False
         shows = self.now.origin.uuid if self.now.origin else None
-        return shows != self.source.state.uuid or _head(self.now.state) != self.source.snapshot_id
+        head = self.now.state.current_snapshot_id
+        return shows != self.source.state.uuid or head != self.source.snapshot_id
 
     @property
     def shown(self) -> SharedTable:
@@ -161,12 +162,12 @@ def looked_at(ledgers: ReadContext, tables: Sequence[StandingTable]) -> Iterator
     """What is said of a share's tables as they stand."""
     find = whereabouts(ledgers)
     for table in tables:
-        source, head = find(table.origin), _head(table.state)
+        source, head = find(table.origin), table.state.current_snapshot_id
         yield SharedTable(
             source=table.origin.name if table.origin else None,
             table=table.state.name,
             snapshot_id=head,
-            behind=source is None or _head(source) != head,
+            behind=source is None or source.current_snapshot_id != head,
             written=table.is_written,
         )
 
@@ -201,7 +202,3 @@ def whereabouts(ledgers: ReadContext) -> Callable[[Origin | None], TableMetadata
         return None
 
     return find
-
-
-def _head(state: TableMetadata) -> int | None:
-    return state.refs[MAIN].snapshot_id if MAIN in state.refs else None

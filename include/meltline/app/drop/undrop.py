@@ -25,7 +25,7 @@ from meltline.domain.drop.drops import Drop
 from meltline.domain.errors import MeltlineError, UsageInvalid
 from meltline.domain.iceberg.names import TableName, split_name
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
-from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.domain.units import from_millis
 from meltline.ports import TableMove
 
@@ -166,12 +166,8 @@ def _old_name(table: DroppedTable) -> TableName:
     return table.drop.object.table_name
 
 
-def _head(state: TableMetadata) -> Snapshot | None:
-    return state.snapshots[state.refs[MAIN].snapshot_id] if MAIN in state.refs else None
-
-
 def _restored(ledgers: ReadContext, table: DroppedTable) -> RestoredTable:
-    head = _head(table.state)
+    head = table.state.current_snapshot
     return RestoredTable(
         table=_old_name(table),
         uuid=table.state.uuid,
@@ -203,7 +199,7 @@ def _protected(
     """
     purpose = f"undrop {name}"
     with ExitStack() as stack:
-        if name.table and (head := _head(states[0])):
+        if name.table and (head := states[0].current_snapshot):
             stack.enter_context(snapshot_kept(ledgers, states[0].uuid, head, purpose))
         else:
             stack.enter_context(group_locks(ledgers, busy(ledgers, name, states), purpose))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from meltline.app.archive.cold_files import own_files
-from meltline.app.archive.cold_tables import ColdTables
+from meltline.app.archive.cold_tables import ColdTables, require_copies
 from meltline.app.catalog.tables import (
     ObservedTable,
     cold_policy_of,
@@ -35,7 +35,7 @@ from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.holds import is_held
 from meltline.domain.units import format_instant
-from meltline.ports import CopyReader, ListedCopy
+from meltline.ports import ListedCopy
 
 _SHOWN = 5
 PROOF_LASTS = timedelta(minutes=5)
@@ -113,7 +113,7 @@ def needed(ledgers: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bo
         GateNotPassed: Something that stays cannot be read; MetadataUnreadable, a table of hot.
         CatalogUnlistable: A catalog cannot be listed.
     """
-    reader = reader_of(ledgers)
+    reader = require_copies(ledgers)
     own, manifests = set[str](), dict[str, ListedCopy]()
     stays = [
         (cold_table, _staying(cold_table, plan, removed=removed))
@@ -132,12 +132,6 @@ def needed(ledgers: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bo
     keys = {location_key(path) for path in (*own, *manifests)}
     alive = reader.alive(list(manifests.values()), plan.files, of_copies=True)
     return alive | {path for path in plan.files if location_key(path) in keys}
-
-
-def reader_of(ledgers: ReadContext) -> CopyReader:
-    """The gate's reader; wired wherever cold is."""
-    assert ledgers.copies is not None
-    return ledgers.copies
 
 
 @dataclass(frozen=True)

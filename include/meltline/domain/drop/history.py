@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from meltline.domain.iceberg.metadata_editor import is_first_file
-from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
+from meltline.domain.iceberg.table_metadata import TableMetadata
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,9 @@ def known_creation(state: TableMetadata) -> datetime | None:
     return min([created, *(logged.at for logged in state.snapshot_log[:1])])
 
 
-def current(state: TableMetadata) -> Snapshot | None:
-    """The snapshot that a plain read sees."""
-    return state.snapshots[state.refs[MAIN].snapshot_id] if MAIN in state.refs else None
-
-
 def total(state: TableMetadata, key: str) -> int | None:
     """A total of the current snapshot's summary; 0 of a table without any."""
-    head = current(state)
+    head = state.current_snapshot
     if head is None:
         return 0
     raw = head.summary.get(key, "")

@@ -39,6 +39,11 @@ class ManifestFile:
     sequence_number: int = 0
     is_deletes: bool = False
 
+    @property
+    def entries(self) -> int:
+        """How many entries it has, as far as its list counts them."""
+        return sum(n or 0 for n in (self.added_files, self.existing_files, self.deleted_files))
+
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:

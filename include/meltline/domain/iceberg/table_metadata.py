@@ -170,6 +170,17 @@ class TableMetadata:
         return table_uuid == self.table_uuid and any(location_key(path) == at for path in log)
 
     @property
+    def current_snapshot_id(self) -> int | None:
+        """What main shows; None of a table without a snapshot."""
+        return self.refs[MAIN].snapshot_id if MAIN in self.refs else None
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        """The snapshot that a plain read sees."""
+        current = self.current_snapshot_id
+        return None if current is None else self.snapshots[current]
+
+    @property
     def is_linear(self) -> bool:
         """Whether all snapshots are one line that ends at main, with numbers that grow along it."""
         if self.format_version == 1 or MAIN not in self.refs:
