@@ -2,10 +2,13 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
+from tests.mutation.busy_tables import BUSY_TABLES
+from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
 from tests.mutation.damage import DAMAGE
 from tests.mutation.epochs import CLOCKS, EPOCHS
 from tests.mutation.identity import IDENTITY
+from tests.mutation.index import INDEX
 from tests.mutation.mutation import Mutation
 from tests.mutation.places import PLACES
 from tests.mutation.readers import READERS
@@ -28,28 +31,13 @@ PURGE_OF_DROPPED = "tests/unit/test_purge_of_dropped.py"
 EXTERNAL_DROPS = "tests/unit/test_external_drops.py"
 GATE_OF_DROPPED = "tests/unit/test_gate_of_dropped.py"
 IN_BATCHES = "tests/unit/test_steps_in_batches.py"
-HANDOFF = "tests/unit/test_handoff.py"
-COLD = "tests/unit/test_cold.py"
-COLD_GATE = "tests/unit/test_cold_gate.py"
-COPY_PROOFS = "tests/unit/test_copy_proofs.py"
-PROOFS = "tests/contract/test_proofs.py"
-SETTLING = "tests/contract/test_settling.py"
-PROOF_HASHES = "tests/unit/test_proof_hashes.py"
-EVIDENCE = "tests/unit/test_evidence_reader.py"
-LINES = "tests/unit/test_lines.py"
-CHANGES = "tests/unit/test_reading_changes.py"
 FRONTS = "tests/unit/test_manifest_fronts.py"
 LEFT_BEHIND = "tests/unit/test_left_behind.py"
 KEPT_LIVES = "tests/unit/test_kept_lives.py"
-ON_SPARK = "tests/spark/test_lines.py"
-TABLE = "tests/unit/test_table.py"
-FILE_LEDGER = "tests/contract/test_file_ledger.py"
 VOUCHING = "tests/unit/test_vouching.py"
-COLD_WITHHELD = "tests/unit/test_cold_withheld.py"
 WAYS_BACK = "tests/unit/test_ways_back.py"
 UNREAD = "tests/unit/test_unread_snapshots.py"
 LOCAL_FILES = "tests/contract/test_local_files.py"
-BUSY = "tests/unit/test_busy_tables.py"
 
 
 MUTATIONS = (
@@ -337,118 +325,8 @@ MUTATIONS = (
         "        key = plan.table_uuid\n        if key not in placed:",
         (IN_BATCHES, "tests/unit/test_batches.py"),
     ),
-    Mutation(
-        "history is expired before its copy is there", "app/catalog/tables.py",
-        "handoff_pending=frozenset(pending)), retention", "handoff_pending=frozenset()), retention",
-        (HANDOFF,),
-    ),
-    Mutation(
-        "a dropped table's main goes while its last state waits for its copy", "domain/retention/retained_snapshots.py",
-        "            if ref.snapshot_id not in request.handoff_pending:\n", "            if True:\n",
-        (HANDOFF,),
-    ),
-    Mutation(
-        "a cut log makes a snapshot forget its first days", "domain/archive/cold.py",
-        "    earliest = min(committed, spans[0].start) if committed < log[0].at else spans[0].start\n",
-        "    earliest = spans[0].start\n", (COLD,),
-    ),
-    Mutation(
-        "the gate does not miss what cold has not", "app/gate/cold_evidence.py",
-        "    facts.missing += [str(sid) for sid in sorted(case.expected - copies.keys())]\n", "    pass\n",
-        (COLD_GATE,),
-    ),
-    Mutation(
-        "the gate opens no manifest of cold", "app/gate/cold_evidence.py",
-        "    facts.differing += side.copies.differences(list(pairs.values()), warehouse)\n", "    pass\n",
-        (COLD_GATE,),
-    ),
-    Mutation(
-        "the gate asks no store for the copies of planned files", "app/gate/cold_evidence.py",
-        "            if lacking:  # needed", "            if False:  # needed", (COLD_GATE,),
-    ),
-    Mutation(
-        "before a purge nobody asks what was archived", "app/gate/cold_purge_evidence.py",
-        "    facts.missing += [str(sid) for sid in table.archived if sid not in in_cold]\n", "    pass\n",
-        (COLD_GATE,),
-    ),
-    Mutation(
-        "the digests of copies are not compared", "app/archive/copy_proofs.py",
-        "        if digest != proof.sha256:\n            why[", "        if False:\n            why[",
-        (COPY_PROOFS,),
-    ),
-    Mutation(
-        "only the first three copies are proved", "app/archive/copy_proofs.py",
-        "    for copy, stored in shown.items():\n", "    for copy, stored in list(shown.items())[:3]:\n",
-        (COPY_PROOFS,),
-    ),
-    Mutation(
-        "nobody asks whether a store shows a copy as it was", "app/archive/copy_proofs.py",
-        "        elif not proof.shows(stored.bytes, stored.modified_at, stored.etag):\n", "        elif False:\n",
-        (COPY_PROOFS,),
-    ),
-    Mutation(
-        "a digest of the copy alone passes for one of its original", "app/archive/copy_proofs.py",
-        "        if proof is None or not proof.from_source:\n", "        if proof is None:\n",
-        (COPY_PROOFS,),
-    ),
-    Mutation(
-        "a copy that was lost is not missed", "app/archive/copy_proofs.py",
-        "    why = {copy: f\"{copy} has been lost\" for copy in proofs if copy not in shown}\n",
-        "    why = dict[str, str]()\n", (COPY_PROOFS,),
-    ),
-    Mutation(
-        "a copy is not read back", "adapters/archive/copies.py",
-        "        if not self.cold.proves_writes(target) and self._digest(self.cold, target) != sent:\n",
-        "        if False:\n", (COPY_PROOFS,),
-    ),
-    Mutation(
-        "a path that was written twice passes for its first copy", "adapters/archive/copies.py",
-        "        if copy is not None and is_known and self.mends:\n",
-        "        if copy is not None and is_known:\n", (COPY_PROOFS,),
-    ),
-    Mutation(
-        "a lost copy is not looked for where its original is alive", "app/archive/cold_mending.py",
-        "        originals |= {original.path: original for original in _absent(services, side, refused)}\n", "",
-        (COPY_PROOFS,),
-    ),
-    Mutation(
-        "verify does not compare digests", "app/archive/copy_proofs.py",
-        "        elif digest != proof.sha256:\n", "        elif False:\n",
-        ("tests/unit/test_cold_verify.py",),
-    ),
-    Mutation(
-        "a broken seal is made anew", "domain/archive/seals.py",
-        "        if is_ours and document.is_changed:\n", "        if document.is_changed:\n",
-        ("tests/unit/test_cold_verify.py",),
-    ),
-    Mutation(
-        "files of the archive are planned like any others", "app/expire/plan_expiration.py",
-        "if not _lies_in(file.path, archive)]", "]", ("tests/unit/test_cold_commands.py",),
-    ),
-    Mutation(
-        "what a step of a line added goes when the step is set aside",
-        "adapters/file_index/entries.py",
-        "pa.concat_tables([standing.select(steps), settled])", "standing.select(steps)",
-        (SETTLING,),
-    ),
-    Mutation(
-        "a departure is set aside while its snapshot is still known",
-        "adapters/file_index/history_tables.py",
-        '        self._move("snapshots", _keys(lists), named="list_hash")\n', "", (SETTLING,),
-    ),
-    Mutation(
-        "files of a plan under way are set aside", "adapters/index_tables/tombstone_cache.py",
-        "pc.and_(pc.and_(early, deleted), finished)", "pc.and_(early, deleted)", (SETTLING,),
-    ),
-    Mutation(
-        "what departed again meanwhile is taken away", "adapters/file_index/history_tables.py",
-        "_keys(_without(over.hashes, tips)), until=newest)", "_keys(_without(over.hashes, tips)))",
-        (SETTLING,),
-    ),
-    Mutation(
-        "what another process moves is moved with it", "adapters/file_index/history_tables.py",
-        'WHERE going.move = :move"', 'WHERE :move IS NOT NULL"', (SETTLING,),
-    ),
+    *COLD_COPIES,
+    *INDEX,
     Mutation(
         "what a faster run leaves of a purge waits for the next night", "app/run/judgement.py",
         "[*overtaken, *_plan_what_is_left(services, overtaken), *remaining]", "[*overtaken, *remaining]",
@@ -457,112 +335,6 @@ MUTATIONS = (
     Mutation(
         "a purge that is overtaken while it is judged is refused", "app/run/judgement.py",
         "    overtaken += end_overtaken(services, refused)\n", "", ("tests/unit/test_races.py",),
-    ),
-    Mutation(
-        "a file that the oldest snapshot refers to is set aside", "adapters/file_index/history_tables.py",
-        'pc.less_equal(spans.column("until"), first)', 'pc.less_equal(spans.column("until"), pc.add(first, 1))',
-        (SETTLING,),
-    ),
-    Mutation(
-        "a removal that was never recorded sets a file aside", "adapters/file_index/history_tables.py",
-        'self._snapshots.spans(self._tables.look("changes", REACH, removed))', 'self._tables.look("changes", REACH, removed)',
-        (SETTLING,),
-    ),
-    Mutation(
-        "one vector of a file is set aside with another", "adapters/file_index/history_tables.py",
-        '("table_uuid", "key_hash", "part", "since")', '("table_uuid", "key_hash", "since")',
-        (SETTLING,),
-    ),
-    Mutation(
-        "what came back is set aside with what had gone", "adapters/file_index/history_tables.py",
-        '("table_uuid", "key_hash", "part", "since")', '("table_uuid", "key_hash", "part")',
-        (SETTLING,),
-    ),
-    Mutation(
-        "damaged hashes of a proof are believed", "adapters/proofs/hash_sets.py",
-        'rows.filter(pc.equal(rows["fingerprint"], pa.array(prints)))', "rows", (PROOF_HASHES,),
-    ),
-    Mutation(
-        "a proof with fewer hashes than files is believed", "adapters/proofs/hash_sets.py",
-        'rows.filter(pc.equal(lengths, pc.multiply(rows["live_files"], _WIDTH)))',
-        "rows.filter(pc.is_valid(lengths))", (PROOF_HASHES,),
-    ),
-    Mutation(
-        "what a gate read before is not asked for planned files", "adapters/proofs/proof_reader.py",
-        "{path: sound[key_hash(path)] for path in covered}", "{path: () for path in covered}",
-        (f"{PROOFS}::test_a_planned_file_is_found_though_the_index_knows_nothing",),
-    ),
-    Mutation(
-        "a manifest of another length counts as read", "adapters/proofs/proof_reader.py",
-        "    return (proof.path, proof.bytes) == (manifest.path, manifest.bytes)\n",
-        "    return proof.path == manifest.path\n",
-        (f"{PROOFS}::test_a_manifest_of_another_length_than_its_list_says_is_read",),
-    ),
-    Mutation(
-        "two readings of one file may disagree", "adapters/proofs/proof_cache.py",
-        "            if not agrees:\n", "            if False:\n",
-        (f"{PROOFS}::test_a_full_proof_finds_a_manifest_replaced_by_one_of_the_same_length",),
-    ),
-    Mutation(
-        "a block of a manifest may end before its entries do", "adapters/manifests/pyiceberg_blocks.py",
-        "        if decoder.tell() != len(block):\n", "        if False:\n", (EVIDENCE,),
-    ),
-    Mutation(
-        "the gate takes removed files for alive", "adapters/manifests/pyiceberg_reader.py",
-        "            if status != _DELETED:\n", "            if True:\n", (EVIDENCE,),
-    ),
-    Mutation(
-        "a line goes on though its counts do not add up", "domain/iceberg/linear_history.py",
-        "    return all(\n        _live(after", "    return True or all(\n        _live(after", (LINES,),
-    ),
-    Mutation(
-        "a line goes on over manifests that others wrote", "domain/iceberg/linear_history.py",
-        "    if not own or child", "    if child", (LINES,),
-    ),
-    Mutation(
-        "a line begins with files that nobody has counted", "domain/iceberg/linear_history.py",
-        "if first is None or not all(_is_counted(manifest) for manifest in first):",
-        "if first is None:", (LINES,),
-    ),
-    Mutation(
-        "changes that could not be read count as read", "app/observe/ingest.py",
-        "changed | wholly | failed", "changed | wholly", (CHANGES,),
-    ),
-    Mutation(
-        "what a run that died left behind counts", "adapters/index_tables/lifetimes.py",
-        "changes.filter(_are_recorded(changes, recorded))", "changes", (LINES,),
-    ),
-    Mutation(
-        "a file goes with the first of its deletion vectors", "adapters/index_tables/lifetimes.py",
-        '_SPAN = ("table_uuid", "key_hash", "part", "since")',
-        '_SPAN = ("table_uuid", "key_hash", "since")', (LINES,),
-    ),
-    Mutation(
-        "a file is still there in the snapshot that removes it", "adapters/index_tables/lifetimes.py",
-        'ends = pc.coalesce(spans["until"], _NUMBERS - 1)',
-        'ends = pc.add(pc.coalesce(spans["until"], _NUMBERS - 2), 1)', (LINES,),
-    ),
-    Mutation(
-        "another table's snapshots keep and free files", "adapters/index_tables/lifetimes.py",
-        "pc.add(pc.multiply(codes, _NUMBERS), numbers)", "numbers", (LINES,),
-    ),
-    Mutation(
-        "what stays on a line keeps nothing", "adapters/file_index/file_index.py",
-        "        kept = self._on_lines(hashes, split.staying, floor)\n", "        kept = set[int]()\n", (ON_SPARK,),
-    ),
-    Mutation(
-        "what is known by changes is not asked what it refers to", "adapters/file_index/file_index.py",
-        "        found = self._on_lines(list(by_hash), known)\n", "        found = set[int]()\n", (ON_SPARK,),
-    ),
-    Mutation(
-        "whatever stands for a table's UUID is taken for one", "domain/iceberg/table_metadata.py",
-        "    if not _UUID.fullmatch(uuid):\n", "    if not uuid:\n", (TABLE,),
-    ),
-    Mutation(
-        "what stands for tables is pasted into a statement", "adapters/file_index/history_tables.py",
-        'where = "WHERE array_contains(:uuids, table_uuid)"',
-        "where = \"WHERE table_uuid IN ('\" + \"', '\".join(readable) + \"') OR :uuids IS NULL\"",
-        (FILE_LEDGER,),
     ),
     Mutation(
         "a word for a table is one for whatever comes to its name", "app/catalog/management.py",
@@ -591,27 +363,6 @@ MUTATIONS = (
         "    if unknown := _unknown(services, world, scan, remaining):\n", "    if unknown := ():\n", (UNREAD,),
     ),
     Mutation(
-        "one copy without a proof keeps all files beside it", "app/purge/plan_purge.py",
-        "dict.fromkeys(without_proof(services, free), Why.UNPROVED)", "dict[str, Why]()", (COLD_WITHHELD,),
-    ),
-    Mutation(
-        "a copy that only reading shows damaged is found by gates alone", "app/archive/cold_withheld.py",
-        "read=owner in doubted", "read=False", (COLD_WITHHELD,),
-    ),
-    Mutation(
-        "a gate holds a new object against the copy of the old one", "app/gate/cold_purge_evidence.py",
-        "if path not in replaced]", "]", (COLD_WITHHELD,),
-    ),
-    Mutation(
-        "a gate holds what was swept against the copy of another file", "app/gate/cold_purge_evidence.py",
-        "if not objects.is_swept(f.path)]", "]", (COLD_WITHHELD,),
-    ),
-    Mutation(
-        "whatever copies cold has lost, the others may go", "app/gate/cold_purge_evidence.py",
-        "        return originals <= {departure.path for departure in waiting}\n", "        return True\n",
-        (COLD_WITHHELD, "tests/unit/test_copy_proofs.py"),
-    ),
-    Mutation(
         "a table is let go though what others took of it has not departed", "app/drop/finalize.py",
         "    return uuids & set[str]().union(*owners)\n", "    return set()\n", (LETTING_GO,),
     ),
@@ -631,40 +382,7 @@ MUTATIONS = (
         "a pipe is waited for", "adapters/object_store/local.py",
         "os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC", "os.O_RDONLY | os.O_CLOEXEC", (LOCAL_FILES,),
     ),
-    Mutation(
-        "busy tables: the index is to know what came since the plan", "app/gate/plan_bases.py",
-        "is_newer = by_index is None and head not in base.snapshots", "is_newer = False", (BUSY,),
-    ),
-    Mutation(
-        "busy tables: the index need not know what the plan was made on", "app/gate/plan_bases.py",
-        "by_index is None and head not in base.snapshots", "by_index is None", (BUSY,),
-    ),
-    Mutation(
-        "busy tables: heads of the plan's day are not checked any more", "app/gate/plan_bases.py",
-        " | (self.heads & state.snapshots.keys())", "", (BUSY,),
-    ),
-    Mutation(
-        "busy tables: a plan cannot be judged without its base", "app/gate/plan_bases.py",
-        "            return Base.told_by(plan)\n", "            raise\n", (BUSY,),
-    ),
-    Mutation(
-        "busy tables: a planned snapshot that a new ref reaches is let through", "app/gate/gate_facts.py",
-        "[remaining_refs[sid] for sid in planned & remaining_refs.keys()]", "[]", (BUSY,),
-    ),
-    Mutation(
-        "busy tables: manifest lists that came since the plan are not read", "app/gate/proof.py",
-        "            if key not in leaving:\n",
-        "            if key not in leaving and key in services.files.snapshots.known():\n", (BUSY,),
-    ),
-    Mutation(
-        "busy tables: a metadata file deleted before it is read makes a table unreadable", "app/catalog/metadata.py",
-        "_LOOKS = 5", "_LOOKS = 0", (BUSY,),
-    ),
-    Mutation(
-        "busy tables: what moved is checked together again before each commit", "app/expire/expire_commits.py",
-        "waiting, anew = [[plan] for plan in conflicts], True",
-        "waiting, anew = [conflicts] if conflicts else [], True", (BUSY,),
-    ),
+    *BUSY_TABLES,
     *CLOCKS,
     *EPOCHS,
     *IDENTITY,

@@ -1,0 +1,123 @@
+"""Ways in which what cold should hold could be missed, or go from hot before its copy is there."""
+
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
+from tests.mutation.mutation import Mutation
+
+HANDOFF = "tests/unit/test_handoff.py"
+COLD = "tests/unit/test_cold.py"
+COLD_GATE = "tests/unit/test_cold_gate.py"
+COPY_PROOFS = "tests/unit/test_copy_proofs.py"
+COLD_WITHHELD = "tests/unit/test_cold_withheld.py"
+
+COLD_COPIES = (
+    Mutation(
+        "history is expired before its copy is there", "app/catalog/tables.py",
+        "handoff_pending=frozenset(pending)), retention", "handoff_pending=frozenset()), retention",
+        (HANDOFF,),
+    ),
+    Mutation(
+        "a dropped table's main goes while its last state waits for its copy", "domain/retention/retained_snapshots.py",
+        "            if ref.snapshot_id not in request.handoff_pending:\n", "            if True:\n",
+        (HANDOFF,),
+    ),
+    Mutation(
+        "a cut log makes a snapshot forget its first days", "domain/archive/cold.py",
+        "    earliest = min(committed, spans[0].start) if committed < log[0].at else spans[0].start\n",
+        "    earliest = spans[0].start\n", (COLD,),
+    ),
+    Mutation(
+        "the gate does not miss what cold has not", "app/gate/cold_evidence.py",
+        "    facts.missing += [str(sid) for sid in sorted(case.expected - copies.keys())]\n", "    pass\n",
+        (COLD_GATE,),
+    ),
+    Mutation(
+        "the gate opens no manifest of cold", "app/gate/cold_evidence.py",
+        "    facts.differing += side.copies.differences(list(pairs.values()), warehouse)\n", "    pass\n",
+        (COLD_GATE,),
+    ),
+    Mutation(
+        "the gate asks no store for the copies of planned files", "app/gate/cold_evidence.py",
+        "            if lacking:  # needed", "            if False:  # needed", (COLD_GATE,),
+    ),
+    Mutation(
+        "before a purge nobody asks what was archived", "app/gate/cold_purge_evidence.py",
+        "    facts.missing += [str(sid) for sid in table.archived if sid not in in_cold]\n", "    pass\n",
+        (COLD_GATE,),
+    ),
+    Mutation(
+        "the digests of copies are not compared", "app/archive/copy_proofs.py",
+        "        if digest != proof.sha256:\n            why[", "        if False:\n            why[",
+        (COPY_PROOFS,),
+    ),
+    Mutation(
+        "only the first three copies are proved", "app/archive/copy_proofs.py",
+        "    for copy, stored in shown.items():\n", "    for copy, stored in list(shown.items())[:3]:\n",
+        (COPY_PROOFS,),
+    ),
+    Mutation(
+        "nobody asks whether a store shows a copy as it was", "app/archive/copy_proofs.py",
+        "        elif not proof.shows(stored.bytes, stored.modified_at, stored.etag):\n", "        elif False:\n",
+        (COPY_PROOFS,),
+    ),
+    Mutation(
+        "a digest of the copy alone passes for one of its original", "app/archive/copy_proofs.py",
+        "        if proof is None or not proof.from_source:\n", "        if proof is None:\n",
+        (COPY_PROOFS,),
+    ),
+    Mutation(
+        "a copy that was lost is not missed", "app/archive/copy_proofs.py",
+        "    why = {copy: f\"{copy} has been lost\" for copy in proofs if copy not in shown}\n",
+        "    why = dict[str, str]()\n", (COPY_PROOFS,),
+    ),
+    Mutation(
+        "a copy is not read back", "adapters/archive/copies.py",
+        "        if not self.cold.proves_writes(target) and self._digest(self.cold, target) != sent:\n",
+        "        if False:\n", (COPY_PROOFS,),
+    ),
+    Mutation(
+        "a path that was written twice passes for its first copy", "adapters/archive/copies.py",
+        "        if copy is not None and is_known and self.mends:\n",
+        "        if copy is not None and is_known:\n", (COPY_PROOFS,),
+    ),
+    Mutation(
+        "a lost copy is not looked for where its original is alive", "app/archive/cold_mending.py",
+        "        originals |= {original.path: original for original in _absent(services, side, refused)}\n", "",
+        (COPY_PROOFS,),
+    ),
+    Mutation(
+        "verify does not compare digests", "app/archive/copy_proofs.py",
+        "        elif digest != proof.sha256:\n", "        elif False:\n",
+        ("tests/unit/test_cold_verify.py",),
+    ),
+    Mutation(
+        "a broken seal is made anew", "domain/archive/seals.py",
+        "        if is_ours and document.is_changed:\n", "        if document.is_changed:\n",
+        ("tests/unit/test_cold_verify.py",),
+    ),
+    Mutation(
+        "files of the archive are planned like any others", "app/expire/plan_expiration.py",
+        "if not _lies_in(file.path, archive)]", "]", ("tests/unit/test_cold_commands.py",),
+    ),
+    Mutation(
+        "one copy without a proof keeps all files beside it", "app/purge/plan_purge.py",
+        "dict.fromkeys(without_proof(services, free), Why.UNPROVED)", "dict[str, Why]()", (COLD_WITHHELD,),
+    ),
+    Mutation(
+        "a copy that only reading shows damaged is found by gates alone", "app/archive/cold_withheld.py",
+        "read=owner in doubted", "read=False", (COLD_WITHHELD,),
+    ),
+    Mutation(
+        "a gate holds a new object against the copy of the old one", "app/gate/cold_purge_evidence.py",
+        "if path not in replaced]", "]", (COLD_WITHHELD,),
+    ),
+    Mutation(
+        "a gate holds what was swept against the copy of another file", "app/gate/cold_purge_evidence.py",
+        "if not objects.is_swept(f.path)]", "]", (COLD_WITHHELD,),
+    ),
+    Mutation(
+        "whatever copies cold has lost, the others may go", "app/gate/cold_purge_evidence.py",
+        "        return originals <= {departure.path for departure in waiting}\n", "        return True\n",
+        (COLD_WITHHELD, "tests/unit/test_copy_proofs.py"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,148 @@
+"""Ways in which the index, its proofs and the history of a table could lose a file."""
+
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
+from tests.mutation.mutation import Mutation
+
+PROOFS = "tests/contract/test_proofs.py"
+SETTLING = "tests/contract/test_settling.py"
+PROOF_HASHES = "tests/unit/test_proof_hashes.py"
+EVIDENCE = "tests/unit/test_evidence_reader.py"
+LINES = "tests/unit/test_lines.py"
+CHANGES = "tests/unit/test_reading_changes.py"
+ON_SPARK = "tests/spark/test_lines.py"
+TABLE = "tests/unit/test_table.py"
+FILE_LEDGER = "tests/contract/test_file_ledger.py"
+
+INDEX = (
+    Mutation(
+        "what a step of a line added goes when the step is set aside",
+        "adapters/file_index/entries.py",
+        "pa.concat_tables([standing.select(steps), settled])", "standing.select(steps)",
+        (SETTLING,),
+    ),
+    Mutation(
+        "a departure is set aside while its snapshot is still known",
+        "adapters/file_index/history_tables.py",
+        '        self._move("snapshots", _keys(lists), named="list_hash")\n', "", (SETTLING,),
+    ),
+    Mutation(
+        "files of a plan under way are set aside", "adapters/index_tables/tombstone_cache.py",
+        "pc.and_(pc.and_(early, deleted), finished)", "pc.and_(early, deleted)", (SETTLING,),
+    ),
+    Mutation(
+        "what departed again meanwhile is taken away", "adapters/file_index/history_tables.py",
+        "_keys(_without(over.hashes, tips)), until=newest)", "_keys(_without(over.hashes, tips)))",
+        (SETTLING,),
+    ),
+    Mutation(
+        "what another process moves is moved with it", "adapters/file_index/history_tables.py",
+        'WHERE going.move = :move"', 'WHERE :move IS NOT NULL"', (SETTLING,),
+    ),
+    Mutation(
+        "a file that the oldest snapshot refers to is set aside", "adapters/file_index/history_tables.py",
+        'pc.less_equal(spans.column("until"), first)', 'pc.less_equal(spans.column("until"), pc.add(first, 1))',
+        (SETTLING,),
+    ),
+    Mutation(
+        "a removal that was never recorded sets a file aside", "adapters/file_index/history_tables.py",
+        'self._snapshots.spans(self._tables.look("changes", REACH, removed))', 'self._tables.look("changes", REACH, removed)',
+        (SETTLING,),
+    ),
+    Mutation(
+        "one vector of a file is set aside with another", "adapters/file_index/history_tables.py",
+        '("table_uuid", "key_hash", "part", "since")', '("table_uuid", "key_hash", "since")',
+        (SETTLING,),
+    ),
+    Mutation(
+        "what came back is set aside with what had gone", "adapters/file_index/history_tables.py",
+        '("table_uuid", "key_hash", "part", "since")', '("table_uuid", "key_hash", "part")',
+        (SETTLING,),
+    ),
+    Mutation(
+        "damaged hashes of a proof are believed", "adapters/proofs/hash_sets.py",
+        'rows.filter(pc.equal(rows["fingerprint"], pa.array(prints)))', "rows", (PROOF_HASHES,),
+    ),
+    Mutation(
+        "a proof with fewer hashes than files is believed", "adapters/proofs/hash_sets.py",
+        'rows.filter(pc.equal(lengths, pc.multiply(rows["live_files"], _WIDTH)))',
+        "rows.filter(pc.is_valid(lengths))", (PROOF_HASHES,),
+    ),
+    Mutation(
+        "what a gate read before is not asked for planned files", "adapters/proofs/proof_reader.py",
+        "{path: sound[key_hash(path)] for path in covered}", "{path: () for path in covered}",
+        (f"{PROOFS}::test_a_planned_file_is_found_though_the_index_knows_nothing",),
+    ),
+    Mutation(
+        "a manifest of another length counts as read", "adapters/proofs/proof_reader.py",
+        "    return (proof.path, proof.bytes) == (manifest.path, manifest.bytes)\n",
+        "    return proof.path == manifest.path\n",
+        (f"{PROOFS}::test_a_manifest_of_another_length_than_its_list_says_is_read",),
+    ),
+    Mutation(
+        "two readings of one file may disagree", "adapters/proofs/proof_cache.py",
+        "            if not agrees:\n", "            if False:\n",
+        (f"{PROOFS}::test_a_full_proof_finds_a_manifest_replaced_by_one_of_the_same_length",),
+    ),
+    Mutation(
+        "a block of a manifest may end before its entries do", "adapters/manifests/pyiceberg_blocks.py",
+        "        if decoder.tell() != len(block):\n", "        if False:\n", (EVIDENCE,),
+    ),
+    Mutation(
+        "the gate takes removed files for alive", "adapters/manifests/pyiceberg_reader.py",
+        "            if status != _DELETED:\n", "            if True:\n", (EVIDENCE,),
+    ),
+    Mutation(
+        "a line goes on though its counts do not add up", "domain/iceberg/linear_history.py",
+        "    return all(\n        _live(after", "    return True or all(\n        _live(after", (LINES,),
+    ),
+    Mutation(
+        "a line goes on over manifests that others wrote", "domain/iceberg/linear_history.py",
+        "    if not own or child", "    if child", (LINES,),
+    ),
+    Mutation(
+        "a line begins with files that nobody has counted", "domain/iceberg/linear_history.py",
+        "if first is None or not all(_is_counted(manifest) for manifest in first):",
+        "if first is None:", (LINES,),
+    ),
+    Mutation(
+        "changes that could not be read count as read", "app/observe/ingest.py",
+        "changed | wholly | failed", "changed | wholly", (CHANGES,),
+    ),
+    Mutation(
+        "what a run that died left behind counts", "adapters/index_tables/lifetimes.py",
+        "changes.filter(_are_recorded(changes, recorded))", "changes", (LINES,),
+    ),
+    Mutation(
+        "a file goes with the first of its deletion vectors", "adapters/index_tables/lifetimes.py",
+        '_SPAN = ("table_uuid", "key_hash", "part", "since")',
+        '_SPAN = ("table_uuid", "key_hash", "since")', (LINES,),
+    ),
+    Mutation(
+        "a file is still there in the snapshot that removes it", "adapters/index_tables/lifetimes.py",
+        'ends = pc.coalesce(spans["until"], _NUMBERS - 1)',
+        'ends = pc.add(pc.coalesce(spans["until"], _NUMBERS - 2), 1)', (LINES,),
+    ),
+    Mutation(
+        "another table's snapshots keep and free files", "adapters/index_tables/lifetimes.py",
+        "pc.add(pc.multiply(codes, _NUMBERS), numbers)", "numbers", (LINES,),
+    ),
+    Mutation(
+        "what stays on a line keeps nothing", "adapters/file_index/file_index.py",
+        "        kept = self._on_lines(hashes, split.staying, floor)\n", "        kept = set[int]()\n", (ON_SPARK,),
+    ),
+    Mutation(
+        "what is known by changes is not asked what it refers to", "adapters/file_index/file_index.py",
+        "        found = self._on_lines(list(by_hash), known)\n", "        found = set[int]()\n", (ON_SPARK,),
+    ),
+    Mutation(
+        "whatever stands for a table's UUID is taken for one", "domain/iceberg/table_metadata.py",
+        "    if not _UUID.fullmatch(uuid):\n", "    if not uuid:\n", (TABLE,),
+    ),
+    Mutation(
+        "what stands for tables is pasted into a statement", "adapters/file_index/history_tables.py",
+        'where = "WHERE array_contains(:uuids, table_uuid)"',
+        "where = \"WHERE table_uuid IN ('\" + \"', '\".join(readable) + \"') OR :uuids IS NULL\"",
+        (FILE_LEDGER,),
+    ),
+)  # fmt: skip
