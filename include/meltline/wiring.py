@@ -116,10 +116,10 @@ class Wiring:
         store = self._cold_store
         if store is None:
             return None
-        found = self.config.catalogs[self.config.cold]
-        catalog = open_catalog(found, store)
+        settings = self.config.catalogs[self.config.cold]
+        catalog = open_catalog(settings, store)
         return ColdTier(
-            catalog, store, found.warehouse, writer=store, remover=store, resolver=store
+            catalog, store, settings.warehouse, writer=store, remover=store, resolver=store
         )
 
     @cached_property

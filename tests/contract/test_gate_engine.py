@@ -413,8 +413,8 @@ def test_an_answer_that_does_not_add_up_is_no_answer(
     judged = validation.validate(suite, [evidence(plan_id="a"), evidence(plan_id="b")])
     assert not any(outcome.crash for outcome in judged.outcomes)
     asked = {"fact": "planned_referenced", "check": check}
-    configs = [answer.expectation_config for answer in judged.result.results]
+    configs = [answer.expectation_config for answer in judged.report.results]
     [at] = [n for n, config in enumerate(configs) if config and config.meta == asked]
-    doctor(judged.result.results[at])
-    outcomes = validation.outcomes_of(suite, judged.result, rows=2)
+    doctor(judged.report.results[at])
+    outcomes = validation.outcomes_of(suite, judged.report, rows=2)
     assert [o.expectation.fact for o in outcomes if o.crash] == ["planned_referenced"]

@@ -78,7 +78,7 @@ def test_gates_of_several_batches_add_to_the_page_side_by_side(tmp_path: Path) -
     from meltline.adapters.gx import docs, validation
 
     suite = SUITES[PlanKind.EXPIRE](LIMITS)
-    result = validation.validate(suite, [evidence()], validation.ephemeral_context).result
+    result = validation.validate(suite, [evidence()], validation.ephemeral_context).report
     page, ready = tmp_path / "docs" / "gates-r.html", Barrier(6)
 
     def add(batch: int) -> None:

@@ -180,7 +180,7 @@ def test_a_few_keys_of_a_large_folder_and_many_are_told_alike(place: Place) -> N
         list(pool.map(lambda path: place.store.write(path, b"xy"), paths))
     for asked in (paths[2500:2510], paths[::50], paths[1000:1040], paths):
         stats = place.store.stats(asked)
-        assert [(s.path, s.found and s.found.bytes, s.error) for s in stats] == [
+        assert [(s.path, s.file and s.file.bytes, s.error) for s in stats] == [
             (path, 2, "") for path in asked
         ]
 

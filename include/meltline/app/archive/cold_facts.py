@@ -118,7 +118,7 @@ class Side:
         stats = self.tier.store.stats(copies)
         for stat in stats:
             if stat.error:
-                raise _unsaid(stat)
+                raise _unmeasured(stat)
         return {stat.path: stat.file for stat in stats if stat.file is not None}
 
     def leads_out(self, state: TableMetadata, snapshots: Iterable[Snapshot]) -> list[str]:
@@ -129,7 +129,7 @@ class Side:
         return [p for p in paths if p and not lies_under(p, self.tier.warehouse)]
 
 
-def _unsaid(stat: ObjectStat) -> StoreRefused:
+def _unmeasured(stat: ObjectStat) -> StoreRefused:
     return StoreRefused(
         f"cannot measure {stat.path}: {stat.error}",
         object=stat.path,

@@ -95,7 +95,7 @@ def _detach(
     except CatalogReadOnly:
         if not never_read:  # else the word is what was asked for
             raise
-    vouched = _word(ledgers, pointer.name, at, reason) if never_read else None
+    vouched = _vouch(ledgers, pointer.name, at, reason) if never_read else None
     if not dry_run:
         if vouched:
             raise_epoch(ledgers, "detach")
@@ -123,7 +123,7 @@ def _state(ledgers: ReadContext, pointer: CatalogEntry) -> TableMetadata | None:
         return None
 
 
-def _word(ledgers: ReadContext, name: TableName, location: str, reason: str) -> VouchedFile:
+def _vouch(ledgers: ReadContext, name: TableName, location: str, reason: str) -> VouchedFile:
     size, sha256 = _fingerprint(ledgers.store, location)
     return VouchedFile(name, location, size, sha256, ledgers.who, reason, ledgers.clock.now())
 

@@ -101,7 +101,7 @@ def _newest_of(
         if snapshot_id is not None and snapshot_id not in source.ids:
             continue
         origin = source.origin
-        state = _before(ledgers, name, origin) if isinstance(origin, Plan) else origin
+        state = _state_before(ledgers, name, origin) if isinstance(origin, Plan) else origin
         ids = set(source.ids) & state.snapshots.keys() if state else set()
         if state is None or not ids:
             continue
@@ -133,7 +133,7 @@ def _expirations(ledgers: ReadContext, uuids: Collection[str]) -> Iterator[_Sour
                 yield _Source(plan.created_at, uuid, plan.snapshots, plan)
 
 
-def _before(ledgers: ReadContext, name: TableName, plan: Plan) -> TableMetadata | None:
+def _state_before(ledgers: ReadContext, name: TableName, plan: Plan) -> TableMetadata | None:
     """The table as it was before an expiration, if that metadata file is still there."""
     rows = [table for table in ledgers.control.registrations.all() if table.uuid == plan.table_uuid]
     lineage = {row.table_uuid for row in rows}  # a path used again may hold another table's

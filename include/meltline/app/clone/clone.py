@@ -200,7 +200,7 @@ def _copied_properties(properties: Mapping[str, str]) -> dict[str, str]:
 def _part(ledgers: ReadContext, source: Source, name: TableName, listing: CatalogListing) -> _Part:
     state = source.state
     snapshot = state.snapshots[source.snapshot_id] if source.snapshot_id is not None else None
-    word = _word(ledgers, state, snapshot, name) if snapshot else None
+    word = _veto(ledgers, state, snapshot, name) if snapshot else None
     return _Part(source, new_identity(ledgers, name, state, listing), word)
 
 
@@ -221,7 +221,7 @@ def new_identity(
     return Identity(name, uuid, new_location(folder, name.name, uuid))
 
 
-def _word(
+def _veto(
     ledgers: ReadContext, state: TableMetadata, snapshot: Snapshot, new: TableName
 ) -> PurgeVeto:
     return PurgeVeto(

@@ -40,7 +40,7 @@ def drop_risks(ledgers: ReadContext, states: Sequence[TableMetadata]) -> list[Dr
             )
         risks += _purgeable(name, own)
     now = ledgers.clock.now()
-    return [*risks, *_sharing_folders(states), *_nobodys(states), *_kept_by_refs(states, now)]
+    return [*risks, *_sharing_folders(states), *_without_facts(states), *_kept_by_refs(states, now)]
 
 
 def _purgeable(catalog: str, states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
@@ -83,7 +83,7 @@ def _sharing_folders(states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
             )
 
 
-def _nobodys(states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
+def _without_facts(states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
     for state in states:
         if not is_dropped_name(state.name.namespace):
             continue

@@ -105,10 +105,10 @@ def drop(
     refuse_share(name, listing, "drop")
     states = _tables_of(ledgers, name, listing)
     require_not_ledger(ledgers, name)
-    done = _done(ledgers, name, states, listing)
+    done = _planned_drop(ledgers, name, states, listing)
     if not dry_run:
         within = levels_within(name, listing)
-        _carry_out(ledgers, done, states, listing, within, _stones(done.drop, within, listing))
+        _carry_out(ledgers, done, states, listing, within, _tombstones(done.drop, within, listing))
     return done
 
 
@@ -133,12 +133,12 @@ def drop_for_good(
         LockHeld: A run works on one of them.
         CommitConflict: Others committed first each time.
     """
-    done = _done(ledgers, name, states, listing)
+    done = _planned_drop(ledgers, name, states, listing)
     for_good = replace(done, drop=replace(done.drop, retention_days=0))
     _carry_out(ledgers, for_good, states, listing, remove, {})
 
 
-def _done(
+def _planned_drop(
     ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata], listing: CatalogListing
 ) -> DropDone:
     retention = _retention(ledgers, name, states, listing)
@@ -175,7 +175,7 @@ def _carry_out(
     _audit_drop(ledgers, done)
 
 
-def _stones(
+def _tombstones(
     fact: Drop, within: Sequence[tuple[str, ...]], listing: CatalogListing
 ) -> dict[tuple[str, ...], dict[str, str]]:
     """The namespaces that remember dropped ones, and what they say."""

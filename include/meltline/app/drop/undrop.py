@@ -82,7 +82,7 @@ def undrop(
     tables = dropped_tables(ledgers, listing)
     namespaces = dropped_namespaces(catalog.name, listing)
     now = ledgers.clock.now()
-    name = _which(parts, kind, tables, namespaces)
+    name = _dropped_object(parts, kind, tables, namespaces)
     require_changeable(ledgers, name)
     drops = [(table.drop, at_moment(table.state)) for table in tables]
     drops += [(namespace.drop, _LONG_AGO) for namespace in namespaces]
@@ -136,7 +136,7 @@ def _no_name(text: str, problem: str) -> UsageInvalid:
     )
 
 
-def _which(
+def _dropped_object(
     parts: tuple[str, ...],
     kind: ObjectKind | None,
     tables: Sequence[DroppedTable],

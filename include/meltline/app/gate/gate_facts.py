@@ -96,7 +96,7 @@ def collect_evidence(services: RunContext, plans: Sequence[Plan]) -> list[GateFa
         names, purged, lambda candidates: proof.referenced.keys() & candidates
     )
     owners, groups = fresh_owners(services, world), Groups(services.control.registrations.sharing())
-    ledger = _ask(services, proof, [p for p in plans if p.kind is PlanKind.EXPIRE], paths)
+    ledger = _ledger_facts(services, proof, [p for p in plans if p.kind is PlanKind.EXPIRE], paths)
     protected = metadata_keys(proof.world.states)
     departed = services.files.departures.in_states(frozenset(DepartureState), paths=paths)
     claimed = services.control.claims.paths()
@@ -122,7 +122,7 @@ def _read_since(services: RunContext, plans: Sequence[Plan]) -> datetime | None:
     return services.clock.now() - gates.full_proof_every
 
 
-def _ask(
+def _ledger_facts(
     services: RunContext, proof: Proof, plans: Sequence[Plan], paths: Sequence[str]
 ) -> _LedgerFacts:
     if not plans:

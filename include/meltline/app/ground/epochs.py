@@ -46,13 +46,13 @@ def raise_epoch(
 
     def attempt() -> bool | None:
         nonlocal base
-        epoch = _noted(ledgers, why)
+        epoch = _next_epoch(ledgers, why)
         expected = {
             EPOCH: None if base is None else base.written,
             GENERATION: str(ledgers.control.database.generation()),
         }
         try:
-            _set(ledgers, {EPOCH: epoch.written, **(updates or {})}, removals, expected)
+            _set_properties(ledgers, {EPOCH: epoch.written, **(updates or {})}, removals, expected)
         except CommitConflict:
             base = _caught_up(ledgers)
             return None
@@ -84,7 +84,7 @@ def _caught_up(ledgers: ReadContext) -> Epoch | None:
     return base
 
 
-def _noted(ledgers: ReadContext, why: str, above: int = 0) -> Epoch:
+def _next_epoch(ledgers: ReadContext, why: str, above: int = 0) -> Epoch:
     """An epoch that the ledger has noted, above all that it knows of and this number."""
     numbers = [epoch.number for epoch in ledgers.control.epochs.since()]
     number, now = max([above, *numbers]) + 1, ledgers.clock.now()
@@ -93,7 +93,7 @@ def _noted(ledgers: ReadContext, why: str, above: int = 0) -> Epoch:
     return epoch
 
 
-def _set(
+def _set_properties(
     ledgers: ReadContext,
     updates: Mapping[str, str],
     removals: Sequence[str],
@@ -130,9 +130,9 @@ def adopt_epoch(ledgers: ReadContext, properties: Mapping[str, str], generation:
         CommitConflict: Something else stands there by now; nothing was adopted.
     """
     above = number_in(properties.get(EPOCH, ""))
-    epoch = _noted(ledgers, f"adopted as generation {generation}", above)
+    epoch = _next_epoch(ledgers, f"adopted as generation {generation}", above)
     expected = {key: properties.get(key) for key in (EPOCH, GENERATION)}
-    _set(ledgers, {EPOCH: epoch.written, GENERATION: str(generation)}, (), expected)
+    _set_properties(ledgers, {EPOCH: epoch.written, GENERATION: str(generation)}, (), expected)
     ledgers.control.database.set_generation(generation)
     ledgers.control.epochs.confirm(epoch.nonce)
 

@@ -149,7 +149,7 @@ def snapshot_kept(
         FilesClaimed: A purge has begun to delete one of the files; nothing was changed.
     """
     with group_locks(ledgers, [uuid], purpose):
-        row = _word(ledgers, uuid, snapshot, purpose)
+        row = _new_veto(ledgers, uuid, snapshot, purpose)
         ledgers.control.vetoes.add(row)
         try:
             _refuse_claimed_of(ledgers, row)
@@ -174,11 +174,11 @@ def snapshot_unclaimed(
         FilesClaimed: A purge has begun to delete one of the files; nothing was changed.
     """
     with group_locks(ledgers, [uuid], purpose):
-        _refuse_claimed_of(ledgers, _word(ledgers, uuid, snapshot, purpose))
+        _refuse_claimed_of(ledgers, _new_veto(ledgers, uuid, snapshot, purpose))
         yield
 
 
-def _word(ledgers: ReadContext, uuid: str, snapshot: Snapshot, purpose: str) -> PurgeVeto:
+def _new_veto(ledgers: ReadContext, uuid: str, snapshot: Snapshot, purpose: str) -> PurgeVeto:
     return replace(veto_for(ledgers, uuid, snapshot, purpose), id=token_hex(8))
 
 

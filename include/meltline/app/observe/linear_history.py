@@ -89,13 +89,13 @@ def lines_that_moved(
             continue
         if tip is None and state.uuid in known_tables:
             continue
-        ahead = _from(main_line(state), tip)
+        ahead = _after_tip(main_line(state), tip)
         if ahead:
             lines[state.uuid] = TableLine(state, tip, ahead)
     return lines
 
 
-def _from(line: Sequence[Snapshot], tip: IndexedHead | None) -> Sequence[Snapshot]:
+def _after_tip(line: Sequence[Snapshot], tip: IndexedHead | None) -> Sequence[Snapshot]:
     if tip is None:
         return line
     ids = [snapshot.snapshot_id for snapshot in line]

@@ -33,7 +33,7 @@ def changed_heads(services: RunContext, plans: Sequence[Plan]) -> Mapping[str, H
     """
     changes = load_concurrently(lambda plan: list(_look(services, plan)), plans)
     return {
-        plan.id: _raise(services, plan, differences)
+        plan.id: _raise_incidents(services, plan, differences)
         for plan, differences in zip(plans, changes, strict=True)
         if differences
     }
@@ -73,7 +73,7 @@ def _look(services: RunContext, plan: Plan) -> Iterator[tuple[str, Snapshot, str
     if after is None or not _is_ours(plan, before, after):
         return
     for name, ref in before.refs.items():
-        was, now = before.snapshots[ref.snapshot_id], _at(after, name)
+        was, now = before.snapshots[ref.snapshot_id], _shown_by(after, name)
         if name not in plan.refs and (now is None or _shown(now) != _shown(was)):
             yield name, was, "nothing" if now is None else _shown(now)
 
@@ -103,7 +103,7 @@ def _next(services: RunContext, plan: Plan) -> TableMetadata | None:
     return state if after == current else load_state(services.store, plan.table, after)
 
 
-def _at(state: TableMetadata | None, name: str) -> Snapshot | None:
+def _shown_by(state: TableMetadata | None, name: str) -> Snapshot | None:
     ref = state.refs.get(name) if state else None
     return state.snapshots.get(ref.snapshot_id) if state and ref else None
 
@@ -118,7 +118,7 @@ def _id(uuid: str, name: str, snapshot: Snapshot) -> str:
     return f"{KIND} {uuid} {name} {_shown(snapshot)}"
 
 
-def _raise(
+def _raise_incidents(
     services: RunContext, plan: Plan, differences: Sequence[tuple[str, Snapshot, str]]
 ) -> HeadChanged:
     now = services.clock.now()

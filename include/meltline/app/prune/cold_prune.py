@@ -228,12 +228,12 @@ class _Pruning:
         Manifests are compared first: those that stay are not looked into for what goes with them.
         """
         ledgers, tier = self.ledgers, self.tier
-        going = {m.path: m for m in manifests_of(ledgers, tier, self._of(state, ids))}
+        going = {m.path: m for m in manifests_of(ledgers, tier, self._snapshots(state, ids))}
         cold_tables = [s for s in ColdTables(tier).all() if isinstance(s, TableMetadata)]
         stay, own = [], set[str]()
         for cold in cold_tables:
             stay_ids = [id for id in cold.snapshots if cold.uuid != state.uuid or id not in ids]
-            stay += manifests_of(ledgers, tier, self._of(cold, stay_ids))
+            stay += manifests_of(ledgers, tier, self._snapshots(cold, stay_ids))
             own |= own_files(cold, stay_ids)
         staying = {m.path: m for m in stay}
         alone = [m for path, m in going.items() if path not in staying]
@@ -241,7 +241,7 @@ class _Pruning:
         return sorted((files | {m.path for m in alone} | own_files(state, ids)) - own)
 
     @staticmethod
-    def _of(state: TableMetadata, ids: Sequence[int]) -> list[Snapshot]:
+    def _snapshots(state: TableMetadata, ids: Sequence[int]) -> list[Snapshot]:
         return [state.snapshots[id] for id in ids]
 
     # --- the deed --------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class Waves:
         """
         items = [(batch, file) for batch in claimed for file in batch.files]
         failed_before = [len(batch.of.failed) for batch in claimed]
-        self._tell(claimed, len(items))
+        self._report_progress(claimed, len(items))
         load_concurrently = _at_once(self.services)
         try:
             for start in range(0, len(items), load_concurrently):
@@ -109,7 +109,7 @@ class Waves:
             claimed,
         )
 
-    def _tell(self, claimed: Sequence[Batch], files: int) -> None:
+    def _report_progress(self, claimed: Sequence[Batch], files: int) -> None:
         first = claimed[0]
         if len(claimed) > 1:
             text = f"{len(claimed)} tables, {files} files"

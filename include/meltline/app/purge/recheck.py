@@ -46,13 +46,13 @@ class Reproof:
         self.elsewhere: set[str] = set()
         self._asked: set[str] = set()
         self._places: set[str] = set()  # of what has come since the first look
-        self._ask(paths)
+        self._look_up(paths)
         for table in observation.tables:
-            self._need(*_side_files(table.state))
+            self._note(*_side_files(table.state))
         self._groups = observation.groups
         self._states: dict[str, dict[TableName, TableMetadata]] = {}  # by UUID, then by name
         for table in observation.tables:
-            self._keep(table.state)
+            self._remember(table.state)
         self._listings: dict[str, CatalogListing] = {}
         self._wanted: set[str] = set()
         for table in observation.tables:
@@ -82,7 +82,7 @@ class Reproof:
             if pointer not in self._seen:
                 self._look_at(pointer)
                 self._seen[pointer] = None
-        self._add_wanted()
+        self._add_vetoed()
 
     def references_to(self, paths: Sequence[str]) -> dict[str, str]:
         """Those of some deleted paths that something referred to at some look, with what did.
@@ -102,15 +102,15 @@ class Reproof:
 
     def _named_by(self, paths: Sequence[str]) -> dict[str, str]:
         """Those of some paths that something refers to, the index or what came since."""
-        self._ask(paths)
+        self._look_up(paths)
         keys = ((path, location_key(path)) for path in paths)
         return {path: self._named[key] for path, key in keys if key in self._named}
 
-    def _ask(self, paths: Sequence[str]) -> None:
+    def _look_up(self, paths: Sequence[str]) -> None:
         """Asks the index of each path once: what has come since is read here."""
         new = [path for path in paths if path not in self._asked]
         referenced = self._services.files.references.among(new, self._dead) if new else ()
-        self._need(referenced, "a snapshot that the index knows")
+        self._note(referenced, "a snapshot that the index knows")
         self._asked.update(new)
 
     def require_no_hold(self, owner: str) -> None:
@@ -133,7 +133,7 @@ class Reproof:
                     next="`meltline hold list` says who holds it and why; its files wait",
                 )
 
-    def _add_wanted(self) -> None:
+    def _add_vetoed(self) -> None:
         """Files that somebody has asked back since the purge was planned."""
         rows = [w for w in self._services.control.vetoes.all() if w.id not in self._wanted]
         vetoed = wanted_files(self._services, rows)
@@ -168,8 +168,8 @@ class Reproof:
             return
         try:
             state = load_standing(self._services, pointer.name, pointer.metadata_location)
-            self._keep(state)
-            self._add(state)
+            self._remember(state)
+            self._read_new(state)
         except (MeltlineError, FileNotFoundError) as error:
             raise PlanStale(
                 f"{pointer.name} moved during the purge and cannot be read",
@@ -179,7 +179,7 @@ class Reproof:
                 next="run again: the files wait in failsafe",
             ) from error
 
-    def _keep(self, state: TableMetadata) -> None:
+    def _remember(self, state: TableMetadata) -> None:
         self._states.setdefault(state.uuid, {})[state.name] = state
 
     def _is_ledger(self, pointer: CatalogEntry) -> bool:
@@ -188,16 +188,16 @@ class Reproof:
             config.ledger_namespace,
         )
 
-    def _add(self, state: TableMetadata) -> None:
+    def _read_new(self, state: TableMetadata) -> None:
         """Names before it reads: so what is gone, and cannot be read, is named all the same."""
         store, manifests = self._services.store, self._services.manifests
-        self._comes(*_side_files(state))
+        self._note_new(*_side_files(state))
         for snapshot in state.snapshots.values():
             key = snapshot.as_written
             by = f"{state.name}: snapshot {snapshot.snapshot_id}"
             if key in self._known_lists:
                 continue
-            self._comes([snapshot.manifest_list], by)
+            self._note_new([snapshot.manifest_list], by)
             if not snapshot.manifest_list:
                 raise PlanStale(
                     f"{state.name}: a snapshot with inline manifests appeared during the purge",
@@ -206,19 +206,19 @@ class Reproof:
                 )
             listed = manifests.read_list(snapshot.manifest_list, store.read(snapshot.manifest_list))
             new = [manifest for manifest in listed if manifest.path not in self._known_manifests]
-            self._comes([manifest.path for manifest in new], by)
+            self._note_new([manifest.path for manifest in new], by)
             for manifest in new:
-                self._comes(manifests.live_paths(manifest, store.read(manifest.path)), by)
+                self._note_new(manifests.live_paths(manifest, store.read(manifest.path)), by)
                 self._known_manifests.add(manifest.path)
             self._known_lists.add(key)
 
-    def _comes(self, paths: Iterable[str], by: str) -> None:
+    def _note_new(self, paths: Iterable[str], by: str) -> None:
         """Notes what was not named at the first look, and where that lies."""
         paths = list(paths)
-        self._need(paths, by)
+        self._note(paths, by)
         self._places |= places_in(paths, self._services.store.is_link)
 
-    def _need(self, paths: Iterable[str], by: str) -> None:
+    def _note(self, paths: Iterable[str], by: str) -> None:
         for path in paths:
             self._named.setdefault(location_key(path), by)
 

@@ -71,7 +71,7 @@ def diff(ledgers: ReadContext, table: TableName, a: str, b: str) -> Diff:
     start, end = _snapshot(state, a), _snapshot(state, b)
     unknown = Amount(None, None, None)
     net = _total(end).minus(_total(start))
-    way = _way(state, start, end)
+    way = _path_between(state, start, end)
     if way is None:
         ids = start.snapshot_id, end.snapshot_id
         return Diff(table, *ids, None, unknown, unknown, net)
@@ -103,7 +103,7 @@ def _snapshot(state: TableMetadata, word: str) -> Snapshot:
     )
 
 
-def _way(
+def _path_between(
     state: TableMetadata, start: Snapshot, end: Snapshot
 ) -> tuple[list[Snapshot], list[Snapshot]] | None:
     """Commits to undo from the start, and to make to the end; None where they never meet."""

@@ -32,7 +32,7 @@ class WriterNeeds:
         self._keep = target.retention.writer_keep
         state, marks = target.table.state, target.keeps.marks
         self._ways = [
-            ({id: step for step, id in enumerate(way, start=1)}, _on(branch, marks))
+            ({id: step for step, id in enumerate(way, start=1)}, _marks_on(branch, marks))
             for branch, way in walks(state, marks).items()
         ]
 
@@ -64,7 +64,7 @@ def writer_advice(target: TableRetention, now: datetime) -> Iterator[WriterAdvic
     """The marks that keep many snapshots which nothing else keeps."""
     state, keeps = target.table.state, target.keeps
     for branch in dict.fromkeys(mark.branch for mark in keeps.marks):
-        marks = _on(branch, keeps.marks)
+        marks = _marks_on(branch, keeps.marks)
         line = state.ancestry(state.refs[branch].snapshot_id)
         alone = [keeps.reasons.get(snapshot.snapshot_id) == _ALONE for snapshot in line]
         furthest = sorted(marks, key=lambda mark: mark.steps, reverse=True)
@@ -88,5 +88,5 @@ def _advice(target: TableRetention, mark: WriterMark, count: int, now: datetime)
     )
 
 
-def _on(branch: str, marks: Iterable[WriterMark]) -> list[WriterMark]:
+def _marks_on(branch: str, marks: Iterable[WriterMark]) -> list[WriterMark]:
     return [mark for mark in marks if mark.branch == branch]

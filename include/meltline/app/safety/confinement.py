@@ -34,9 +34,9 @@ class Confinement:
     def misplaced(self, paths: Iterable[str]) -> Mapping[str, Why]:
         """The same, for who has seen at this moment which of the files are links themselves."""
         look = _Look(self._roots, self._prefixes, self._resolver)
-        return {path: why for path in paths if (why := self._why(path, look)) is not None}
+        return {path: why for path in paths if (why := self._reason(path, look)) is not None}
 
-    def _why(self, path: str, look: "_Look") -> Why | None:
+    def _reason(self, path: str, look: "_Look") -> Why | None:
         folder = look.folder_of(path)
         if is_odd(path) or not (folder.is_covered or self.covers(path)):
             return Why.OUTSIDE

@@ -44,7 +44,7 @@ def store_plans(services: RunContext, plans: Sequence[PlannedFiles]) -> list[Pla
         services, [planned for planned in plans if _content(planned.plan) not in own]
     )
     before = {**refused, **own}
-    identified = [_as(before.get(_content(planned.plan)), planned) for planned in plans]
+    identified = [_as_stored(before.get(_content(planned.plan)), planned) for planned in plans]
     groups = Groups(services.control.registrations.sharing())
     earlier = [plan for plan in run if plan.kind is plans[0].plan.kind]
     placed = in_batches(
@@ -61,7 +61,7 @@ def _content(plan: Plan) -> _Content:
     return (plan.kind, str(plan.table), plan.table_uuid, plan.digest)
 
 
-def _as(stored: Plan | None, planned: PlannedFiles) -> PlannedFiles:
+def _as_stored(stored: Plan | None, planned: PlannedFiles) -> PlannedFiles:
     return planned if stored is None else replace(planned, plan=replace(planned.plan, id=stored.id))
 
 

@@ -37,14 +37,16 @@ def lease_acquire(
     """Keep a snapshot while it is being read: it ends by itself."""
     lasting = duration(ttl, "--ttl")
     lease = acquire_lease(ready(config), parse_table_name(table), snapshot, lasting)
-    _say(lease, f"{lease.id} keeps snapshot {lease.snapshot_id} of {lease.table} until ", as_json)
+    _print_lease(
+        lease, f"{lease.id} keeps snapshot {lease.snapshot_id} of {lease.table} until ", as_json
+    )
     return 0
 
 
 def lease_renew(id: Id, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """Make a lease last its time anew, from now on."""
     lease = renew_lease(ready(config), id)
-    _say(lease, f"{lease.id} is renewed until ", as_json)
+    _print_lease(lease, f"{lease.id} is renewed until ", as_json)
     return 0
 
 
@@ -77,7 +79,7 @@ def lease_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
     return 0
 
 
-def _say(lease: Lease, words: str, as_json: bool) -> None:
+def _print_lease(lease: Lease, words: str, as_json: bool) -> None:
     line = f"{words}{format_instant(lease.expires_at)}."
     answer(_document(lease), [line], as_json=as_json)
 

@@ -54,13 +54,13 @@ def drop(
         "dry_run": dry_run,
     }
     verb = "would be" if dry_run else "is"
-    lines = [f"{fact.object} {verb} dropped{_with(fact.object, done.tables)}."]
+    lines = [f"{fact.object} {verb} dropped{_table_count(fact.object, done.tables)}."]
     lines.append(done.ways_back("meltline undrop"))
     answer(document, lines, as_json=as_json)
     return 0
 
 
-def _with(name: ObjectName, tables: Sequence[object]) -> str:
+def _table_count(name: ObjectName, tables: Sequence[object]) -> str:
     if name.table:
         return ""
     return f", with {len(tables)} table{'s' if len(tables) != 1 else ''}"
@@ -85,7 +85,7 @@ def undrop(
         "dry_run": dry_run,
     }
     verb = "would be" if dry_run else "is"
-    lines = [f"{done.object} {verb} back{_with(done.object, done.tables)}."]
+    lines = [f"{done.object} {verb} back{_table_count(done.object, done.tables)}."]
     for table in done.tables:
         at = f"snapshot {table.snapshot_id}" if table.snapshot_id is not None else "no snapshot"
         when = f" of {format_instant(table.committed_at)}" if table.committed_at else ""
