@@ -88,14 +88,17 @@ class Wiring:
     def ledgers(self) -> ReadContext:
         """What commands need that start no JVM: catalogs, control ledger, the ledger's tables."""
         hot, cold = self.config.catalogs[self.config.hot], self._cold()
+        catalogs = {
+            name: open_catalog(catalog, self.store)
+            for name, catalog in self.config.catalogs.items()
+            if name != self.config.cold
+        }
         return ReadContext(
             config=self.config,
             clock=self.clock,
-            catalogs={
-                name: open_catalog(catalog, self.store)
-                for name, catalog in self.config.catalogs.items()
-                if name != self.config.cold
-            },
+            catalogs=catalogs,
+            editors=catalogs,
+            registrars=catalogs,
             store=self.store,
             writer=self.store,
             remover=self.store,
@@ -104,7 +107,9 @@ class Wiring:
             control=sql_control_ledger(
                 self.config.control, self.clock, access=self.config.local_access
             ),
-            reader=IcebergLedgerReader(hot, self.store, self.config.ledger_namespace),
+            reader=IcebergLedgerReader(
+                hot, catalogs[self.config.hot], self.config.ledger_namespace
+            ),
             progress=self._progress,
             who=self.who,
             cold=cold,
@@ -119,7 +124,13 @@ class Wiring:
         settings = self.config.catalogs[self.config.cold]
         catalog = open_catalog(settings, store)
         return ColdTier(
-            catalog, store, settings.warehouse, writer=store, remover=store, resolver=store
+            catalog,
+            store,
+            settings.warehouse,
+            editor=catalog,
+            writer=store,
+            remover=store,
+            resolver=store,
         )
 
     @cached_property
@@ -180,19 +191,18 @@ class Wiring:
 
     def _archive(self, spark: Any, ledgers: ReadContext, cold: ColdTier) -> dict[str, Any]:
         """What writes cold, and what reads it for the gate."""
-        assert self._cold_store is not None  # the tier has it
         from meltline.adapters.archive.spark_archive import SparkArchive  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.row_comparer import SparkRowComparer  # noqa: PLC0415
         from meltline.adapters.spark.session import prepare_catalog  # noqa: PLC0415
 
-        config, catalogs = self.config, self.config.catalogs
+        store, catalogs = self._cold_store, self.config.catalogs
+        assert store is not None  # the tier has it
+        catalog = open_catalog(catalogs[self.config.cold], store)
         book = ArchiveBook(ledgers.control.copies, cold.writer, cold.warehouse)
         return {
-            "archive": SparkArchive(
-                spark, self._tiers(self._cold_store), cold.catalog, book, self.clock
-            ),
+            "archive": SparkArchive(spark, self._tiers(store), catalog, book, self.clock),
             "rows": SparkRowComparer(spark, catalogs, cold.warehouse),
-            "prepare_cold": partial(prepare_catalog, spark, catalogs[config.cold]),
+            "prepare_cold": partial(prepare_catalog, spark, catalogs[self.config.cold]),
         }
 
     def _tiers(self, cold: ObjectStores) -> Stores:

@@ -10,6 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from meltline.adapters.catalogs.catalogs import open_catalog
 from meltline.adapters.file_index.pyiceberg_index_reader import IcebergLedgerReader
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.object_store.stores import ObjectStores
@@ -41,7 +42,7 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 def reader(folder: Path) -> IcebergLedgerReader:
     uri, lake = f"sqlite:///{folder}/catalog.db", f"file://{folder}/lake"
     config = CatalogConfig("lake", "sql", uri, lake, "lake", False, {})
-    return IcebergLedgerReader(config, ObjectStores({}), "meltline")
+    return IcebergLedgerReader(config, open_catalog(config, ObjectStores({})), "meltline")
 
 
 def test_before_init_everything_is_empty(catalog: SqlCatalog, tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def book_in(root: Path, name: str) -> Book:
     tables.prepare()
     uri, lake = f"sqlite:///{root}/catalog.db", f"file://{root}/warehouse"
     config = CatalogConfig(name, "sql", uri, lake, name, False, {})
-    reader = IcebergLedgerReader(config, ObjectStores({}), "meltline")
+    reader = IcebergLedgerReader(config, open_catalog(config, ObjectStores({})), "meltline")
     return Book(tables, reader, warehouse.spark, f"{name}.meltline")
 
 

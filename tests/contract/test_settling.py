@@ -99,6 +99,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
 
 def on_spark(root: Path, kind: Callable[[type], type] = lambda tables: tables) -> Kept:
     """A ledger of its own, which settles whatever there is."""
+    from meltline.adapters.catalogs.catalogs import open_catalog
     from meltline.adapters.file_index.file_index import spark_file_ledger
     from meltline.adapters.file_index.pyiceberg_index_reader import IcebergLedgerReader
     from meltline.adapters.index_tables.tables_io import LedgerTables
@@ -111,7 +112,8 @@ def on_spark(root: Path, kind: Callable[[type], type] = lambda tables: tables) -
     ledger.upkeep.prepare()
     uri, lake = f"sqlite:///{root}/catalog.db", f"file://{root}/warehouse"
     config = CatalogConfig(name, "sql", uri, lake, name, False, {})
-    return Kept(ledger, IcebergLedgerReader(config, ObjectStores({}), "meltline"), rows)
+    catalog = open_catalog(config, ObjectStores({}))
+    return Kept(ledger, IcebergLedgerReader(config, catalog, "meltline"), rows)
 
 
 def test_what_was_deleted_long_ago_is_told_of_but_not_read_again(kept: Kept) -> None:

@@ -51,7 +51,7 @@ RULES = (
     Rule("% of names that say nothing", figures.empty_names, 0.9, ratchet=1.6),
     Rule("fmt: skip", figures.unformatted, 0),
     Rule("rooms of one layer in a circle of imports", structure.circles, 0),
-    Rule("methods of a protocol", partial(structure.methods, protocols=True), 8, ratchet=11),
+    Rule("methods of a protocol", partial(structure.methods, protocols=True), 8),
     Rule("methods of a class", partial(structure.methods, protocols=False), 25),
 )
 

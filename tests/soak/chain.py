@@ -65,9 +65,7 @@ def services(folder: Path, now: str) -> RunContext:
     told: Any = Told()
     ports = told_ports(built, told)
     ports["deleter"] = Port(KeyByKey(built.deleter), "deleter", told)
-    catalogs = {name: Port(c, "catalog", told) for name, c in built.catalogs.items()}
-    changes: dict[str, Any] = {**ports, "catalogs": catalogs}
-    return replace(built, **changes)
+    return replace(built, **ports)
 
 
 def main(folder: Path) -> None:

@@ -19,6 +19,7 @@ PORTS = (
     "manifests", "reader", "committer", "deleter", "proofs", "gate",
     "copies", "rows",
 )  # fmt: skip
+CATALOG = ("catalogs", "editors", "registrars")
 STORE = ("store", "writer", "remover", "resolver")
 
 
@@ -86,7 +87,7 @@ class Process:
         archive: Any = MemoryArchive(  # type: ignore[arg-type]
             catalog, store["store"], tier.warehouse, services.clock, services.control.copies
         )
-        told: Any = ColdTier(catalog=catalog, warehouse=tier.warehouse, **store)  # type: ignore[arg-type]
+        told: Any = ColdTier(catalog=catalog, editor=catalog, warehouse=tier.warehouse, **store)  # type: ignore[arg-type]
         return {"cold": told, "archive": archive}
 
     def _require_alive(self) -> None:
@@ -98,8 +99,7 @@ class Process:
         ports = told_ports(services, self)
         locks: Any = _Locks(services.control.locks, "control.locks", self)
         ports["control"] = replace(ports["control"], locks=locks)
-        catalogs = {name: Port(c, "catalog", self) for name, c in services.catalogs.items()}
-        changes: dict[str, Any] = {**vars(services), **ports, "catalogs": catalogs}
+        changes: dict[str, Any] = {**vars(services), **ports}
         if services.cold is not None:
             changes |= self._cold(services, services.cold)
         return RunContext(**changes)
@@ -116,6 +116,9 @@ def told_ports(services: RunContext, caller: Caller) -> dict[str, Any]:
     of_control: dict[str, Any] = {
         part: Port(port, f"control.{part}", caller) for part, port in vars(services.control).items()
     }
+    for role in CATALOG:
+        named = getattr(services, role)
+        ports[role] = {name: Port(catalog, "catalog", caller) for name, catalog in named.items()}
     return {**ports, "files": FileLedger(**parts), "control": ControlLedger(**of_control)}
 
 

@@ -111,6 +111,11 @@ def business(**changes: Any) -> AccountPolicy:
     return AccountPolicy(profile=PROFILES["business"], **changes)
 
 
+def of_catalogs(catalogs: Mapping[str, Any]) -> dict[str, Any]:
+    """Catalogs as those have them who read them, and those who change them."""
+    return {"catalogs": catalogs, "editors": catalogs, "registrars": catalogs}
+
+
 @dataclass
 class Lake:
     """Catalogs, a store and both ledgers. Every commit happens at the clock's time."""
@@ -182,7 +187,7 @@ class Lake:
         built = RunContext(
             config=config,
             clock=self.clock,
-            catalogs=self.catalogs,
+            **of_catalogs(self.catalogs),
             store=self.store,
             writer=self.store,
             remover=self.store,
@@ -202,12 +207,20 @@ class Lake:
             copies=StoreCopyReader(self.store, self.store),
             rows=MemoryRowComparer({**self.catalogs, "ice": self.cold}, self.store),
         )
+        if "catalogs" in changes:
+            changes = {**of_catalogs(changes["catalogs"]), **changes}
         return replace(built, **changes)
 
     def tier(self) -> ColdTier:
         store = self.store
         return ColdTier(
-            self.cold, store, COLD_WAREHOUSE, writer=store, remover=store, resolver=store
+            self.cold,
+            store,
+            COLD_WAREHOUSE,
+            editor=self.cold,
+            writer=store,
+            remover=store,
+            resolver=store,
         )
 
     def request(

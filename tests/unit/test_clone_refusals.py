@@ -25,7 +25,7 @@ from meltline.domain.errors import (
 from meltline.domain.iceberg.objects import ObjectKind
 from meltline.domain.retention.policy import PROFILES, AccountPolicy
 from meltline.ports import Claim
-from tests.unit.lake import MINUTE, Lake, Table
+from tests.unit.lake import MINUTE, Lake, Table, of_catalogs
 from tests.unit.test_clones import COPY, NAME, a_database, copied, daily, live, names
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def test_a_name_that_somebody_takes_at_the_last_moment_leaves_everything_as_it_w
                 catalog.set_namespace_properties(("copy",), {"theirs": "yes"})
             return getattr(catalog, name)
 
-    services = replace(services, catalogs={"lake": Late()})
+    services = replace(services, **of_catalogs({"lake": Late()}))
     before = names(lake)
     with pytest.raises(NameConflict):
         clone(services, "lake.air", "lake.copy", ObjectKind.DATABASE)

@@ -386,7 +386,7 @@ def test_what_somebody_came_to_need_meanwhile_stays() -> None:
                 lake.cold.register(replace(COLD, name="twin"), place)
             return location
 
-    tier = replace(ports(lake).cold, catalog=Sharing())  # type: ignore[type-var]
+    tier = replace(ports(lake).cold, editor=Sharing())  # type: ignore[type-var]
     (done,) = pruned(lake, 2.5, cold=tier)
     assert done.deleted == 0 and len(done.kept) == done.files
     assert needed(lake) <= cold_files(lake)
@@ -408,7 +408,7 @@ def test_a_table_of_hot_that_cannot_be_read_any_more_stops_the_deletes_too() -> 
             return location
 
     files, spoiling = lake.paths(COLD_WAREHOUSE), Spoiling()
-    tier = replace(ports(lake).cold, catalog=spoiling)  # type: ignore[type-var]
+    tier = replace(ports(lake).cold, editor=spoiling)  # type: ignore[type-var]
     with pytest.raises(MetadataUnreadable, match="other"):
         pruned(lake, 2.5, cold=tier)
     assert files <= lake.paths(COLD_WAREHOUSE)

@@ -39,7 +39,7 @@ from meltline.domain.retention.policy import CONSUMER_KEEP
 from tests.seeds import SEED, examples
 from tests.unit.copies import copied, fresh_lake, set_back
 from tests.unit.histories import History, histories
-from tests.unit.lake import DAY, T0, Lake, Table, business
+from tests.unit.lake import DAY, T0, Lake, Table, business, of_catalogs
 from tests.unit.test_recognised import begin_anew
 
 REMEMBERED = "meltline.consumer.bill"
@@ -211,7 +211,7 @@ def test_of_two_who_move_a_consumer_at_once_nobody_sets_it_back() -> None:
             read_to(lake, table, every[4])
             return catalog.edit_table(*arguments)  # type: ignore[arg-type]
 
-    slow = replace(services, catalogs={**lake.catalogs, "lake": OtherFirst()})  # type: ignore[dict-item]
+    slow = replace(services, **of_catalogs({**lake.catalogs, "lake": OtherFirst()}))
     with pytest.raises(ConsumerAhead):
         set_consumer(slow, table.name, "bill", every[2])
     assert table.refs["consumer__bill"]["snapshot-id"] == every[4]

@@ -8,6 +8,8 @@ from meltline.domain.clock import Clock
 from meltline.ports import (
     Archive,
     Catalog,
+    CatalogEditor,
+    CatalogRegistrar,
     Committer,
     ControlLedger,
     CopyReader,
@@ -31,7 +33,7 @@ class ColdTier:
     """Where history goes when it leaves hot. It has credentials of its own (AR-34).
 
     Attributes:
-        catalog: Holds the cold tables.
+        catalog: Holds the cold tables; `editor` is the same one, to change what it says of them.
         store: What they lie in, to be read.
         warehouse: Below it lies all of cold.
         writer: The same store, to be written to; `remover`, to be deleted from.
@@ -41,6 +43,7 @@ class ColdTier:
     catalog: Catalog
     store: ObjectReader
     warehouse: str
+    editor: CatalogEditor = field(kw_only=True)
     writer: ObjectWriter = field(kw_only=True)
     remover: ObjectRemover = field(kw_only=True)
     resolver: PathResolver = field(kw_only=True)
@@ -52,6 +55,8 @@ class ReadContext:
 
     Attributes:
         catalogs: By name, every one of `meltline.yaml` but the cold one.
+        editors: The same catalogs, to change what they say of a table.
+        registrars: The same, to change which tables they have.
         store: Objects, to be read; the next three are the same store for those who do more.
         writer: To be written to.
         remover: To be deleted from at once: what is purged goes by `deleter`.
@@ -69,6 +74,8 @@ class ReadContext:
     config: Config
     clock: Clock
     catalogs: Mapping[str, Catalog]
+    editors: Mapping[str, CatalogEditor]
+    registrars: Mapping[str, CatalogRegistrar]
     store: ObjectReader
     writer: ObjectWriter
     remover: ObjectRemover

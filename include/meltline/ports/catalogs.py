@@ -86,7 +86,7 @@ class NewTable:
 
 
 class Catalog(Protocol):
-    """One configured catalog."""
+    """One configured catalog, read. Those who change it take one of the next two as well."""
 
     @property
     def name(self) -> str: ...
@@ -105,6 +105,10 @@ class Catalog(Protocol):
     def location(self, name: TableName) -> str:
         """Where a table's metadata lies now. Raises TableNotFound."""
         ...
+
+
+class CatalogEditor(Protocol):
+    """Changes what a catalog says of the tables and namespaces that it has."""
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table's metadata in one compare-and-set, without a JVM.
@@ -148,6 +152,10 @@ class Catalog(Protocol):
             CommitConflict: Something else stands there; nothing was changed.
         """
         ...
+
+
+class CatalogRegistrar(Protocol):
+    """Changes which tables a catalog has, and under which names."""
 
     def move(
         self,

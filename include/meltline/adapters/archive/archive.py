@@ -18,7 +18,7 @@ from meltline.adapters.archive.batches import (
     completed,
     read_pending,
 )
-from meltline.adapters.archive.cold_tables import ColdTables, TablePair
+from meltline.adapters.archive.cold_tables import ColdCatalog, ColdTables, TablePair
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import Crew, ManifestDone
 from meltline.adapters.archive.manifests import ColdManifest
@@ -28,7 +28,6 @@ from meltline.domain.discretion import cause
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import (
-    Catalog,
     ChosenSnapshot,
     CopyCache,
     HandedOver,
@@ -56,7 +55,7 @@ class ColdArchive:
     def __init__(
         self,
         stores: Stores,
-        catalog: Catalog,
+        catalog: ColdCatalog,
         crew: Callable[[Stores, CopyCache], Crew],
         book: CopyCache,
         clock: Clock,

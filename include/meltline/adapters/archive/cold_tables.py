@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from meltline.adapters.archive.copies import Stores
@@ -34,7 +34,7 @@ from meltline.domain.iceberg.table_metadata import (
     TableMetadata,
     parse_table,
 )
-from meltline.ports import Catalog, HandoffRequest, NewTable
+from meltline.ports import HandoffRequest, NewTable, TableEdit
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,16 @@ def _age(snapshot: Snapshot) -> tuple[datetime, int]:
     return snapshot.committed_at, snapshot.snapshot_id
 
 
+class ColdCatalog(Protocol):
+    """What the archive does in the cold catalog: see `Catalog` and those beside it."""
+
+    def location(self, name: TableName) -> str: ...
+
+    def create(self, tables: Sequence[NewTable]) -> Mapping[TableName, str]: ...
+
+    def edit_table(self, name: TableName, edit: TableEdit) -> str: ...
+
+
 class ColdTables:
     """The tables of the cold catalog, as the archive reads and writes them.
 
@@ -94,7 +104,7 @@ class ColdTables:
         clock: Dates the verification.
     """
 
-    def __init__(self, stores: Stores, catalog: Catalog, clock: Clock) -> None:
+    def __init__(self, stores: Stores, catalog: ColdCatalog, clock: Clock) -> None:
         self._stores = stores
         self._catalog = catalog
         self._clock = clock

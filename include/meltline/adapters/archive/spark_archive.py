@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from meltline.adapters.archive.archive import ColdArchive
 from meltline.adapters.archive.batches import BatchLimits
+from meltline.adapters.archive.cold_tables import ColdCatalog
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import (
     FileDone,
@@ -48,7 +49,7 @@ from meltline.adapters.archive.spark_tasks import (
 )
 from meltline.domain.clock import Clock
 from meltline.domain.iceberg.files import ManifestFile
-from meltline.ports import Catalog, CopyCache
+from meltline.ports import CopyCache
 
 _FEW = 500  # manifests, and new files, that are done in this process
 _REPEATED = 40  # entries of files that cold has already, for one new file
@@ -77,7 +78,7 @@ class SparkArchive(ColdArchive):
         self,
         spark: SparkSession,
         stores: Stores,
-        catalog: Catalog,
+        catalog: ColdCatalog,
         book: CopyCache,
         clock: Clock,
         limits: BatchLimits | None = None,

@@ -48,7 +48,6 @@ from meltline.domain.iceberg.locations import split_location
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import (
-    Catalog,
     CatalogEntry,
     CatalogListing,
     MetadataFiles,
@@ -59,7 +58,7 @@ from meltline.ports import (
 from meltline.retries import until_done
 
 
-def open_catalog(config: CatalogConfig, store: MetadataFiles) -> Catalog:
+def open_catalog(config: CatalogConfig, store: MetadataFiles) -> "SqlTables | LoadedTables":
     """The adapter for a configured catalog. Nothing is contacted yet."""
     return SqlTables(config, store) if config.type == "sql" else LoadedTables(config, store)
 

@@ -1,7 +1,6 @@
 """Reads the file ledger's Iceberg tables with PyIceberg: answers come without starting a JVM."""
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from pyiceberg.expressions import Reference as Column
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import DataScan, StaticTable, Table
 
-from meltline.adapters.catalogs.catalogs import open_catalog, reading_regular_files
+from meltline.adapters.catalogs.catalogs import reading_regular_files
 from meltline.adapters.index_tables.rows import departures, newest_rows, planned_files
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.config.load import CatalogConfig
@@ -30,7 +29,6 @@ from meltline.ports import (
     IndexedFile,
     IndexedSnapshot,
     IndexedSpan,
-    MetadataFiles,
     SnapshotKey,
     UsageQuery,
     UsageTotals,
@@ -46,9 +44,9 @@ _LIVE = LessThan(term=Column("status"), value=literal(int(EntryStatus.DELETED)))
 class IcebergLedgerReader:
     """The port `LedgerReader`."""
 
-    def __init__(self, hot: CatalogConfig, store: MetadataFiles, namespace: str) -> None:
+    def __init__(self, hot: CatalogConfig, catalog: Catalog, namespace: str) -> None:
         self._hot = hot
-        self._store = store
+        self._catalog = catalog
         self._namespace = namespace
 
     def registrations(self) -> set[str]:
@@ -194,10 +192,6 @@ class IcebergLedgerReader:
             return self._catalog.location(table)
         except TableNotFound:
             return None
-
-    @cached_property
-    def _catalog(self) -> Catalog:
-        return open_catalog(self._hot, self._store)
 
     def _incomplete(self, missing: Sequence[str]) -> SetupMissing:
         """Sums over a part of the ledger would say that nothing is stored, and nothing shared."""

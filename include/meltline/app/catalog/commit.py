@@ -42,7 +42,7 @@ def commit(
         edit: Checks the newest state and changes the document; called anew after a conflict.
     """
     guarded = same_table(seen, lambda document: edit(document, document.state))
-    ledgers.catalogs[seen.name.catalog].edit_table(seen.name, guarded)
+    ledgers.editors[seen.name.catalog].edit_table(seen.name, guarded)
 
 
 def same_table(seen: TableMetadata, edit: TableEdit) -> TableEdit:

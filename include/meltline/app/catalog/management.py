@@ -54,7 +54,7 @@ def attach(ledgers: ReadContext, name: TableName) -> None:
             return
         raise
     if ENABLED in state.properties:
-        ledgers.catalogs[name.catalog].set_table_properties(name, {}, [ENABLED])
+        ledgers.editors[name.catalog].set_table_properties(name, {}, [ENABLED])
     if not was_vouched:
         audit(ledgers, "attach", str(name))
 
@@ -113,7 +113,7 @@ def _opted_out(ledgers: ReadContext, pointer: CatalogEntry) -> str:
     def edit(document: MetadataEditor) -> None:
         document.set_properties({ENABLED: "false"})
 
-    return ledgers.catalogs[pointer.name.catalog].edit_table(pointer.name, edit)
+    return ledgers.editors[pointer.name.catalog].edit_table(pointer.name, edit)
 
 
 def _state(ledgers: ReadContext, pointer: CatalogEntry) -> TableMetadata | None:

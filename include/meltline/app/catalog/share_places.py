@@ -7,7 +7,7 @@ from dataclasses import replace
 from meltline.domain.clone.shares import Share, read_share
 from meltline.domain.errors import MeltlineError, UsageInvalid
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
-from meltline.ports import Catalog, CatalogListing
+from meltline.ports import CatalogEditor, CatalogListing
 
 
 def shares_in(catalog: str, listing: CatalogListing) -> Iterator[Share]:
@@ -45,14 +45,14 @@ def refuse_share(name: ObjectName, listing: CatalogListing, verb: str) -> None:
 
 
 def follow_source(
-    catalog: Catalog, before: ObjectName, after: ObjectName, listing: CatalogListing
+    editor: CatalogEditor, before: ObjectName, after: ObjectName, listing: CatalogListing
 ) -> None:
     """Has the shares of what was given another name, or of a part of it, say the new one.
 
     A share that changes at this moment stays as it is: its next update says that its source is
     gone.
     """
-    for share in shares_in(catalog.name, listing):
+    for share in shares_in(before.catalog, listing):
         source = _renamed(share.source, before, after)
         if source is None:
             continue
@@ -60,7 +60,7 @@ def follow_source(
         changed = {key: text for key, text in new.items() if text != current[key]}
         expected = {key: current[key] for key in changed}
         with suppress(MeltlineError):
-            catalog.set_namespace_properties(share.place.namespace, changed, expected=expected)
+            editor.set_namespace_properties(share.place.namespace, changed, expected=expected)
 
 
 def _renamed(source: ObjectName, before: ObjectName, after: ObjectName) -> ObjectName | None:

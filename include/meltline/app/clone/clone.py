@@ -48,7 +48,7 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.domain.time_travel.timetravel import TravelPoint
-from meltline.ports import NOT_REGISTERED, Catalog, CatalogListing, NewTable, PurgeVeto
+from meltline.ports import NOT_REGISTERED, CatalogListing, CatalogRegistrar, NewTable, PurgeVeto
 
 Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
 
@@ -165,7 +165,7 @@ def clone(
             for levels in levels_within(name, listing)
         }
         with group_locks(ledgers, locked, f"clone {name}"):
-            _register(ledgers, catalog, parts, namespaces)
+            _register(ledgers, ledgers.registrars[catalog.name], parts, namespaces)
         _audit(ledgers, done)
     return done
 
@@ -264,7 +264,10 @@ def _audit(ledgers: ReadContext, done: Cloned) -> None:
 
 
 def _register(
-    ledgers: ReadContext, catalog: Catalog, parts: Sequence[_Part], namespaces: Namespaces
+    ledgers: ReadContext,
+    registrar: CatalogRegistrar,
+    parts: Sequence[_Part],
+    namespaces: Namespaces,
 ) -> None:
     """Makes the clones, or leaves everything as it was."""
     sharing = [part for part in parts if part.word]
@@ -279,13 +282,13 @@ def _register(
             if set_guard(ledgers, part.state, part.source.snapshot_id):
                 back.callback(take_back_guard, ledgers, part.state, part.own.uuid)
         try:
-            at = catalog.create([NewTable(p.own.name, p.first) for p in parts], namespaces)
+            at = registrar.create([NewTable(p.own.name, p.first) for p in parts], namespaces)
         except NOT_REGISTERED:
             raise
         except BaseException:
             back.pop_all()  # nobody knows whether they are there: what they need stays
             raise
-        back.callback(_take_out, catalog, at, namespaces)
+        back.callback(_take_out, registrar, at, namespaces)
         settled = _look_again(ledgers, sharing)
         back.pop_all()
     ledgers.control.vetoes.remove(settled)
@@ -348,12 +351,14 @@ def _now(ledgers: ReadContext, seen: TableMetadata) -> TableMetadata | None:
     return state if state.uuid == seen.uuid else None
 
 
-def _take_out(catalog: Catalog, at: Mapping[TableName, str], namespaces: Namespaces) -> None:
+def _take_out(
+    registrar: CatalogRegistrar, at: Mapping[TableName, str], namespaces: Namespaces
+) -> None:
     """Takes the clones away again; one that somebody has written to since stays.
 
     Their metadata files stay too, some kilobytes: they could be seen, so they may be referred to.
     """
     for name, place in at.items():
-        catalog.unregister(name, place)
+        registrar.unregister(name, place)
     if namespaces:
-        catalog.move([], remove=list(namespaces))
+        registrar.move([], remove=list(namespaces))

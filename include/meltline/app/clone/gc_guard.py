@@ -51,7 +51,7 @@ def set_guard(ledgers: ReadContext, seen: TableMetadata, snapshot_id: int | None
         document.set_properties(guarded(document.properties))
         changed = document.is_changed
 
-    ledgers.catalogs[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
+    ledgers.editors[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
     return changed
 
 
@@ -73,7 +73,7 @@ def lift_guard(ledgers: ReadContext, seen: TableMetadata) -> None:
         if is_guarded(document.properties):
             document.set_properties(*unguarded(document.properties))
 
-    ledgers.catalogs[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
+    ledgers.editors[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
 
 
 def take_back_guard(ledgers: ReadContext, seen: TableMetadata, failed: str) -> None:

@@ -60,7 +60,7 @@ def _pin(ledgers: ReadContext, share: Share, source: Source) -> None:
         document.set_properties(guarded(document.properties))
 
     name = source.state.name
-    ledgers.catalogs[name.catalog].edit_table(name, same_table(source.state, edit))
+    ledgers.editors[name.catalog].edit_table(name, same_table(source.state, edit))
 
 
 def _unpin(ledgers: ReadContext, share: Share, source: TableMetadata | None) -> None:
@@ -71,8 +71,8 @@ def _unpin(ledgers: ReadContext, share: Share, source: TableMetadata | None) -> 
     def edit(document: MetadataEditor) -> None:
         document.remove_ref(tag_of(share.name))
 
-    catalog = ledgers.catalogs[source.name.catalog]
-    catalog.edit_table(source.name, same_table(source, edit))
+    editor = ledgers.editors[source.name.catalog]
+    editor.edit_table(source.name, same_table(source, edit))
 
 
 def new_tables(share: Share, parts: Sequence[SharePart]) -> list[NewTable]:
@@ -140,4 +140,4 @@ def take_away(
 def _empty(ledgers: ReadContext, share: Share, states: Sequence[TableMetadata]) -> None:
     """Has tables refer to no file any more: in such a catalog nobody lets dropped ones go."""
     moves = [TableMove(s.name, s.name, same_table(s, emptied)) for s in states]
-    ledgers.catalogs[share.place.catalog].move(moves)
+    ledgers.registrars[share.place.catalog].move(moves)

@@ -100,7 +100,8 @@ def create_share(
         with locked(ledgers, share, parts), ExitStack() as back:
             pin_all(ledgers, share, parts, back)
             try:
-                catalog.create(new_tables(share, parts), {share.place.namespace: share.written()})
+                registrar = ledgers.registrars[catalog.name]
+                registrar.create(new_tables(share, parts), {share.place.namespace: share.written()})
             except NOT_REGISTERED:
                 raise
             except BaseException:
@@ -141,12 +142,14 @@ def update_share(ledgers: ReadContext, name: str, *, dry_run: bool = False) -> S
     if not dry_run and (changed or surplus):
         with locked(ledgers, share, changed):
             pin_all(ledgers, share, changed)
-            catalog.move([rewritten(share, part) for part in changed if part.now])
-            catalog.create(new_tables(share, [part for part in changed if not part.now]))
+            registrar = ledgers.registrars[catalog.name]
+            registrar.move([rewritten(share, part) for part in changed if part.now])
+            registrar.create(new_tables(share, [part for part in changed if not part.now]))
         shown = {part.source.state.uuid for part in parts}
         unpin_all(ledgers, share, standing, shown)
         take_away(ledgers, share, surplus, listing)
-        catalog.set_namespace_properties(share.place.namespace, share.written())
+        editor = ledgers.editors[catalog.name]
+        editor.set_namespace_properties(share.place.namespace, share.written())
         _audit_update(ledgers, done)
     return done
 

@@ -29,7 +29,7 @@ from meltline.domain.iceberg.objects import DROPPED_NAMESPACE, ObjectKind, Objec
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.policy import Retention, effective_retention
 from meltline.domain.units import format_instant
-from meltline.ports import Catalog, CatalogListing, TableEdit, TableMove
+from meltline.ports import CatalogListing, CatalogRegistrar, TableEdit, TableMove
 
 Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
 
@@ -170,7 +170,7 @@ def _carry_out(
     with group_locks(ledgers, busy(ledgers, name, states), f"drop {name}"):
         places = _places(states, listing, done.drop)
         moves = [TableMove(s.name, places[s.name], _mark(s, done.drop)) for s in states]
-        ledgers.catalogs[name.catalog].move(moves, create=stones, remove=remove)
+        ledgers.registrars[name.catalog].move(moves, create=stones, remove=remove)
         follow(ledgers, states)
     _audit_drop(ledgers, done)
 
@@ -311,16 +311,16 @@ def rename(
     done = Renamed(name, target, len(states))
     if not dry_run:
         with group_locks(ledgers, busy(ledgers, name, states), f"rename {name}"):
-            _move(catalog, name, target, states, listing)
+            _move(ledgers.registrars[name.catalog], name, target, states, listing)
             follow(ledgers, states)
-            follow_source(catalog, name, target, listing)
+            follow_source(ledgers.editors[name.catalog], name, target, listing)
         audit(ledgers, "rename", str(name), detail=f"to {target}")
         audit(ledgers, "rename", str(target), detail=f"from {name}")
     return done
 
 
 def _move(
-    catalog: Catalog,
+    registrar: CatalogRegistrar,
     name: ObjectName,
     target: ObjectName,
     states: Sequence[TableMetadata],
@@ -343,7 +343,7 @@ def _move(
     ]
     within = levels_within(name, listing)
     create = {target_levels(levels): listing.namespaces[levels] for levels in within}
-    catalog.move(moves, create=create, remove=within)
+    registrar.move(moves, create=create, remove=within)
 
 
 def at_moment(state: TableMetadata) -> datetime:

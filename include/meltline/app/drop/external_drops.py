@@ -213,7 +213,7 @@ def keep_gone_table(
     fact = read_drop(row.name.catalog, state.properties) if was_dropped else None
     fact = fact or _noticed(ledgers, row, state, listing)
     written = fact.written()
-    ledgers.catalogs[row.name.catalog].register(
+    ledgers.registrars[row.name.catalog].register(
         place, state.metadata_location, lambda document: document.set_properties(written)
     )
     rows = [

@@ -132,8 +132,8 @@ def _let_go(services: RunContext, observation: Observation, table: ObservedTable
         return False  # it lies with a table to leave alone; without its name nobody would delete it
     try:
         with group_locks(services, [state.uuid], f"let go {state.name}"):
-            catalog = services.catalogs[state.name.catalog]
-            if not catalog.unregister(state.name, state.metadata_location):
+            registrar = services.registrars[state.name.catalog]
+            if not registrar.unregister(state.name, state.metadata_location):
                 return False
             _depart_metadata(services, observation, table)
     except MeltlineError as stop:
@@ -234,6 +234,6 @@ def _forget_namespaces(
         held = is_held(stone.properties, services.clock.now())
         if not stone.drop.is_over(as_of) or not empty or held:
             continue
-        services.catalogs[hot].move([], remove=[stone.stands])
+        services.registrars[hot].move([], remove=[stone.stands])
         audit(services, LET_GO, str(stone.drop.object), "its retention has ended")
         yield True

@@ -22,7 +22,7 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.domain.units import to_millis
-from meltline.ports import NOT_REGISTERED, Catalog
+from meltline.ports import NOT_REGISTERED
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def recover(
     source, new = parse_table_name(text), parse_table_name(target)
     if not reason.strip():
         raise _usage("a recovery needs a reason", "--reason", "why", "nothing", "say why")
-    catalog = _place_for(ledgers, new)
+    _require_place(ledgers, new)
     catalog_of(ledgers, source.catalog, text)
     description = describe(ledgers, source, snapshot_id)
     uuid, snapshot = description.state.uuid, description.snapshot
@@ -81,13 +81,13 @@ def recover(
     with nullcontext() if dry_run else protection:
         done = Recovered(source, uuid, snapshot, new, *look_for_files(ledgers, description))
         if not dry_run:
-            _register(ledgers, catalog, description, done)
+            _register(ledgers, description, done)
             _audit_recovery(ledgers, done, reason.strip())
     return done
 
 
-def _place_for(ledgers: ReadContext, new: TableName) -> Catalog:
-    """The catalog of the new table, if that name is free there and has a namespace.
+def _require_place(ledgers: ReadContext, new: TableName) -> None:
+    """Refuses a new table whose name is not free in its catalog, or has no namespace there.
 
     Raises:
         NameConflict: It is taken.
@@ -95,8 +95,7 @@ def _place_for(ledgers: ReadContext, new: TableName) -> Catalog:
         CatalogReadOnly: That catalog cannot be changed.
     """
     name = ObjectName(new.catalog, new.namespace, new.name)
-    catalog = require_changeable(ledgers, name)
-    listing = catalog.listing()
+    listing = require_changeable(ledgers, name).listing()
     require_free(name, listing)
     if new.namespace not in listing.namespaces:
         raise NamespaceNotFound(
@@ -106,15 +105,12 @@ def _place_for(ledgers: ReadContext, new: TableName) -> Catalog:
             found="none of that name",
             next="create it with an engine, or choose another name",
         )
-    return catalog
 
 
-def _register(
-    ledgers: ReadContext, catalog: Catalog, description: Description, done: Recovered
-) -> None:
+def _register(ledgers: ReadContext, description: Description, done: Recovered) -> None:
     at = _write(ledgers, description, done)
     try:
-        catalog.register(done.table, at)
+        ledgers.registrars[done.table.catalog].register(done.table, at)
     except NOT_REGISTERED:  # where nobody knows, the table may stand there
         ledgers.remover.delete([at])
         raise

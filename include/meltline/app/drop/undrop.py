@@ -96,7 +96,7 @@ def undrop(
     stones = [n for n in namespaces if n.drop.batch == fact.batch and not name.table]
     moves = [TableMove(t.state.name, _old_name(t), unmarked(t.state)) for t in back]
     with _protected(ledgers, name, [table.state for table in back]):
-        catalog.move(
+        ledgers.registrars[catalog.name].move(
             moves,
             create={stone.drop.object.namespace: stone.properties for stone in stones},
             remove=[stone.stands for stone in stones],

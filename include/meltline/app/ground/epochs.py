@@ -101,9 +101,8 @@ def _set_properties(
 ) -> None:
     """Sets properties of the ledger's namespace. What a driver says of it is put in our words."""
     config = ledgers.config
-    hot = ledgers.catalogs[config.hot]
     try:
-        hot.set_namespace_properties(
+        ledgers.editors[config.hot].set_namespace_properties(
             (config.ledger_namespace,), updates, removals, expected=expected
         )
     except MeltlineError:

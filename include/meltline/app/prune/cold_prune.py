@@ -273,7 +273,7 @@ class _Pruning:
             self.tier.remover.delete([place])
             raise
         remove = sealing(lambda document: _remove(document, plan, place))
-        self.tier.catalog.edit_table(self.cold, remove)
+        self.tier.editor.edit_table(self.cold, remove)
         self.ledgers.control.archived.forget(self.uuid, plan.snapshots)
         detail = f"{len(plan.snapshots)} snapshots, {len(plan.files)} files, {plan.digest}"
         audit(self.ledgers, PRUNE, str(self.name), reason=self.reason, detail=detail)

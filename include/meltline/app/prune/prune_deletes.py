@@ -133,7 +133,7 @@ class PruneDeletes:
 
     def _forget(self, plan: PrunePlan) -> None:
         place = self._state().properties[plan.key]
-        self.tier.catalog.edit_table(
+        self.tier.editor.edit_table(
             self.cold, sealing(lambda document: document.set_properties({}, [plan.key]))
         )
         self.tier.remover.delete([place])

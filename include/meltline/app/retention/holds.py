@@ -156,11 +156,11 @@ def _busy(ledgers: ReadContext, name: ObjectName, uuids: set[str]) -> set[str]:
 def _change(ledgers: ReadContext, name: ObjectName, hold: Hold, *, present: bool) -> None:
     updates = {hold.key: hold.written()} if present else {}
     removals = () if present else (hold.key,)
-    catalog = ledgers.catalogs[name.catalog]
+    editor = ledgers.editors[name.catalog]
     if name.kind is ObjectKind.TABLE:
-        catalog.set_table_properties(name.table_name, updates, removals)
+        editor.set_table_properties(name.table_name, updates, removals)
     else:
-        catalog.set_namespace_properties(name.namespace, updates, removals)
+        editor.set_namespace_properties(name.namespace, updates, removals)
 
 
 def remove_hold(ledgers: ReadContext, id: str, *, reason: str, dry_run: bool = False) -> Hold:

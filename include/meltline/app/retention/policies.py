@@ -189,7 +189,7 @@ def _write(
     removals = [key for key, setting in changes.items() if setting is None]
     if scene.state is None:
         levels = scene.name.namespace or (ledgers.config.ledger_namespace,)
-        ledgers.catalogs[scene.name.catalog].set_namespace_properties(
+        ledgers.editors[scene.name.catalog].set_namespace_properties(
             levels, updates, removals, expected=before
         )
         return

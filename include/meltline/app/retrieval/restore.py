@@ -28,7 +28,14 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.domain.time_travel.timetravel import Resolved
-from meltline.ports import NOT_REGISTERED, Catalog, CopyReader, ListedCopy, ManifestPair, NewTable
+from meltline.ports import (
+    NOT_REGISTERED,
+    CatalogRegistrar,
+    CopyReader,
+    ListedCopy,
+    ManifestPair,
+    NewTable,
+)
 from meltline.ports.retrieval import Retriever
 
 RESTORE = "restore"
@@ -129,7 +136,8 @@ def restore(
     if dry_run:
         return done
     source = Source(state, document, snapshot.snapshot_id)
-    files = _Restoring(ledgers, tier, retrieval(), catalog, source, own).carry_out()
+    registrar = ledgers.registrars[catalog.name]
+    files = _Restoring(ledgers, tier, retrieval(), registrar, source, own).carry_out()
     audit(ledgers, RESTORE, str(name), detail=f"from {state.name}@{snapshot.snapshot_id}")
     return replace(
         done,
@@ -198,7 +206,7 @@ class _Restoring:
     ledgers: ReadContext
     tier: ColdTier
     retrieval: Retrieval
-    catalog: Catalog
+    registrar: CatalogRegistrar
     source: Source
     own: Identity
 
@@ -226,7 +234,7 @@ class _Restoring:
             self._take_away()
             raise
         try:
-            self.catalog.create([NewTable(name, lambda now: self._first(files, now))])
+            self.registrar.create([NewTable(name, lambda now: self._first(files, now))])
         except NOT_REGISTERED:
             self._take_away()
             raise
