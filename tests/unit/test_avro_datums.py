@@ -3,6 +3,7 @@
 import io
 import json
 import zlib
+from contextlib import suppress
 from typing import Any
 
 import fastavro
@@ -15,7 +16,7 @@ from meltline.adapters.manifests.avro_blocks import (
     datums,
     entries_schema,
 )
-from meltline.adapters.manifests.avro_codecs import LARGEST_BLOCK, pack
+from meltline.adapters.manifests.avro_codecs import LARGEST_BLOCK, pack, unpack
 from meltline.adapters.manifests.avro_container import AvroFile, Block, as_number
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from tests.unit.avro_files import Entry, manifest_bytes
@@ -178,6 +179,19 @@ def test_no_reader_of_records_unpacks_more_than_a_block_may_have(codec: str) -> 
     damaged = AvroFile({**file.header, "avro.codec": codec.encode()}, file.sync, body)
     with pytest.raises(ValueError, match=r"too many|more than"):
         next(damaged.records())
+
+
+@given(st.sampled_from(CODECS), st.integers(0), st.integers(0, 255), st.booleans())
+def test_noise_in_a_block_is_refused_in_one_way_whatever_packed_it(
+    codec: str, at: int, to: int, is_cut: bool
+) -> None:
+    packed = bytearray(pack(codec, b"s3://b/t/data/1.parquet" * 9))
+    if is_cut:
+        del packed[at % len(packed) :]
+    else:
+        packed[at % len(packed)] = to
+    with suppress(ValueError):
+        unpack(codec, bytes(packed))
 
 
 def test_records_are_not_looked_for_where_there_are_fewer_bytes() -> None:

@@ -257,7 +257,7 @@ def is_readable(content: bytes) -> bool:
     try:
         for _ in AvroFile.read(content).records():
             pass
-    except Exception:  # libraries say in many ways that bytes are wrong
+    except ValueError:
         return False
     return True
 

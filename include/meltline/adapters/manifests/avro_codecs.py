@@ -13,6 +13,7 @@ from typing import Protocol
 
 LARGEST_BLOCK = 64 * 1024 * 1024  # bytes: writers make blocks of 64 KiB; noise announces anything
 _RAW = -zlib.MAX_WBITS  # Avro's deflate has neither header nor checksum
+_SNAPPY_LENGTH = 5  # bytes at the most, of seven bits each
 _A_PART = 256 * 1024  # bytes of a block that are unpacked at once
 
 
@@ -36,7 +37,10 @@ def unpack(codec: str, packed: bytes) -> bytes:
     Raises:
         ValueError: They are more than `LARGEST_BLOCK`, or damaged.
     """
-    return _CODECS[codec][1](packed)
+    try:
+        return _CODECS[codec][1](packed)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as damaged:  # as each library has it
+        raise ValueError(f"a block of {codec}: {damaged}") from damaged
 
 
 def is_known(codec: str) -> bool:
@@ -53,10 +57,7 @@ def _bounded(content: bytes) -> bytes:
 def _by(unpacker: Callable[[], _Unpacker]) -> Callable[[bytes], bytes]:
     def unpacked(packed: bytes) -> bytes:
         stream = unpacker()
-        try:
-            content = stream.decompress(packed, LARGEST_BLOCK)
-        except (OSError, zlib.error, lzma.LZMAError) as damaged:
-            raise ValueError(str(damaged)) from damaged
+        content = stream.decompress(packed, LARGEST_BLOCK)
         if not stream.eof:
             raise ValueError("a block's bytes end too early, or are too many")
         return content
@@ -79,12 +80,13 @@ def _to_snappy(content: bytes) -> bytes:
 def _from_snappy(packed: bytes) -> bytes:
     import pyarrow as pa  # noqa: PLC0415 - starts slowly
 
-    length = shift = at = 0
-    while True:  # the length leads, seven bits a byte
-        length |= (packed[at] & 0x7F) << shift
-        if packed[at] < 0x80:
+    length = 0
+    for at, byte in enumerate(packed[:_SNAPPY_LENGTH]):
+        length |= (byte & 0x7F) << 7 * at
+        if byte < 0x80:
             break
-        at, shift = at + 1, shift + 7
+    else:
+        raise ValueError("a block does not say how long it is")
     if length > LARGEST_BLOCK:
         raise ValueError(f"a block has more than {LARGEST_BLOCK} bytes")
     content: bytes = pa.decompress(packed[:-4], length, "snappy", asbytes=True)
