@@ -162,7 +162,7 @@ def test_what_lines_refer_to_is_weighed(book: Book) -> None:
     asked = [path(name) for name in "abcdef"]
     found = book.reader.weigh(UsageQuery(NOW, owners, {}, [], asked, lines))
     assert found.owned == {("t", Stage.ACTIVE): 1 + 4, ("t", Stage.HISTORICAL): 2}
-    assert found.known == {path("a"), path("b"), path("c")}
+    assert found.known_paths == {path("a"), path("b"), path("c")}
     assert book.reader.weigh(UsageQuery(NOW, owners, {}, [], asked)).owned == {}
 
 

@@ -24,7 +24,7 @@ INDEX = (
     Mutation(
         "a departure is set aside while its snapshot is still known",
         "adapters/file_index/history_tables.py",
-        '        self._move("snapshots", _keys(lists), named="list_hash")\n', "", (SETTLING,),
+        '        self._move("snapshots", _keys(lists), hash_column="list_hash")\n', "", (SETTLING,),
     ),
     Mutation(
         "files of a plan under way are set aside", "adapters/index_tables/tombstone_cache.py",
@@ -129,11 +129,11 @@ INDEX = (
     ),
     Mutation(
         "what stays on a line keeps nothing", "adapters/file_index/file_index.py",
-        "        kept = self._on_lines(hashes, split.staying, floor)\n", "        kept = set[int]()\n", (ON_SPARK,),
+        "        referenced = self._on_lines(hashes, split.staying, floor)\n", "        referenced = set[int]()\n", (ON_SPARK,),
     ),
     Mutation(
         "what is known by changes is not asked what it refers to", "adapters/file_index/file_index.py",
-        "        found = self._on_lines(list(by_hash), known)\n", "        found = set[int]()\n", (ON_SPARK,),
+        "        referenced = self._on_lines(list(by_hash), standing)\n", "        referenced = set[int]()\n", (ON_SPARK,),
     ),
     Mutation(
         "whatever stands for a table's UUID is taken for one", "domain/iceberg/table_metadata.py",

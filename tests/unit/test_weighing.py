@@ -143,7 +143,7 @@ def counted(
     left = {p: at for p, (state, at, _) in gone.items() if state != "cancelled" and at <= NOW}
     for path in PATHS:
         uses = [u for m, paths in held.items() if path in paths for u in weighing.manifests[m]]
-        uses += [other.use for other in weighing.others if other.path == path]
+        uses += [other.use for other in weighing.side_files if other.path == path]
         uses += drawn.of(path)
         uses = [use for use in uses if use.keeps(left.get(path))]
         owners = OWNERS.owners(path)

@@ -27,15 +27,15 @@ class UsageQuery:
         manifests: Who refers to each manifest, and so to all that it holds, by manifest id.
         lines: Who refers to the files of snapshots that are known by what they changed: by table,
             the sequence numbers of those and their uses.
-        others: Manifest lists, metadata files and statistics.
-        asked: Paths of which is asked whether they are among what was weighed.
+        side_files: Manifest lists, metadata files and statistics.
+        paths: Those of which is asked whether they are among what was weighed.
     """
 
     at: datetime
     owners: OwnerIndex
     manifests: Mapping[int, Collection[FileReference]]
-    others: Sequence[UsedFile]
-    asked: Collection[str] = ()
+    side_files: Sequence[UsedFile]
+    paths: Collection[str] = ()
     lines: Mapping[str, Sequence[tuple[int, FileReference]]] = field(default_factory=dict)
 
 
@@ -48,11 +48,11 @@ class UsageTotals:
         foreign: Bytes of files that nobody owns, by the first table that refers to them.
         together: Pairs of tables that both refer to a file now, each sorted.
         lent: Owners, each with a table that refers to a file of theirs now.
-        known: Of the paths that were asked for, those that were weighed.
+        known_paths: Of the paths that were asked for, those that were weighed.
     """
 
     owned: Mapping[tuple[str, Stage], int] = field(default_factory=dict)
     foreign: Mapping[str, int] = field(default_factory=dict)
     together: frozenset[tuple[str, str]] = frozenset()
     lent: frozenset[tuple[str, str]] = frozenset()
-    known: frozenset[str] = frozenset()
+    known_paths: frozenset[str] = frozenset()

@@ -50,31 +50,31 @@ class SnapshotRows:
         ids = ("snapshot_id", [key.snapshot_id for key in keys])
         columns = ("table_uuid", "snapshot_id", "manifest_list_bytes", "list_sha256")
         rows = self._tables.look("snapshots", columns, among=ids).to_pylist()
-        found = {
+        by_key = {
             SnapshotKey(row["table_uuid"], row["snapshot_id"]): ReachableSet(
                 row["manifest_list_bytes"], row["list_sha256"] or ""
             )
             for row in rows
         }
-        return {key: found[key] for key in keys if key in found}
+        return {key: by_key[key] for key in keys if key in by_key}
 
     def places(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
         """Where known snapshots were read: their lists, or their inline manifests."""
-        known, inline = self.standing(), set[SnapshotKey]()
-        for key, place in known.lists_of(tables):
+        standing, inline = self.standing(), set[SnapshotKey]()
+        for key, place in standing.lists_of(tables):
             if place:
                 yield key, place
             else:
                 inline.add(key)
         if inline:
-            yield from self._inline_places(known.only(inline))
+            yield from self._inline_places(standing.only(inline))
 
-    def _inline_places(self, known: KnownSnapshots) -> Iterable[tuple[SnapshotKey, str]]:
+    def _inline_places(self, standing: KnownSnapshots) -> Iterable[tuple[SnapshotKey, str]]:
         """Snapshots of format 1 that name their manifests themselves, and those."""
-        among = ("manifest_id", known.manifests)
+        among = ("manifest_id", standing.manifests)
         rows = self._tables.look("manifests", ("manifest_id", "path"), among=among).to_pylist()
         paths = {row["manifest_id"]: row["path"] for row in rows}
-        for key, ids in known.manifests_by_snapshot():
+        for key, ids in standing.manifests_by_snapshot():
             yield key, "\n".join(paths.get(id, "") for id in ids)
 
     def standing(self) -> KnownSnapshots:
@@ -134,8 +134,8 @@ class SnapshotRows:
         paths = {manifest.path for record in records for manifest in record.manifests} - set(read)
         if not paths:
             return set()
-        found = self.standing().naming([key_hash(path) for path in paths])
-        return {path for path in paths if key_hash(path) not in found}
+        remembered = self.standing().naming([key_hash(path) for path in paths])
+        return {path for path in paths if key_hash(path) not in remembered}
 
     def live_totals(self, heads: Sequence[SnapshotKey]) -> Mapping[SnapshotKey, tuple[int, int]]:
         """Live files and their bytes of each snapshot, by the index; unknown ones are absent.
@@ -150,11 +150,11 @@ class SnapshotRows:
         by_changes = dict(zip(on_lines.keys, zip(*columns, strict=True), strict=True))
         return by_changes | self._summed(self.standing().only(heads).read_wholly)
 
-    def _summed(self, known: KnownSnapshots) -> dict[SnapshotKey, tuple[int, int]]:
+    def _summed(self, standing: KnownSnapshots) -> dict[SnapshotKey, tuple[int, int]]:
         """Live files and bytes of snapshots that were read wholly, summed over their manifests."""
-        if not known.keys:
+        if not standing.keys:
             return {}
-        ids = known.manifests
+        ids = standing.manifests
         stored = self._stored(ids)
         counted = self._tables.look(
             "manifests", ("manifest_id", "added", "existing"), among=("manifest_id", ids)
@@ -165,14 +165,14 @@ class SnapshotRows:
             )
             for row in counted.to_pylist()
         }
-        found = {
+        live_parts = {
             key: [live.get(manifest) for manifest in manifests]
-            for key, manifests in known.manifests_by_snapshot()
+            for key, manifests in standing.manifests_by_snapshot()
         }
         return {
-            key: (sum(one[0] for one in totals), sum(one[1] for one in totals))
-            for key, parts in found.items()
-            if len(totals := [one for one in parts if one is not None]) == len(parts)
+            key: (sum(part[0] for part in totals), sum(part[1] for part in totals))
+            for key, parts in live_parts.items()
+            if len(totals := [part for part in parts if part is not None]) == len(parts)
         }
 
     def _stored(self, ids: pa.Array) -> dict[int, tuple[int, int]]:
@@ -181,14 +181,14 @@ class SnapshotRows:
             "entries", ("manifest_id", "bytes"), LIVE, ("manifest_id", ids)
         )
         if rows is None:
-            found = (
+            sums = (
                 self._tables.read("entries")
                 .where(F.col("status") < int(EntryStatus.DELETED))
                 .join(self._tables.ids("manifest_id", ids), "manifest_id", "leftsemi")
                 .groupBy("manifest_id")
                 .agg(F.count("bytes").alias("rows"), F.sum("bytes").alias("size"))
             )
-            return {row["manifest_id"]: (row["rows"], row["size"]) for row in found.collect()}
+            return {row["manifest_id"]: (row["rows"], row["size"]) for row in sums.collect()}
         summed = rows.group_by("manifest_id").aggregate([("bytes", "count"), ("bytes", "sum")])
         columns = (
             summed.column(n).to_pylist() for n in ("manifest_id", "bytes_count", "bytes_sum")
@@ -211,16 +211,16 @@ class SideFileRows:
 
     def known(self) -> Sequence[SideFile]:
         """Statistics and metadata files ever seen, that have not departed."""
-        return self._tables.once("side_files departures", "side files", self._known)
+        return self._tables.once("side_files departures", "side files", self._current)
 
-    def _known(self) -> Sequence[SideFile]:
-        gone = set(self._departures.departed(FileKind.METADATA, FileKind.STATISTICS).to_pylist())
+    def _current(self) -> Sequence[SideFile]:
+        old = set(self._departures.departed(FileKind.METADATA, FileKind.STATISTICS).to_pylist())
         rows = self._tables.once("side_files", "side file rows", self._rows).to_pylist()
-        found = {(row["table_uuid"], row["key_hash"]): row for row in rows}
+        newest = {(row["table_uuid"], row["key_hash"]): row for row in rows}
         return [
             SideFile(r["table_uuid"], r["path"], FileKind(r["kind"]), r["bytes"], r["snapshot_id"])
-            for (_, key), r in found.items()
-            if key not in gone
+            for (_, key), r in newest.items()
+            if key not in old
         ]
 
     def _rows(self) -> pa.Table:

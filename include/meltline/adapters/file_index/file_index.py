@@ -90,32 +90,32 @@ class ReferenceRows:
         """Files, manifests and manifest lists that only these snapshots refer to."""
         if not candidates:
             return ()
-        known = (
+        standing = (
             self._snapshots.standing()
             if within is None
             else self._snapshots.standing().of_tables(within.tables)
         )
-        split = known.split(set(candidates))
-        manifests = self._manifests(split.gone)
+        split = standing.split(set(candidates))
+        manifests = self._manifests(split.manifests)
         wholly = [row["manifest_id"] for row in manifests if row["whole"] is not False]
         few = sum(row["files"] for row in manifests if row["whole"] is not False)
         files = self._ended_spans(split)
         if wholly and few <= self._driver_rows:
             leaving = self._tables.look("entries", _LEAVING, LIVE, among=("manifest_id", wholly))
             files += _rows(leaving)
-        kept = self._kept_among(files, split, within)
+        referenced = self._kept_among(files, split, within)
         if few > self._driver_rows:
             many = self._many_files(wholly, split, within)
-            kept |= self._on_lines([row["key_hash"] for row in many], split.staying)
+            referenced |= self._on_lines([row["key_hash"] for row in many], split.staying)
             files += many
-        files = [row for row in files if row["key_hash"] not in kept]
+        files = [row for row in files if row["key_hash"] not in referenced]
         rows = [*_rows(split.lists), *manifests, *files]
         waiting = set(self._waiting_among([row["key_hash"] for row in rows]))
-        return _gathered((row for row in rows if row["key_hash"] not in waiting), split.gone)
+        return _gathered((row for row in rows if row["key_hash"] not in waiting), split.manifests)
 
     def _waiting_among(self, hashes: Sequence[int]) -> Sequence[int]:
-        found: list[int] = self._departures.waiting().among(hashes).hashes.to_pylist()
-        return found
+        hashes_waiting: list[int] = self._departures.waiting().among(hashes).hashes.to_pylist()
+        return hashes_waiting
 
     def _live(self) -> DataFrame:
         return self._tables.read("entries").where(F.col("status") < int(EntryStatus.DELETED))
@@ -127,14 +127,14 @@ class ReferenceRows:
             self._tables.ids("manifest_id", manifests), "manifest_id", "leftsemi"
         )
 
-    def _manifests(self, gone: Mapping[int, set[str]]) -> list[Row]:
+    def _manifests(self, leaving: Mapping[int, set[str]]) -> list[Row]:
         """The manifests that only leaving snapshots refer to; one that was read wholly as such."""
-        if not gone:
+        if not leaving:
             return []
         columns = ("manifest_id", "path", "bytes", "added", "existing", "whole")
-        found = self._tables.look("manifests", columns, among=("manifest_id", list(gone)))
+        stored = self._tables.look("manifests", columns, among=("manifest_id", list(leaving)))
         rows: dict[int, Row] = {}
-        for row in _rows(found):
+        for row in _rows(stored):
             if row["manifest_id"] not in rows or row["whole"] is not False:
                 rows[row["manifest_id"]] = {
                     **row,
@@ -165,8 +165,8 @@ class ReferenceRows:
                 self._tables.look("changes", CHANGES, (*_of(removing), ("until", ">", oldest)))
             )
         spans = self._snapshots.spans(pa.concat_tables(rows))
-        gone = pc.and_(leaving.points.meets(spans), pc.invert(staying.points.meets(spans)))
-        return _rows(spans.filter(gone))
+        ended = pc.and_(leaving.points.meets(spans), pc.invert(staying.points.meets(spans)))
+        return _rows(spans.filter(ended))
 
     def _kept_among(
         self, files: Sequence[Row], split: Split, within: Neighbourhood | None
@@ -181,12 +181,12 @@ class ReferenceRows:
         hashes = list({row["key_hash"] for row in files})
         narrow = _is_narrow(floors, within) and split.leaves_the_newer(floors)
         floor = min(floors.values()) if narrow else 0
-        kept = self._on_lines(hashes, split.staying, floor)
+        referenced = self._on_lines(hashes, split.staying, floor)
         if wholly := split.staying.read_wholly.manifests:
             # A rewritten file keeps the older number of its rows there: a span has none to go by.
             by_rows = floor if not any("since" in row for row in files) else 0
-            kept |= self._in_entries(hashes, wholly, by_rows)
-        return kept
+            referenced |= self._in_entries(hashes, wholly, by_rows)
+        return referenced
 
     def _on_lines(self, hashes: Sequence[int], of: KnownSnapshots, floor: int = 0) -> set[int]:
         """Those of the hashes that snapshots known by their changes refer to.
@@ -209,23 +209,23 @@ class ReferenceRows:
         columns, among = ("manifest_id", "key_hash"), ("key_hash", hashes)
         rows = self._tables.look_here("entries", columns, where, among)
         if rows is None:
-            named = self._live().join(self._tables.ids("key_hash", hashes), "key_hash", "leftsemi")
-            kept = named.join(self._tables.ids("manifest_id", manifests), "manifest_id", "leftsemi")
-            rows = kept.where(F.col("sequence_number") >= floor).select(*columns).toArrow()
-        here = pc.is_in(rows.column("manifest_id"), manifests)
-        return set(rows.filter(here).column("key_hash").to_pylist())
+            hits = self._live().join(self._tables.ids("key_hash", hashes), "key_hash", "leftsemi")
+            alive = hits.join(self._tables.ids("manifest_id", manifests), "manifest_id", "leftsemi")
+            rows = alive.where(F.col("sequence_number") >= floor).select(*columns).toArrow()
+        matching = pc.is_in(rows.column("manifest_id"), manifests)
+        return set(rows.filter(matching).column("key_hash").to_pylist())
 
     def _many_files(
         self, wholly: Sequence[int], split: Split, within: Neighbourhood | None
     ) -> list[Row]:
         """Files that only leaving manifests hold: hashes are compared on executors."""
-        gone = self._tables.ids("manifest_id", wholly).withColumn("kept", F.lit(0))
+        leave = self._tables.ids("manifest_id", wholly).withColumn("kept", F.lit(0))
         stay = self._tables.ids("manifest_id", split.staying.manifests).withColumn("kept", F.lit(1))
         floors = self._live_in(wholly).groupBy("table_uuid").agg(F.min("sequence_number"))
         first = {row[0]: row[1] for row in floors.collect()}
         near = self._near(first, within if split.leaves_the_newer(first) else None)
         alone = (
-            near.join(F.broadcast(gone.unionByName(stay)), "manifest_id")
+            near.join(F.broadcast(leave.unionByName(stay)), "manifest_id")
             .groupBy("key_hash")
             .agg(F.max("kept").alias("kept"))
             .where("kept = 0")
@@ -251,17 +251,17 @@ class ReferenceRows:
         """Those of the paths that any known snapshot but the dead ones refers to."""
         if not paths:
             return set()
-        known = self._snapshots.standing().without(set(dead))
+        standing = self._snapshots.standing().without(set(dead))
         by_hash = {key_hash(path): path for path in paths}
-        found = self._on_lines(list(by_hash), known)
-        if wholly := known.read_wholly.manifests:
-            found |= self._in_entries(list(by_hash), wholly)
-        found |= known.naming(by_hash) | known.lists_among(by_hash)
-        return {path for path in paths if key_hash(path) in found}
+        referenced = self._on_lines(list(by_hash), standing)
+        if wholly := standing.read_wholly.manifests:
+            referenced |= self._in_entries(list(by_hash), wholly)
+        referenced |= standing.naming(by_hash) | standing.lists_among(by_hash)
+        return {path for path in paths if key_hash(path) in referenced}
 
     def places(self) -> set[str]:
         """Where all files lie that the index knows, and those of them that are links."""
-        named = (
+        columns = (
             ("entries", "path"),
             ("changes", "path"),
             ("manifests", "path"),
@@ -269,11 +269,11 @@ class ReferenceRows:
             ("side_files", "path"),
         )
         paths = (
-            self._tables.read(table).select(F.col(name).alias("path")) for table, name in named
+            self._tables.read(table).select(F.col(name).alias("path")) for table, name in columns
         )
         rows = reduce(DataFrame.unionByName, paths).where("path IS NOT NULL")
-        found = rows.mapInArrow(_places(self._store), "place string").distinct()
-        return {row["place"] for row in found.collect()}
+        lying = rows.mapInArrow(_places(self._store), "place string").distinct()
+        return {row["place"] for row in lying.collect()}
 
     def waiting_in(self, manifests: Sequence[str]) -> set[str]:
         """Files in failsafe that are one of these manifests, or alive in one of them."""
@@ -283,25 +283,25 @@ class ReferenceRows:
         ids = pa.array(map(key_hash, manifests), pa.int64())
         few = len(ids) <= len(waiting.hashes)
         among = ("manifest_id", ids) if few else ("key_hash", waiting.hashes)
-        found = {*waiting.among(ids).hashes.to_pylist()}
+        waiting_hashes = {*waiting.among(ids).hashes.to_pylist()}
         for table, alive in (("entries", LIVE), ("changes", _ADDED)):
             rows = self._tables.look(table, ("manifest_id", "key_hash"), alive, among=among)
-            here = pc.and_(
+            matching = pc.and_(
                 pc.is_in(rows.column("manifest_id"), ids),
                 pc.is_in(rows.column("key_hash"), waiting.hashes),
             )
-            found.update(rows.filter(here).column("key_hash").to_pylist())
-        if not found:
+            waiting_hashes.update(rows.filter(matching).column("key_hash").to_pylist())
+        if not waiting_hashes:
             return set()
-        rows = self._tables.look("departures", ("path",), among=("key_hash", list(found)))
+        rows = self._tables.look("departures", ("path",), among=("key_hash", list(waiting_hashes)))
         return set(rows.column("path").to_pylist())
 
     def unknown(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that no row of the index or of the side files names."""
         if not paths:
             return set()
-        asked = list(map(key_hash, paths))
-        found: set[int] = set()
+        hashes = list(map(key_hash, paths))
+        stored: set[int] = set()
         for table, column in (
             ("changes", "key_hash"),
             ("entries", "key_hash"),
@@ -309,11 +309,11 @@ class ReferenceRows:
             ("snapshots", "list_hash"),
             ("side_files", "key_hash"),
         ):
-            left = [one for one in asked if one not in found]
-            found.update(
-                self._tables.look(table, [column], among=(column, left)).column(0).to_pylist()
+            missing = [h for h in hashes if h not in stored]
+            stored.update(
+                self._tables.look(table, [column], among=(column, missing)).column(0).to_pylist()
             )
-        return {path for path in paths if key_hash(path) not in found}
+        return {path for path in paths if key_hash(path) not in stored}
 
 
 def _places(
@@ -321,8 +321,8 @@ def _places(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = places_in(batch.column("path").to_pylist(), store.is_link)
-            yield pa.RecordBatch.from_pydict({"place": pa.array(sorted(found), pa.string())})
+            places = places_in(batch.column("path").to_pylist(), store.is_link)
+            yield pa.RecordBatch.from_pydict({"place": pa.array(sorted(places), pa.string())})
 
     return read
 
@@ -337,25 +337,25 @@ def _is_narrow(floors: Mapping[str, int], within: Neighbourhood | None) -> bool:
     return within is not None and few and within.linear.issuperset(floors)
 
 
-def _rows(found: pa.Table) -> list[Row]:
-    rows: list[Row] = found.to_pylist()
+def _rows(table: pa.Table) -> list[Row]:
+    rows: list[Row] = table.to_pylist()
     return rows
 
 
-def _gathered(rows: Iterable[Row], gone: Mapping[int, set[str]]) -> list[DepartingFile]:
+def _gathered(rows: Iterable[Row], leaving: Mapping[int, set[str]]) -> list[DepartingFile]:
     """Each file once, with all tables whose leaving snapshots named it."""
-    found: dict[int, tuple[str, str, int]] = {}
+    files: dict[int, tuple[str, str, int]] = {}
     tables: dict[int, set[str]] = {}
     for row in rows:
         key, path, kind, size = row["key_hash"], row["path"], row["kind"], row["bytes"]
         manifest = row.get("manifest_id")
-        uuids = {row["table_uuid"]} if manifest is None else gone[manifest]
-        if key in found:  # one answer whatever the order of the rows: a plan's digest is of it
-            other, _, largest = found[key]
-            path, size = min(path, other), max(size, largest)
+        uuids = {row["table_uuid"]} if manifest is None else leaving[manifest]
+        if key in files:  # one answer whatever the order of the rows: a plan's digest is of it
+            first_path, _, largest = files[key]
+            path, size = min(path, first_path), max(size, largest)
             uuids = tables[key] | uuids
-        found[key], tables[key] = (path, kind, size), uuids
+        files[key], tables[key] = (path, kind, size), uuids
     return [
         DepartingFile(path, kind, size, tuple(sorted(tables[key])))
-        for key, (path, kind, size) in found.items()
+        for key, (path, kind, size) in files.items()
     ]

@@ -86,25 +86,25 @@ class TableUpkeep:
     def rebuild(self, readable: Collection[str]) -> None:
         """Forgets what these tables' metadata can tell again; what others refer to stays known."""
         readable = list(readable)
-        others = self._tables.read("snapshots").where(~F.col("table_uuid").isin(readable))
-        named = others.select(F.explode("manifests").alias("manifest_id"))
+        unaffected = self._tables.read("snapshots").where(~F.col("table_uuid").isin(readable))
+        ids = unaffected.select(F.explode("manifests").alias("manifest_id"))
         for table in ("entries", "manifests"):
-            self._forget_unnamed(table, named)
+            self._forget_unnamed(table, ids)
         for table in ("snapshots", "side_files", "changes") if readable else ():
             where = "WHERE array_contains(:uuids, table_uuid)"
             self._tables.spark.sql(
                 f"DELETE FROM {self._tables.namespace}.{table} {where}", args={"uuids": readable}
             )
 
-    def _forget_unnamed(self, table: str, named: DataFrame) -> None:
+    def _forget_unnamed(self, table: str, ids: DataFrame) -> None:
         """Deletes the rows of all manifests that are not among these."""
         view = f"named_{uuid4().hex}"
-        some = f"{self._tables.namespace}.{table} AS some"
-        others = f"SELECT 1 FROM {view} AS named WHERE named.manifest_id = some.manifest_id"
-        where = "" if named.isEmpty() else f" WHERE NOT EXISTS ({others})"
-        named.createTempView(view)
+        target = f"{self._tables.namespace}.{table} AS some"
+        match = f"SELECT 1 FROM {view} AS named WHERE named.manifest_id = some.manifest_id"
+        where = "" if ids.isEmpty() else f" WHERE NOT EXISTS ({match})"
+        ids.createTempView(view)
         try:
-            self._tables.spark.sql(f"DELETE FROM {some}{where}")
+            self._tables.spark.sql(f"DELETE FROM {target}{where}")
         finally:
             self._tables.spark.catalog.dropTempView(view)
 
@@ -124,7 +124,7 @@ class TableUpkeep:
         tips = self._lists_of_tips()
         lists = _without(over.of_kinds([FileKind.MANIFEST_LIST]).hashes, tips)
         # A snapshot is known unless its list has departed: so the departures go last.
-        self._move("snapshots", _keys(lists), named="list_hash")
+        self._move("snapshots", _keys(lists), hash_column="list_hash")
         self._move("side_files", _keys(_side_files(over)))
         newest = pc.max(book.rows.column("written_ns")).as_py()
         self._move("departures", _keys(_without(over.hashes, tips)), until=newest)
@@ -136,8 +136,8 @@ class TableUpkeep:
         tips = {(uuid, tip.snapshot_id) for uuid, tip in self._snapshots.tips().items()}
         columns = (rows.column(name).to_pylist() for name in ("table_uuid", "snapshot_id"))
         at_tip = pa.array([key in tips for key in zip(*columns, strict=True)], pa.bool_())
-        found: pa.Array = rows.column("list_hash").filter(at_tip).drop_null().combine_chunks()
-        return found
+        hashes: pa.Array = rows.column("list_hash").filter(at_tip).drop_null().combine_chunks()
+        return hashes
 
     # --- spans that have ended -----------------------------------------------------------------
 
@@ -166,18 +166,18 @@ class TableUpkeep:
 
     # --- moving --------------------------------------------------------------------------------
 
-    def _pays(self, over: int, there: int) -> bool:
-        return over > 0 and over >= self.settle_from and 2 * over >= there
+    def _pays(self, over: int, total: int) -> bool:
+        return over > 0 and over >= self.settle_from and 2 * over >= total
 
     def _move(
-        self, table: str, going: pa.Table, named: str = "key_hash", until: int | None = None
+        self, table: str, going: pa.Table, hash_column: str = "key_hash", until: int | None = None
     ) -> None:
         """Moves rows to the settled table of that name: copied first, then deleted.
 
         Args:
             table: Where they are.
             going: What such rows hold in some columns; null is equal to null.
-            named: What the table calls the column `key_hash`.
+            hash_column: What the table calls the column `key_hash`.
             until: The newest `written_ns` of the rows that were looked at; None is all rows.
         """
         if not going.num_rows:
@@ -186,18 +186,18 @@ class TableUpkeep:
         # They say whose they are: nobody may rest on being alone here, whatever lock is held.
         move = uuid4().hex
         self._tables.spark.sql(f"DELETE FROM {self._tables.namespace}.settling")
-        told = going.append_column("move", pa.array([move] * going.num_rows))
-        self._tables.append_arrow("settling", told, move)
-        columns = {name: named if name == "key_hash" else name for name in going.column_names}
-        same = " AND ".join(f"going.{one} <=> some.{other}" for one, other in columns.items())
-        some = f"{self._tables.namespace}.{table} AS some"
+        marked = going.append_column("move", pa.array([move] * going.num_rows))
+        self._tables.append_arrow("settling", marked, move)
+        columns = {name: hash_column if name == "key_hash" else name for name in going.column_names}
+        same = " AND ".join(f"going.{key} <=> some.{column}" for key, column in columns.items())
+        target = f"{self._tables.namespace}.{table} AS some"
         of_move = f"{self._tables.namespace}.settling AS going WHERE going.move = :move"
         seen = "true" if until is None else "some.written_ns <= :until"
         where = f"{seen} AND EXISTS (SELECT 1 FROM {of_move} AND {same})"
         values = {"move": move} if until is None else {"move": move, "until": until}
-        rows = self._tables.spark.sql(f"SELECT * FROM {some} WHERE {where}", args=values)
+        rows = self._tables.spark.sql(f"SELECT * FROM {target} WHERE {where}", args=values)
         self._tables.write(f"settled_{table}", rows, "settled")
-        self._tables.delete(some, where, values)
+        self._tables.delete(target, where, values)
 
 
 def _ended_before(spans: pa.Table, oldest: dict[str, int]) -> pa.Table:
@@ -215,5 +215,5 @@ def _keys(hashes: pa.Array) -> pa.Table:
     return pa.table({"key_hash": hashes})
 
 
-def _without(hashes: pa.Array, others: pa.Array) -> pa.Array:
-    return hashes.filter(pc.invert(pc.is_in(hashes, value_set=others)))
+def _without(hashes: pa.Array, excluded: pa.Array) -> pa.Array:
+    return hashes.filter(pc.invert(pc.is_in(hashes, value_set=excluded)))

@@ -26,7 +26,7 @@ class LineUses:
     def __init__(self, lines: Mapping[str, Sequence[tuple[int, FileReference]]]) -> None:
         """Takes each table's snapshots: their sequence numbers, and their uses of that table."""
         self._tables = pa.array(lines.keys(), pa.string())
-        flat = [(at, *one) for at, line in enumerate(lines.values()) for one in line]
+        flat = [(at, *pair) for at, line in enumerate(lines.values()) for pair in line]
         self._points = Points(
             pa.array((at for at, _, _ in flat), pa.int64()),
             pa.array((number for _, number, _ in flat), pa.int64()),
@@ -61,7 +61,7 @@ class LineUses:
         highest = [_highest(ranks, first, end).to_pylist() for ranks in self._kinds]
         sets: dict[tuple[int, ...], int] = {}
         numbers = [sets.setdefault(ranks, len(sets)) for ranks in zip(*highest, strict=True)]
-        return pa.array(numbers, pa.int64()).take(runs.indices), [self._uses(one) for one in sets]
+        return pa.array(numbers, pa.int64()).take(runs.indices), [self._uses(key) for key in sets]
 
     def _uses(self, ranks: Iterable[int]) -> frozenset[FileReference]:
         return frozenset(self._ranked[rank] for rank in ranks if rank >= 0)
@@ -74,13 +74,13 @@ def _highest(values: pa.Array, first: pa.Array, end: pa.Array) -> pa.Array:
     doubling.
     """
     length = pc.subtract(end, first)
-    found = pa.repeat(pa.scalar(-1, pa.int64()), len(first))
+    highest = pa.repeat(pa.scalar(-1, pa.int64()), len(first))
     stretch = 1
     while pc.any(pc.less_equal(stretch, length)).as_py():
         fits = pc.less_equal(stretch, length)
         for start in (first, pc.subtract(end, stretch)):
-            there = values.take(pc.if_else(fits, start, None))
-            found = pc.max_element_wise(found, there)
+            reached = values.take(pc.if_else(fits, start, None))
+            highest = pc.max_element_wise(highest, reached)
         values = pc.max_element_wise(values[:-stretch], values[stretch:])
         stretch *= 2
-    return found
+    return highest

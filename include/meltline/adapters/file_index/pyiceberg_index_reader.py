@@ -57,9 +57,9 @@ class IcebergLedgerReader:
     def snapshots(self) -> Sequence[IndexedSnapshot]:
         """Every snapshot ever recorded."""
         rows = _dicts(self._with_settled("snapshots"))
-        found = sorted(map(_snapshot, rows), key=lambda one: one.by_changes)
+        recorded = sorted(map(_snapshot, rows), key=lambda s: s.by_changes)
         # Of one that was read wholly at first, and later by its changes, either tells the truth.
-        return list({snapshot.key: snapshot for snapshot in found}.values())
+        return list({snapshot.key: snapshot for snapshot in recorded}.values())
 
     def side_files(self) -> Sequence[SideFile]:
         """Every metadata file and statistics file ever recorded."""
@@ -72,13 +72,13 @@ class IcebergLedgerReader:
         self, kinds: Collection[FileKind] | None = None, path: str | None = None
     ) -> Sequence[Departure]:
         """The newest row of each departed path: of all, or of some kinds and of one path."""
-        wanted: BooleanExpression = AlwaysTrue()
+        condition: BooleanExpression = AlwaysTrue()
         if kinds is not None:
-            one = [] if path is None else [_is("key_hash", key_hash(path))]
+            by_path = [] if path is None else [_is("key_hash", key_hash(path))]
             none = (AlwaysFalse(), AlwaysFalse())  # it takes two at least
-            wanted = Or(*none, *one, *(_is("kind", str(kind)) for kind in kinds))
-        found = self._with_settled("departures", wanted)
-        return [] if found is None else departures(newest_rows(found))
+            condition = Or(*none, *by_path, *(_is("kind", str(kind)) for kind in kinds))
+        rows = self._with_settled("departures", condition)
+        return [] if rows is None else departures(newest_rows(rows))
 
     def files(self, path: str | None = None) -> Iterator[IndexedFile]:
         """Every manifest and every live entry, or those that are this path."""
@@ -107,11 +107,11 @@ class IcebergLedgerReader:
     def weigh(self, weighing: UsageQuery) -> UsageTotals:
         """Bytes by owner and stage, of everything that manifests hold and that has departed."""
         places = {name: self._place(name) for name in ("entries", "manifests", "departures")}
-        there = {name: place for name, place in places.items() if place is not None}
-        if not there:
+        present = {name: place for name, place in places.items() if place is not None}
+        if not present:
             return UsageTotals()
-        if len(there) < len(places):
-            raise self._incomplete(sorted(places.keys() - there.keys()))
+        if len(present) < len(places):
+            raise self._incomplete(sorted(places.keys() - present.keys()))
         from meltline.adapters.file_index.storage_usage import (  # noqa: PLC0415 - starts slowly
             CHANGE_COLUMNS,
             DEPARTURES,
@@ -120,24 +120,24 @@ class IcebergLedgerReader:
             weigh,
         )
 
-        entries = self._open(there["entries"], _LIVE, ENTRY_COLUMNS)
-        manifests = self._open(there["manifests"], AlwaysTrue(), MANIFEST_COLUMNS)
-        gone = self._with_settled("departures", AlwaysTrue(), *DEPARTURES.names)
+        entries = self._open(present["entries"], _LIVE, ENTRY_COLUMNS)
+        manifests = self._open(present["manifests"], AlwaysTrue(), MANIFEST_COLUMNS)
+        departed = self._with_settled("departures", AlwaysTrue(), *DEPARTURES.names)
         recorded = self._recorded() if weighing.lines else None
         scans = self._changes(AlwaysTrue(), CHANGE_COLUMNS) if recorded is not None else ()
         return weigh(
             weighing,
             entries.to_arrow_batch_reader(),
             manifests.to_arrow(),
-            gone,
+            departed,
             changes=chain.from_iterable(scan.to_arrow_batch_reader() for scan in scans),
             recorded=recorded,
         )
 
     def items(self, plan_id: str) -> Sequence[PlannedFile]:
         """A plan's items, sorted by path."""
-        found = self._scan("plan_items", _is("plan_id", plan_id))
-        return sorted(planned_files(found.to_arrow()) if found else [], key=lambda file: file.path)
+        scan = self._scan("plan_items", _is("plan_id", plan_id))
+        return sorted(planned_files(scan.to_arrow()) if scan else [], key=lambda file: file.path)
 
     def _recorded(self) -> "pa.Table | None":
         """The snapshots that are known by what they changed; None where there are none.
@@ -148,8 +148,8 @@ class IcebergLedgerReader:
         scans = self._scans_with_settled("snapshots", _is("by_changes", True), *steps)
         if not scans or "by_changes" not in scans[0].table_metadata.schema().column_names:
             return None
-        found = _together([scan.to_arrow() for scan in scans])
-        return found if found.num_rows else None
+        recorded = _together([scan.to_arrow() for scan in scans])
+        return recorded if recorded.num_rows else None
 
     def _changes(self, where: BooleanExpression, columns: tuple[str, ...]) -> list[DataScan]:
         """What snapshots have changed; there are some that are known by that alone."""
@@ -160,8 +160,8 @@ class IcebergLedgerReader:
     def _rows(
         self, name: str, where: BooleanExpression | None = None, *columns: str
     ) -> list[dict[str, Any]]:
-        found = self._scan(name, where or AlwaysTrue(), *columns)
-        return _dicts(found.to_arrow() if found else None)
+        scan = self._scan(name, where or AlwaysTrue(), *columns)
+        return _dicts(scan.to_arrow() if scan else None)
 
     def _with_settled(
         self, name: str, where: BooleanExpression | None = None, *columns: str
@@ -178,7 +178,7 @@ class IcebergLedgerReader:
         In this order: a row that moves meanwhile is then read in one of them at least. A ledger of
         an earlier release has nothing set aside.
         """
-        scans = [self._scan(one, where, *columns) for one in (name, f"settled_{name}")]
+        scans = [self._scan(table, where, *columns) for table in (name, f"settled_{name}")]
         return [scan for scan in scans if scan is not None]
 
     def _scan(self, name: str, where: BooleanExpression, *columns: str) -> DataScan | None:
@@ -219,12 +219,12 @@ def _together(tables: "list[pa.Table]") -> "pa.Table":
 
 
 def _dicts(rows: "pa.Table | None") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [] if rows is None else rows.to_pylist()
-    return found
+    dicts: list[dict[str, Any]] = [] if rows is None else rows.to_pylist()
+    return dicts
 
 
-def _is(column: str, value: str | int | bool) -> BooleanExpression:
-    return EqualTo(term=Column(column), value=literal(value))
+def _is(column: str, operand: str | int | bool) -> BooleanExpression:
+    return EqualTo(term=Column(column), value=literal(operand))
 
 
 def _snapshot(row: dict[str, Any]) -> IndexedSnapshot:

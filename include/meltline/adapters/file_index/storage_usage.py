@@ -92,14 +92,14 @@ def weigh(
     parts = [codes.held(batch) for batch in chain(entries, themselves.to_batches())]
     if recorded is not None and any(weighing.lines.values()):
         parts.append(codes.on_lines(LineUses(weighing.lines), changes, recorded))
-    files = pa.concat_tables([*parts, codes.others(weighing.others)])
+    files = pa.concat_tables([*parts, codes.side_files(weighing.side_files)])
     names, uses = codes.uses()
-    gone = _departed(departed, weighing.at)
-    asked = {path: key_hash(path) for path in weighing.asked}
-    total = _Sum(names, weighing.at, asked)
+    departures = _departed(departed, weighing.at)
+    hashes = {path: key_hash(path) for path in weighing.paths}
+    total = _Sum(names, weighing.at, hashes)
     parts = 1 << (files.num_rows // batch).bit_length()
     for part in range(parts):
-        total.add(_part(files, part, parts).join(uses, "code"), _part(gone, part, parts))
+        total.add(_part(files, part, parts).join(uses, "code"), _part(departures, part, parts))
     return total.holdings()
 
 
@@ -163,7 +163,7 @@ class _Codes:
         self._codes.update(pc.unique(code).to_pylist())
         return pa.table([key, size, code], _FILES)
 
-    def others(self, files: Iterable[UsedFile]) -> pa.Table:
+    def side_files(self, files: Iterable[UsedFile]) -> pa.Table:
         """Files that stand in no manifest."""
         rows: list[tuple[int, int, int]] = []
         for file in files:
@@ -180,12 +180,12 @@ class _Codes:
         """
         sets = [(code, divmod(code, _SHIFT)) for code in sorted(self._codes)]
         use_sets, owner_sets = list(self._use_sets), list(self._owner_sets)
-        said = [(code, use, owner_sets[o]) for code, (u, o) in sets for use in use_sets[u]]
-        named = {uuid for _, use, owners in said for uuid in (use.table_uuid, *owners)}
-        names = sorted(named | {""})  # nobody comes first: owner 0 is what nobody owns
+        owned_uses = [(code, use, owner_sets[o]) for code, (u, o) in sets for use in use_sets[u]]
+        uuids = {uuid for _, use, owners in owned_uses for uuid in (use.table_uuid, *owners)}
+        names = sorted(uuids | {""})  # nobody comes first: owner 0 is what nobody owns
         numbers = {uuid: number for number, uuid in enumerate(names)}
         rows = []
-        for code, use, owners in said:
+        for code, use, owners in owned_uses:
             stage, owner = use.stage_of(owners)
             # Stages go from left to right, so the least of a file's standings is its stage: what
             # one table's head refers to is active, whatever others make of it.
@@ -209,20 +209,20 @@ def _columns(rows: Collection[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Ar
 def _departed(rows: pa.Table, at: datetime) -> pa.Table:
     """What had departed by then, each file once: `key`, and the newest that is known of it."""
     newest = newest_rows(rows)
-    there = pc.and_(
+    standing = pc.and_(
         pc.not_equal(newest["state"].cast(pa.string()), str(DepartureState.CANCELLED)),
         pc.less_equal(newest["departed_at"], pa.scalar(at, _TIME)),
     )
-    return newest.filter(there).drop_columns("written_ns").rename_columns({"key_hash": "key"})
+    return newest.filter(standing).drop_columns("written_ns").rename_columns({"key_hash": "key"})
 
 
-def _kept(used: pa.Table, gone: pa.Table) -> pa.Table:
+def _in_use(used: pa.Table, departures: pa.Table) -> pa.Table:
     """Leaves out what a table's metadata does not refer to any more and that has departed since."""
     open_ones = used.filter(pc.is_null(used["until"]))
     ended = used.filter(pc.is_valid(used["until"]))
     if not ended.num_rows:
         return open_ones
-    ended = ended.join(gone.select(["key", "departed_at"]), "key", join_type="left outer")
+    ended = ended.join(departures.select(["key", "departed_at"]), "key", join_type="left outer")
     stays = pc.fill_null(pc.less(ended["departed_at"], ended["until"]), fill_value=True)
     return pa.concat_tables([open_ones, ended.filter(stays).select(open_ones.column_names)])
 
@@ -230,10 +230,10 @@ def _kept(used: pa.Table, gone: pa.Table) -> pa.Table:
 class _Sum:
     """What the parts come to together. No file is in two of them."""
 
-    def __init__(self, names: list[str], at: datetime, asked: Mapping[str, int]) -> None:
+    def __init__(self, names: list[str], at: datetime, hashes: Mapping[str, int]) -> None:
         self._names = names
         self._at = at
-        self._asked = asked
+        self._asked = hashes
         self._owned: Counter[tuple[str, Stage]] = Counter()
         self._foreign: Counter[str] = Counter()
         self._together: set[tuple[str, str]] = set()
@@ -250,22 +250,22 @@ class _Sum:
             frozenset(self._known),
         )
 
-    def add(self, used: pa.Table, gone: pa.Table) -> None:
+    def add(self, used: pa.Table, departures: pa.Table) -> None:
         """Takes uses of files, a row for each, and what has departed."""
-        used = _kept(used, gone)
+        used = _in_use(used, departures)
         # Two files whose hashes are equal count as one, of the larger's bytes: sums alone are off,
         # nothing here says what may be deleted (decision 028).
         each = used.group_by("key").aggregate(
             [("standing", "min"), ("bytes", "max"), ("user", "min")]
         )
-        gone = gone.join(each.select(["key"]), "key", join_type="left anti")
+        departures = departures.join(each.select(["key"]), "key", join_type="left anti")
         self._add_kept(each)
-        self._add_departed(gone)
+        self._add_departed(departures)
         self._add_links(used, each)
-        keys = pa.chunked_array([*each["key"].chunks, *gone["key"].chunks], pa.int64())
-        asked = pa.array(self._asked.values(), pa.int64())
-        there = pc.is_in(asked, value_set=keys).to_pylist()
-        self._known.update(path for path, known in zip(self._asked, there, strict=True) if known)
+        keys = pa.chunked_array([*each["key"].chunks, *departures["key"].chunks], pa.int64())
+        hashes = pa.array(self._asked.values(), pa.int64())
+        flags = pc.is_in(hashes, value_set=keys).to_pylist()
+        self._known.update(path for path, flag in zip(self._asked, flags, strict=True) if flag)
 
     def _add_kept(self, each: pa.Table) -> None:
         """Bytes by owner and stage; what nobody owns by the first table that refers to it."""
@@ -277,13 +277,13 @@ class _Sum:
             else:
                 self._foreign[self._names[row["user_min"]]] += row["bytes_max_sum"]
 
-    def _add_departed(self, gone: pa.Table) -> None:
+    def _add_departed(self, departures: pa.Table) -> None:
         """Bytes of what had departed by then, and was deleted by then or not."""
         deleted = pc.and_(
-            pc.equal(gone["state"].cast(pa.string()), str(DepartureState.DELETED)),
-            pc.less_equal(gone["recorded_at"], pa.scalar(self._at, _TIME)),
+            pc.equal(departures["state"].cast(pa.string()), str(DepartureState.DELETED)),
+            pc.less_equal(departures["recorded_at"], pa.scalar(self._at, _TIME)),
         )
-        rows = gone.append_column("deleted", deleted).group_by(["owner", "deleted"])
+        rows = departures.append_column("deleted", deleted).group_by(["owner", "deleted"])
         for row in rows.aggregate([("bytes", "sum")]).to_pylist():
             stage = Stage.DELETED if row["deleted"] else Stage.FAILSAFE
             self._owned[row["owner"], stage] += row["bytes_sum"]
@@ -298,8 +298,8 @@ class _Sum:
         count = len(self._names)
         whole = pc.multiply(pc.divide(ends["standing_min"], count), count)
         ends = ends.append_column("owner", pc.subtract(ends["standing_min"], whole))
-        one = pc.equal(ends["user_min"], ends["user_max"])
-        shared = ends.filter(pc.invert(pc.and_(one, pc.equal(ends["user_min"], ends["owner"]))))
+        single = pc.equal(ends["user_min"], ends["user_max"])
+        shared = ends.filter(pc.invert(pc.and_(single, pc.equal(ends["user_min"], ends["owner"]))))
         pairs = now.join(shared, "key", join_type="inner")
         distinct = pairs.group_by(["user", "user_min", "user_max", "owner"]).aggregate([])
         for row in distinct.to_pylist():

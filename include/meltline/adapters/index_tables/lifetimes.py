@@ -51,10 +51,10 @@ def spans_of(changes: pa.Table, recorded: pa.Table) -> pa.Table:
     spans = rows.group_by([*_SPAN]).aggregate([("until", "min"), ("bytes", "max"), ("row", "min")])
     # Strings are not aggregated, which takes many times as long, but looked up.
     more = sound.drop_columns([*_SPAN, "until", "bytes"]).take(spans["row_min"])
-    named = spans.drop_columns("row_min").rename_columns([*_SPAN, "until", "bytes"])
+    columns = spans.drop_columns("row_min").rename_columns([*_SPAN, "until", "bytes"])
     for name in more.column_names:
-        named = named.append_column(name, more[name])
-    return named
+        columns = columns.append_column(name, more[name])
+    return columns
 
 
 def _are_recorded(changes: pa.Table, recorded: pa.Table) -> pa.ChunkedArray:

@@ -77,8 +77,8 @@ class TableNow:
         }
         document = json.loads(snapshot)
         try:
-            said = document["summary"]
-            files, rows = int(said["total-data-files"]), int(said["total-records"])
+            summary = document["summary"]
+            files, rows = int(summary["total-data-files"]), int(summary["total-records"])
             return cls(fields, document["manifest-list"], files, rows)
         except (KeyError, ValueError) as missing:
             raise NotPlain from missing
@@ -132,11 +132,11 @@ class LedgerFiles:
         Raises:
             NotPlain: They cannot be read here, or Spark reads them faster.
         """
-        asked = {c: table.fields[c] for c in question.asked if c in table.fields}
+        fields = {c: table.fields[c] for c in question.tested if c in table.fields}
         files = [
             file
             for file in self._files(name, table)
-            if question.may_be_in({c: file.bounds(*field) for c, field in asked.items()})
+            if question.may_be_in({c: file.bounds(*field) for c, field in fields.items()})
         ]
         if sum(file.length for file in files) > self.largest:
             raise NotPlain
@@ -177,21 +177,21 @@ class LedgerFiles:
         """The snapshot's data files. They must be as many, and of as many rows, as it says."""
         listed = _records(self._stored(table.manifest_list), _LISTED)
         paths = [row["manifest_path"] for row in listed if _is_live(row)]
-        known = self._manifests.get(name, {})
-        new = [path for path in paths if path not in known]
-        known |= zip(new, _each(lambda path: _entries(self._stored(path)), new), strict=True)
-        self._manifests[name] = {path: known[path] for path in paths}  # and none of the past
-        files = [file for path in paths for file in known[path]]
+        entries = self._manifests.get(name, {})
+        new = [path for path in paths if path not in entries]
+        entries |= zip(new, _each(lambda path: _entries(self._stored(path)), new), strict=True)
+        self._manifests[name] = {path: entries[path] for path in paths}  # and none of the past
+        files = [file for path in paths for file in entries[path]]
         if (len(files), sum(file.rows for file in files)) != (table.files, table.rows):
             raise NotPlain
         return files
 
 
-def _each(made: Callable[[One], Made], of: Sequence[One], threads: bool = True) -> list[Made]:
+def _each(apply: Callable[[One], Made], of: Sequence[One], threads: bool = True) -> list[Made]:
     if len(of) < 2 or not threads:
-        return list(map(made, of))
+        return list(map(apply, of))
     with ThreadPoolExecutor(min(_THREADS, len(of))) as pool:
-        return list(pool.map(made, of))
+        return list(pool.map(apply, of))
 
 
 # --- manifests -------------------------------------------------------------------------------
@@ -243,16 +243,16 @@ def _by_column(pairs: Sequence[Record]) -> dict[int, Any]:
     return {pair["key"]: pair["value"] for pair in pairs}
 
 
-def _bound(value: bytes | None, kind: str) -> int | str | None:
+def _bound(raw: bytes | None, kind: str) -> int | str | None:
     """A bound from Iceberg's bytes; None where it is missing, or of another kind."""
-    if value is None:
+    if raw is None:
         return None
     if kind == "string":
         try:
-            return value.decode()
+            return raw.decode()
         except UnicodeDecodeError as damaged:
             raise NotPlain from damaged
-    return int.from_bytes(value, "little", signed=True) if kind in _INTEGERS else None
+    return int.from_bytes(raw, "little", signed=True) if kind in _INTEGERS else None
 
 
 # --- Parquet files -----------------------------------------------------------------------------
@@ -273,12 +273,12 @@ def _read(content: bytes, ids: Mapping[str, int], question: Question) -> pa.Tabl
         file = pq.ParquetFile(pa.BufferReader(content))
         names = _names(file.schema_arrow, ids)
         groups = _groups(file.metadata, names, question)
-    if not question.asked:
+    if not question.tested:
         return _columns(file, groups, names, question.answer)
-    fields = [question.schema.field(column) for column in question.asked]
+    fields = [question.schema.field(column) for column in question.tested]
     rows = _columns(file, groups, names, pa.schema(fields))
     chosen = question.chosen(rows)
-    if set(question.columns) <= set(question.asked):
+    if set(question.columns) <= set(question.tested):
         return rows.filter(chosen).select(question.columns)
     hit, chosen = _narrowed(file.metadata, groups, chosen)
     return _columns(file, hit, names, question.answer).filter(chosen)
@@ -294,43 +294,43 @@ def _names(schema: pa.Schema, ids: Mapping[str, int]) -> dict[str, str]:
 
 def _groups(metadata: Any, names: Mapping[str, str], question: Question) -> list[int]:
     """Row groups that may hold rows of the answer."""
-    if not question.asked or not metadata.num_row_groups:
+    if not question.tested or not metadata.num_row_groups:
         return list(range(metadata.num_row_groups))
     first = metadata.row_group(0)
     leaves = {first.column(n).path_in_schema: n for n in range(first.num_columns)}
-    asked = {c: leaves[names[c]] for c in question.asked if names.get(c) in leaves}
+    leaf_of = {c: leaves[names[c]] for c in question.tested if names.get(c) in leaves}
     return [
         number
         for number in range(metadata.num_row_groups)
-        if question.may_be_in(_group_bounds(metadata.row_group(number), asked))
+        if question.may_be_in(_group_bounds(metadata.row_group(number), leaf_of))
     ]
 
 
 def _group_bounds(group: Any, leaves: Mapping[str, int]) -> dict[str, Bounds]:
-    found = {}
+    bounds = {}
     for column, leaf in leaves.items():
-        said = group.column(leaf).statistics
-        if said is not None and (said.has_min_max or said.has_null_count):
-            low, high = (said.min, said.max) if said.has_min_max else (None, None)
-            nulls = said.null_count if said.has_null_count else None
-            found[column] = Bounds(_ordered(low), _ordered(high), nulls, group.num_rows)
-    return found
+        statistics = group.column(leaf).statistics
+        if statistics is not None and (statistics.has_min_max or statistics.has_null_count):
+            low, high = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
+            nulls = statistics.null_count if statistics.has_null_count else None
+            bounds[column] = Bounds(_ordered(low), _ordered(high), nulls, group.num_rows)
+    return bounds
 
 
-def _ordered(value: Any) -> int | str | None:
-    return ordered(value) if isinstance(value, int | str) else None  # files tell of the others
+def _ordered(scalar: Any) -> int | str | None:
+    return ordered(scalar) if isinstance(scalar, int | str) else None  # files tell of the others
 
 
 def _columns(
     file: pq.ParquetFile, groups: Sequence[int], names: Mapping[str, str], schema: pa.Schema
 ) -> pa.Table:
-    there = {names[column]: column for column in schema.names if column in names}
-    if not there:
+    present = {names[column]: column for column in schema.names if column in names}
+    if not present:
         count = sum(file.metadata.row_group(group).num_rows for group in groups)
         return pa.table([pa.nulls(count, field.type) for field in schema], schema=schema)
     with _as_parquet():
-        rows = file.read_row_groups(list(groups), columns=list(there), use_threads=False)
-        return shaped(rows.rename_columns([there[name] for name in rows.column_names]), schema)
+        rows = file.read_row_groups(list(groups), columns=list(present), use_threads=False)
+        return shaped(rows.rename_columns([present[name] for name in rows.column_names]), schema)
 
 
 def _narrowed(
@@ -342,5 +342,5 @@ def _narrowed(
     hit = np.unique(np.searchsorted(ends, rows, "right"))
     starts = [0, *ends]
     parts = [chosen.slice(starts[n], ends[n] - starts[n]) for n in hit]
-    kept = pa.concat_arrays(parts) if parts else pa.array([], pa.bool_())
-    return [groups[n] for n in hit], kept
+    narrowed = pa.concat_arrays(parts) if parts else pa.array([], pa.bool_())
+    return [groups[n] for n in hit], narrowed

@@ -61,9 +61,9 @@ def _values(column: "pa.ChunkedArray") -> list[Any]:
     if not str(column.type).startswith("timestamp"):
         values: list[Any] = column.to_pylist()
         return values
-    found: list[Any] = []
+    times_of: list[Any] = []
     for chunk in column.chunks:
         coded = chunk.dictionary_encode()
         times = coded.dictionary.to_pylist()
-        found += [None if at is None else times[at] for at in coded.indices.to_pylist()]
-    return found
+        times_of += [None if at is None else times[at] for at in coded.indices.to_pylist()]
+    return times_of

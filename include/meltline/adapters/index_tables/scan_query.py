@@ -52,7 +52,7 @@ class Bounds:
         """Whether all values are null."""
         return self.nulls == self.rows
 
-    def may_hold(self, op: Op, value: Any) -> bool:
+    def may_hold(self, op: Op, operand: Any) -> bool:
         """Whether one of the values may meet the condition."""
         if op == "is null":
             return self.nulls != 0
@@ -60,12 +60,12 @@ class Bounds:
             return False
         if op == "not null":
             return True
-        values = [one for one in (value if op == "in" else [value]) if one is not None]
-        return any(self._may_be("=" if op == "in" else op, ordered(one)) for one in values)
+        values = [scalar for scalar in (operand if op == "in" else [operand]) if scalar is not None]
+        return any(self._may_be("=" if op == "in" else op, ordered(scalar)) for scalar in values)
 
-    def _may_be(self, op: Op, value: Any) -> bool:
-        above = self.low is not None and (value < self.low or (op == "<" and value == self.low))
-        below = self.high is not None and (value > self.high or (op == ">" and value == self.high))
+    def _may_be(self, op: Op, bound: Any) -> bool:
+        above = self.low is not None and (bound < self.low or (op == "<" and bound == self.low))
+        below = self.high is not None and (bound > self.high or (op == ">" and bound == self.high))
         if op in ("<", "<="):
             return not above
         return not below and (op != "=" or not above)
@@ -107,9 +107,9 @@ class Question:
         if among is None:
             return cls(schema, tuple(columns), tuple(where))
         column, values = among
-        asked = values if isinstance(values, pa.Array) else pa.array(values, pa.int64())
-        asked = pc.unique(asked.drop_null())
-        return cls(schema, tuple(columns), tuple(where), (column, asked))
+        hashes = values if isinstance(values, pa.Array) else pa.array(values, pa.int64())
+        hashes = pc.unique(hashes.drop_null())
+        return cls(schema, tuple(columns), tuple(where), (column, hashes))
 
     @cached_property
     def answer(self) -> pa.Schema:
@@ -117,7 +117,7 @@ class Question:
         return pa.schema([self.schema.field(name) for name in self.columns])
 
     @cached_property
-    def asked(self) -> tuple[str, ...]:
+    def tested(self) -> tuple[str, ...]:
         """The columns by which rows are chosen."""
         names = [column for column, _, _ in self.where]
         return tuple(dict.fromkeys(names + ([self.among[0]] if self.among else [])))
@@ -133,8 +133,8 @@ class Question:
 
     def may_be_in(self, bounds: Mapping[str, Bounds]) -> bool:
         """Whether a file or a row group may hold a row of the answer."""
-        for column, op, value in self.where:
-            if column in bounds and not bounds[column].may_hold(op, value):
+        for column, op, operand in self.where:
+            if column in bounds and not bounds[column].may_hold(op, operand):
                 return False
         if self.among is None or self.among[0] not in bounds:
             return True
@@ -142,20 +142,20 @@ class Question:
 
     def chosen(self, rows: pa.Table) -> pa.Array:
         """Whether each row is in the answer; null stands for no. There is a condition."""
-        kept = [_holds(rows.column(column), op, value) for column, op, value in self.where]
+        masks = [_holds(rows.column(column), op, operand) for column, op, operand in self.where]
         if self.among is not None:
-            kept.append(pc.is_in(rows.column(self.among[0]), self.among[1]))
-        mask = reduce(pc.and_kleene, kept)
+            masks.append(pc.is_in(rows.column(self.among[0]), self.among[1]))
+        mask = reduce(pc.and_kleene, masks)
         return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
 
     def by_spark(self, table: DataFrame, ids: Callable[[str, pa.Array], DataFrame]) -> pa.Table:
         """The answer, by Spark. `ids` makes a frame of many numbers, to be joined with."""
-        there = set(table.columns)
-        for name in {*self.columns, *self.asked} - there:  # an older ledger's table lacks it
+        present = set(table.columns)
+        for name in {*self.columns, *self.tested} - present:  # an older ledger's table lacks it
             kind = from_arrow_type(self.schema.field(name).type)
             table = table.withColumn(name, F.lit(None).cast(kind))
         if self.where:
-            table = table.where(reduce(and_, (_column(*one) for one in self.where)))
+            table = table.where(reduce(and_, (_column(*condition) for condition in self.where)))
         if self.among is not None:
             table = table.join(ids(*self.among), self.among[0], "leftsemi")
         return shaped(table.select(*self.columns).toArrow(), self.answer)
@@ -172,46 +172,46 @@ def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def ordered(value: Any) -> int | str:
+def ordered(scalar: Any) -> int | str:
     """A value as bounds have it: times in microseconds, so that all compare alike."""
-    if isinstance(value, datetime):
-        return (value - _EPOCH) // timedelta(microseconds=1)
-    return str(value) if isinstance(value, str) else int(value)
+    if isinstance(scalar, datetime):
+        return (scalar - _EPOCH) // timedelta(microseconds=1)
+    return str(scalar) if isinstance(scalar, str) else int(scalar)
 
 
-def _holds(column: pa.ChunkedArray, op: Op, value: Any) -> pa.ChunkedArray:
+def _holds(column: pa.ChunkedArray, op: Op, operand: Any) -> pa.ChunkedArray:
     if op == "is null":
         return pc.is_null(column)
     if op == "not null":
         return pc.is_valid(column)
     if op == "in":
-        values = [_plain(one) for one in value if one is not None]
+        values = [_plain(scalar) for scalar in operand if scalar is not None]
         return pc.is_in(column, pa.array(values, column.type))
-    return _COMPARED[op](column, pa.scalar(_plain(value), column.type))
+    return _COMPARED[op](column, pa.scalar(_plain(operand), column.type))
 
 
-def _column(name: str, op: Op, value: Any) -> Column:
+def _column(name: str, op: Op, operand: Any) -> Column:
     column = F.col(name)
     if op == "is null":
         return column.isNull()
     if op == "not null":
         return column.isNotNull()
     if op == "in":
-        return column.isin([_plain(one) for one in value if one is not None])
-    return _BY_SPARK[op](column, F.lit(_plain(value)))
+        return column.isin([_plain(scalar) for scalar in operand if scalar is not None])
+    return _BY_SPARK[op](column, F.lit(_plain(operand)))
 
 
 _BY_SPARK: Mapping[str, Callable[[Column, Any], Column]] = {
-    "=": lambda column, value: column == value,
-    "<": lambda column, value: column < value,
-    "<=": lambda column, value: column <= value,
-    ">": lambda column, value: column > value,
-    ">=": lambda column, value: column >= value,
+    "=": lambda column, operand: column == operand,
+    "<": lambda column, operand: column < operand,
+    "<=": lambda column, operand: column <= operand,
+    ">": lambda column, operand: column > operand,
+    ">=": lambda column, operand: column >= operand,
 }
 
 
-def _plain(value: Any) -> Any:
+def _plain(scalar: Any) -> Any:
     """An enumeration's value without its class, which libraries do not all see through."""
-    if isinstance(value, str):
-        return str(value)
-    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(scalar, str):
+        return str(scalar)
+    return int(scalar) if isinstance(scalar, int) and not isinstance(scalar, bool) else scalar

@@ -37,13 +37,13 @@ class Split:
 
     Attributes:
         lists: Rows of manifest lists that only leaving snapshots have.
-        gone: Manifests that only leaving snapshots name, with the tables of those.
+        manifests: Manifests that only leaving snapshots name, with the tables of those.
         leaving: The snapshots that leave.
         staying: The others.
     """
 
     lists: pa.Table
-    gone: dict[int, set[str]]
+    manifests: dict[int, set[str]]
     leaving: "KnownSnapshots"
     staying: "KnownSnapshots"
 
@@ -53,7 +53,7 @@ class Split:
         Else a file that came back may be kept by a snapshot from before it had left.
         """
         oldest, newest = self.staying.numbers("min"), self.leaving.numbers("max")
-        return all(newest.get(one, 0) < oldest.get(one, newest.get(one, 0) + 1) for one in tables)
+        return all(newest.get(t, 0) < oldest.get(t, newest.get(t, 0) + 1) for t in tables)
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class KnownSnapshots:
         if departed_lists:
             departed = pa.array(departed_lists, pa.int64())
             rows = rows.filter(pc.invert(pc.is_in(rows.column("list_hash"), departed)))
-        known = cls(rows)
-        if len(set(known.keys)) == rows.num_rows:
-            return known
+        snapshots = cls(rows)
+        if len(set(snapshots.keys)) == rows.num_rows:
+            return snapshots
         first: dict[SnapshotKey, int] = {}
-        by_changes = known._by_changes.to_pylist()
-        for number, (key, changed) in enumerate(zip(known.keys, by_changes, strict=True)):
+        by_changes = snapshots._by_changes.to_pylist()
+        for number, (key, changed) in enumerate(zip(snapshots.keys, by_changes, strict=True)):
             if changed:
                 first[key] = number
             else:
@@ -112,8 +112,8 @@ class KnownSnapshots:
         rows = self.rows.filter(self._by_changes).select(["table_uuid", *facts])
         newest = rows.group_by("table_uuid").aggregate([("sequence_number", "max")])
         of = ["table_uuid", "sequence_number"]
-        found = rows.join(newest.rename_columns(of), of, join_type="left semi").to_pylist()
-        return {row["table_uuid"]: IndexedHead(*(row[fact] for fact in facts)) for row in found}
+        heads = rows.join(newest.rename_columns(of), of, join_type="left semi").to_pylist()
+        return {row["table_uuid"]: IndexedHead(*(row[fact] for fact in facts)) for row in heads}
 
     @cached_property
     def keys(self) -> list[SnapshotKey]:
@@ -123,21 +123,21 @@ class KnownSnapshots:
 
     def lists_of(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
         """Where the manifest lists of some tables' snapshots lie; empty where one has none."""
-        wanted, lists = frozenset(tables), self.rows.column("manifest_list").to_pylist()
+        uuids, lists = frozenset(tables), self.rows.column("manifest_list").to_pylist()
         rows = zip(self.keys, lists, strict=True)
-        return ((key, place or "") for key, place in rows if key.table_uuid in wanted)
+        return ((key, place or "") for key, place in rows if key.table_uuid in uuids)
 
     def numbers(self, which: Literal["min", "max"]) -> dict[str, int]:
         """The least or largest sequence number of each table; 0 where one is not known."""
         numbers = pc.fill_null(self.rows.column("sequence_number"), 0)
         rows = pa.table({"table": self.rows.column("table_uuid"), "number": numbers})
-        found = rows.group_by("table").aggregate([("number", which)])
-        return dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        extremes = rows.group_by("table").aggregate([("number", which)])
+        return dict(zip(*(column.to_pylist() for column in extremes.columns), strict=True))
 
     def of_tables(self, uuids: Collection[str]) -> "KnownSnapshots":
         """Those of some tables."""
-        wanted = pa.array(uuids, pa.string())
-        return KnownSnapshots(self.rows.filter(pc.is_in(self.rows.column("table_uuid"), wanted)))
+        chosen = pa.array(uuids, pa.string())
+        return KnownSnapshots(self.rows.filter(pc.is_in(self.rows.column("table_uuid"), chosen)))
 
     def only(self, keys: Collection[SnapshotKey]) -> "KnownSnapshots":
         """Those that are among the keys."""
@@ -148,8 +148,8 @@ class KnownSnapshots:
         return KnownSnapshots(self.rows.filter(pc.invert(self._among(keys)))) if keys else self
 
     def _among(self, keys: Collection[SnapshotKey]) -> pa.Array:
-        wanted = keys if isinstance(keys, set | frozenset) else set(keys)
-        return pa.array([key in wanted for key in self.keys], pa.bool_())
+        chosen = keys if isinstance(keys, set | frozenset) else set(keys)
+        return pa.array([key in chosen for key in self.keys], pa.bool_())
 
     @cached_property
     def manifests(self) -> pa.Array:
@@ -163,8 +163,8 @@ class KnownSnapshots:
 
     def naming(self, ids: Collection[int]) -> set[int]:
         """Those of the manifests that any of them names."""
-        asked = pa.array(ids, pa.int64())
-        return set(asked.filter(pc.is_in(asked, self.manifests)).to_pylist())
+        hashes = pa.array(ids, pa.int64())
+        return set(hashes.filter(pc.is_in(hashes, self.manifests)).to_pylist())
 
     def lists_among(self, hashes: Collection[int]) -> set[int]:
         """Those of the hashes that are a manifest list of theirs."""
@@ -173,15 +173,15 @@ class KnownSnapshots:
     def split(self, candidates: Collection[SnapshotKey]) -> Split:
         """What only the candidates name, and what the others name."""
         leaving, staying = self.only(candidates), self.without(candidates)
-        kept = set(staying.manifests.to_pylist())
-        gone: dict[int, set[str]] = {}
+        staying_ids = set(staying.manifests.to_pylist())
+        manifests_left: dict[int, set[str]] = {}
         for key, manifests in leaving.manifests_by_snapshot():
             for manifest in manifests:
-                if manifest not in kept:
-                    gone.setdefault(manifest, set()).add(key.table_uuid)
-        hashes, others = leaving.rows.column("list_hash"), staying.rows.column("list_hash")
-        own = pc.and_(hashes.is_valid(), pc.invert(pc.is_in(hashes, others.drop_null())))
-        return Split(_list_rows(leaving.rows.filter(own)), gone, leaving, staying)
+                if manifest not in staying_ids:
+                    manifests_left.setdefault(manifest, set()).add(key.table_uuid)
+        hashes, staying_hashes = leaving.rows.column("list_hash"), staying.rows.column("list_hash")
+        own = pc.and_(hashes.is_valid(), pc.invert(pc.is_in(hashes, staying_hashes.drop_null())))
+        return Split(_list_rows(leaving.rows.filter(own)), manifests_left, leaving, staying)
 
 
 def _list_rows(lists: pa.Table) -> pa.Table:

@@ -90,9 +90,9 @@ class LedgerTables:
         Raises:
             SetupMissing: The table is not there.
         """
-        found = self.look_here(table, columns, where, among)
-        if found is not None:
-            return found
+        local = self.look_here(table, columns, where, among)
+        if local is not None:
+            return local
         question = Question.of(TABLES[table], columns, where, among)
         return question.by_spark(self.read(table), self.ids)
 
@@ -175,16 +175,16 @@ class LedgerTables:
         metrics = self._java("parquet.ParquetUtil").fileMetrics(
             loaded.io().newInputFile(path), self._java("MetricsConfig").forTable(loaded)
         )
-        made = self._java("DataFiles").builder(loaded.spec()).withPath(path).withFormat("parquet")
-        return made.withFileSizeInBytes(size).withMetrics(metrics).build()
+        file = self._java("DataFiles").builder(loaded.spec()).withPath(path).withFormat("parquet")
+        return file.withFileSizeInBytes(size).withMetrics(metrics).build()
 
     def write(self, table: str, frame: DataFrame, marker: str) -> None:
         """Appends by Spark. Columns that only the table has are null."""
-        there = self.read(table).schema
-        if missing := set(frame.columns) - set(there.names):
+        schema = self.read(table).schema
+        if missing := set(frame.columns) - set(schema.names):
             raise self._outdated(table, missing)
-        others = [field for field in there if field.name not in frame.columns]
-        nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in others]
+        absent = [field for field in schema if field.name not in frame.columns]
+        nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in absent]
         writer = frame.select("*", *nulls).writeTo(f"{self.namespace}.{table}")
         writer.option("snapshot-property.meltline.marker", marker).append()
 
@@ -206,19 +206,19 @@ class LedgerTables:
         )
 
     def once(
-        self, tables: str, name: str, made: Callable[[], Derived], asked: Hashable = None
+        self, tables: str, name: str, derive: Callable[[], Derived], inputs: Hashable = None
     ) -> Derived:
         """What was derived from tables, kept in memory until one of them gets a new snapshot.
 
         Or until something else is asked.
         """
-        now = (asked, *(self.current(table) for table in tables.split()))
+        now = (inputs, *(self.current(table) for table in tables.split()))
         then, before = self._kept.get(name, ((), None))
         if name in self._kept and then == now:
             return cast(Derived, before)
         if isinstance(before, DataFrame):
             before.unpersist()
-        derived = made()
+        derived = derive()
         self._kept[name] = (now, derived)
         return derived
 
@@ -245,12 +245,12 @@ class LedgerTables:
         """A class of Iceberg's."""
         return self._classes(f"org.apache.iceberg.{name}")
 
-    def values(self, table: str, column: str, wanted: Sequence[str]) -> set[str]:
+    def values(self, table: str, column: str, texts: Sequence[str]) -> set[str]:
         """Those of some texts that stand in a column."""
-        if not wanted:
+        if not texts:
             return set()
-        found = self.look(table, [column], [(column, "in", wanted)])
-        return set(found.column(column).to_pylist())
+        rows = self.look(table, [column], [(column, "in", texts)])
+        return set(rows.column(column).to_pylist())
 
     def ids(self, column: str, ids: Collection[int] | pa.Array) -> DataFrame:
         """Numbers as a table that every executor gets whole, to be joined."""
@@ -263,11 +263,11 @@ def _defined(types: Mapping[str, str], names: Collection[str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in types.items() if name in names)
 
 
-def _identified(column: pa.Field, said: Mapping[str, Any]) -> pa.Field:
+def _identified(column: pa.Field, spec: Mapping[str, Any]) -> pa.Field:
     if pa.types.is_list(column.type):
-        number = _with_id(column.type.value_field.with_name("element"), said["type"]["element-id"])
+        number = _with_id(column.type.value_field.with_name("element"), spec["type"]["element-id"])
         column = column.with_type(pa.list_(number))
-    return _with_id(column, said["id"])
+    return _with_id(column, spec["id"])
 
 
 def _with_id(column: pa.Field, number: int) -> pa.Field:

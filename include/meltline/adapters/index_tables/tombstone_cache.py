@@ -37,11 +37,11 @@ class TombstoneCache:
         self, states: Collection[DepartureState], due_by: datetime | None = None
     ) -> "TombstoneCache":
         """Those in one of the states, and due by an instant where one is given."""
-        wanted = self._is_among("state", states)
+        mask = self._is_among("state", states)
         if due_by is not None:
             due = pc.less_equal(self.rows.column("due_at"), pa.scalar(due_by))
-            wanted = pc.and_(wanted, due)
-        return TombstoneCache(self.rows.filter(wanted))
+            mask = pc.and_(mask, due)
+        return TombstoneCache(self.rows.filter(mask))
 
     def of_kinds(self, kinds: Collection[FileKind]) -> "TombstoneCache":
         """Those of some kinds."""
@@ -56,12 +56,12 @@ class TombstoneCache:
 
     def among(self, hashes: Iterable[int]) -> "TombstoneCache":
         """Those whose key hash is among these."""
-        asked = pa.array(hashes, pa.int64())
-        return TombstoneCache(self.rows.filter(pc.is_in(self.rows.column("key_hash"), asked)))
+        chosen = pa.array(hashes, pa.int64())
+        return TombstoneCache(self.rows.filter(pc.is_in(self.rows.column("key_hash"), chosen)))
 
     def _is_among(self, column: str, values: Collection[str]) -> pa.Array:
         texts = self.rows.column(column).cast(pa.string())
-        return pc.is_in(texts, pa.array([str(value) for value in values], pa.string()))
+        return pc.is_in(texts, pa.array([str(text) for text in values], pa.string()))
 
     @property
     def hashes(self) -> pa.Array:

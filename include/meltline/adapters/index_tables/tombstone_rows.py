@@ -24,8 +24,8 @@ class ItemRows:
 
     def store(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
         """Stores the items of plans, in one commit; a retry finds them and stores nothing."""
-        there = self._tables.values("plan_items", "plan_id", list(plans))
-        new = [(key, file) for key, files in plans.items() if key not in there for file in files]
+        stored = self._tables.values("plan_items", "plan_id", list(plans))
+        new = [(key, file) for key, files in plans.items() if key not in stored for file in files]
         columns: dict[str, list[Any]] = {
             "plan_id": [plan_id for plan_id, _ in new],
             "path": [file.path for _, file in new],
@@ -40,17 +40,17 @@ class ItemRows:
         """The items of plans, each sorted by path."""
         if not plan_ids:
             return {}
-        asked = tuple(plan_ids)  # one answer is kept: a step asks for its plans several times
-        return self._tables.once("plan_items", "items", lambda: self._items(asked), asked)
+        ids = tuple(plan_ids)  # one answer is kept: a step asks for its plans several times
+        return self._tables.once("plan_items", "items", lambda: self._items(ids), ids)
 
     def _items(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
-        found: dict[str, list[PlannedFile]] = {plan_id: [] for plan_id in plan_ids}
+        items: dict[str, list[PlannedFile]] = {plan_id: [] for plan_id in plan_ids}
         columns = TABLES["plan_items"].names
         rows = self._tables.look("plan_items", columns, [("plan_id", "in", plan_ids)])
         ids = rows.column("plan_id").to_pylist()
         for plan_id, file in zip(ids, planned_files(rows), strict=True):
-            found[plan_id].append(file)
-        return {key: sorted(files, key=_by_path) for key, files in found.items()}
+            items[plan_id].append(file)
+        return {key: sorted(files, key=_by_path) for key, files in items.items()}
 
 
 class DepartureRows:
@@ -61,21 +61,21 @@ class DepartureRows:
 
     def record(self, departures: Mapping[str, Sequence[Departure]]) -> None:
         """Appends states of departures, by marker, in one commit; a known marker adds nothing."""
-        there = self._tables.values("departures", "marker", list(departures))
+        stored = self._tables.values("departures", "marker", list(departures))
         new = [
-            (marker, one) for marker, of in departures.items() if marker not in there for one in of
+            (marker, row) for marker, of in departures.items() if marker not in stored for row in of
         ]
         columns: dict[str, list[Any]] = {
-            "path": [one.path for _, one in new],
-            "key_hash": [key_hash(one.path) for _, one in new],
-            "kind": [str(one.kind) for _, one in new],
-            "bytes": [one.bytes for _, one in new],
-            "owner": [one.owner for _, one in new],
-            "plan_id": [one.plan_id for _, one in new],
-            "departed_at": [one.departed_at for _, one in new],
-            "due_at": [one.due_at for _, one in new],
-            "state": [str(one.state) for _, one in new],
-            "recorded_at": [one.recorded_at for _, one in new],
+            "path": [row.path for _, row in new],
+            "key_hash": [key_hash(row.path) for _, row in new],
+            "kind": [str(row.kind) for _, row in new],
+            "bytes": [row.bytes for _, row in new],
+            "owner": [row.owner for _, row in new],
+            "plan_id": [row.plan_id for _, row in new],
+            "departed_at": [row.departed_at for _, row in new],
+            "due_at": [row.due_at for _, row in new],
+            "state": [str(row.state) for _, row in new],
+            "recorded_at": [row.recorded_at for _, row in new],
             "written_ns": [self._next_moment()] * len(new),
             "marker": [marker for marker, _ in new],
         }
@@ -117,23 +117,23 @@ class DepartureRows:
         paths: Sequence[str] | None = None,
     ) -> Sequence[Departure]:
         """The newest row of each departed path, where it is in one of the states."""
-        found = self.book().of_states(states, due_by)
+        matching = self.book().of_states(states, due_by)
         if paths is not None:
-            found = found.among(map(key_hash, paths))
-        if not found.rows.num_rows:
+            matching = matching.among(map(key_hash, paths))
+        if not matching.rows.num_rows:
             return ()
         columns = TABLES["departures"].names
-        rows = self._tables.look("departures", columns, among=("key_hash", found.hashes))
-        return sorted(departures(found.newest_of(rows)), key=_by_path)
+        rows = self._tables.look("departures", columns, among=("key_hash", matching.hashes))
+        return sorted(departures(matching.newest_of(rows)), key=_by_path)
 
     def settled(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that were deleted and set aside."""
         hashes = {key_hash(path): path for path in paths}
         among = ("key_hash", list(hashes))
         rows = self._tables.look("settled_departures", ("key_hash",), among=among)
-        gone = set(rows.column("key_hash").to_pylist())
-        return {path for path in paths if key_hash(path) in gone}
+        settled_hashes = set(rows.column("key_hash").to_pylist())
+        return {path for path in paths if key_hash(path) in settled_hashes}
 
 
-def _by_path(found: Departure | PlannedFile) -> str:
-    return found.path
+def _by_path(file: Departure | PlannedFile) -> str:
+    return file.path

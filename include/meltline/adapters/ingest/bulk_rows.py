@@ -44,23 +44,23 @@ def counted_here(table: str, rows: pa.Table) -> Counted:
         status = pc.if_else(pc.is_null(rows.column("until")), _ADDED, _DELETED)
         rows = rows.append_column("status", status)
     grouped = rows.select(["manifest_id", "status", "bytes"]).group_by(["manifest_id", "status"])
-    found = grouped.aggregate([("bytes", "count"), ("bytes", "sum")])
-    return _counted(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    sums = grouped.aggregate([("bytes", "count"), ("bytes", "sum")])
+    return _counted(zip(*(column.to_pylist() for column in sums.columns), strict=True))
 
 
 def _counted(rows: Iterable[Sequence[int]]) -> Counted:
-    found: Counted = {}
+    counted: Counted = {}
     for manifest, status, files, size in rows:
-        found.setdefault(manifest, {})[status] = (files, size or 0)
-    return found
+        counted.setdefault(manifest, {})[status] = (files, size or 0)
+    return counted
 
 
-def decoded(asked: Asked) -> int:
+def decoded(request: Asked) -> int:
     """About how many entries reading a manifest decodes; of changes those at its beginning."""
-    if asked.step is None or asked.step.is_first:
-        return asked.manifest.entries
-    changed = (asked.manifest.added_files or 0) + (asked.manifest.deleted_files or 0)
-    return min(2 * changed, asked.manifest.entries)
+    if request.step is None or request.step.is_first:
+        return request.manifest.entries
+    changed = (request.manifest.added_files or 0) + (request.manifest.deleted_files or 0)
+    return min(2 * changed, request.manifest.entries)
 
 
 def spellings(homes: Sequence[str]) -> Sequence[str]:
@@ -72,42 +72,42 @@ def spellings(homes: Sequence[str]) -> Sequence[str]:
     return [*homes[:1], *local[:1], *homes[1:]][:2]
 
 
-def is_large(asked: Asked, homes: Homes, entries: int) -> bool:
+def is_large(request: Asked, homes: Homes, entries: int) -> bool:
     """Whether Spark's own decoder is worth its start: counted, and of so many entries at least.
 
     A manifest of delete files is read for its changes by the other way, which knows where in a file
     each deletion vector lies.
     """
-    folders, manifest = homes.get(asked.table_uuid, ()), asked.manifest
+    folders, manifest = homes.get(request.table_uuid, ()), request.manifest
     counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
     if None in counts or not folders or not all(folder.endswith("/") for folder in folders):
         return False
-    return decoded(asked) >= entries and not (asked.step is not None and manifest.is_deletes)
+    return decoded(request) >= entries and not (request.step is not None and manifest.is_deletes)
 
 
 def bulk_rows(
-    spark: SparkSession, store: ObjectReader, asked: Sequence[Asked], homes: Homes, *, fronts: bool
+    spark: SparkSession, store: ObjectReader, reads: Sequence[Asked], homes: Homes, *, fronts: bool
 ) -> DataFrame:
     """Rows of `entries`, or of `changes` where the manifests are read for steps.
 
     Args:
         spark: The session.
         store: Where the manifests lie.
-        asked: Manifests that are all read wholly, or all for their steps.
+        reads: Manifests that are all read wholly, or all for their steps.
         homes: Where their tables' files are expected.
         fronts: Decodes only the beginning of what is read for changes; a line's first step whole.
     """
     bulk = [
-        BulkManifest(a.table_uuid, a.manifest, tuple(homes[a.table_uuid]), a.step) for a in asked
+        BulkManifest(a.table_uuid, a.manifest, tuple(homes[a.table_uuid]), a.step) for a in reads
     ]
-    if asked[0].step is None:
+    if reads[0].step is None:
         return bulk_entries(spark, store, bulk).selectExpr(*_ENTRY_ROWS)
     rows = bulk_entries(spark, store, bulk, changes_only=True, fronts=fronts)
     return rows.selectExpr(*_CHANGE_ROWS).where("since IS NOT NULL")
 
 
-def _columns(schema: pa.Schema, made: Mapping[str, str]) -> list[str]:
-    return [f"{made[name]} AS {name}" if name in made else name for name in schema.names]
+def _columns(schema: pa.Schema, made_by: Mapping[str, str]) -> list[str]:
+    return [f"{made_by[name]} AS {name}" if name in made_by else name for name in schema.names]
 
 
 _ENTRY_ROWS = _columns(
@@ -136,24 +136,24 @@ _CHANGE_ROWS = _columns(
 )
 
 
-def agreed(asked: Asked, rows: Mapping[int, tuple[int, int]]) -> ManifestOutcome | None:
+def agreed(request: Asked, rows: Mapping[int, tuple[int, int]]) -> ManifestOutcome | None:
     """A manifest's outcome from its counted rows; None where they are not what its list says."""
-    manifest, step = asked.manifest, asked.step
+    manifest, step = request.manifest, request.step
     added, existing = manifest.added_files or 0, manifest.existing_files or 0
     deleted = manifest.deleted_files or 0
     expected = {_ADDED: added, _EXISTING: existing, _DELETED: deleted}
     if step is not None:
         live = added + existing if step.is_first else added
         expected = {_ADDED: live, _DELETED: 0 if step.is_first else deleted}
-    found = {status: files for status, (files, _) in rows.items()}
-    if found != {status: files for status, files in expected.items() if files}:
+    counts = {status: files for status, (files, _) in rows.items()}
+    if counts != {status: files for status, files in expected.items() if files}:
         return None
     return ManifestOutcome(
         manifest.path,
         added,
         existing,
         deleted,
-        owners=(asked.table_uuid,),
+        owners=(request.table_uuid,),
         bytes_added=rows.get(_ADDED, (0, 0))[1] if step else 0,
         bytes_removed=rows.get(_DELETED, (0, 0))[1] if step else 0,
     )

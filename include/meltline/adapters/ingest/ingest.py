@@ -78,8 +78,8 @@ class ManifestRows:
         """Those of the manifests that have never been read wholly."""
         if not paths:
             return set()
-        known = self._known_manifests(paths)
-        return {path for path in paths if known.get(key_hash(path)) != location_key(path)}
+        known_places = self._known_manifests(paths)
+        return {path for path in paths if known_places.get(key_hash(path)) != location_key(path)}
 
     def ingest(
         self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
@@ -90,28 +90,28 @@ class ManifestRows:
         costs a second reading and never an entry.
         """
         marker = f"ingest-{time.time_ns()}"
-        asked = [
+        reads = [
             Asked(request.table_uuid, manifest, _step(request.changes_of))
             for request in requests
             for manifest in request.manifests
         ]
-        outcomes = self._colliding(asked)
-        asked = [one for one in asked if one.manifest.path not in outcomes]
+        outcomes = self._colliding(reads)
+        reads = [r for r in reads if r.manifest.path not in outcomes]
         homes = {request.table_uuid: spellings(request.homes) for request in requests}
-        large = sum(map(decoded, asked)) > self.limits.bulk_entries
-        bulk = [one for one in asked if is_large(one, homes, self.limits.bulk_manifest)]
+        large = sum(map(decoded, reads)) > self.limits.bulk_entries
+        bulk = [r for r in reads if is_large(r, homes, self.limits.bulk_manifest)]
         outcomes |= self._ingest_bulk(bulk, homes, marker) if large and bulk else {}
-        rest = [one for one in asked if one.manifest.path not in outcomes]
-        read = self._ingest_rest(rest, ownerships, marker)
+        remaining = [r for r in reads if r.manifest.path not in outcomes]
+        read = self._ingest_rest(remaining, ownerships, marker)
         outcomes |= {outcome.path: outcome for outcome in read}
-        found = [
+        ingested = [
             (request, manifest, outcomes[manifest.path])
             for request in requests
             for manifest in request.manifests
         ]
-        rows = [_manifest_row(*one) for one in found if not one[2].error]
+        rows = [_manifest_row(*r) for r in ingested if not r[2].error]
         self._tables.append("manifests", rows, marker)
-        return [outcome for _, _, outcome in found]
+        return [outcome for _, _, outcome in ingested]
 
     def _known_manifests(self, paths: Sequence[str], *, wholly: bool = True) -> dict[int, str]:
         """Where manifests lie that have the ids of these, and were read, or read wholly.
@@ -125,9 +125,9 @@ class ManifestRows:
         ids, places = (rows.column(name).to_pylist() for name in ("manifest_id", "path"))
         return {id: location_key(path) for id, path in zip(ids, places, strict=True)}
 
-    def _colliding(self, asked: Sequence[Asked]) -> Outcomes:
+    def _colliding(self, requests: Sequence[Asked]) -> Outcomes:
         """Manifests whose id is another one's: taken for that, they would lose their files."""
-        paths = list(dict.fromkeys(one.manifest.path for one in asked))
+        paths = list(dict.fromkeys(r.manifest.path for r in requests))
         places = self._known_manifests(paths, wholly=False) if paths else {}
         outcomes: Outcomes = {}
         for path in paths:
@@ -138,34 +138,34 @@ class ManifestRows:
         return outcomes
 
     def _ingest_rest(
-        self, asked: Sequence[Asked], ownerships: Sequence[Ownership], marker: str
+        self, requests: Sequence[Asked], ownerships: Sequence[Ownership], marker: str
     ) -> Sequence[ManifestOutcome]:
         """What the object-store port reads: a few here, many on executors."""
-        if not asked:
+        if not requests:
             return ()
-        few = len(asked) <= self.limits.here_manifests
-        if few and sum(map(decoded, asked)) <= self.limits.here_entries:
-            indexed = index_here(self._store, asked, ownerships)
+        few = len(requests) <= self.limits.here_manifests
+        if few and sum(map(decoded, requests)) <= self.limits.here_entries:
+            indexed = index_here(self._store, requests, ownerships)
             for table, read in (("entries", indexed.entries), ("changes", indexed.changes)):
                 if read.num_rows:
                     self._tables.append_arrow(table, read, marker)
             return indexed.outcomes
-        rows = index_spread(self._tables.spark, self._store, asked, ownerships).persist()
+        rows = index_spread(self._tables.spark, self._store, requests, ownerships).persist()
         try:
-            said = rows.where(OUTCOME).toArrow().to_pylist()
+            outcomes = rows.where(OUTCOME).toArrow().to_pylist()
             read = rows.where(f"NOT ({OUTCOME})")
-            for table, some in (
+            for table, part in (
                 ("entries", read.where(f"NOT ({CHANGE})")),
                 ("changes", read.where(CHANGE)),
             ):
-                if any((one.step is None) == (table == "entries") for one in asked):
-                    columns = some.select(*TABLES[table].names)
+                if any((r.step is None) == (table == "entries") for r in requests):
+                    columns = part.select(*TABLES[table].names)
                     self._tables.write(table, columns.coalesce(2), marker)
         finally:
             rows.unpersist()
-        return [outcome_of(row) for row in said]
+        return [outcome_of(row) for row in outcomes]
 
-    def _ingest_bulk(self, asked: Sequence[Asked], homes: Homes, marker: str) -> Outcomes:
+    def _ingest_bulk(self, requests: Sequence[Asked], homes: Homes, marker: str) -> Outcomes:
         """What Spark's own decoder takes. Manifests that do not add up are left to the other way.
 
         Of changes only what the beginning of a manifest holds is decoded at first: there are most
@@ -173,32 +173,32 @@ class ManifestRows:
         """
         outcomes: Outcomes = {}
         for step, table in ((False, "entries"), (True, "changes")):
-            some = [one for one in asked if (one.step is not None) is step]
+            of_step = [r for r in requests if (r.step is not None) is step]
             for fronts in (True, False) if step else (False,):
-                left = [one for one in some if one.manifest.path not in outcomes]
-                if sum(map(decoded, left)) > self.limits.bulk_entries:
-                    outcomes |= self._write_bulk(table, left, homes, marker, fronts=fronts)
+                unread = [r for r in of_step if r.manifest.path not in outcomes]
+                if sum(map(decoded, unread)) > self.limits.bulk_entries:
+                    outcomes |= self._write_bulk(table, unread, homes, marker, fronts=fronts)
         return outcomes
 
     def _write_bulk(
-        self, table: str, asked: Sequence[Asked], homes: Homes, marker: str, *, fronts: bool
+        self, table: str, requests: Sequence[Asked], homes: Homes, marker: str, *, fronts: bool
     ) -> Outcomes:
         before = self._tables.current(table)
         try:
-            rows = bulk_rows(self._tables.spark, self._store, asked, homes, fronts=fronts)
-            if sum(map(decoded, asked)) > self.limits.written_here:
+            rows = bulk_rows(self._tables.spark, self._store, requests, homes, fronts=fronts)
+            if sum(map(decoded, requests)) > self.limits.written_here:
                 self._tables.write(table, rows, marker)
                 counted = self._written_since(table, before)
             else:
-                made = in_time(table, rows.toArrow())
-                self._tables.append_arrow(table, made, marker)
-                counted = counted_here(table, made)
+                table_rows = in_time(table, rows.toArrow())
+                self._tables.append_arrow(table, table_rows, marker)
+                counted = counted_here(table, table_rows)
         except (PySparkException, Py4JJavaError):  # one broken file fails the whole job
             return {}
         return {
-            one.manifest.path: outcome
-            for one in asked
-            if (outcome := agreed(one, counted.get(key_hash(one.manifest.path), {}))) is not None
+            r.manifest.path: outcome
+            for r in requests
+            if (outcome := agreed(r, counted.get(key_hash(r.manifest.path), {}))) is not None
         }
 
     def _written_since(self, table: str, before: int | None) -> Counted:

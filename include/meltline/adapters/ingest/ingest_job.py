@@ -110,40 +110,40 @@ class Indexed:
 
 
 def index_here(
-    store: ObjectReader, asked: Sequence[Asked], ownerships: Sequence[Ownership]
+    store: ObjectReader, requests: Sequence[Asked], ownerships: Sequence[Ownership]
 ) -> Indexed:
     """Reads a few manifests in this process: a Spark job would take longer to start."""
     columns = _Columns(store, OwnerIndex(ownerships))
-    fronts = thread_map(lambda one: _front(store, one), asked)
-    outcomes = [columns.read(one, front) for one, front in zip(asked, fronts, strict=True)]
-    return Indexed(columns.taken(), outcomes)
+    fronts = thread_map(lambda r: _front(store, r), requests)
+    outcomes = [columns.read(r, front) for r, front in zip(requests, fronts, strict=True)]
+    return Indexed(columns.flush(), outcomes)
 
 
 def index_spread(
     spark: SparkSession,
     store: ObjectReader,
-    asked: Sequence[Asked],
+    requests: Sequence[Asked],
     ownerships: Sequence[Ownership],
 ) -> DataFrame:
     """One job over manifests of all tables: rows of entries, and one outcome row per manifest."""
     rows = [
         {
-            "table_uuid": one.table_uuid,
-            "path": one.manifest.path,
-            "bytes": one.manifest.bytes,
-            "added": one.manifest.added_files,
-            "existing": one.manifest.existing_files,
-            "deleted": one.manifest.deleted_files,
-            "snapshot_id": one.manifest.added_snapshot_id,
-            "sequence_number": one.manifest.sequence_number,
-            "step_id": one.step and one.step.snapshot_id,
-            "step_number": one.step and one.step.number,
-            "step_is_first": one.step and one.step.is_first,
+            "table_uuid": r.table_uuid,
+            "path": r.manifest.path,
+            "bytes": r.manifest.bytes,
+            "added": r.manifest.added_files,
+            "existing": r.manifest.existing_files,
+            "deleted": r.manifest.deleted_files,
+            "snapshot_id": r.manifest.added_snapshot_id,
+            "sequence_number": r.manifest.sequence_number,
+            "step_id": r.step and r.step.snapshot_id,
+            "step_number": r.step and r.step.number,
+            "step_is_first": r.step and r.step.is_first,
         }
-        for one in asked
+        for r in requests
     ]
-    wanted = pa.Table.from_pylist(rows, schema=_REQUEST)
-    parts = spread(spark, wanted, [one.manifest.bytes for one in asked])
+    frame = pa.Table.from_pylist(rows, schema=_REQUEST)
+    parts = spread(spark, frame, [r.manifest.bytes for r in requests])
     return parts.mapInArrow(_reader(store, tuple(ownerships)), RESULT)
 
 
@@ -167,11 +167,11 @@ def _reader(
                 step = None
                 if row["step_id"] is not None:
                     step = Step(row["step_id"], row["step_number"], row["step_is_first"])
-                asked = Asked(row["table_uuid"], manifest, step)
-                outcomes.append(columns.read(asked, _front(store, asked)))
+                request = Asked(row["table_uuid"], manifest, step)
+                outcomes.append(columns.read(request, _front(store, request)))
                 if len(columns) >= _ROWS_PER_BATCH:
-                    yield from _widened(columns.taken())
-        yield from _widened(columns.taken())
+                    yield from _widened(columns.flush())
+        yield from _widened(columns.flush())
         yield outcome_rows(outcomes, _RESULT)  # in one batch: each costs as much as a manifest
 
     return read
@@ -194,53 +194,53 @@ class _Columns:
     def __len__(self) -> int:
         return len(self._lists["path"])
 
-    def read(self, asked: Asked, front: Prefix | ManifestOutcome) -> ManifestOutcome:
+    def read(self, request: Asked, front: Prefix | ManifestOutcome) -> ManifestOutcome:
         if isinstance(front, ManifestOutcome):
             return front
-        if asked.step is not None:
-            return self._read_changes(front, asked, asked.step)
-        entries, outcome = read_checked(front.content, asked.manifest, self._owners)
+        if request.step is not None:
+            return self._read_changes(front, request, request.step)
+        entries, outcome = read_checked(front.content, request.manifest, self._owners)
         outcome = self._with_places(outcome, entries)
         if not outcome.error:
-            self._add(asked, entries)
+            self._add(request, entries)
             self._add_spans([None] * len(entries), [None] * len(entries))
         return outcome
 
-    def _read_changes(self, front: Prefix, asked: Asked, step: Step) -> ManifestOutcome:
-        changed = read_changes(front, asked.manifest, self._owners, step)
+    def _read_changes(self, front: Prefix, request: Asked, step: Step) -> ManifestOutcome:
+        changed = read_changes(front, request.manifest, self._owners, step)
         if changed.outcome.error and not front.is_whole:
-            whole = _read(self._store, asked, read_whole)
+            whole = _read(self._store, request, read_whole)
             if isinstance(whole, ManifestOutcome):
                 return whole
-            changed = read_changes(whole, asked.manifest, self._owners, step)
+            changed = read_changes(whole, request.manifest, self._owners, step)
         outcome = self._with_places(changed.outcome, changed.entries)
         if not outcome.error and not outcome.ambiguity:
-            self._add(asked, changed.entries, step)
+            self._add(request, changed.entries, step)
             self._add_spans(changed.since, changed.until)
         return outcome
 
     def _with_places(
         self, outcome: ManifestOutcome, entries: Sequence[ManifestEntry]
     ) -> ManifestOutcome:
-        live = (entry.path for entry in entries if entry.status != EntryStatus.DELETED)
+        live = (file.path for file in entries if file.status != EntryStatus.DELETED)
         try:
             return replace(outcome, places=tuple(sorted(places_in(live, self._store.is_link))))
-        except StoreRefused as odd:
-            return replace(outcome, error=f"{odd.message}: {odd.found}")
+        except StoreRefused as error:
+            return replace(outcome, error=f"{error.message}: {error.found}")
 
     def _add(
-        self, asked: Asked, entries: Sequence[ManifestEntry], step: Step | None = None
+        self, request: Asked, entries: Sequence[ManifestEntry], step: Step | None = None
     ) -> None:
-        manifest, lists, count = asked.manifest, self._lists, len(entries)
-        lists["table_uuid"] += [asked.table_uuid] * count
+        manifest, lists, count = request.manifest, self._lists, len(entries)
+        lists["table_uuid"] += [request.table_uuid] * count
         lists["manifest_id"] += [key_hash(manifest.path)] * count
-        lists["path"] += [entry.path for entry in entries]
-        lists["key_hash"] += [key_hash(entry.path) for entry in entries]
-        lists["kind"] += [str(entry.kind) for entry in entries]
-        lists["bytes"] += [entry.bytes for entry in entries]
-        lists["status"] += [int(entry.status) for entry in entries]
+        lists["path"] += [file.path for file in entries]
+        lists["key_hash"] += [key_hash(file.path) for file in entries]
+        lists["kind"] += [str(file.kind) for file in entries]
+        lists["bytes"] += [file.bytes for file in entries]
+        lists["status"] += [int(file.status) for file in entries]
         lists["snapshot_id"] += (
-            [_snapshot_of(entry, manifest) for entry in entries]
+            [_snapshot_of(file, manifest) for file in entries]
             if step is None
             else [step.snapshot_id] * count
         )
@@ -248,13 +248,13 @@ class _Columns:
             manifest.sequence_number if e.sequence_number is None else e.sequence_number
             for e in entries
         ]
-        lists["part"] += [part_hash(entry.path, entry.part) for entry in entries]
+        lists["part"] += [part_hash(file.path, file.part) for file in entries]
 
     def _add_spans(self, since: Sequence[int | None], until: Sequence[int | None]) -> None:
         self._lists["since"] += since
         self._lists["until"] += until
 
-    def taken(self) -> pa.Table:
+    def flush(self) -> pa.Table:
         table = pa.table(self._lists, schema=_ROWS)
         self._lists = _no_rows()
         return table
@@ -264,22 +264,22 @@ def _no_rows() -> dict[str, list[object]]:
     return {name: [] for name in _ROWS.names}
 
 
-def _front(store: ObjectReader, asked: Asked) -> Prefix | ManifestOutcome:
+def _front(store: ObjectReader, request: Asked) -> Prefix | ManifestOutcome:
     """As much of a manifest as has to be read, or why it cannot be had."""
-    whole = asked.step is None or asked.step.is_first
-    return _read(store, asked, read_whole if whole else read_prefix)
+    whole = request.step is None or request.step.is_first
+    return _read(store, request, read_whole if whole else read_prefix)
 
 
 def _read(
-    store: ObjectReader, asked: Asked, read: Callable[[ObjectReader, ManifestFile], Prefix]
+    store: ObjectReader, request: Asked, read: Callable[[ObjectReader, ManifestFile], Prefix]
 ) -> Prefix | ManifestOutcome:
-    path = asked.manifest.path
+    path = request.manifest.path
     try:
-        return read(store, asked.manifest)
+        return read(store, request.manifest)
     except FileNotFoundError:
         return ManifestOutcome(path, error=f"{path} is missing")
-    except StoreRefused as odd:
-        return ManifestOutcome(path, error=f"{odd.message}: {odd.found}")
+    except StoreRefused as error:
+        return ManifestOutcome(path, error=f"{error.message}: {error.found}")
 
 
 def read_checked(
@@ -288,9 +288,9 @@ def read_checked(
     """Decodes one manifest and holds it against its list entry: all of its entries, or none."""
     try:
         entries = checked_entries(manifest, content)
-    except MetadataUnreadable as odd:
-        return (), ManifestOutcome(manifest.path, error=f"{odd.message}: {odd.found}")
-    counts = Counter(entry.status for entry in entries)
+    except MetadataUnreadable as error:
+        return (), ManifestOutcome(manifest.path, error=f"{error.message}: {error.found}")
+    counts = Counter(file.status for file in entries)
     return entries, ManifestOutcome(
         path=manifest.path,
         added=counts[EntryStatus.ADDED],
@@ -320,56 +320,56 @@ def read_changes(front: Prefix, manifest: ManifestFile, owners: OwnerIndex, step
             entries = checked_entries(manifest, front.content)
         else:
             entries = changed_entries(manifest, front)
-    except MetadataUnreadable as odd:
-        return Changed(ManifestOutcome(manifest.path, error=f"{odd.message}: {odd.found}"))
-    counts = Counter(entry.status for entry in entries)
-    live = [entry for entry in entries if entry.status != EntryStatus.DELETED]
-    gone = [] if step.is_first else [e for e in entries if e.status == EntryStatus.DELETED]
+    except MetadataUnreadable as error:
+        return Changed(ManifestOutcome(manifest.path, error=f"{error.message}: {error.found}"))
+    counts = Counter(file.status for file in entries)
+    live = [file for file in entries if file.status != EntryStatus.DELETED]
+    removed = [] if step.is_first else [e for e in entries if e.status == EntryStatus.DELETED]
     outcome = ManifestOutcome(
         path=manifest.path,
         added=counts[EntryStatus.ADDED],
         existing=manifest.existing_files or 0,
         deleted=counts[EntryStatus.DELETED],
         owners=tuple(sorted(_owners(manifest, entries, owners))),
-        bytes_added=sum(entry.bytes for entry in live),
-        bytes_removed=sum(entry.bytes for entry in gone),
+        bytes_added=sum(file.bytes for file in live),
+        bytes_removed=sum(file.bytes for file in removed),
         ambiguity="" if step.is_first else _oddity(manifest, entries, step),
     )
     if outcome.ambiguity:
         return Changed(outcome)
-    since = [_numbered(entry, manifest) for entry in live]
-    since += [entry.file_sequence_number or 0 for entry in gone]
+    since = [_numbered(file, manifest) for file in live]
+    since += [file.file_sequence_number or 0 for file in removed]
     until: list[int | None] = [None] * len(live)
-    return Changed(outcome, [*live, *gone], since, until + [step.number] * len(gone))
+    return Changed(outcome, [*live, *removed], since, until + [step.number] * len(removed))
 
 
-def _numbered(entry: ManifestEntry, manifest: ManifestFile) -> int:
+def _numbered(file: ManifestEntry, manifest: ManifestFile) -> int:
     """The sequence number at which a file was added; 0 where an old writer did not say."""
-    if entry.file_sequence_number is not None:
-        return entry.file_sequence_number
-    return manifest.sequence_number if entry.status == EntryStatus.ADDED else 0
+    if file.file_sequence_number is not None:
+        return file.file_sequence_number
+    return manifest.sequence_number if file.status == EntryStatus.ADDED else 0
 
 
 def _oddity(manifest: ManifestFile, entries: Sequence[ManifestEntry], step: Step) -> str:
     """Why changes do not belong to their step, or do not say since when a file was there."""
-    for entry in entries:
-        if _snapshot_of(entry, manifest) != step.snapshot_id:
-            return f"{entry.path} was changed by another snapshot"
-        if entry.status == EntryStatus.ADDED and _numbered(entry, manifest) != step.number:
-            return f"{entry.path} was added under another sequence number"
-        if entry.status == EntryStatus.DELETED and entry.file_sequence_number is None:
-            return f"{entry.path} does not say when it was added"
+    for file in entries:
+        if _snapshot_of(file, manifest) != step.snapshot_id:
+            return f"{file.path} was changed by another snapshot"
+        if file.status == EntryStatus.ADDED and _numbered(file, manifest) != step.number:
+            return f"{file.path} was added under another sequence number"
+        if file.status == EntryStatus.DELETED and file.file_sequence_number is None:
+            return f"{file.path} does not say when it was added"
     return ""
 
 
-def _snapshot_of(entry: ManifestEntry, manifest: ManifestFile) -> int | None:
-    return manifest.added_snapshot_id if entry.snapshot_id is None else entry.snapshot_id
+def _snapshot_of(file: ManifestEntry, manifest: ManifestFile) -> int | None:
+    return manifest.added_snapshot_id if file.snapshot_id is None else file.snapshot_id
 
 
 def _owners(
     manifest: ManifestFile, entries: Sequence[ManifestEntry], owners: OwnerIndex
 ) -> set[str]:
     """Owners of the manifest and its files; a folder's files have one owner, so each once."""
-    folders = {entry.path.rpartition("/")[0] for entry in entries}
-    found = {owner for folder in folders for owner in owners.owners(f"{folder}/-")}
-    return found.union(owners.owners(manifest.path))
+    folders = {file.path.rpartition("/")[0] for file in entries}
+    uuids = {owner for folder in folders for owner in owners.owners(f"{folder}/-")}
+    return uuids.union(owners.owners(manifest.path))

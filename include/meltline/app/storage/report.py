@@ -84,7 +84,7 @@ class StorageHistory:
 
         Args:
             as_of: The instant.
-            paths: Paths of which is asked whether they are known; see `UsageTotals.known`.
+            paths: Paths of which is asked whether they are known; see `UsageTotals.known_paths`.
         """
         references = References(self._ledgers, self._look, as_of)
         manifests: dict[int, set[FileReference]] = {}
@@ -160,7 +160,7 @@ def in_flight_bytes(
     owners = OwnerIndex(ledgers.control.registrations.ownerships())
     by_uuid: dict[str, int] = {}
     for stored in listed:
-        if stored.path not in totals.holdings.known:
+        if stored.path not in totals.holdings.known_paths:
             for uuid in owners.owners(stored.path)[:1]:
                 by_uuid[uuid] = by_uuid.get(uuid, 0) + stored.bytes
     return by_uuid
