@@ -10,7 +10,7 @@ from pathlib import Path
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain, task
 
 from meltline.orchestration.form import form_field
-from meltline.orchestration.stage_tasks import lifecycle_tasks
+from meltline.orchestration.step_tasks import lifecycle_tasks
 
 APPS = Path(__file__).resolve().parent.parent / "spark_apps"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
 
-from meltline.app.run.stages import SWEEP
+from meltline.app.run.steps import SWEEP
 from meltline.orchestration.form import form_field
-from meltline.orchestration.stage_tasks import stage_task
+from meltline.orchestration.step_tasks import step_task
 
 APPS = Path(__file__).resolve().parent.parent / "spark_apps"
 
@@ -49,7 +49,7 @@ with DAG(
     },
 ):
     # One task: the listing must come before the metadata, and nothing of it is kept but strays.
-    sweep = stage_task(SWEEP, APPS)
+    sweep = step_task(SWEEP, APPS)
 
     @task(doc_md="Fails, naming what was left out and why.", retries=0,
         trigger_rule=TriggerRule.ALL_DONE)  # fmt: skip

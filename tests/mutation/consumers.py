@@ -34,7 +34,7 @@ CONSUMERS = (
         "OWN_TAGS = (SHARE_TAG, HOLD_TAG, CONSUMER_TAG)", "OWN_TAGS = (SHARE_TAG, HOLD_TAG)", KEEP,
     ),
     Mutation(
-        "consumers: the gate does not look for what lies between", "app/gate/unread_snapshots.py",
+        "consumers: the gate does not look for what lies between", "app/gate/needed_snapshots.py",
         "    return needed & set(plan.snapshots)\n", "    return set()\n", OWN,
     ),
     Mutation(

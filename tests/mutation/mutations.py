@@ -328,6 +328,19 @@ MUTATIONS = (
     *COLD_COPIES,
     *INDEX,
     Mutation(
+        "a dry run does what it should only show", "app/run/lifecycle.py",
+        "            if step.previews or not self.request.dry_run:\n", "            if True:\n", ("tests/unit/test_steps.py",),
+    ),
+    Mutation(
+        "a run dates what it sees by a wrong clock", "app/run/lifecycle.py",
+        "        if steps[0].dates:\n", "        if False:\n", (CHAIN, "tests/unit/test_wrong_clocks.py"),
+    ),
+    Mutation(
+        "a purge is planned by what was seen before the expiration", "app/run/lifecycle.py",
+        "self.look() if request.dry_run else self.look_anew(),", "self.look(),",
+        ("tests/unit/test_steps.py",),
+    ),
+    Mutation(
         "what a faster run leaves of a purge waits for the next night", "app/run/judgement.py",
         "[*overtaken, *_plan_what_is_left(services, overtaken), *remaining]", "[*overtaken, *remaining]",
         ("tests/unit/test_races.py",),

@@ -61,16 +61,16 @@ WRITERS = (
         '[] if ended else _text(_missed_by_writers(services, case, state))', "[]", STREAMS,
     ),
     Mutation(
-        "writers: the gate passes over a snapshot that is a mark itself", "app/gate/writer_walks.py",
+        "writers: the gate passes over a snapshot that is a mark itself", "app/gate/needed_snapshots.py",
         "            signs = _signs(snapshot)\n",
         "            signs = set() if snapshot.snapshot_id in planned else _signs(snapshot)\n", STREAMS,
     ),
     Mutation(
-        "writers: the gate walks main alone", "app/gate/writer_walks.py",
+        "writers: the gate walks main alone", "app/gate/needed_snapshots.py",
         "        line = [] if branch in refs else", "        line = [] if branch != \"main\" else", STREAMS,
     ),
     Mutation(
-        "writers: the gate refuses for silent ones", "app/gate/writer_walks.py",
+        "writers: the gate refuses for silent ones", "app/gate/needed_snapshots.py",
         "if gaps and snapshot.committed_at >= since and", "if gaps and", STREAMS,
     ),
     Mutation(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from meltline.app.run.lifecycle import run_stage
-from meltline.app.run.stages import SWEEP
+from meltline.app.run.lifecycle import run_step
+from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from tests.spark import walk
@@ -58,7 +58,7 @@ class Story:
     def sweep(self, days: float) -> None:
         now: datetime = START + days * DAY
         request = RunRequest(f"sweep-{days}", now)
-        self.summaries.append(run_stage(SWEEP, self.w.services(now), request))
+        self.summaries.append(run_step(SWEEP, self.w.services(now), request))
 
     def is_whole(self, table: str) -> bool:
         """Whether all that it refers to is there, and stock Spark reads what it read before."""

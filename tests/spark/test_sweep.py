@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from meltline.adapters.object_store.folder_listing import FolderStores, Level
-from meltline.app.run.lifecycle import run_stage
-from meltline.app.run.stages import SWEEP
+from meltline.app.run.lifecycle import run_step
+from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.cli.main import run
@@ -61,7 +61,7 @@ class Village:
     def sweep(self, now: datetime, **asked: Any) -> Summary:
         services = self.w.services(now)
         services.sweeper.cut_above = 5  # so that folders are cut, as large ones are
-        return run_stage(SWEEP, services, RunRequest(f"sweep-{now:%j}", now, **asked))
+        return run_step(SWEEP, services, RunRequest(f"sweep-{now:%j}", now, **asked))
 
     def waiting(self, now: datetime) -> set[str]:
         found = self.w.services(now).files.departures.in_states(

@@ -7,8 +7,8 @@ from itertools import count
 from typing import Any
 
 from meltline.app.orphans.sweep import SweepServices
-from meltline.app.run.lifecycle import run_stage
-from meltline.app.run.stages import SWEEP
+from meltline.app.run.lifecycle import run_step
+from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
 from meltline.domain.deletion.orphans import SweptPlaces
 from meltline.testing.sweeper import MemoryListing, MemorySweeper
@@ -44,7 +44,7 @@ class Swept:
         """One sweep on a day; nothing that is needed may be missing afterwards."""
         self.lake.on(day)
         run = replace(self.lake.request(), **asked)
-        summary = run_stage(SWEEP, services or self.services(), run)
+        summary = run_step(SWEEP, services or self.services(), run)
         self.lake.check_nothing_is_missing()
         return summary
 
@@ -84,5 +84,5 @@ def swept(lake: Lake, *days: float) -> None:
     sweeper = MemorySweeper(lake.store, lake.file_tables)
     for day in days:
         services = SweepServices(**vars(lake.on(day).services()), sweeper=sweeper)
-        run_stage(SWEEP, services, lake.request())
+        run_step(SWEEP, services, lake.request())
         lake.check_nothing_is_missing()

@@ -4,8 +4,8 @@ import pytest
 
 from meltline.app.doctor.doctor import examine
 from meltline.app.orphans.sweep import SweepServices
-from meltline.app.run.lifecycle import Run, run_stage
-from meltline.app.run.stages import SWEEP
+from meltline.app.run.lifecycle import Run, run_step
+from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
 from meltline.domain.deletion.withheld import Why
 from meltline.testing.sweeper import MemorySweeper
@@ -106,7 +106,7 @@ def test_what_a_sweep_finds_under_the_path_of_an_archived_file_holds_up_no_other
     for day in (24, 32):
         table.overwrite(f"z{day}")
         services = SweepServices(**vars(lake.on(day).services()), sweeper=sweeper)
-        run_stage(SWEEP, services, lake.request())
+        run_step(SWEEP, services, lake.request())
     lake.on(33).run()
     others = waiting_data(lake) - {path}
     assert others and path in lake.waiting()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from meltline.app.catalog.metadata import load_state
-from meltline.app.run.lifecycle import run_chain, run_stage
-from meltline.app.run.stages import stage_of
+from meltline.app.run.lifecycle import run_chain, run_step
+from meltline.app.run.steps import step_of
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.storage.explain import explain_table
@@ -282,7 +282,7 @@ class NoJobs:
 
 def step(services: Any, **asked: Any) -> Summary:
     request = RunRequest("run", services.clock.now(), **asked)
-    return run_stage(stage_of("hand_off_to_cold"), services, request)
+    return run_step(step_of("hand_off_to_cold"), services, request)
 
 
 def test_where_nothing_waits_the_step_starts_no_job() -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from meltline.app.observe.observe import observe
 from meltline.app.orphans.sweep import SweepServices
-from meltline.app.run.lifecycle import run_stage
-from meltline.app.run.stages import stage_of
+from meltline.app.run.lifecycle import run_step
+from meltline.app.run.steps import step_of
 from meltline.app.run.summary import Summary
 from meltline.app.services import RunContext
 from meltline.domain.deletion.batches import BatchSettings
@@ -56,7 +56,7 @@ class Night:
         services: SweepServices | None = None,
     ) -> Summary:
         request = self.lake.request(self.run_id)
-        return run_stage(stage_of(name, kind), services or self.services(), request, batch)
+        return run_step(step_of(name, kind), services or self.services(), request, batch)
 
     def plan(self, kind: PlanKind, services: SweepServices | None = None) -> list[int]:
         """Plans, and tells which batches there are."""
@@ -205,7 +205,7 @@ def test_a_dry_run_shows_its_plans_and_leaves_no_batch() -> None:
     lake = a_lake()
     run = replace(lake.on(EXPIRE_DAY).request("one"), dry_run=True)
     night = Night(lake, "one")
-    summary = run_stage(stage_of("plan_expiration"), night.services(), run)
+    summary = run_step(step_of("plan_expiration"), night.services(), run)
     assert len(summary.plans) == 5
     assert summary.batches == ()
     assert lake.control.plans.find() == []

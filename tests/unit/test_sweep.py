@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.app.run.lifecycle import run_stage
-from meltline.app.run.stages import SWEEP
+from meltline.app.run.lifecycle import run_step
+from meltline.app.run.steps import SWEEP
 from meltline.app.storage.explain import explain_path
 from meltline.app.storage.report import storage_rows, totals_now
 from meltline.domain.deletion.orphans import SweepSettings
@@ -187,7 +187,7 @@ def test_a_run_that_is_run_again_weeks_later_records_what_departs_then() -> None
     for day in (FIRST, SECOND, SECOND + 7):
         orphans.add(swept.leave(f"of {day}", day=day - 5))
         request = replace(swept.lake.on(day).request(), run_id="the same")
-        run_stage(SWEEP, swept.services(), request)
+        run_step(SWEEP, swept.services(), request)
     assert swept.waiting() == orphans - {swept.table.data(f"of {SECOND + 7}")}
 
 

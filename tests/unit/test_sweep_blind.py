@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from meltline.app.run.lifecycle import run_stage
-from meltline.app.run.stages import SWEEP
+from meltline.app.run.lifecycle import run_step
+from meltline.app.run.steps import SWEEP
 from meltline.domain.deletion.orphans import Inventory, OrphanCandidate
 from meltline.domain.errors import (
     LockHeld,
@@ -149,7 +149,7 @@ def test_two_sweeps_at_once_do_not_get_in_each_others_way() -> None:
 
     def again() -> None:
         with pytest.raises(LockHeld) as held:
-            run_stage(SWEEP, swept.services(), swept.lake.request())
+            run_step(SWEEP, swept.services(), swept.lake.request())
         nested.append(held.value)
 
     swept.sweep(FIRST, swept.services(sweeper=Meanwhile(swept.sweeper, again)))

@@ -14,8 +14,8 @@ from typing import Any
 from meltline.app.observe.observe import observe
 from meltline.app.observe.ref_check import KIND as HEAD_CHANGED
 from meltline.app.orphans.sweep import SweepServices
-from meltline.app.run.lifecycle import run_stage
-from meltline.app.run.stages import SWEEP
+from meltline.app.run.lifecycle import run_step
+from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import PlanKind, PlanState
@@ -469,7 +469,7 @@ class WatchedLake(Lake):
     def sweep(self) -> Summary:
         """A sweep of all tables; what it finds and lets depart is known from then on."""
         services = SweepServices(**vars(self.services()), sweeper=self.sweeper)
-        summary = run_stage(SWEEP, services, self.request())
+        summary = run_step(SWEEP, services, self.request())
         self.looked()
         self.seen |= set(self.waiting())
         return summary

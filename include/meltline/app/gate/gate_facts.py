@@ -11,11 +11,9 @@ from meltline.app.catalog.tables import remembered
 from meltline.app.gate.cold_evidence import expire_facts
 from meltline.app.gate.cold_purge_evidence import purge_facts
 from meltline.app.gate.expired_drops import has_ended
+from meltline.app.gate.needed_snapshots import cut_off, planned_unread, promised_since
 from meltline.app.gate.plan_bases import Base, differing_heads, read_bases
 from meltline.app.gate.proof import Leaving, Proof, prove
-from meltline.app.gate.time_travel_window import promised_since
-from meltline.app.gate.unread_snapshots import planned_unread
-from meltline.app.gate.writer_walks import cut_off
 from meltline.app.observe.held_back import leading_out, outside_roots
 from meltline.app.safety.departed_objects import DepartedObjects
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names

@@ -1,1 +1,1 @@
-"""Runs: the chain of stages, their plans and their summary."""
+"""Runs: the list of steps, their plans and their summary."""

@@ -1,4 +1,4 @@
-"""A run: what each of its stages does, and what is left of one for the next."""
+"""A run: what each of its steps does, and what is left of one for the next."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from meltline.app.purge.purge import PurgeResult, apply_purges, approve
 from meltline.app.retention.policies import remember_policies
 from meltline.app.run.judgement import judge
 from meltline.app.run.run_plans import RunPlans
-from meltline.app.run.stages import STAGES, Role, Stage
+from meltline.app.run.steps import STEPS, Role, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans
@@ -50,44 +50,44 @@ _APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
 
 def run_chain(services: RunContext, request: RunRequest) -> Summary:
     """The whole run in one process. Safe to repeat."""
-    return Run(services, request).visit(STAGES)
+    return Run(services, request).visit(STEPS)
 
 
 def run_recorded(
-    services: RunContext, request: RunRequest, stages: Sequence[Stage] = STAGES
+    services: RunContext, request: RunRequest, steps: Sequence[Step] = STEPS
 ) -> Summary:
     """Stages of a run in one process; the ledger keeps what came of it, save of a dry run."""
     record = RunRecord(request.run_id, request.as_of, services.clock.now())
     if not request.dry_run:
         services.control.runs.start(record)
-    summary = Run(services, request).visit(stages)
+    summary = Run(services, request).visit(steps)
     if not request.dry_run:
         document, ended = json.dumps(summary.as_json()), services.clock.now()
         services.control.runs.finish(replace(record, ended_at=ended, summary=document))
     return summary
 
 
-def run_stage(stage: Stage, services: RunContext, request: RunRequest, batch: int = 0) -> Summary:
-    """One stage of a run in a process of its own.
+def run_step(step: Step, services: RunContext, request: RunRequest, batch: int = 0) -> Summary:
+    """One step of a run in a process of its own.
 
     Args:
-        stage: Which.
+        step: Which.
         services: The ports.
         request: What the run was asked for.
         batch: Only the plans of this batch, from 1 on; 0 is all of them.
     """
     run = Run(services, request, batch)
-    summary = run.visit([stage])
-    if stage.role is Role.PLAN and stage.kind and not request.dry_run:
-        summary.batches = RunPlans.of(services, request.run_id, stage.kind).batches(run.planned)
+    summary = run.visit([step])
+    if step.role is Role.PLAN and step.kind and not request.dry_run:
+        summary.batches = RunPlans.of(services, request.run_id, step.kind).batches(run.planned)
     return summary
 
 
 @dataclass
 class Run:
-    """A run in this process, with a method for each stage.
+    """A run in this process, with a method for each step.
 
-    What stages tell each other stands in the ledgers. Those of one process share their last look
+    What steps tell each other stands in the ledgers. Those of one process share their last look
     at the catalogs besides, until something has changed what it saw.
 
     Attributes:
@@ -105,13 +105,13 @@ class Run:
     def __post_init__(self) -> None:
         self.summary = Summary(self.request.run_id, self.request.as_of, batch=self.batch)
 
-    def visit(self, stages: Sequence[Stage]) -> Summary:
-        """Does stages in their order; a dry run passes over those that would change something."""
-        if stages[0].dates:
+    def visit(self, steps: Sequence[Step]) -> Summary:
+        """Does steps in their order; a dry run passes over those that would change something."""
+        if steps[0].dates:
             require_datable(self.services)
-        for stage in stages:
-            if stage.previews or not self.request.dry_run:
-                getattr(self, stage.name)()
+        for step in steps:
+            if step.previews or not self.request.dry_run:
+                getattr(self, step.name)()
         return self.summary
 
     def look(self) -> Observation:
@@ -125,7 +125,7 @@ class Run:
         self._observation = None
         return self.look()
 
-    # --- the stages, in their order ----------------------------------------------------------
+    # --- the steps, in their order ----------------------------------------------------------
 
     def observe(self) -> None:
         """Looks at everything and notes what could not be read."""

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from meltline.access import Access, make_file, make_folder
-from meltline.app.run.lifecycle import run_stage
-from meltline.app.run.stages import stage_of
+from meltline.app.run.lifecycle import run_step
+from meltline.app.run.steps import step_of
 from meltline.app.run_request import OPTIONS
 from meltline.cli.options import request, wire
 from meltline.domain.deletion.plan import PlanKind
@@ -44,7 +44,7 @@ def _run(step: str, options: argparse.Namespace) -> dict[str, object]:
     run = request(wiring, **{name: getattr(options, name) for name in OPTIONS})
     services = replace(wiring.services(step, run.run_id), who=run.who or wiring.who)
     services.control.runs.start(RunRecord(run.run_id, run.as_of, wiring.clock.now()))
-    return run_stage(stage_of(step, options.kind), services, run, options.batch).as_json()
+    return run_step(step_of(step, options.kind), services, run, options.batch).as_json()
 
 
 def _write(path: Path, document: dict[str, object]) -> None:

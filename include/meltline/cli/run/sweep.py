@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from meltline.app.run.lifecycle import run_recorded
-from meltline.app.run.stages import SWEEP
+from meltline.app.run.steps import SWEEP
 from meltline.app.run_request import RunRequest
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Tables, declared, request, wire
 from meltline.cli.output import console, print_json, print_rows

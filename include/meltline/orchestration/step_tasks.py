@@ -1,4 +1,4 @@
-"""A run's stages as Airflow's tasks, one for each and one app behind it."""
+"""A run's steps as Airflow's tasks, one for each and one app behind it."""
 
 from functools import partial
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import TriggerRule
 
-from meltline.app.run.stages import STAGES, Role, Stage
+from meltline.app.run.steps import STEPS, Role, Step
 from meltline.orchestration.batch_steps import BatchStep, PlanStep, in_batches
 from meltline.orchestration.configuration import cold_pool
 from meltline.orchestration.spark_step import SparkStep
@@ -14,20 +14,20 @@ from meltline.orchestration.spark_step import SparkStep
 _STEPS = {Role.PLAN: PlanStep, Role.GATE: BatchStep, Role.APPLY: BatchStep}
 
 
-def stage_task(stage: Stage, apps: Path, **more: Any) -> Any:
-    """The task of one stage.
+def step_task(step: Step, apps: Path, **more: Any) -> Any:
+    """The task of one step.
 
     Args:
-        stage: Which.
+        step: Which.
         apps: The folder of the Spark apps.
         more: What else Airflow is to know of it.
     """
-    return _STEPS.get(stage.role, SparkStep)(
-        task_id=stage.name,
-        application=apps / f"{stage.app or stage.name}.py",
-        doc_md=stage.doc,
-        **({"arguments": [f"--kind={stage.kind}"]} if stage.role is Role.GATE else {}),
-        **({"previews": stage.previews} if stage.role is Role.NONE else {}),
+    return _STEPS.get(step.role, SparkStep)(
+        task_id=step.name,
+        application=apps / f"{step.app or step.name}.py",
+        doc_md=step.doc,
+        **({"arguments": [f"--kind={step.kind}"]} if step.role is Role.GATE else {}),
+        **({"previews": step.previews} if step.role is Role.NONE else {}),
         **more,
     )
 
@@ -47,11 +47,11 @@ def lifecycle_tasks(apps: Path) -> list[Any]:
         "report": goes_on,
     }
     tasks: list[Any] = []
-    for stage in STAGES:
-        make = partial(stage_task, stage, apps, **more.get(stage.name, {}))
-        if stage.role is Role.GATE:
+    for step in STEPS:
+        make = partial(step_task, step, apps, **more.get(step.name, {}))
+        if step.role is Role.GATE:
             gate = make
-        elif stage.role is Role.APPLY:
+        elif step.role is Role.APPLY:
             tasks.append(in_batches(tasks[-1], gate, make))
         else:
             tasks.append(make())

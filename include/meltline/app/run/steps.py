@@ -1,4 +1,4 @@
-"""The stages of a run, once: `meltline run`, the Spark apps and the DAGs go by this list.
+"""The steps of a run, once: `meltline run`, the Spark apps and the DAGs go by this list.
 
 Nothing but the list is here, so that a DAG is read without what does the work; `Run` does it.
 """
@@ -10,7 +10,7 @@ from meltline.domain.deletion.plan import PlanKind
 
 
 class Role(StrEnum):
-    """What a stage is to the plans of a run."""
+    """What a step is to the plans of a run."""
 
     NONE = "none"
     PLAN = "makes them"
@@ -19,7 +19,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True)
-class Stage:
+class Step:
     """A step of a run, which each Spark app does one of.
 
     Attributes:
@@ -41,15 +41,15 @@ class Stage:
     dates: bool = False
 
 
-STAGES = (
-    Stage("observe", "Lists every catalog and reads what is new.", previews=True, dates=True),
-    Stage(
+STEPS = (
+    Step("observe", "Lists every catalog and reads what is new.", previews=True, dates=True),
+    Step(
         "hand_off_to_cold",
         "Copies to cold what the policies want there, before it may expire.",
         previews=True,
         dates=True,
     ),
-    Stage(
+    Step(
         "plan_expiration",
         "Names the snapshots and refs to expire, and the files that depart.",
         Role.PLAN,
@@ -57,48 +57,48 @@ STAGES = (
         previews=True,
         dates=True,
     ),
-    Stage(
+    Step(
         "gate_expiration",
         "Judges plans by evidence of its own. Not retried; a refused table stops itself only.",
         Role.GATE,
         PlanKind.EXPIRE,
         app="gate",
     ),
-    Stage("expire", "One metadata-only commit per planned table.", Role.APPLY, PlanKind.EXPIRE),
-    Stage(
+    Step("expire", "One metadata-only commit per planned table.", Role.APPLY, PlanKind.EXPIRE),
+    Step(
         "plan_purge",
         "Names departed files past their failsafe that nothing refers to.",
         Role.PLAN,
         PlanKind.PURGE,
         previews=True,
     ),
-    Stage(
+    Step(
         "gate_purge",
         "Judges plans by evidence of its own. Not retried; a refused table stops itself only.",
         Role.GATE,
         PlanKind.PURGE,
         app="gate",
     ),
-    Stage(
+    Step(
         "purge",
         "Deletes, part by part, each proved unreachable once more.",
         Role.APPLY,
         PlanKind.PURGE,
     ),
-    Stage("report", "Storage by stage, per table and day."),
+    Step("report", "Storage by stage, per table and day."),
 )
 """A run, in the order that is safe."""
 
-SWEEP = Stage(
+SWEEP = Step(
     "sweep", "Lists the store, reads what is new, and records what departs.", previews=True
 )
 """A run of its own: what no commit has named begins to wait in failsafe, too."""
 
 
-def stage_of(app: str, kind: PlanKind | None = None) -> Stage:
-    """The stage that a Spark app does; `kind` tells apart those that have one app."""
+def step_of(app: str, kind: PlanKind | None = None) -> Step:
+    """The step that a Spark app does; `kind` tells apart those that have one app."""
     return next(
-        stage
-        for stage in (*STAGES, SWEEP)
-        if app == (stage.app or stage.name) and kind in (None, stage.kind)
+        step
+        for step in (*STEPS, SWEEP)
+        if app == (step.app or step.name) and kind in (None, step.kind)
     )

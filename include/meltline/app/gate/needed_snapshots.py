@@ -1,0 +1,125 @@
+"""The gate's own look at a plan's snapshots: does somebody still need one of them?
+
+Told from the table's metadata alone: neither the planner nor the rules that it plans by are asked.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+
+from meltline.domain.deletion.plan import Plan
+from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
+from meltline.domain.retention.policy import CONSUMER_TAG
+
+_Sign = tuple[str, ...]
+
+
+def promised_since(state: TableMetadata, refs: Collection[str], start: datetime) -> set[int]:
+    """Snapshots that answered for an instant from `start` on.
+
+    Args:
+        state: The table as it is now.
+        refs: The refs that would go.
+        start: Where the window begins.
+    """
+    log = state.snapshot_log
+    ends = [log_entry.at for log_entry in log[1:]] + [None]
+    promised = {
+        log_entry.snapshot_id
+        for log_entry, end in zip(log, ends, strict=False)
+        if end is None or end >= start
+    }
+    promised |= {sid for sid, snapshot in state.snapshots.items() if snapshot.committed_at >= start}
+    return promised | _replaced_late(state, refs, start)
+
+
+def _replaced_late(state: TableMetadata, refs: Collection[str], start: datetime) -> set[int]:
+    """Snapshots of side branches whose successor came inside the window."""
+    late: set[int] = set()
+    for name, head in state.heads.items():
+        if name == MAIN or name in refs:
+            continue
+        line = list(state.ancestry(head))
+        for child, parent in pairwise(line):
+            if child.committed_at >= start:
+                late.add(parent.snapshot_id)
+    return late
+
+
+def planned_unread(state: TableMetadata | None, plan: Plan) -> set[int]:
+    """Planned snapshots between a consumer that stays and the head of a branch that stays."""
+    staying = [r for r in state.refs.values() if r.name not in plan.refs] if state else []
+    tags = [r for r in staying if r.name.startswith(CONSUMER_TAG) and not r.is_branch]
+    if state is None or not tags:
+        return set()
+    later = _descendants(state, [tag.snapshot_id for tag in tags])
+    needed: set[int] = set()
+    for ref in staying:
+        at: int | None = ref.snapshot_id if ref.is_branch else None
+        while at in later and at not in needed:
+            needed.add(at)
+            at = state.snapshots[at].parent_id
+    return needed & set(plan.snapshots)
+
+
+def _descendants(state: TableMetadata, of: Sequence[int]) -> set[int]:
+    """These snapshots and all that were made on top of them."""
+    children: dict[int | None, list[int]] = {}
+    for snapshot in state.snapshots.values():
+        children.setdefault(snapshot.parent_id, []).append(snapshot.snapshot_id)
+    descendants: set[int] = set()
+    waiting = list(of)
+    while waiting:
+        snapshot_id = waiting.pop()
+        if snapshot_id not in descendants:
+            descendants.add(snapshot_id)
+            waiting += children.get(snapshot_id, [])
+    return descendants
+
+
+def cut_off(
+    state: TableMetadata, planned: Collection[int], refs: Collection[str], since: datetime
+) -> set[int]:
+    """Planned snapshots that a streaming writer would miss on its way from a head to its mark.
+
+    The engines' walks once more, told from what they meet on the way and not from what is kept.
+
+    Args:
+        state: The table as it is now.
+        planned: The snapshots that would go.
+        refs: The refs that would go: nobody walks from them any more.
+        since: Writers whose mark is older are silent.
+    """
+    missed: set[int] = set()
+    for branch, head in state.heads.items():
+        line = [] if branch in refs else list(state.ancestry(head))
+        if not any(snapshot.snapshot_id in planned for snapshot in line):
+            continue
+        met: set[_Sign] = set()
+        gaps: list[int] = []
+        for snapshot in line:
+            if snapshot.snapshot_id in planned:
+                gaps.append(snapshot.snapshot_id)
+            signs = _signs(snapshot)
+            if gaps and snapshot.committed_at >= since and not all(_ended(s, met) for s in signs):
+                missed.update(gaps)
+                gaps.clear()
+            met |= signs
+    return missed
+
+
+def _ended(sign: _Sign, met: Collection[_Sign]) -> bool:
+    """Whether a writer's walk has ended before: at its own sign, or at one of its whole job."""
+    return sign in met or sign[:2] in met
+
+
+def _signs(snapshot: Snapshot) -> set[_Sign]:
+    """What writers stop at: the engine, who it is, and of a Flink job which operator, if told."""
+    summary: Mapping[str, str] = dict(snapshot.summary)
+    signs = {("kafka", key) for key in summary if key.startswith("kafka.connect.offsets.")}
+    signs |= {("spark", summary[key]) for key in summary if key == "spark.sql.streaming.queryId"}
+    all_signs: set[_Sign] = set(signs)
+    if "flink.max-committed-checkpoint-id" in summary and "flink.job-id" in summary:
+        parts = [summary[key] for key in ("flink.job-id", "flink.operator-id") if key in summary]
+        all_signs.add(("flink", *parts))
+    return all_signs
