@@ -90,7 +90,7 @@ MUTATIONS = (
     ),
     Mutation(
         "entries with status DELETED keep files", "testing/file_tables.py",
-        "return [entry for entry in self.entries if entry.status is not EntryStatus.DELETED]",
+        "return [file for file in self.entries if file.status is not EntryStatus.DELETED]",
         "return list(self.entries)", (CHAIN, WRECKS),
     ),
     Mutation(

@@ -59,7 +59,7 @@ class MemoryArchive:
             for chosen in request.snapshots:
                 if not may_go_on():
                     return
-                yield request.hot.name, self._one(request, chosen)
+                yield request.hot.name, self._archive(request, chosen)
 
     def mend(
         self, originals: Sequence[Original], may_go_on: Callable[[], bool]
@@ -76,12 +76,12 @@ class MemoryArchive:
             }.get(file.kind, copy.file)
             try:
                 place = make(file.path)
-            except (MeltlineError, OSError, ValueError) as odd:
-                yield Mended(file.path, error=f"{type(odd).__name__}: {odd}")
+            except (MeltlineError, OSError, ValueError) as error:
+                yield Mended(file.path, error=f"{type(error).__name__}: {error}")
             else:
                 yield Mended(file.path, place in copy.copied)
 
-    def _one(self, request: HandoffRequest, chosen: ChosenSnapshot) -> HandedOver:
+    def _archive(self, request: HandoffRequest, chosen: ChosenSnapshot) -> HandedOver:
         snapshot_id = chosen.snapshot.snapshot_id
         copy = _Copy(
             self._store, self._warehouse, self._book, mends=self._has(request, snapshot_id)
@@ -96,8 +96,8 @@ class MemoryArchive:
                 if file["snapshot-id"] == snapshot_id
             ]
             location = self._register(request, hot, raw, statistics, copy, chosen.validity)
-        except (MeltlineError, OSError, ValueError, KeyError) as odd:
-            return HandedOver(snapshot_id, error=f"{type(odd).__name__}: {odd}")
+        except (MeltlineError, OSError, ValueError, KeyError) as error:
+            return HandedOver(snapshot_id, error=f"{type(error).__name__}: {error}")
         return HandedOver(
             snapshot_id,
             files=len(copy.sizes),
@@ -110,8 +110,8 @@ class MemoryArchive:
 
     def _has(self, request: HandoffRequest, snapshot_id: int) -> bool:
         base = self._catalog.find(request.cold)
-        there = self._document(base)["snapshots"] if base else []
-        return any(snapshot["snapshot-id"] == snapshot_id for snapshot in there)
+        snapshots = self._document(base)["snapshots"] if base else []
+        return any(snapshot["snapshot-id"] == snapshot_id for snapshot in snapshots)
 
     def _register(
         self,
@@ -132,16 +132,16 @@ class MemoryArchive:
             return str(base)
         is_ours = not foreign_to(document)
         for key, new in (("snapshots", [raw]), ("statistics", statistics)):
-            document[key] = [one for one in document[key] if one["snapshot-id"] != sid] + new
+            document[key] = [row for row in document[key] if row["snapshot-id"] != sid] + new
         document["last-sequence-number"] = max(
             document.get("last-sequence-number", 0), raw.get("sequence-number", 0)
         )
         newest = max(document["snapshots"], key=lambda s: (s["timestamp-ms"], s["snapshot-id"]))
         document["current-snapshot-id"] = newest["snapshot-id"]
         document["refs"] = {"main": {"type": "branch", "snapshot-id": newest["snapshot-id"]}}
-        entry = {"timestamp-ms": newest["timestamp-ms"], "snapshot-id": newest["snapshot-id"]}
-        document["snapshot-log"] = [entry]
-        key, value = archived_property(
+        logged = {"timestamp-ms": newest["timestamp-ms"], "snapshot-id": newest["snapshot-id"]}
+        document["snapshot-log"] = [logged]
+        key, text = archived_property(
             raw["snapshot-id"],
             validity,
             files=len(copy.sizes),
@@ -151,7 +151,7 @@ class MemoryArchive:
             files_copied=len(copy.copied),
             bytes_copied=sum(copy.sizes[path] for path in copy.copied),
         )
-        document["properties"][key] = value
+        document["properties"][key] = text
         if is_ours:
             document = with_seal(document)
         return self._commit(request.cold, base, document)
@@ -234,18 +234,18 @@ class _Copy:
         place, content = mirrored(path, self.warehouse), self.store.read(path)
         if size not in (None, len(content)):
             raise ValueError(f"{path} has {len(content)} bytes, not {size}, as its manifest says")
-        known = self.book.of([place]).get(place)
-        if known and known.from_source and known.sha256 != sha256(content).hexdigest():
+        prior = self.book.of([place]).get(place)
+        if prior and prior.from_source and prior.sha256 != sha256(content).hexdigest():
             raise ValueError(f"{path} does not have the bytes that were copied once")
         return self._put(path, content)
 
     def _put(self, path: str, content: bytes) -> str:
         place = mirrored(path, self.warehouse)
         if place not in self.sizes:
-            if (there := self._there(place)) is None or (self.mends and there != content):
+            if (present := self._present(place)) is None or (self.mends and present != content):
                 self.store.write(place, content)
                 self.copied.append(place)
-            elif there != content:
+            elif present != content:
                 raise ValueError(f"{place} is not the copy of {path}")
             self._record(place, content)
         self.sizes[place] = len(content)
@@ -253,26 +253,26 @@ class _Copy:
 
     def is_known(self, place: str) -> bool:
         """Whether a copy has the bytes that were recorded; then it is recorded as it is shown."""
-        known, there = self.book.of([place]).get(place), self._there(place)
-        if known is None or there is None or sha256(there).hexdigest() != known.sha256:
+        prior, present = self.book.of([place]).get(place), self._present(place)
+        if prior is None or present is None or sha256(present).hexdigest() != prior.sha256:
             return False
-        if known.from_source:
-            self._record(place, there)
-        return known.from_source
+        if prior.from_source:
+            self._record(place, present)
+        return prior.from_source
 
     def _record(self, place: str, content: bytes) -> None:
-        found, digest = self.store.measure(place), sha256(content).hexdigest()
-        assert found is not None
-        self.book.save([CopyProof(place, len(content), digest, found.modified_at, found.etag)])
+        file, digest = self.store.measure(place), sha256(content).hexdigest()
+        assert file is not None
+        self.book.save([CopyProof(place, len(content), digest, file.modified_at, file.etag)])
 
-    def _there(self, place: str) -> bytes | None:
+    def _present(self, place: str) -> bytes | None:
         return None if self.store.size(place) is None else self.store.read(place)
 
 
 def _read(content: bytes) -> tuple[Any, dict[str, str], list[dict[str, Any]]]:
     reader = fastavro.reader(io.BytesIO(content))
     rows: list[dict[str, Any]] = [row for row in reader if isinstance(row, dict)]
-    metadata = {key: value for key, value in reader.metadata.items() if key not in _INHERITED}
+    metadata = {key: text for key, text in reader.metadata.items() if key not in _INHERITED}
     return reader.writer_schema, metadata, rows
 
 

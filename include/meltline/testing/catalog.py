@@ -87,10 +87,10 @@ class MemoryCatalog:
             )
         with self._guard:
             entries = [CatalogEntry(name, at) for name, at in sorted(self._tables.items())]
-            namespaces = {levels: dict(found) for levels, found in self._namespaces.items()}
-        for entry in entries:
-            for depth in range(1, len(entry.name.namespace) + 1):
-                namespaces.setdefault(entry.name.namespace[:depth], {})
+            namespaces = {levels: dict(texts) for levels, texts in self._namespaces.items()}
+        for listed in entries:
+            for depth in range(1, len(listed.name.namespace) + 1):
+                namespaces.setdefault(listed.name.namespace[:depth], {})
         return CatalogListing(tuple(entries), namespaces)
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
@@ -134,12 +134,12 @@ class MemoryCatalog:
             raise only_observed(self._name)
         with self._guard:
             before = self._namespaces.get(namespace, {})
-            for key, value in (expected or {}).items():
-                if before.get(key) != value:
-                    found = before.get(key, "none")
-                    raise not_as_expected(".".join(namespace), key, value, found)
-            kept = {key: value for key, value in before.items() if key not in removals}
-            self._namespaces[namespace] = {**kept, **updates}
+            for key, text in (expected or {}).items():
+                if before.get(key) != text:
+                    actual = before.get(key, "none")
+                    raise not_as_expected(".".join(namespace), key, text, actual)
+            remaining = {key: text for key, text in before.items() if key not in removals}
+            self._namespaces[namespace] = {**remaining, **updates}
 
     def move(
         self,
@@ -194,14 +194,14 @@ class MemoryCatalog:
         """Registers new tables, all or none. See the port."""
         if self._observe_only:
             raise only_observed(self._name)
-        made = {levels: dict(said) for levels, said in (namespaces or {}).items()}
+        created = {levels: dict(properties) for levels, properties in (namespaces or {}).items()}
         with first_files(self._store, tables, self._clock) as at, self._guard:
             for name in at.keys() & self._tables.keys():
                 raise name_taken(name)
-            for levels in made.keys() & self._namespaces.keys():
+            for levels in created.keys() & self._namespaces.keys():
                 raise namespace_taken(self._name, levels)
             self._tables = self._tables | at
-            self._namespaces = self._namespaces | made
+            self._namespaces = self._namespaces | created
         return at
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
@@ -277,7 +277,7 @@ class MemoryCatalog:
         properties = document.get("properties") or {}
         length = int(properties.get("write.metadata.previous-versions-max", _DEFAULT_LOG_LENGTH))
         surplus = max(0, len(log) - max(1, length))
-        forgotten = [entry["metadata-file"] for entry in log[:surplus]]
+        forgotten = [logged["metadata-file"] for logged in log[:surplus]]
         del log[:surplus]
         now = to_millis(self._clock.now())
         document["last-updated-ms"] = max(document["last-updated-ms"], now)

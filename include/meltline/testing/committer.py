@@ -55,5 +55,5 @@ def remove_snapshots(document: dict[str, Any], ids: frozenset[int]) -> None:
     dangling = [n for n, ref in (document.get("refs") or {}).items() if ref["snapshot-id"] in ids]
     remove_refs(document, dangling)
     log = document.get("snapshot-log") or []
-    cut = max((at for at, entry in enumerate(log, 1) if entry["snapshot-id"] in ids), default=0)
+    cut = max((at for at, logged in enumerate(log, 1) if logged["snapshot-id"] in ids), default=0)
     document["snapshot-log"] = log[cut:]

@@ -31,7 +31,7 @@ class ReadManifest:
     @property
     def live(self) -> list[ManifestEntry]:
         """What it keeps alive."""
-        return [entry for entry in self.entries if entry.status is not EntryStatus.DELETED]
+        return [file for file in self.entries if file.status is not EntryStatus.DELETED]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class MemoryTables:
     def known(self) -> dict[SnapshotKey, SnapshotRecord]:
         """The snapshots whose manifest list has not departed."""
         with self.guard:
-            gone = {
+            departed = {
                 key
                 for key, departure in self.newest.items()
                 if departure.kind is FileKind.MANIFEST_LIST
@@ -74,7 +74,7 @@ class MemoryTables:
             return {
                 key: record
                 for key, record in self.snapshots.items()
-                if not (record.manifest_list and location_key(record.manifest_list) in gone)
+                if not (record.manifest_list and location_key(record.manifest_list) in departed)
             }
 
     def waits(self, key: str) -> bool:
@@ -84,15 +84,15 @@ class MemoryTables:
 
     def named_by(self, record: SnapshotRecord) -> list[tuple[str, FileKind, int]]:
         """Every file that a snapshot refers to: path, kind and bytes."""
-        named: list[tuple[str, FileKind, int]] = []
+        files: list[tuple[str, FileKind, int]] = []
         if record.manifest_list:
             size = record.manifest_list_bytes
-            named.append((record.manifest_list, FileKind.MANIFEST_LIST, size))
+            files.append((record.manifest_list, FileKind.MANIFEST_LIST, size))
         for manifest in record.manifests:
             if read := self.manifests.get(location_key(manifest.path)):
-                named.append((read.path, FileKind.MANIFEST, read.bytes))
-                named += [(entry.path, entry.kind, entry.bytes) for entry in read.live]
-        return named
+                files.append((read.path, FileKind.MANIFEST, read.bytes))
+                files += [(file.path, file.kind, file.bytes) for file in read.live]
+        return files
 
     def edit_items(
         self, plan_id: str, edit: Callable[[Sequence[PlannedFile]], Sequence[PlannedFile]]
@@ -113,17 +113,17 @@ class MemoryTables:
                     IndexedFile(key_hash(r.path), r.path, FileKind.MANIFEST, r.bytes) for r in reads
                 ],
                 entries=[
-                    IndexedFile(key_hash(read.path), entry.path, entry.kind, entry.bytes)
+                    IndexedFile(key_hash(read.path), file.path, file.kind, file.bytes)
                     for read in reads
-                    for entry in read.live
+                    for file in read.live
                 ],
                 side_files=list({**self.settled_side_files, **self.side_files}.values()),
                 departures=sorted(departures.values(), key=_by_path),
             )
 
 
-def _by_path(found: Departure) -> str:
-    return found.path
+def _by_path(file: Departure) -> str:
+    return file.path
 
 
 def _indexed(key: SnapshotKey, record: SnapshotRecord) -> IndexedSnapshot:

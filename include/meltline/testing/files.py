@@ -88,16 +88,16 @@ class MemoryDepartures:
         paths: Sequence[str] | None = None,
     ) -> Sequence[Departure]:
         """The newest row of each departed path that is not settled, in one of the states."""
-        asked = None if paths is None else {location_key(path) for path in paths}
+        keys = None if paths is None else {location_key(path) for path in paths}
         with self._tables.guard:
-            found = [
+            matching = [
                 departure
                 for key, departure in self._tables.newest.items()
                 if departure.state in states
                 and (due_by is None or departure.due_at <= due_by)
-                and (asked is None or key in asked)
+                and (keys is None or key in keys)
             ]
-        return sorted(found, key=_by_path)
+        return sorted(matching, key=_by_path)
 
     def waiting_plans(self) -> set[str]:
         """Plans of which files wait in failsafe."""
@@ -138,9 +138,9 @@ class MemoryUpkeep:
                 and departure.plan_id not in unfinished
                 and at not in lists
             }
-            gone = {at for at, one in over.items() if one.kind is FileKind.MANIFEST_LIST}
+            departed_lists = {at for at, d in over.items() if d.kind is FileKind.MANIFEST_LIST}
             for key, record in list(self._tables.snapshots.items()):
-                if record.manifest_list and location_key(record.manifest_list) in gone:
+                if record.manifest_list and location_key(record.manifest_list) in departed_lists:
                     self._tables.settled_snapshots[key] = self._tables.snapshots.pop(key)
             for side in [side for side in self._tables.side_files if side[1] in over]:
                 self._tables.settled_side_files[side] = self._tables.side_files.pop(side)
@@ -150,14 +150,16 @@ class MemoryUpkeep:
     def rebuild(self, readable: Collection[str]) -> None:
         """Forgets what these tables' metadata can tell again; what others refer to stays known."""
         with self._tables.guard:
-            others = {
+            unaffected = {
                 k: r for k, r in self._tables.snapshots.items() if k.table_uuid not in readable
             }
-            kept = {location_key(m.path) for record in others.values() for m in record.manifests}
-            self._tables.manifests = {
-                k: read for k, read in self._tables.manifests.items() if k in kept
+            keys = {
+                location_key(m.path) for record in unaffected.values() for m in record.manifests
             }
-            self._tables.snapshots = others
+            self._tables.manifests = {
+                k: read for k, read in self._tables.manifests.items() if k in keys
+            }
+            self._tables.snapshots = unaffected
             self._tables.side_files = {
                 k: f for k, f in self._tables.side_files.items() if k[0] not in readable
             }
@@ -200,9 +202,9 @@ class MemoryLedgerReader:
         """The newest row of each departed path: of all, or of some kinds and of one path."""
         at = None if path is None else location_key(path)
         return [
-            one
-            for one in self._tables.contents().departures
-            if kinds is None or one.kind in kinds or location_key(one.path) == at
+            d
+            for d in self._tables.contents().departures
+            if kinds is None or d.kind in kinds or location_key(d.path) == at
         ]
 
     def files(self, path: str | None = None) -> Iterator[IndexedFile]:
@@ -244,15 +246,15 @@ def _entries(files: Sequence[IndexedFile]) -> list[pa.Array]:
 def _departed(departures: Sequence[Departure]) -> dict[str, list[object]]:
     """Columns as the ledger has them; of each file there is one row, so that none is newer."""
     return {
-        "key_hash": [key_hash(one.path) for one in departures],
-        "bytes": [one.bytes for one in departures],
-        "owner": [one.owner for one in departures],
-        "state": [str(one.state) for one in departures],
-        "departed_at": [one.departed_at for one in departures],
-        "recorded_at": [one.recorded_at for one in departures],
+        "key_hash": [key_hash(d.path) for d in departures],
+        "bytes": [d.bytes for d in departures],
+        "owner": [d.owner for d in departures],
+        "state": [str(d.state) for d in departures],
+        "departed_at": [d.departed_at for d in departures],
+        "recorded_at": [d.recorded_at for d in departures],
         "written_ns": [0] * len(departures),
     }
 
 
-def _by_path(found: Departure | PlannedFile) -> str:
-    return found.path
+def _by_path(file: Departure | PlannedFile) -> str:
+    return file.path

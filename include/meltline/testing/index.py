@@ -76,11 +76,11 @@ class MemoryManifests:
             entries = tuple(checked_entries(manifest, self._tables.store.read(manifest.path)))
         except FileNotFoundError:
             return (), ManifestOutcome(manifest.path, error=f"{manifest.path} is missing")
-        except (MetadataUnreadable, StoreRefused) as odd:
-            return (), ManifestOutcome(manifest.path, error=f"{odd.message}: {odd.found}")
-        counts = Counter(entry.status for entry in entries)
-        paths = [manifest.path, *(entry.path for entry in entries)]
-        live = [entry.path for entry in entries if entry.status is not EntryStatus.DELETED]
+        except (MetadataUnreadable, StoreRefused) as error:
+            return (), ManifestOutcome(manifest.path, error=f"{error.message}: {error.found}")
+        counts = Counter(file.status for file in entries)
+        paths = [manifest.path, *(file.path for file in entries)]
+        live = [file.path for file in entries if file.status is not EntryStatus.DELETED]
         return entries, ManifestOutcome(
             path=manifest.path,
             added=counts[EntryStatus.ADDED],
@@ -134,11 +134,11 @@ class MemorySnapshots:
     def tips(self) -> Mapping[str, IndexedHead]:
         """The newest snapshot of each table that is known by its changes, by the table's UUID."""
         with self._tables.guard:
-            told = [record for record in self._tables.snapshots.values() if record.by_changes]
-        told.sort(key=lambda record: record.sequence_number)
+            records = [record for record in self._tables.snapshots.values() if record.by_changes]
+        records.sort(key=lambda record: record.sequence_number)
         return {
             r.table_uuid: IndexedHead(r.snapshot_id, r.sequence_number, r.live_files, r.live_bytes)
-            for r in told
+            for r in records
         }
 
     def forgotten_manifests(
@@ -149,8 +149,8 @@ class MemorySnapshots:
         with self._tables.guard:
             referred = {
                 location_key(m.path)
-                for found in self._tables.known().values()
-                for m in found.manifests
+                for recorded in self._tables.known().values()
+                for m in recorded.manifests
             }
         return {
             manifest.path
@@ -170,7 +170,7 @@ class MemorySnapshots:
                     for manifest in (record.manifests if record else ())
                 ]
                 if record and None not in reads:
-                    sizes = [entry.bytes for read in reads if read for entry in read.live]
+                    sizes = [file.bytes for read in reads if read for file in read.live]
                     totals[key] = (len(sizes), sum(sizes))
         return totals
 
@@ -189,96 +189,98 @@ class MemoryReferences:
         if not leaving:
             return ()
         with self._tables.guard:
-            known = {
+            records = {
                 key: record
                 for key, record in self._tables.known().items()
                 if within is None or key.table_uuid in within.tables
             }
-            found: dict[str, _Leaving] = {}
+            files: dict[str, _Leaving] = {}
             floors: dict[str, int] = {}
             kept_manifests = {
                 location_key(m.path)
-                for key, record in known.items()
+                for key, record in records.items()
                 for m in (record.manifests if key not in leaving else ())
             }
-            for key, record in known.items():
+            for key, record in records.items():
                 if key not in leaving:
                     continue
                 for path, kind, size in self._tables.named_by(record):
-                    file = found.setdefault(location_key(path), _Leaving(path, str(kind), size))
+                    file = files.setdefault(location_key(path), _Leaving(path, str(kind), size))
                     file.path, file.bytes = min(file.path, path), max(file.bytes, size)
                     file.tables.add(key.table_uuid)
-                gone = [m for m in record.manifests if location_key(m.path) not in kept_manifests]
-                first = min(self._sequence_numbers(gone), default=0)
+                left_out = [
+                    m for m in record.manifests if location_key(m.path) not in kept_manifests
+                ]
+                first = min(self._sequence_numbers(left_out), default=0)
                 floors[key.table_uuid] = min(floors.get(key.table_uuid, first), first)
-            kept = self._kept(known, leaving, within, floors)
+            referenced = self._referenced_within(records, leaving, within, floors)
             return [
                 DepartingFile(file.path, file.kind, file.bytes, tuple(sorted(file.tables)))
-                for key, file in found.items()
-                if key not in kept and not self._tables.waits(key)
+                for key, file in files.items()
+                if key not in referenced and not self._tables.waits(key)
             ]
 
     def _sequence_numbers(self, manifests: Sequence[ManifestFile]) -> Iterator[int]:
         for manifest in manifests:
             read = self._tables.manifests.get(location_key(manifest.path))
-            for entry in read.live if read else ():
-                own = entry.sequence_number
+            for file in read.live if read else ():
+                own = file.sequence_number
                 yield manifest.sequence_number if own is None else own
 
-    def _kept(
+    def _referenced_within(
         self,
-        known: Mapping[SnapshotKey, SnapshotRecord],
+        records: Mapping[SnapshotKey, SnapshotRecord],
         leaving: Collection[SnapshotKey],
         within: Neighbourhood | None,
         floors: Mapping[str, int],
     ) -> set[str]:
         """What the others refer to, as narrowly as `within` lets it be looked for."""
-        kept: set[str] = set()
-        for key, record in known.items():
+        referenced: set[str] = set()
+        for key, record in records.items():
             if key in leaving:
                 continue
-            kept.update(location_key(manifest.path) for manifest in record.manifests)
-            kept.add(location_key(record.manifest_list))
+            referenced.update(location_key(manifest.path) for manifest in record.manifests)
+            referenced.add(location_key(record.manifest_list))
             linear = within is not None and key.table_uuid in within.linear
             floor = floors.get(key.table_uuid, 0) if linear else 0
             for manifest in record.manifests:
                 read = self._tables.manifests.get(location_key(manifest.path))
-                for entry in read.live if read else ():
-                    own = entry.sequence_number
+                for file in read.live if read else ():
+                    own = file.sequence_number
                     if (manifest.sequence_number if own is None else own) >= floor:
-                        kept.add(location_key(entry.path))
-        return kept
+                        referenced.add(location_key(file.path))
+        return referenced
 
     def _referenced(self, records: Sequence[SnapshotRecord]) -> set[str]:
-        named = {
+        keys = {
             location_key(path) for record in records for path, _, _ in self._tables.named_by(record)
         }
-        return named | {location_key(m.path) for record in records for m in record.manifests}
+        return keys | {location_key(m.path) for record in records for m in record.manifests}
 
     def among(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
         """Those of the paths that any known snapshot but the dead ones refers to."""
-        gone = frozenset(dead)
+        dead_keys = frozenset(dead)
         with self._tables.guard:
-            kept = self._referenced(
-                [r for key, r in self._tables.known().items() if key not in gone]
+            referenced = self._referenced(
+                [r for key, r in self._tables.known().items() if key not in dead_keys]
             )
-        return {path for path in paths if location_key(path) in kept}
+        return {path for path in paths if location_key(path) in referenced}
 
     def unknown(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that no row of the index or of the side files names."""
         with self._tables.guard:
-            named = {key for _, key in self._tables.side_files} | set(self._tables.manifests)
-            named |= {location_key(r.manifest_list) for r in self._tables.snapshots.values()}
+            keys = {key for _, key in self._tables.side_files} | set(self._tables.manifests)
+            keys |= {location_key(r.manifest_list) for r in self._tables.snapshots.values()}
             for read in self._tables.manifests.values():
-                named.update(location_key(entry.path) for entry in read.entries)
-        return {path for path in paths if location_key(path) not in named}
+                keys.update(location_key(file.path) for file in read.entries)
+        return {path for path in paths if location_key(path) not in keys}
 
     def waiting_in(self, manifests: Sequence[str]) -> set[str]:
         """Files in failsafe that are one of these manifests, or alive in one of them."""
         with self._tables.guard:
             keys = {location_key(path) for path in manifests}
             reads = [self._tables.manifests[key] for key in keys if key in self._tables.manifests]
-            keys |= {location_key(entry.path) for read in reads for entry in read.live}
+            keys |= {location_key(file.path) for read in reads for file in read.live}
             return {self._tables.newest[key].path for key in keys if self._tables.waits(key)}
 
     def places(self) -> set[str]:
@@ -323,8 +325,8 @@ def _changed(
 ) -> ManifestOutcome:
     """The outcome with the bytes that a snapshot's manifest adds and removes."""
     bytes_of = Counter[EntryStatus]()
-    for entry in entries:
-        bytes_of[entry.status] += entry.bytes
+    for file in entries:
+        bytes_of[file.status] += file.bytes
     live = bytes_of[EntryStatus.ADDED] + (bytes_of[EntryStatus.EXISTING] if is_first else 0)
     removed = 0 if is_first else bytes_of[EntryStatus.DELETED]
     return replace(outcome, bytes_added=live, bytes_removed=removed)

@@ -25,11 +25,11 @@ class MemoryProofReader:
     def prove(
         self,
         snapshots: Sequence[ProofSnapshot],
-        wanted: Sequence[str],
+        sought: Sequence[str],
         since: datetime | None = None,
     ) -> ProofResult:
         """Reads everything the snapshots refer to, each time, and looks for the wanted paths."""
-        return self._read(snapshots, wanted).result()
+        return self._read(snapshots, sought).answer()
 
     def forget(self, before: datetime) -> str:
         """Remembers nothing, and so has nothing to drop."""
@@ -42,11 +42,11 @@ class MemoryProofReader:
             of_table.setdefault(snapshot.table_uuid, []).append(snapshot)
         return {uuid: self._read(of, ()).distinct_bytes() for uuid, of in of_table.items()}
 
-    def _read(self, snapshots: Sequence[ProofSnapshot], wanted: Sequence[str]) -> "_Reading":
-        reading = _Reading(self._store, {location_key(path): path for path in wanted})
+    def _read(self, snapshots: Sequence[ProofSnapshot], sought: Sequence[str]) -> "_Reading":
+        reading = _Reading(self._store, {location_key(path): path for path in sought})
         for snapshot in snapshots:
             reading.read_list(snapshot)
-        for manifest in list(reading.asked.values()):
+        for manifest in list(reading.listed.values()):
             reading.read_manifest(manifest)
         return reading
 
@@ -56,8 +56,8 @@ class _Reading:
     """What has been read so far."""
 
     store: ObjectReader
-    wanted: Mapping[str, str]
-    asked: dict[str, ListedManifest] = field(default_factory=dict)
+    sought: Mapping[str, str]
+    listed: dict[str, ListedManifest] = field(default_factory=dict)
     _manifests: dict[SnapshotKey, list[str]] = field(default_factory=dict)
     _tables: dict[str, set[str]] = field(default_factory=dict)
     _live: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
@@ -79,8 +79,8 @@ class _Reading:
             self._sizes[path] = len(content)
         except FileNotFoundError:
             self._errors.setdefault(uuid, []).append(f"{path} is missing")
-        except MeltlineError as odd:
-            self._errors.setdefault(uuid, []).append(f"{odd.message}: {odd.found}")
+        except MeltlineError as fault:
+            self._errors.setdefault(uuid, []).append(f"{fault.message}: {fault.found}")
 
     def _inline(self, snapshot: ProofSnapshot) -> list[ListedManifest]:
         contents = [(path, self.store.read(path)) for path in snapshot.inline_manifests]
@@ -88,10 +88,10 @@ class _Reading:
         return [ListedManifest(path, len(content), None) for path, content in contents]
 
     def _note(self, snapshot: ProofSnapshot, manifests: Iterable[ListedManifest]) -> None:
-        named = self._manifests.setdefault(snapshot.key, [])
+        paths = self._manifests.setdefault(snapshot.key, [])
         for manifest in manifests:
-            named.append(manifest.path)
-            self.asked.setdefault(manifest.path, manifest)
+            paths.append(manifest.path)
+            self.listed.setdefault(manifest.path, manifest)
             self._tables.setdefault(manifest.path, set()).add(snapshot.table_uuid)
 
     def read_manifest(self, manifest: ListedManifest) -> None:
@@ -102,24 +102,24 @@ class _Reading:
             live = live_files(manifest, self.store.read(manifest.path))
         except FileNotFoundError:
             error = f"{manifest.path} is missing"
-        except MeltlineError as odd:
-            error = f"{odd.message}: {odd.found}"
+        except MeltlineError as fault:
+            error = f"{fault.message}: {fault.found}"
         self._live[manifest.path] = live
-        found = [self.wanted.get(location_key(file.path)) for file in live]
-        if hits := tuple(path for path in found if path is not None):
+        sought = [self.sought.get(location_key(file.path)) for file in live]
+        if hits := tuple(path for path in sought if path is not None):
             self._hits[manifest.path] = hits
         for uuid in self._tables[manifest.path] if error else ():
             self._errors.setdefault(uuid, []).append(error)
 
-    def result(self) -> ProofResult:
+    def answer(self) -> ProofResult:
         """All that was read."""
         return ProofResult(
             manifests={key: tuple(paths) for key, paths in self._manifests.items()},
             live_files={path: len(live) for path, live in self._live.items()},
             live_bytes={path: sum(f.bytes for f in live) for path, live in self._live.items()},
             hits=self._hits,
-            errors={uuid: tuple(found) for uuid, found in self._errors.items()},
-            sizes=self._sizes | {path: manifest.bytes for path, manifest in self.asked.items()},
+            errors={uuid: tuple(messages) for uuid, messages in self._errors.items()},
+            sizes=self._sizes | {path: manifest.bytes for path, manifest in self.listed.items()},
             read=len(self._live),
             lists=self._lists,
         )

@@ -20,25 +20,25 @@ class MemoryRowComparer:
 
     def differing(self, samples: Sequence[RowSample]) -> Sequence[str]:
         """Compares the bytes of all live files of both sides, one after another."""
-        found = []
+        problems = []
         for sample in samples:
             try:
                 hot, cold = (
                     self._rows(table, sample.snapshot_id) for table in (sample.hot, sample.cold)
                 )
-            except (MeltlineError, OSError) as odd:
-                found.append(f"{sample.cold}@{sample.snapshot_id}: {odd}")
+            except (MeltlineError, OSError) as error:
+                problems.append(f"{sample.cold}@{sample.snapshot_id}: {error}")
                 continue
             if hot != cold:
-                found.append(f"{sample.cold}@{sample.snapshot_id}: other rows than in hot")
-        return found
+                problems.append(f"{sample.cold}@{sample.snapshot_id}: other rows than in hot")
+        return problems
 
     def count(self, table: TableName, snapshot_id: int) -> int | str:
         """Takes each live file for one row."""
         try:
             return len(self._rows(table, snapshot_id))
-        except (MeltlineError, OSError) as odd:
-            return f"{table}@{snapshot_id}: {odd}"
+        except (MeltlineError, OSError) as error:
+            return f"{table}@{snapshot_id}: {error}"
 
     def _rows(self, table: TableName, snapshot_id: int) -> list[bytes]:
         location = self._catalogs[table.catalog].location(table)

@@ -64,13 +64,13 @@ class MemoryStore:
 
     def size(self, path: str) -> int | None:
         """Its length in bytes, None when it is not there."""
-        found = self._objects.get(self._allowed(path))
-        return None if found is None else len(found.body)
+        stored = self._objects.get(self._allowed(path))
+        return None if stored is None else len(stored.body)
 
     def measure(self, path: str) -> StoredObject | None:
         """The object as a listing would show it; None when it is not there."""
-        found = self._objects.get(self._allowed(path))
-        return None if found is None else found.shown(path)
+        stored = self._objects.get(self._allowed(path))
+        return None if stored is None else stored.shown(path)
 
     def proves_writes(self, path: str) -> bool:
         """Tests put faults in between: nobody has read again what was written."""
@@ -110,10 +110,10 @@ class MemoryStore:
 
     def _stat(self, path: str) -> ObjectStat:
         try:
-            found = self._objects.get(self._allowed(path))
+            stored = self._objects.get(self._allowed(path))
         except StoreRefused as error:
             return ObjectStat(path, error=str(error))
-        return ObjectStat(path, found and found.shown(path), is_link=self.is_link(path))
+        return ObjectStat(path, stored and stored.shown(path), is_link=self.is_link(path))
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes objects, the local ones with their side files, an outcome per path."""

@@ -31,27 +31,27 @@ class MemoryListing:
     """The port `Listing` over files held in memory."""
 
     listed_at: datetime
-    found: tuple[OrphanCandidate, ...]
+    stored: tuple[OrphanCandidate, ...]
     unlisted: Mapping[str, str]
     ledger: MemoryTables
 
     @property
     def files(self) -> int:
         """How many files a sweep looks at."""
-        return len(self.found)
+        return len(self.stored)
 
     def strays(self) -> Sequence[OrphanCandidate]:
         """Those that nothing in the file ledger keeps now."""
         contents = self.ledger.contents()
         departed = {location_key(d.path): d for d in contents.departures}
-        named = {location_key(path) for path in _named_by(contents)}
+        referenced = {location_key(path) for path in _named_by(contents)}
         strays = []
-        for file in self.found:
+        for file in self.stored:
             key = location_key(file.path)
             before = departed.get(key)
             state = before.state if before else None
             waits = state is DepartureState.FAILSAFE
-            if not waits and (key not in named or state is DepartureState.DELETED):
+            if not waits and (key not in referenced or state is DepartureState.DELETED):
                 left_at = before.recorded_at if before else None
                 strays.append(OrphanCandidate(file.path, file.bytes, file.modified_at, left_at))
         return strays
@@ -72,17 +72,17 @@ class MemorySweeper:
 
     def list_files(self, places: SweptPlaces, now: datetime) -> MemoryListing:
         """Lists every folder that a sweep looks at."""
-        found: list[OrphanCandidate] = []
+        files: list[OrphanCandidate] = []
         unlisted: dict[str, str] = {}
         for root in places.roots:
             try:
-                found += [
+                files += [
                     OrphanCandidate(stored.path, stored.bytes, stored.modified_at)
                     for stored in self._store.list(root)
                 ]
             except StoreRefused as refused:
                 unlisted[root] = refused.message
-        return MemoryListing(now, _sifted(found, places), unlisted, self._ledger)
+        return MemoryListing(now, _sifted(files, places), unlisted, self._ledger)
 
     def read_inventory(self, inventory: Inventory, places: SweptPlaces) -> MemoryListing:
         """Takes an inventory's word instead."""
@@ -100,8 +100,8 @@ class MemorySweeper:
 
     def sightings(self, strays: Sequence[OrphanCandidate]) -> Mapping[str, OrphanObservation]:
         """The newest sighting of each."""
-        found = {stray.path: self._sightings.get(location_key(stray.path)) for stray in strays}
-        return {path: sighting for path, sighting in found.items() if sighting is not None}
+        by_path = {stray.path: self._sightings.get(location_key(stray.path)) for stray in strays}
+        return {path: sighting for path, sighting in by_path.items() if sighting is not None}
 
     def record(self, sightings: Sequence[OrphanObservation]) -> None:
         """Keeps sightings; the newest of each file counts."""

@@ -10,13 +10,13 @@ Answer = TypeVar("Answer")
 
 
 def answers_of(
-    work: Callable[[Asked], Answer], asked: Iterable[Asked]
+    work: Callable[[Asked], Answer], requests: Iterable[Asked]
 ) -> list[Answer | MeltlineError]:
     """What is refused of one is its answer, and the others go on."""
     answers: list[Answer | MeltlineError] = []
-    for one in asked:
+    for request in requests:
         try:
-            answers.append(work(one))
+            answers.append(work(request))
         except MeltlineError as refused:
             answers.append(refused)
     return answers

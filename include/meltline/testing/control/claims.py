@@ -77,9 +77,9 @@ class MemoryVetoes:
         with self.database.reading():
             return [self.rows[id] for id in sorted(self.rows)]
 
-    def add(self, wanted: PurgeVeto) -> None:
+    def add(self, veto: PurgeVeto) -> None:
         with self.database.writing():
-            self.rows[wanted.id] = wanted
+            self.rows[veto.id] = veto
 
     def remove(self, ids: Sequence[str]) -> None:
         with self.database.writing():

@@ -17,8 +17,8 @@ class MemoryArchived:
 
     def all(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
         with self.database.reading():
-            found = [c for c in self.rows.values() if uuids is None or c.table_uuid in uuids]
-        return sorted(found, key=lambda c: (c.table_uuid, c.committed_at, c.snapshot_id))
+            archived = [c for c in self.rows.values() if uuids is None or c.table_uuid in uuids]
+        return sorted(archived, key=lambda c: (c.table_uuid, c.committed_at, c.snapshot_id))
 
     def save(self, copies: Sequence[ArchivedSnapshot]) -> None:
         with self.database.writing():
@@ -43,7 +43,7 @@ class MemoryCopies:
 
     def save(self, proofs: Collection[CopyProof]) -> None:
         with self.database.writing():
-            self.rows.update({one.path: one for one in proofs})
+            self.rows.update({proof.path: proof for proof in proofs})
 
     def forget(self, paths: Collection[str]) -> None:
         with self.database.writing():

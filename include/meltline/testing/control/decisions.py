@@ -39,7 +39,7 @@ class MemoryDecisions:
 
     def save_vouched(self, files: Sequence[VouchedFile]) -> None:
         with self.database.writing():
-            self.vouched_files.update({one.table: one for one in files})
+            self.vouched_files.update({file.table: file for file in files})
 
     def forget_vouched(self, table: TableName) -> bool:
         with self.database.writing():
@@ -67,9 +67,9 @@ class MemoryEpochs:
 
     def since(self, number: int | None = None) -> Sequence[Epoch]:
         with self.database.reading():
-            known = sorted(self.rows.values(), key=lambda epoch: (epoch.number, epoch.nonce))
-            first = newest_confirmed(known) if number is None else number
-            return [epoch for epoch in known if epoch.number >= first]
+            epochs = sorted(self.rows.values(), key=lambda epoch: (epoch.number, epoch.nonce))
+            first = newest_confirmed(epochs) if number is None else number
+            return [epoch for epoch in epochs if epoch.number >= first]
 
     def add(self, epoch: Epoch) -> None:
         with self.database.writing():
@@ -93,7 +93,7 @@ class MemoryIncidents:
 
     def all(self) -> Sequence[Incident]:
         with self.database.reading():
-            return sorted(self.rows.values(), key=lambda one: (one.at, one.id))
+            return sorted(self.rows.values(), key=lambda i: (i.at, i.id))
 
     def add(self, incidents: Sequence[Incident]) -> None:
         with self.database.writing():

@@ -31,7 +31,7 @@ class MemoryLockRows:
     rows: dict[str, _LockRow] = field(default_factory=dict)
 
     def take(self, holders: Mapping[str, str], lease: timedelta) -> Sequence[Lock]:
-        taken: list[Lock] = []
+        locked: list[Lock] = []
         with self.database.reading():
             now = self._real_now()
             for key, holder in sorted(holders.items()):
@@ -39,8 +39,8 @@ class MemoryLockRows:
                 if row.until > now:
                     break
                 self.rows[key] = _LockRow(row.token + 1, holder, now, now + lease)
-                taken.append(Lock(key, holder, row.token + 1))
-        return taken
+                locked.append(Lock(key, holder, row.token + 1))
+        return locked
 
     def renew(self, locks: Sequence[Lock], lease: timedelta) -> Sequence[Lock]:
         with self.database.reading():
@@ -84,8 +84,8 @@ class MemoryLockRows:
     def _loss(self, lock: Lock) -> LockLost:
         row = self.rows.get(lock.key, _LockRow())
         until = f"lease until {format_instant(row.until)}"
-        found = f"{row.holder} with token {row.token}, {until}" if row.holder else "free"
-        return refusals.lock_lost(lock, found)
+        holder = f"{row.holder} with token {row.token}, {until}" if row.holder else "free"
+        return refusals.lock_lost(lock, holder)
 
     def _is_ours(self, lock: Lock) -> bool:
         row = self.rows.get(lock.key, _LockRow())

@@ -40,7 +40,7 @@ class MemoryPlans:
         with self.database.reading():
             if id_or_prefix in self.rows:
                 return self.rows[id_or_prefix]
-            matches = [one for one in self.rows if one.startswith(id_or_prefix)]
+            matches = [id for id in self.rows if id.startswith(id_or_prefix)]
             if len(matches) != 1 or not id_or_prefix:
                 raise refusals.no_plan(id_or_prefix, matches[:5])
             return self.rows[matches[0]]
@@ -59,17 +59,17 @@ class MemoryPlans:
         table_uuid: str = "",
         limit: int | None = None,
     ) -> Sequence[Plan]:
-        wanted = frozenset(states)
+        chosen_states = frozenset(states)
         with self.database.reading():
-            found = [
+            plans = [
                 plan
                 for plan in reversed(self.rows.values())
                 if run_id in ("", plan.run_id)
                 and table_uuid in ("", plan.table_uuid)
-                and (not wanted or plan.state in wanted)
+                and (not chosen_states or plan.state in chosen_states)
             ]
-        found.sort(key=lambda plan: plan.created_at, reverse=True)
-        return found[:limit]
+        plans.sort(key=lambda plan: plan.created_at, reverse=True)
+        return plans[:limit]
 
     def move(
         self,
@@ -80,10 +80,10 @@ class MemoryPlans:
         note: str = "",
         committed_base: str = "",
     ) -> Plan:
-        (moved,) = self.move_all([PlanTransition(plan, to, lock, note, committed_base)])
-        if isinstance(moved, MeltlineError):
-            raise moved
-        return moved
+        (answer,) = self.move_all([PlanTransition(plan, to, lock, note, committed_base)])
+        if isinstance(answer, MeltlineError):
+            raise answer
+        return answer
 
     def move_all(self, moves: Sequence[PlanTransition]) -> Sequence[Plan | MeltlineError]:
         with self.database.writing():
@@ -100,9 +100,9 @@ class MemoryPlans:
         if stored.state is not plan.state:
             raise refusals.moved_meanwhile(plan, to, stored.state)
         base = move.committed_base or stored.committed_base
-        moved = replace(stored, state=to, note=move.note, committed_base=base)
-        self.rows[plan.id] = moved
-        return moved
+        updated = replace(stored, state=to, note=move.note, committed_base=base)
+        self.rows[plan.id] = updated
+        return updated
 
 
 @dataclass
@@ -115,7 +115,7 @@ class MemoryVerdicts:
 
     def save(self, results: Sequence[GateResult]) -> None:
         with self.database.writing():
-            self.rows.update({result.plan_id: result for result in results})
+            self.rows.update({verdict.plan_id: verdict for verdict in results})
 
     def newest(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
         with self.database.reading():

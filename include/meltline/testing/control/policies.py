@@ -17,13 +17,13 @@ class MemoryPolicies:
 
     def all(self) -> Mapping[str, Mapping[str, str]]:
         with self.database.reading():
-            return {name: dict(found) for name, found in self.rows.items() if found}
+            return {name: dict(settings) for name, settings in self.rows.items() if settings}
 
     def save(self, policies: Mapping[str, Mapping[str, str | None]]) -> None:
         with self.database.writing():
-            for name, found in policies.items():
-                known = {**self.rows.get(name, {}), **found}
-                self.rows[name] = {k: v for k, v in known.items() if v is not None}
+            for name, changes in policies.items():
+                settings = {**self.rows.get(name, {}), **changes}
+                self.rows[name] = {k: v for k, v in settings.items() if v is not None}
 
 
 @dataclass

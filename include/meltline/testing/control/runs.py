@@ -70,18 +70,18 @@ class MemoryAudit:
     database: MemoryDatabase
     rows: list[AuditEntry] = field(default_factory=list)
 
-    def add(self, entry: AuditEntry) -> None:
+    def add(self, record: AuditEntry) -> None:
         with self.database.writing():
-            self.rows.append(entry)
+            self.rows.append(record)
 
     def entries(self, object: str = "", since: datetime | None = None) -> Sequence[AuditEntry]:
         with self.database.reading():
-            found = [
-                entry
-                for entry in self.rows
-                if object in ("", entry.object) and (since is None or entry.at >= since)
+            records = [
+                record
+                for record in self.rows
+                if object in ("", record.object) and (since is None or record.at >= since)
             ]
-        return sorted(found, key=lambda entry: entry.at)
+        return sorted(records, key=lambda record: record.at)
 
 
 @dataclass

@@ -27,11 +27,11 @@ class MemoryRegistrations:
 
     def open(self, tables: Sequence[KnownTable]) -> Sequence[KnownTable]:
         with self.database.writing():
-            taken = {uuid for uuid, _ in self.rows}
+            uuids = {uuid for uuid, _ in self.rows}
             opened: list[KnownTable] = []
             for table in tables:
-                if table.uuid not in taken:
-                    taken.add(table.uuid)
+                if table.uuid not in uuids:
+                    uuids.add(table.uuid)
                     opened.append(table)
             self.rows.update({(table.uuid, table.name): table for table in opened})
             return opened
@@ -42,7 +42,7 @@ class MemoryRegistrations:
 
     def ownerships(self) -> Sequence[Ownership]:
         with self.database.reading():
-            return sorted(self.owners, key=lambda one: (one.prefix, one.table_uuid))
+            return sorted(self.owners, key=lambda o: (o.prefix, o.table_uuid))
 
     def add_ownerships(self, ownerships: Iterable[Ownership], at: datetime) -> None:
         with self.database.writing():
@@ -63,7 +63,7 @@ class MemoryPlaces:
 
     database: MemoryDatabase
     rows: frozenset[str] = frozenset()
-    kept: dict[str, Sequence[Withheld]] = field(default_factory=dict)
+    files_withheld: dict[str, Sequence[Withheld]] = field(default_factory=dict)
 
     def all(self) -> frozenset[str]:
         with self.database.reading():
@@ -75,11 +75,11 @@ class MemoryPlaces:
 
     def withheld(self) -> Sequence[Withheld]:
         with self.database.reading():
-            return [file for _, files in sorted(self.kept.items()) for file in files]
+            return [file for _, files in sorted(self.files_withheld.items()) for file in files]
 
     def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:
         with self.database.writing():
-            self.kept[step] = sorted(files, key=order)
+            self.files_withheld[step] = sorted(files, key=order)
 
 
 @dataclass
@@ -114,5 +114,5 @@ class MemoryObservations:
         self, documents: Sequence[RememberedMetadata], current: Collection[str]
     ) -> None:
         with self.database.writing():
-            known = self.remembered | {document.location: document for document in documents}
-            self.remembered = {at: found for at, found in known.items() if at in set(current)}
+            every = self.remembered | {document.location: document for document in documents}
+            self.remembered = {at: saved for at, saved in every.items() if at in set(current)}
