@@ -53,7 +53,7 @@ IDENTITY = (
         "app/purge/recheck.py",
         "            key = snapshot.as_written\n",
         "            key = (str(snapshot.snapshot_id),)\n",
-        (RACES, LISTS),
+        (RACES,),
     ),
     Mutation(
         "two manifest lists whose names differ by spelling are one",
@@ -137,7 +137,7 @@ IDENTITY = (
         "app/catalog/registrations.py",
         "    same = same and claim_prefix(state.location) == claim_prefix(row.location)\n",
         "",
-        (COPIES, OLDER),
+        (LISTS,),
     ),
     Mutation(
         "a changed list that only a dropped clone names is not looked at again",

@@ -381,12 +381,16 @@ def test_a_proof_sees_what_was_committed_since_it_began() -> None:
     assert proof.still_needed(paths) == {table.data("f0")}
 
 
-def test_a_proof_knows_a_snapshot_by_its_list_and_not_by_its_id() -> None:
+@pytest.mark.parametrize("seen_since", [False, True])
+def test_a_proof_knows_a_snapshot_by_its_list_and_not_by_its_id(seen_since: bool) -> None:
     lake, table, plan = departed()
     services = lake.services()
     paths = [file.path for file in services.files.items.of([plan.id])[plan.id]]
     proof = Reproof(services, paths)
     assert proof.still_needed(paths) == set()
+    if seen_since:
+        table.append("new")
+        assert proof.still_needed(paths) == set()
     before = table.head
     again = table.manifest_list(table.append("f0"))
 
