@@ -298,12 +298,13 @@ def test_what_was_let_go_comes_back_as_far_as_its_files_wait() -> None:
 # --- killed half-way ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("at", ["record_departures", "save"])
+@pytest.mark.parametrize("at", ["record", "save"])
 def test_a_run_that_is_killed_while_it_lets_go_is_finished_by_the_next(at: str) -> None:
     lake, _ = dropped()
     lake.on(11).run()
     services = lake.services()
-    ledger = services.files if at == "record_departures" else services.control.registrations
+    tables, departures = services.control.registrations, services.files.departures
+    ledger = departures if at == "record" else tables
     real = getattr(ledger, at)
 
     def killed(*arguments: object) -> None:
