@@ -11,6 +11,7 @@ from meltline.domain.deletion.plan import Plan
 from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
 from meltline.domain.retention.policy import CONSUMER_TAG
 
+_KAFKA, _SPARK = "kafka.connect.offsets.", "spark.sql.streaming.queryId"
 _Sign = tuple[str, ...]
 
 
@@ -35,15 +36,13 @@ def promised_since(state: TableMetadata, refs: Collection[str], start: datetime)
 
 def _replaced_late(state: TableMetadata, refs: Collection[str], start: datetime) -> set[int]:
     """Snapshots of side branches whose successor came inside the window."""
-    late: set[int] = set()
-    for name, head in state.heads.items():
-        if name == MAIN or name in refs:
-            continue
-        line = list(state.ancestry(head))
-        for child, parent in pairwise(line):
-            if child.committed_at >= start:
-                late.add(parent.snapshot_id)
-    return late
+    return {
+        parent.snapshot_id
+        for name, head in state.heads.items()
+        if name != MAIN and name not in refs
+        for child, parent in pairwise(state.ancestry(head))
+        if child.committed_at >= start
+    }
 
 
 def planned_unread(state: TableMetadata | None, plan: Plan) -> set[int]:
@@ -116,10 +115,10 @@ def _ended(sign: _Sign, met: Collection[_Sign]) -> bool:
 def _signs(snapshot: Snapshot) -> set[_Sign]:
     """What writers stop at: the engine, who it is, and of a Flink job which operator, if told."""
     summary: Mapping[str, str] = dict(snapshot.summary)
-    signs = {("kafka", key) for key in summary if key.startswith("kafka.connect.offsets.")}
-    signs |= {("spark", summary[key]) for key in summary if key == "spark.sql.streaming.queryId"}
-    all_signs: set[_Sign] = set(signs)
+    signs: set[_Sign] = {("kafka", key) for key in summary if key.startswith(_KAFKA)}
+    if _SPARK in summary:
+        signs.add(("spark", summary[_SPARK]))
     if "flink.max-committed-checkpoint-id" in summary and "flink.job-id" in summary:
         parts = [summary[key] for key in ("flink.job-id", "flink.operator-id") if key in summary]
-        all_signs.add(("flink", *parts))
-    return all_signs
+        signs.add(("flink", *parts))
+    return signs
