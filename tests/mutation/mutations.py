@@ -172,7 +172,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the store's clock is never behind", "app/safety/departed_objects.py",
-        "        behind = timedelta(0) if self.services.config.sandbox else CLOCK_TOLERANCE\n",
+        "        behind = timedelta(0) if self.sandbox else CLOCK_TOLERANCE\n",
         "        behind = timedelta(0)\n", (REPLACED,),
     ),
     Mutation(
@@ -256,7 +256,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a stop does not hold back commits", "app/expire/expire_commits.py",
-        "            require_go(self.services)\n            self.services.control.locks.check(",
+        "            require_go(self.services.control.switch)\n            self.services.control.locks.check(",
         "            self.services.control.locks.check(", (GUARDS, RACES),
     ),
     Mutation(

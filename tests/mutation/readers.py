@@ -83,7 +83,7 @@ READERS = (
     ),
     Mutation(
         "a store's clock is never behind ours", "app/safety/departed_objects.py",
-        "timedelta(0) if self.services.config.sandbox else CLOCK_TOLERANCE", "timedelta(0)", (TIMES,),
+        "timedelta(0) if self.sandbox else CLOCK_TOLERANCE", "timedelta(0)", (TIMES,),
     ),
     Mutation(
         "the log of a gate that crashed repeats a secret", "adapters/gx/engine.py",

@@ -110,7 +110,7 @@ def test_an_object_newer_than_five_minutes_before_its_departure_is_another_one()
     lake, _, _ = departed()
     lake.sandbox = lake.clock.simulated = False
     departure = min(lake.files.departures.in_states(frozenset({DepartureState.FAILSAFE})), key=str)
-    looked_at = DepartedObjects(lake.services(), {departure.path: departure}).at(departure.path)
+    looked_at = DepartedObjects.of(lake.services(), {departure.path: departure}).at(departure.path)
     assert looked_at.unlike(departure.bytes, departure.departed_at - TOLERATED) == ""
     assert "modified" in looked_at.unlike(departure.bytes, departure.departed_at - TOLERATED + STEP)
 

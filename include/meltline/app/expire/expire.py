@@ -6,9 +6,7 @@ protocol").
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import timedelta
 
 from meltline.app.catalog.listings import Listings
 from meltline.app.expire.expire_commits import Commits, Committed
@@ -17,14 +15,12 @@ from meltline.app.ground.epochs import RunEpoch
 from meltline.app.ground.preconditions import present
 from meltline.app.observe.observe import Observation, observe, registrations
 from meltline.app.observe.ref_check import changed_heads
+from meltline.app.safety.plan_locks import PlanLocks
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanState, plan_digest
-from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import MeltlineError, PlanAltered
 from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
 from meltline.ports import Lock, PlanTransition
-
-_LEASE = timedelta(minutes=2)
 
 
 @dataclass(frozen=True)
@@ -56,18 +52,6 @@ def altered(plan: Plan, files: Sequence[PlannedFile]) -> PlanAltered | None:
     )
 
 
-def plan_locks(
-    services: RunContext, groups: Groups, plans: Sequence[Plan]
-) -> AbstractContextManager[Mapping[str, Lock | MeltlineError]]:
-    """The locks of plans' groups, by the groups' keys: one lifecycle change at a time (PX-9)."""
-    holders = {
-        groups.key(plan.table_uuid): f"{services.who} run {plan.run_id} plan {plan.id}"
-        for plan in reversed(plans)
-    }
-    wait = services.config.limits.lock_wait
-    return services.control.locks.take_all(holders, wait=wait, lease=_LEASE)
-
-
 def apply_expirations(
     services: RunContext, plans: Sequence[Plan], pause: Callable[[float], None] = time.sleep
 ) -> list[ExpireResult]:
@@ -79,14 +63,14 @@ def apply_expirations(
     if not plans:
         return []
     files = stored_files(services, plans)
-    groups = Groups(services.control.registrations.sharing())
-    with plan_locks(services, groups, plans) as held:
+    plan_locks = PlanLocks.of(services)
+    with plan_locks.take(plans) as held:
         stored = services.control.plans.current([plan.id for plan in plans])
         done: dict[str, ExpireResult] = {}
         locks: dict[str, Lock] = {}
         work = []
         for plan in (stored[plan.id] for plan in plans):
-            lock = held[groups.key(plan.table_uuid)]
+            lock = held[plan_locks.groups.key(plan.table_uuid)]
             if isinstance(lock, MeltlineError):
                 done[plan.id] = ExpireResult(plan, error=lock)
             elif plan.state is PlanState.APPLIED:
@@ -96,7 +80,7 @@ def apply_expirations(
             else:
                 work.append(plan)
                 locks[plan.id] = lock
-        commits = Commits(services, locks, Listings(services), pause, RunEpoch(services))
+        commits = Commits(services, locks, Listings(services.catalogs), pause, RunEpoch(services))
         done |= _commit(services, commits, work, files)
     return [done[plan.id] for plan in plans]
 

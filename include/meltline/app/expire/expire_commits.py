@@ -99,7 +99,7 @@ class Commits:
     ) -> list[_Checked]:
         """Those that may be committed now, their intents written. The others have an outcome."""
         try:
-            require_go(self.services)
+            require_go(self.services.control.switch)
             require_clock(self.services, CLOCK_TOLERANCE)
             require_generation(self.services, self.listings.of(self.services.config.hot))
         except MeltlineError as stop:
@@ -246,7 +246,7 @@ class Commits:
     def _commit(self, case: _Checked) -> Outcome | None:
         plan = case.plan
         try:
-            require_go(self.services)
+            require_go(self.services.control.switch)
             self.services.control.locks.check(self.locks[plan.id])
             outcome = self.services.committer.expire(
                 plan.table, case.state.metadata_location, plan.snapshots, plan.refs

@@ -73,7 +73,7 @@ def purge_facts(
         for table in tables:
             _check(side, table, stays, facts)
         facts.unproved += unproved_copies(services.control, side, files).values()
-        objects = DepartedObjects(services, departed)
+        objects = DepartedObjects.of(services, departed)
         _check_files(
             side, tables, [f for f in files if not objects.is_swept(f.path)], objects, facts
         )

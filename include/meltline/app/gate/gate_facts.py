@@ -382,7 +382,7 @@ def _purge_evidence(
         "planned_not_in_failsafe": [
             f.path for f in case.files if f.path not in waiting and f.path not in done
         ],
-        "planned_young_orphans": DepartedObjects(services, waiting).young_orphans(),
+        "planned_young_orphans": DepartedObjects.of(services, waiting).young_orphans(),
         "planned_held": _held_owners(services, case),
         "planned_claimed": [f.path for f in case.files if claimed.get(f.path, plan.id) != plan.id],
     }

@@ -1,12 +1,32 @@
 """Who did what, when and why."""
 
+from dataclasses import dataclass
+
 from meltline.app.services import ReadContext
-from meltline.ports import AuditEntry
+from meltline.domain.clock import Clock
+from meltline.ports import AuditEntry, AuditLog
+
+
+@dataclass(frozen=True)
+class AuditTrail:
+    """Records what one actor does, when and why (PX-13)."""
+
+    log: AuditLog
+    actor: str
+    clock: Clock
+
+    @classmethod
+    def of(cls, context: ReadContext) -> "AuditTrail":
+        """The trail of a command or a step."""
+        return cls(context.control.audit, context.who, context.clock)
+
+    def add(self, action: str, subject: str, reason: str = "", detail: str = "") -> None:
+        """Records that something was done now."""
+        self.log.add(AuditEntry(self.clock.now(), self.actor, action, subject, reason, detail))
 
 
 def audit(
     ledgers: ReadContext, action: str, object: str, reason: str = "", detail: str = ""
 ) -> None:
     """Records who did what, when and why (PX-13)."""
-    now = ledgers.clock.now()
-    ledgers.control.audit.add(AuditEntry(now, ledgers.who, action, object, reason, detail))
+    AuditTrail.of(ledgers).add(action, object, reason, detail)

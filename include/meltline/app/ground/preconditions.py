@@ -8,7 +8,7 @@ from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.epochs import Epoch, newest_confirmed, standing
 from meltline.domain.errors import ClockRefused, LedgerOutOfStep, SetupMissing, Stopped
 from meltline.domain.units import format_instant
-from meltline.ports import CatalogListing
+from meltline.ports import CatalogListing, SwitchLedger
 
 GENERATION = "meltline.ledger-generation"
 EPOCH = "meltline.epoch"
@@ -31,13 +31,13 @@ def require_prepared(ledgers: ReadContext) -> None:
         )
 
 
-def require_go(services: ReadContext) -> None:
+def require_go(ledger: SwitchLedger) -> None:
     """Refuses while `meltline stop` is in force. Checked before each commit and delete batch.
 
     Raises:
         Stopped: Somebody holds everything back.
     """
-    switch = services.control.switch.stopped()
+    switch = ledger.stopped()
     if switch is not None:
         raise Stopped(
             f"stopped by {switch.who} at {format_instant(switch.at)}: {switch.reason}",

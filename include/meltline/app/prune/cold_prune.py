@@ -109,7 +109,7 @@ def prune(
 
 
 def _require_allowed(ledgers: ReadContext) -> None:
-    require_go(ledgers)
+    require_go(ledgers.control.switch)
     require_generation(ledgers)
     require_clock(ledgers)
 

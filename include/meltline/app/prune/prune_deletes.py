@@ -140,7 +140,7 @@ class PruneDeletes:
 
     def require_still_allowed(self, plan: PrunePlan) -> None:
         """Refuses without a passed verdict on the plan, once all is stopped, or a lock is lost."""
-        require_go(self.ledgers)
+        require_go(self.ledgers.control.switch)
         self.gate.require_passed(plan)
         for lock in self.locks:
             self.ledgers.control.locks.check(lock)

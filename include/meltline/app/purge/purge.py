@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
-from meltline.app.expire.expire import altered, plan_locks, stored_files
+from meltline.app.expire.expire import altered, stored_files
 from meltline.app.gate.gate import not_passed
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import RunEpoch, raise_epoch
@@ -27,11 +27,11 @@ from meltline.app.purge.purge_batches import (
 from meltline.app.purge.purge_progress import PlanInHand
 from meltline.app.purge.recheck import Reproof
 from meltline.app.safety.departed_objects import DepartedObjects
+from meltline.app.safety.plan_locks import PlanLocks
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanState
-from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import (
     ApprovalMissing,
     MeltlineError,
@@ -74,7 +74,7 @@ def apply_purges(services: RunContext, plans: Sequence[Plan]) -> list[PurgeResul
         return list(results.values())
     files = stored_files(services, work)
     try:
-        require_go(services)
+        require_go(services.control.switch)
         require_clock(services)
         require_generation(services)
         paths = [file.path for plan in work for file in files[plan.id]]
@@ -86,13 +86,14 @@ def apply_purges(services: RunContext, plans: Sequence[Plan]) -> list[PurgeResul
     except MeltlineError as stop:
         return [replace(results[p.id], error=stop if p in work else None) for p in plans]
     waiting = {departure.path: departure for departure in departed}
-    groups = Groups(services.control.registrations.sharing())
+    plan_locks = PlanLocks.of(services)
+    groups = plan_locks.groups
     ordered = sorted(work, key=lambda p: (groups.key(p.table_uuid), p.id))
     in_hand = [PlanInHand(plan, files[plan.id], groups.key(plan.table_uuid)) for plan in ordered]
     look_back = LookBack(services, reproof)
     with ExitStack() as locks:
-        waves = Waves(services, reproof, look_back, DepartedObjects(services, waiting))
-        purge = _Purge(services, waiting, waves, groups, locks, RunEpoch(services))
+        waves = Waves(services, reproof, look_back, DepartedObjects.of(services, waiting))
+        purge = _Purge(services, waiting, waves, plan_locks, locks, RunEpoch(services))
         try:
             for wave in in_waves(services, [b for job in in_hand for b in batches_of(job)]):
                 purge.delete(wave)
@@ -138,7 +139,6 @@ class _Purge:
 
     Attributes:
         waiting: The departures that may be purged, by path.
-        groups: Which tables share files.
         epoch: Begins before the first file goes.
         held: The locks of groups, or why one could not be had, by key.
     """
@@ -146,7 +146,7 @@ class _Purge:
     services: RunContext
     waiting: Mapping[str, Departure]
     waves: Waves
-    groups: Groups
+    plan_locks: PlanLocks
     locks: ExitStack
     epoch: RunEpoch
     held: dict[str, Lock | MeltlineError] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class _Purge:
         services = self.services
         unlocked = [job.plan for job in new if job.group not in self.held]
         if unlocked:
-            self.held |= self.locks.enter_context(plan_locks(services, self.groups, unlocked))
+            self.held |= self.locks.enter_context(self.plan_locks.take(unlocked))
         ids = [job.plan.id for job in new]
         stored, verdicts = (
             services.control.plans.current(ids),
@@ -206,7 +206,7 @@ class _Purge:
         services = self.services
         if not batches:
             return []
-        require_go(services)
+        require_go(services.control.switch)
         verdicts = services.control.verdicts.newest([batch.of.plan.id for batch in batches])
         now = services.clock.now()
         for plan, job in {batch.of.plan.id: batch.of for batch in batches}.items():

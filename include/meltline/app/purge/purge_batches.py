@@ -95,7 +95,7 @@ class Waves:
         try:
             for start in range(0, len(items), load_concurrently):
                 if start:
-                    require_go(self.services)
+                    require_go(self.services.control.switch)
                 self._delete_part(items[start : start + load_concurrently])
         except MeltlineError as stop:
             for batch in claimed:

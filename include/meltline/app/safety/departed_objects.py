@@ -1,16 +1,17 @@
 """What may be deleted under the paths of departures: the objects that departed, and no others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 
 from meltline.app.ground.preconditions import keeps_our_time
-from meltline.app.services import RunContext
-from meltline.domain.clock import CLOCK_TOLERANCE
+from meltline.app.services import ReadContext
+from meltline.domain.clock import CLOCK_TOLERANCE, Clock
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.orphans import FLOOR
 from meltline.domain.iceberg.files import SWEPT, Departure
+from meltline.ports import ObjectReader
 
 
 @dataclass
@@ -19,19 +20,29 @@ class DepartedObjects:
 
     Attributes:
         departures: By path.
+        sandbox: Whether files may be written, expire and go within minutes, on one machine.
+        keeps_our_time: Tells whether the store's clock is ours.
     """
 
-    services: RunContext
     departures: Mapping[str, Departure]
+    store: ObjectReader
+    clock: Clock
+    sandbox: bool
+    keeps_our_time: Callable[[], bool]
+
+    @classmethod
+    def of(cls, context: ReadContext, departures: Mapping[str, Departure]) -> "DepartedObjects":
+        """Departures by the store that their objects lie in."""
+        times = partial(keeps_our_time, context)
+        return cls(departures, context.store, context.clock, context.config.sandbox, times)
 
     def at(self, path: str) -> DepartedObject:
         """What departed from a path.
 
-        In a sandbox files may be written, expire and go within minutes, on one machine: there its
-        store's clock is not behind.
+        In a sandbox the store's clock is not behind.
         """
         departure = self.departures[path]
-        behind = timedelta(0) if self.services.config.sandbox else CLOCK_TOLERANCE
+        behind = timedelta(0) if self.sandbox else CLOCK_TOLERANCE
         since = departure.departed_at - behind
         return DepartedObject(path, departure.bytes, since, self._known_times)
 
@@ -39,7 +50,7 @@ class DepartedObjects:
         """Those of some paths under which another object lies by now."""
         return {
             stat.path
-            for stat in self.services.store.stats([p for p in paths if p in self.departures])
+            for stat in self.store.stats([p for p in paths if p in self.departures])
             if stat.file is not None
             and self.at(stat.path).unlike(stat.file.bytes, stat.file.modified_at)
         }
@@ -50,7 +61,7 @@ class DepartedObjects:
         By the time that the store gives them now. What lies there instead of what departed, and is
         left alone for that, says nothing of it.
         """
-        stats = self.services.store.stats([path for path in self.departures if self.is_swept(path)])
+        stats = self.store.stats([path for path in self.departures if self.is_swept(path)])
         return [
             stat.path
             for stat in stats
@@ -67,7 +78,6 @@ class DepartedObjects:
     @cached_property
     def _known_times(self) -> datetime | None:
         """Until when the store's times say something; none do where ours is of another day."""
-        if not self.services.clock.simulated:
+        if not self.clock.simulated:
             return None
-        ours = keeps_our_time(self.services)
-        return self.services.clock.now() if ours else datetime.min.replace(tzinfo=UTC)
+        return self.clock.now() if self.keeps_our_time() else datetime.min.replace(tzinfo=UTC)
