@@ -93,7 +93,7 @@ EPOCHS = (
     ),
     Mutation(
         "a run deletes before it raises the epoch",
-        "app/purge/purge.py",
+        "app/purge/purge_claims.py",
         "            self.epoch.require()\n",
         "            pass\n",
         TESTS,
@@ -182,7 +182,7 @@ CLOCKS = (
     ),
     Mutation(
         "an approval of a time that has not come counts",
-        "app/purge/purge.py",
+        "app/purge/purge_claims.py",
         "approval.at - CLOCK_TOLERANCE <= now < approval.at + ttl",
         "now < approval.at + ttl",
         CLOCK_TESTS,

@@ -139,18 +139,17 @@ MUTATIONS = (
     ),
     Mutation(
         "a purge needs no gate", "app/purge/purge.py",
-        "        refused = altered(plan, job.files) or not_passed(plan, verdict, self.services.clock.now())\n",
+        "        refused = altered(plan, job.files) or not_passed\n",
         "        refused = altered(plan, job.files)\n", (GUARDS, RACES),
     ),
     Mutation(
         "altered plan items are carried out", "app/purge/purge.py",
-        "        refused = altered(plan, job.files) or not_passed(plan, verdict, self.services.clock.now())\n",
-        "        refused = not_passed(plan, verdict, self.services.clock.now())\n", (GUARDS, RACES),
+        "        refused = altered(plan, job.files) or not_passed\n",
+        "        refused = not_passed\n", (GUARDS, RACES),
     ),
     Mutation(
-        "a purge goes on when its gate has ended", "app/purge/purge.py",
-        "            refused = not_passed(job.plan, verdicts.get(plan), now)\n",
-        "            refused = None\n", (GUARDS, RACES),
+        "a purge goes on when its gate has ended", "app/purge/purge_claims.py",
+        "job.error = refused.get(id) or ", "job.error = ", (GUARDS, RACES),
     ),
     Mutation(
         "a purge goes on under a lock that was lost", "app/purge/purge_batches.py",
@@ -159,7 +158,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the second proof is forgotten", "app/purge/purge_batches.py",
-        "        needed = self._prove([file.path for _, file in items])\n",
+        "        needed = self.look_back.still_needed([file.path for _, file in items])\n",
         "        needed: set[str] = set()\n", (GUARDS, RACES),
     ),
     Mutation(
@@ -189,9 +188,9 @@ MUTATIONS = (
         "            look_back.look()\n", "", (NAMED_LATE,),
     ),
     Mutation(
-        "the next files' proof is no look at those before", "app/purge/purge_batches.py",
-        "        self.look_back.judge()\n        return needed\n",
-        "        self.look_back._deleted.clear()\n        return needed\n", (NAMED_LATE,),
+        "the next files' proof is no look at those before", "app/purge/look_back.py",
+        "        self.judge()\n        return needed\n",
+        "        self._deleted.clear()\n        return needed\n", (NAMED_LATE,),
     ),
     Mutation(
         "what a killed purge has hit is never looked for", "app/purge/look_back.py",

@@ -75,7 +75,7 @@ READERS = (
     ),
     Mutation(
         "deletes begin whenever they like after their proof", "app/purge/purge_batches.py",
-        "        if services.clock.now() - proved_at > _PROOF_LASTS:\n", "        if False:\n", (TIMES,),
+        "        if self.clock.now() - proved_at > _PROOF_LASTS:\n", "        if False:\n", (TIMES,),
     ),
     Mutation(
         "a proof lasts a minute longer than is said", "app/purge/purge_batches.py",

@@ -12,7 +12,7 @@ from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.purge.purge import apply_purges
-from meltline.app.purge.recheck import Reproof
+from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.run.judgement import judge
 from meltline.app.run.lifecycle import (
     Run,
@@ -375,7 +375,7 @@ def test_a_proof_sees_what_was_committed_since_it_began() -> None:
     lake, table, plan = departed()
     services = lake.services()
     paths = [file.path for file in services.files.items.of([plan.id])[plan.id]]
-    proof = Reproof(services, paths)
+    proof = PurgeRecheck.of(services, paths)
     assert table.data("f0") in paths and proof.still_needed(paths) == set()
     table.append("f0")
     assert proof.still_needed(paths) == {table.data("f0")}
@@ -386,7 +386,7 @@ def test_a_proof_knows_a_snapshot_by_its_list_and_not_by_its_id(seen_since: bool
     lake, table, plan = departed()
     services = lake.services()
     paths = [file.path for file in services.files.items.of([plan.id])[plan.id]]
-    proof = Reproof(services, paths)
+    proof = PurgeRecheck.of(services, paths)
     assert proof.still_needed(paths) == set()
     if seen_since:
         table.append("new")

@@ -8,7 +8,7 @@ from meltline.app.doctor.init import init
 from meltline.app.drop.drop import drop
 from meltline.app.drop.undrop import undrop
 from meltline.app.observe.observe import rebuild
-from meltline.app.purge.recheck import Reproof
+from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.retention.leases import acquire_lease
 from meltline.testing.control.ledger import memory_control_ledger
 from tests.unit.copies import copied, fresh_lake, put_inline, rewritten_in_place
@@ -128,7 +128,7 @@ def test_what_is_rewritten_while_a_purge_runs_is_read_before_its_next_batch() ->
     lake = fresh_lake()
     prod = prod_of(lake)
     lake.run()
-    proof = Reproof(lake.services(), live_paths(prod))
+    proof = PurgeRecheck.of(lake.services(), live_paths(prod))
     old = live_paths(prod)
     rewritten_in_place(prod, ELSEWHERE)
     new = live_paths(prod)
@@ -142,7 +142,7 @@ def test_the_last_proof_knows_what_was_rewritten_before_its_first_look() -> None
     lake.run()
     rewritten_in_place(prod, ELSEWHERE)
     new = live_paths(prod)
-    assert Reproof(lake.services(), []).still_needed(new) == set(new)
+    assert PurgeRecheck.of(lake.services(), []).still_needed(new) == set(new)
 
 
 # --- a control ledger that begins anew ------------------------------------------------------------

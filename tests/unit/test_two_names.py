@@ -11,7 +11,7 @@ from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges
-from meltline.app.purge.recheck import Reproof
+from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.run.lifecycle import Run, run_chain
 from meltline.app.storage.explain import explain_path
 from meltline.domain.deletion.plan import PlanState
@@ -157,7 +157,7 @@ def test_a_commit_through_a_new_link_between_two_batches_is_seen() -> None:
     table.overwrite("b")
     run_days(lake, 9)
     paths = [table.data("a")]
-    proof = Reproof(lake.on(18).services(), paths)
+    proof = PurgeRecheck.of(lake.on(18).services(), paths)
     assert proof.still_needed(paths) == set()
     lake.store.links[ALIAS] = DATA
     other.append(f"{ALIAS}a.parquet")

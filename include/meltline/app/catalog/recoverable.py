@@ -220,7 +220,7 @@ def look_for_files(ledgers: ReadContext, description: Description) -> tuple[int,
     """
     veto = veto_for(ledgers, description.state.uuid, description.snapshot, "recover")
     try:
-        paths = sorted(files_of(ledgers, veto))
+        paths = sorted(files_of(ledgers.store, ledgers.manifests, veto))
     except (MeltlineError, FileNotFoundError) as error:
         raise RecoveryImpossible(
             f"snapshot {description.snapshot.snapshot_id} of {description.state.name}"

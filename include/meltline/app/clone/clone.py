@@ -298,7 +298,7 @@ def _refuse_claimed(ledgers: ReadContext, words: Sequence[PurgeVeto]) -> None:
     """A purge claims first and looks at the words then; so one of the two sees the other."""
     claimed = ledgers.control.claims.paths()
     for word in words if claimed else ():
-        needed = {location_key(path) for path in files_of(ledgers, word)}
+        needed = {location_key(path) for path in files_of(ledgers.store, ledgers.manifests, word)}
         refuse_claimed([p for p in claimed if location_key(p) in needed], word.reason)
 
 
@@ -334,7 +334,9 @@ def _look_again(ledgers: ReadContext, parts: Sequence[_Part]) -> list[str]:
 def _require_files(ledgers: ReadContext, seen: TableMetadata, word: PurgeVeto) -> None:
     try:
         _refuse_claimed(ledgers, [word])
-        sizes = load_concurrently(ledgers.store.size, sorted(files_of(ledgers, word)))
+        sizes = load_concurrently(
+            ledgers.store.size, sorted(files_of(ledgers.store, ledgers.manifests, word))
+        )
     except FileNotFoundError as missing:
         raise snapshot_lost(seen, word.snapshot_id) from missing
     if None in sizes:

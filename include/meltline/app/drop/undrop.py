@@ -181,7 +181,7 @@ def _missing(ledgers: ReadContext, state: TableMetadata, head: Snapshot) -> tupl
     """Files of a commit that are not there, as far as its own lists can be read."""
     veto = veto_for(ledgers, state.uuid, head, "undrop")
     try:
-        paths = sorted(files_of(ledgers, veto))
+        paths = sorted(files_of(ledgers.store, ledgers.manifests, veto))
     except (MeltlineError, FileNotFoundError):
         paths = [head.manifest_list] if head.manifest_list else list(head.inline_manifests)
     sizes = load_concurrently(ledgers.store.size, paths)

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from secrets import token_hex
 
-from meltline.app.ground.audit_log import audit
+from meltline.app.ground.audit_log import AuditTrail
 from meltline.app.ground.tombstones import take_back
-from meltline.app.services import ReadContext, RunContext
+from meltline.app.services import ReadContext
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import FilesClaimed, MeltlineError
 from meltline.domain.iceberg.files import DepartureState, ManifestFile
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.table_metadata import Snapshot
-from meltline.ports import PurgeVeto
+from meltline.ports import DepartureLog, ManifestReader, ObjectReader, PurgeVeto, VetoLedger
 
 _LEASE = timedelta(minutes=2)
 _SHOWN = 5
@@ -40,7 +40,7 @@ class WantedFiles:
     blind: Mapping[str, str]
 
 
-def files_of(ledgers: ReadContext, veto: PurgeVeto) -> set[str]:
+def files_of(store: ObjectReader, manifests: ManifestReader, veto: PurgeVeto) -> set[str]:
     """Everything that a snapshot names, as written; read from its own files.
 
     Raises:
@@ -48,7 +48,6 @@ def files_of(ledgers: ReadContext, veto: PurgeVeto) -> set[str]:
         FileNotFoundError: One of them is not there.
         StoreRefused: The store does not answer.
     """
-    store, manifests = ledgers.store, ledgers.manifests
     refs: Sequence[ManifestFile] = [ManifestFile(path, 0) for path in veto.inline_manifests]
     paths = {ref.path for ref in refs}
     if veto.manifest_list:
@@ -59,50 +58,56 @@ def files_of(ledgers: ReadContext, veto: PurgeVeto) -> set[str]:
     return paths
 
 
-def wanted_files(ledgers: ReadContext, rows: Sequence[PurgeVeto]) -> WantedFiles:
+def wanted_files(
+    store: ObjectReader, manifests: ManifestReader, rows: Sequence[PurgeVeto]
+) -> WantedFiles:
     """What these words protect."""
     keys: set[str] = set()
     blind: dict[str, str] = {}
     for row in rows:
         try:
-            keys |= {location_key(path) for path in files_of(ledgers, row)}
+            keys |= {location_key(path) for path in files_of(store, manifests, row)}
         except (MeltlineError, FileNotFoundError) as error:
             blind[row.table_uuid] = f"{row.reason} wants files that cannot be read: {error}"
     return WantedFiles(frozenset(keys), blind)
 
 
-def settle_wanted_back(services: RunContext) -> WantedFiles:
+def settle_wanted_back(
+    vetoes: VetoLedger,
+    store: ObjectReader,
+    manifests: ManifestReader,
+    departures: DepartureLog,
+    trail: AuditTrail,
+) -> WantedFiles:
     """Cancels the departures of what is wanted back, and forgets the words that are done.
 
     Returns:
         What could not be settled: it stays protected as it is.
     """
     unsettled: list[PurgeVeto] = []
-    for row in services.control.vetoes.all():
+    for row in vetoes.all():
         try:
-            paths = sorted(files_of(services, row))
+            paths = sorted(files_of(store, manifests, row))
         except FileNotFoundError:
-            if row.manifest_list and services.store.size(row.manifest_list) is None:
+            if row.manifest_list and store.size(row.manifest_list) is None:
                 # Without its list nobody can tell, or ever use, what the snapshot named.
-                _forget(services, row, "its manifest list is gone")
+                _forget(vetoes, trail, row, "its manifest list is gone")
             else:
                 unsettled.append(row)
             continue
         except MeltlineError:
             unsettled.append(row)
             continue
-        waiting = services.files.departures.in_states(
-            frozenset({DepartureState.FAILSAFE}), paths=paths
-        )
-        take_back(services, [departure.path for departure in waiting], row.reason)
-        services.control.vetoes.remove([row.id])
-    return wanted_files(services, unsettled)
+        waiting = departures.in_states(frozenset({DepartureState.FAILSAFE}), paths=paths)
+        take_back(departures, trail, [departure.path for departure in waiting], row.reason)
+        vetoes.remove([row.id])
+    return wanted_files(store, manifests, unsettled)
 
 
-def _forget(ledgers: ReadContext, row: PurgeVeto, why: str) -> None:
-    ledgers.control.vetoes.remove([row.id])
+def _forget(vetoes: VetoLedger, trail: AuditTrail, row: PurgeVeto, why: str) -> None:
+    vetoes.remove([row.id])
     subject = f"{row.table_uuid}@{row.snapshot_id}"
-    audit(ledgers, "give up wanted files", subject, why, row.reason)
+    trail.add("give up wanted files", subject, why, row.reason)
 
 
 @contextmanager
@@ -184,7 +189,7 @@ def _new_veto(ledgers: ReadContext, uuid: str, snapshot: Snapshot, purpose: str)
 
 def _refuse_claimed_of(ledgers: ReadContext, row: PurgeVeto) -> None:
     if claimed := ledgers.control.claims.paths():
-        needed = {location_key(path) for path in files_of(ledgers, row)}
+        needed = {location_key(path) for path in files_of(ledgers.store, ledgers.manifests, row)}
         refuse_claimed([p for p in claimed if location_key(p) in needed], row.reason)
 
 

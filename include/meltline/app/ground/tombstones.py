@@ -1,13 +1,13 @@
 """Departures that move on: deleted, or cancelled because something needs the file again."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
-from meltline.app.ground.audit_log import audit
-from meltline.app.services import RunContext
+from meltline.app.ground.audit_log import AuditTrail
 from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
+from meltline.ports import DepartureLog
 
 _SHOWN = 3
 
@@ -24,34 +24,38 @@ def next_departures(
             yield replace(departure, state=to, recorded_at=now)
 
 
-def take_back(services: RunContext, paths: Sequence[str], why: str) -> set[str]:
+def take_back(
+    departures: DepartureLog, trail: AuditTrail, paths: Sequence[str], why: str
+) -> set[str]:
     """Cancels the departures of files that are needed again, and says so; returns their paths.
 
     When such a file leaves once more, its failsafe counts from then.
     """
-    departed = services.files.departures.in_states(
+    departed = departures.in_states(
         frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
     )
     if departed:
-        now = services.clock.now()
+        now = trail.clock.now()
         back = [replace(d, state=DepartureState.CANCELLED, recorded_at=now) for d in departed]
-        services.files.departures.record({f"taken-back-{uuid4()}": back})
-        audit_cancelled(services, [departure.path for departure in departed], why)
+        departures.record({f"taken-back-{uuid4()}": back})
+        audit_cancelled(trail, [departure.path for departure in departed], why)
     return {departure.path for departure in departed}
 
 
-def audit_cancelled(services: RunContext, paths: Sequence[str], why: str) -> None:
+def audit_cancelled(trail: AuditTrail, paths: Sequence[str], why: str) -> None:
     """Records which files were taken back, and why (PX-13)."""
     subject = paths[0] if len(paths) == 1 else f"{len(paths)} files"
-    audit(services, "cancel departure", subject, why, "\n".join(sorted(paths)[:100]))
+    trail.add("cancel departure", subject, why, "\n".join(sorted(paths)[:100]))
 
 
-def audit_replaced(services: RunContext, reasons: Mapping[str, str]) -> None:
+def audit_replaced(
+    trail: AuditTrail, progress: Callable[[str], None], reasons: Mapping[str, str]
+) -> None:
     """Records under which paths something else was found than what departed, and why it stays."""
     if not reasons:
         return
     lines = [f"{path}: {why}" for path, why in sorted(reasons.items())]
-    services.progress(f"purge: kept, as it is not what departed: {'; '.join(lines[:_SHOWN])}")
+    progress(f"purge: kept, as it is not what departed: {'; '.join(lines[:_SHOWN])}")
     subject = next(iter(reasons)) if len(reasons) == 1 else f"{len(reasons)} files"
     why = "it is not the file that departed"
-    audit(services, "keep replaced file", subject, why, "\n".join(lines[:100]))
+    trail.add("keep replaced file", subject, why, "\n".join(lines[:100]))

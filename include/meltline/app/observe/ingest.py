@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.ground.audit_log import AuditTrail
 from meltline.app.ground.tombstones import take_back
 from meltline.app.observe.changed_lists import changed_lists
 from meltline.app.observe.linear_history import TableLine, as_far_as_told, lines_that_moved
@@ -368,12 +369,15 @@ def _take_back(
     paths |= services.files.snapshots.forgotten_manifests(fresh, read)
     paths |= set(read)
     take_back(
-        services,
+        services.files.departures,
+        AuditTrail.of(services),
         sorted(services.files.references.waiting_in(sorted(paths))),
         "it is referred to again",
     )
     # Their lists last: from then on those snapshots are known, and nobody looks for their files.
-    take_back(services, sorted(back), "its snapshot is back")
+    take_back(
+        services.files.departures, AuditTrail.of(services), sorted(back), "its snapshot is back"
+    )
 
 
 def _shared_with(

@@ -13,6 +13,7 @@ from meltline.app.catalog.management import never_read, vouched_for
 from meltline.app.catalog.metadata import load_concurrently, remembered_states
 from meltline.app.catalog.registrations import comes_of, forerunners, known_table
 from meltline.app.catalog.tables import ObservedTable, is_ledger, observed_table
+from meltline.app.ground.audit_log import AuditTrail
 from meltline.app.ground.tombstones import take_back
 from meltline.app.observe.changed_lists import forget_changed_lists, still_changed
 from meltline.app.observe.ingest import ingest_snapshots
@@ -194,7 +195,12 @@ def _record_side_files(
     services.control.places.add(places_in([f.path for f in files], services.store.is_link))
     services.files.side_files.record(files, now)
     # One that had departed is named again: an older metadata file was registered, say.
-    take_back(services, [file.path for file in files], "a table's metadata names it again")
+    take_back(
+        services.files.departures,
+        AuditTrail.of(services),
+        [file.path for file in files],
+        "a table's metadata names it again",
+    )
 
 
 def side_files_of(state: TableMetadata) -> Iterable[SideFile]:

@@ -8,15 +8,22 @@ proof of the next files is such a look, too. What is found is an incident: it ca
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from meltline.app.ground.audit_log import audit
+from meltline.app.ground.audit_log import AuditTrail
 from meltline.app.observe.observe import Observation, side_files_of
 from meltline.app.purge.purge_progress import PlanInHand
-from meltline.app.purge.recheck import Reproof
-from meltline.app.services import ReadContext, RunContext
+from meltline.app.purge.recheck import PurgeRecheck
+from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import DeletedWhileNamed, MeltlineError
 from meltline.domain.iceberg.locations import location_key
-from meltline.ports import Incident
+from meltline.ports import (
+    FileReferences,
+    Incident,
+    IncidentLedger,
+    ObjectReader,
+    PlanItems,
+    PlanLedger,
+)
 
 KIND = DeletedWhileNamed.__name__
 _SHOWN = 3
@@ -24,6 +31,104 @@ _NEXT = (
     "put each file back under its path, from a backup or a copy, or take away what names it; "
     "`meltline doctor` lists the files until then"
 )
+
+
+@dataclass(frozen=True)
+class PurgeIncidents:
+    """The incidents that are files which were deleted while something came to name them."""
+
+    ledger: IncidentLedger
+    trail: AuditTrail
+    store: ObjectReader
+
+    @classmethod
+    def of(cls, context: ReadContext) -> "PurgeIncidents":
+        """Those that a step finds and ends."""
+        return cls(context.control.incidents, AuditTrail.of(context), context.store)
+
+    def lost(self, uses: Mapping[str, str]) -> dict[str, str]:
+        """Those of some named files that are not there; what nobody can look at counts as lost."""
+        stats = self.store.stats(sorted(uses))
+        return {stat.path: uses[stat.path] for stat in stats if stat.file is None}
+
+    def add(self, plan: Plan, uses: Mapping[str, str]) -> DeletedWhileNamed:
+        """Records that deleted files of a plan are named, each with what names it.
+
+        Returns:
+            The error that ends the plan.
+        """
+        now = self.trail.clock.now()
+        lines = [f"{path}: {by}" for path, by in sorted(uses.items())]
+        self.ledger.add(
+            [
+                Incident(
+                    id=f"{KIND} {path}",
+                    kind=KIND,
+                    object=path,
+                    table=str(plan.table),
+                    table_uuid=plan.table_uuid,
+                    at=now,
+                    message=f"plan {plan.id} of {plan.table} deleted it, and it is named by {by}",
+                    next=_NEXT,
+                )
+                for path, by in sorted(uses.items())
+            ]
+        )
+        reason = "named again between the last proof and the delete"
+        self.trail.add("incident", plan.id, reason, "\n".join(lines))
+        return DeletedWhileNamed(
+            f"{len(uses)} files of {plan.table} were deleted while something came to name them",
+            object=plan.id,
+            expected="nothing that names a file from its last proof on",
+            found="; ".join(lines[:_SHOWN]) + (" and more" if len(lines) > _SHOWN else ""),
+            next=_NEXT,
+        )
+
+    def end(self, observed: "ObservedReferences") -> None:
+        """Ends those whose file is there again, or is named by nothing any more."""
+        paths = {incident.object: incident.id for incident in standing_incidents(self.ledger)}
+        if not paths:
+            return
+        over = {s.path: "it is there again" for s in self.store.stats(sorted(paths)) if s.file}
+        if not observed.observation.skipped:
+            free = paths.keys() - over.keys() - observed.among(sorted(paths))
+            over |= dict.fromkeys(free, "nothing names it any more")
+        self.ledger.end([paths[path] for path in over])
+        for path, why in sorted(over.items()):
+            self.trail.add("end incident", path, why)
+
+
+@dataclass(frozen=True)
+class ObservedReferences:
+    """What tables referred to when they were last observed."""
+
+    observation: Observation
+    index: FileReferences
+
+    def among(self, paths: Sequence[str]) -> set[str]:
+        """Those of some paths that a table refers to."""
+        needed = self.index.among(paths, self.observation.dead)
+        tables = self.observation.tables
+        keys = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
+        return needed | {path for path in paths if location_key(path) in keys}
+
+
+def standing_incidents(ledger: IncidentLedger) -> list[Incident]:
+    """Those that are not over."""
+    return [incident for incident in ledger.all() if incident.kind == KIND]
+
+
+def tend_incidents(
+    incidents: PurgeIncidents, plans: PlanLedger, items: PlanItems, observed: ObservedReferences
+) -> None:
+    """Finds what purges that were cut short have hit, and ends the incidents that are over."""
+    applying = [p for p in plans.find(states=[PlanState.APPLYING]) if p.kind is PlanKind.PURGE]
+    files = items.of([plan.id for plan in applying]) if applying else {}
+    for plan in applying:
+        named_paths = observed.among([file.path for file in files[plan.id]])
+        if lost := incidents.lost(dict.fromkeys(named_paths, "what was observed since")):
+            incidents.add(plan, lost)
+    incidents.end(observed)
 
 
 @dataclass
@@ -35,8 +140,8 @@ class LookBack:
             is purged in this run.
     """
 
-    services: RunContext
-    reproof: Reproof
+    recheck: PurgeRecheck
+    incidents: PurgeIncidents
     stopped: dict[str, MeltlineError] = field(default_factory=dict)
     _deleted: dict[str, list[PlanInHand]] = field(default_factory=dict)
 
@@ -44,12 +149,22 @@ class LookBack:
         """Notes a file that was deleted."""
         self._deleted.setdefault(path, []).append(of)
 
+    def still_needed(self, paths: Sequence[str]) -> set[str]:
+        """What is needed of some files now. The same look is the one after the deletes before."""
+        try:
+            needed = self.recheck.still_needed(paths)
+        except MeltlineError as blind:
+            self.judge(blind)
+            raise
+        self.judge()
+        return needed
+
     def look(self) -> None:
         """Looks after the last deletes; what stands in the way is their plans' error."""
         if not self._deleted:
             return
         try:
-            self.reproof.look()
+            self.recheck.look()
         except MeltlineError as blind:
             self.judge(blind)
         else:
@@ -65,94 +180,12 @@ class LookBack:
         deleted, self._deleted = self._deleted, {}
         hit: dict[str, str] = {}
         try:
-            hit = lost_of(self.services, self.reproof.references_to(list(deleted)))
+            hit = self.incidents.lost(self.recheck.references_to(list(deleted)))
         except MeltlineError as stop:
             blind = blind or stop
         for job in {id(job): job for jobs in deleted.values() for job in jobs}.values():
             uses = {path: by for path, by in hit.items() if any(job is o for o in deleted[path])}
             if uses:
-                job.error = self.stopped[job.group] = raise_incident(self.services, job.plan, uses)
+                job.error = self.stopped[job.group] = self.incidents.add(job.plan, uses)
             elif blind is not None:
                 job.error = job.error or blind
-
-
-def lost_of(services: RunContext, uses: Mapping[str, str]) -> dict[str, str]:
-    """Those of some named files that are not there; what nobody can look at counts as lost."""
-    stats = services.store.stats(sorted(uses))
-    return {stat.path: uses[stat.path] for stat in stats if stat.file is None}
-
-
-def raise_incident(services: RunContext, plan: Plan, uses: Mapping[str, str]) -> DeletedWhileNamed:
-    """Records that deleted files of a plan are named, each with what names it.
-
-    Returns:
-        The error that ends the plan.
-    """
-    now = services.clock.now()
-    lines = [f"{path}: {by}" for path, by in sorted(uses.items())]
-    services.control.incidents.add(
-        [
-            Incident(
-                id=f"{KIND} {path}",
-                kind=KIND,
-                object=path,
-                table=str(plan.table),
-                table_uuid=plan.table_uuid,
-                at=now,
-                message=f"plan {plan.id} of {plan.table} deleted it, and it is named by {by}",
-                next=_NEXT,
-            )
-            for path, by in sorted(uses.items())
-        ]
-    )
-    reason = "named again between the last proof and the delete"
-    audit(services, "incident", plan.id, reason, "\n".join(lines))
-    return DeletedWhileNamed(
-        f"{len(uses)} files of {plan.table} were deleted while something came to name them",
-        object=plan.id,
-        expected="nothing that names a file from its last proof on",
-        found="; ".join(lines[:_SHOWN]) + (" and more" if len(lines) > _SHOWN else ""),
-        next=_NEXT,
-    )
-
-
-def standing_incidents(services: ReadContext) -> list[Incident]:
-    """Those that are not over."""
-    return [incident for incident in services.control.incidents.all() if incident.kind == KIND]
-
-
-def tend_incidents(services: RunContext, observation: Observation) -> None:
-    """Finds what purges that were cut short have hit, and ends the incidents that are over."""
-    applying = [
-        p
-        for p in services.control.plans.find(states=[PlanState.APPLYING])
-        if p.kind is PlanKind.PURGE
-    ]
-    items = services.files.items.of([plan.id for plan in applying]) if applying else {}
-    for plan in applying:
-        named_paths = _referenced(services, observation, [file.path for file in items[plan.id]])
-        if lost := lost_of(services, dict.fromkeys(named_paths, "what was observed since")):
-            raise_incident(services, plan, lost)
-    _end(services, observation)
-
-
-def _referenced(services: RunContext, observation: Observation, paths: Sequence[str]) -> set[str]:
-    """Those of some paths that a table refers to, as last observed."""
-    needed = services.files.references.among(paths, observation.dead)
-    files = (file for table in observation.tables for file in side_files_of(table.state))
-    keys = {location_key(file.path) for file in files}
-    return needed | {path for path in paths if location_key(path) in keys}
-
-
-def _end(services: RunContext, observation: Observation) -> None:
-    """Ends those whose file is there again, or is named by nothing any more."""
-    paths = {incident.object: incident.id for incident in standing_incidents(services)}
-    if not paths:
-        return
-    over = {s.path: "it is there again" for s in services.store.stats(sorted(paths)) if s.file}
-    if not observation.skipped:
-        free = paths.keys() - over.keys() - _referenced(services, observation, sorted(paths))
-        over |= dict.fromkeys(free, "nothing names it any more")
-    services.control.incidents.end([paths[path] for path in over])
-    for path, why in sorted(over.items()):
-        audit(services, "end incident", path, why)

@@ -6,11 +6,12 @@ from datetime import datetime
 from meltline.app.archive.cold_withheld import without_proof
 from meltline.app.catalog.registrations import heirs
 from meltline.app.expire.plan_expiration import untouchable
+from meltline.app.ground.audit_log import AuditTrail
 from meltline.app.ground.purge_vetoes import WantedFiles, settle_wanted_back, wanted_files
 from meltline.app.ground.tombstones import take_back
 from meltline.app.observe.held_back import leading_out, needed_elsewhere, note_withheld, withheld
 from meltline.app.observe.observe import Observation
-from meltline.app.purge.look_back import tend_incidents
+from meltline.app.purge.look_back import ObservedReferences, PurgeIncidents, tend_incidents
 from meltline.app.safety.stored_plans import PlannedFiles, end_plan, end_refused, store_plans
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
@@ -43,7 +44,10 @@ def plan_purge(
         services.progress(f"plan purge: nothing anywhere: {observation.purge_blocked}")
         return []
     if not dry_run:
-        tend_incidents(services, observation)
+        observed = ObservedReferences(observation, services.files.references)
+        tend_incidents(
+            PurgeIncidents.of(services), services.control.plans, services.files.items, observed
+        )
     # A preview of a day to come asks what will be due by then.
     now = max(services.clock.now(), as_of) if dry_run else services.clock.now()
     vetoed = _vetoed(services, dry_run=dry_run)  # it takes back what is settled: before the next
@@ -85,8 +89,14 @@ def plan_purge(
 
 def _vetoed(services: RunContext, *, dry_run: bool) -> WantedFiles:
     if dry_run:
-        return wanted_files(services, services.control.vetoes.all())
-    return settle_wanted_back(services)
+        return wanted_files(services.store, services.manifests, services.control.vetoes.all())
+    return settle_wanted_back(
+        services.control.vetoes,
+        services.store,
+        services.manifests,
+        services.files.departures,
+        AuditTrail.of(services),
+    )
 
 
 def _free_by_owner(
@@ -163,7 +173,9 @@ def take_back_referenced(
     items = services.files.items.of([plan.id for plan in plans])
     paths = sorted({file.path for files in items.values() for file in files})
     held = services.files.references.among(paths, dead)
-    take_back(services, sorted(held), "it is referred to again")
+    take_back(
+        services.files.departures, AuditTrail.of(services), sorted(held), "it is referred to again"
+    )
     return [
         end_plan(services, plan, "some of its files are needed again")
         for plan in plans

@@ -1,11 +1,12 @@
 """The proof before each delete batch, at the cost of what changed since the last look."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from meltline.app.catalog.registrations import load_standing
-from meltline.app.catalog.tables import observed_table
+from meltline.app.catalog.standing_tables import StandingTables
 from meltline.app.ground.purge_vetoes import wanted_files
-from meltline.app.observe.observe import observe, side_files_of
+from meltline.app.observe.observe import Observation, observe, side_files_of
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import RunContext
 from meltline.domain.errors import HoldInForce, MeltlineError, PlanStale
@@ -13,10 +14,34 @@ from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.places import places_in
-from meltline.ports import CatalogEntry, CatalogListing
+from meltline.ports import (
+    CatalogEntry,
+    CatalogListing,
+    FileReferences,
+    ManifestReader,
+    ObjectReader,
+    VetoLedger,
+)
 
 
-class Reproof:
+@dataclass(frozen=True)
+class RecheckInputs:
+    """What a recheck reads: it changes nothing.
+
+    Attributes:
+        references: What the file index knows.
+        names: By what other names files may be needed, those in some more places included.
+    """
+
+    tables: StandingTables
+    references: FileReferences
+    vetoes: VetoLedger
+    store: ObjectReader
+    manifests: ManifestReader
+    names: Callable[[Collection[str]], OtherNames]
+
+
+class PurgeRecheck:
     """Keeps, while a purge runs, what every table referred to when it was last looked at.
 
     The first look observes everything, so the index covers it. Later looks list the catalogs and
@@ -27,9 +52,15 @@ class Reproof:
             would find it again if it were taken back, so it goes on waiting.
     """
 
-    def __init__(self, services: RunContext, paths: Sequence[str]) -> None:
-        self._services = services
-        observation = observe(services)
+    def __init__(
+        self, inputs: RecheckInputs, observation: Observation, paths: Sequence[str]
+    ) -> None:
+        """Takes what was observed just now, and the files that are to be deleted.
+
+        Raises:
+            PlanStale: Something was not observed that may need any file.
+        """
+        self._inputs = inputs
         self._refuse_blind(observation.purge_blocked)
         self._seen: dict[CatalogEntry, None] = {}
         # By where each is written down: under a name that moved may stand a copy, with other files.
@@ -62,6 +93,19 @@ class Reproof:
             if pointer.name in observation.skipped:
                 self._seen[pointer] = None
 
+    @classmethod
+    def of(cls, context: RunContext, paths: Sequence[str]) -> "PurgeRecheck":
+        """Takes the first look. Raises as an observation does, and PlanStale."""
+        inputs = RecheckInputs(
+            StandingTables(context),
+            context.files.references,
+            context.control.vetoes,
+            context.store,
+            context.manifests,
+            partial(OtherNames.now, context),
+        )
+        return cls(inputs, observe(context), paths)
+
     def still_needed(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that something refers to now, by whatever name.
 
@@ -70,7 +114,7 @@ class Reproof:
             PlanStale: A table that moved cannot be read: what it needs is unknown.
         """
         self.look()
-        names = OtherNames.now(self._services, self._places)
+        names = self._inputs.names(self._places)
         needed = self._named_by(paths).keys()
         elsewhere = needed_by_other_names(names, paths, self._named_by).keys()
         self.elsewhere = elsewhere - needed
@@ -91,12 +135,12 @@ class Reproof:
         what had been read until then.
         """
         own = self._named_by(paths)
-        names = OtherNames.now(self._services, self._places)
+        names = self._inputs.names(self._places)
         other_names = {path: names.of(path) for path in paths if path not in own}
         by = self._named_by(
             sorted({name for spellings in other_names.values() for name in spellings})
         )
-        lost = {s.path for s in self._services.store.stats(sorted(by)) if s.file is None}
+        lost = {s.path for s in self._inputs.store.stats(sorted(by)) if s.file is None}
         hits = ((path, name) for path in other_names for name in other_names[path] if name in lost)
         return own | {path: f"{by[name]} as {name}" for path, name in hits}
 
@@ -109,7 +153,7 @@ class Reproof:
     def _look_up(self, paths: Sequence[str]) -> None:
         """Asks the index of each path once: what has come since is read here."""
         new = [path for path in paths if path not in self._asked]
-        referenced = self._services.files.references.among(new, self._dead) if new else ()
+        referenced = self._inputs.references.among(new, self._dead) if new else ()
         self._note(referenced, "a snapshot that the index knows")
         self._asked.update(new)
 
@@ -124,7 +168,7 @@ class Reproof:
         members = self._groups.members(owner)
         for state in (state for uuid in members for state in self._states.get(uuid, {}).values()):
             name, listing = state.name, self._listings.get(state.name.catalog)
-            if listing is not None and observed_table(self._services, state, listing).held:
+            if listing is not None and self._inputs.tables.observed(state, listing).held:
                 raise HoldInForce(
                     f"{name} is under a hold: nothing of it may be purged",
                     object=str(name),
@@ -135,8 +179,8 @@ class Reproof:
 
     def _add_vetoed(self) -> None:
         """Files that somebody has asked back since the purge was planned."""
-        rows = [w for w in self._services.control.vetoes.all() if w.id not in self._wanted]
-        vetoed = wanted_files(self._services, rows)
+        rows = [w for w in self._inputs.vetoes.all() if w.id not in self._wanted]
+        vetoed = wanted_files(self._inputs.store, self._inputs.manifests, rows)
         if vetoed.blind:
             raise PlanStale(
                 "files that somebody wants back cannot be named",
@@ -149,8 +193,7 @@ class Reproof:
         self._wanted |= {row.id for row in rows}
 
     def _entries(self) -> list[CatalogEntry]:
-        catalogs = self._services.catalogs
-        self._listings = {name: catalog.listing() for name, catalog in catalogs.items()}
+        self._listings = self._inputs.tables.listings()
         return [pointer for listing in self._listings.values() for pointer in listing.entries]
 
     def _refuse_blind(self, reason: str) -> None:
@@ -164,10 +207,11 @@ class Reproof:
             )
 
     def _look_at(self, pointer: CatalogEntry) -> None:
-        if self._is_ledger(pointer):
+        tables = self._inputs.tables
+        if tables.is_ledger(pointer.name):
             return
         try:
-            state = load_standing(self._services, pointer.name, pointer.metadata_location)
+            state = tables.load(pointer)
             self._remember(state)
             self._read_new(state)
         except (MeltlineError, FileNotFoundError) as error:
@@ -182,15 +226,9 @@ class Reproof:
     def _remember(self, state: TableMetadata) -> None:
         self._states.setdefault(state.uuid, {})[state.name] = state
 
-    def _is_ledger(self, pointer: CatalogEntry) -> bool:
-        config = self._services.config
-        return pointer.name.catalog == config.hot and pointer.name.namespace == (
-            config.ledger_namespace,
-        )
-
     def _read_new(self, state: TableMetadata) -> None:
         """Names before it reads: so what is gone, and cannot be read, is named all the same."""
-        store, manifests = self._services.store, self._services.manifests
+        store, manifests = self._inputs.store, self._inputs.manifests
         self._note_new(*_side_files(state))
         for snapshot in state.snapshots.values():
             key = snapshot.as_written
@@ -216,7 +254,7 @@ class Reproof:
         """Notes what was not named at the first look, and where that lies."""
         paths = list(paths)
         self._note(paths, by)
-        self._places |= places_in(paths, self._services.store.is_link)
+        self._places |= places_in(paths, self._inputs.store.is_link)
 
     def _note(self, paths: Iterable[str], by: str) -> None:
         for path in paths:

@@ -222,7 +222,7 @@ class Run:
         self.summary.notices += kept_back(services)
         results = apply_purges(services, plans)
         self.summary.purged(results)
-        self.summary.stand(standing_incidents(services))
+        self.summary.stand(standing_incidents(services.control.incidents))
         self._let_go()
         return results
 

@@ -1,0 +1,43 @@
+"""Tables as their catalogs have them at this moment, for steps that check once more."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.catalog.registrations import load_standing
+from meltline.app.catalog.tables import ObservedTable, is_ledger, keep_requests, observed_table
+from meltline.app.services import ReadContext
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.policy import Retention
+from meltline.domain.retention.retained_snapshots import KeepRequest
+from meltline.ports import CatalogEntry, CatalogListing
+
+
+@dataclass(frozen=True)
+class StandingTables:
+    """Reads tables, their namespaces' properties, and who keeps what of them; changes nothing."""
+
+    _context: ReadContext
+
+    def listings(self) -> dict[str, CatalogListing]:
+        """Every catalog's listing, taken now. Raises CatalogUnlistable."""
+        return {name: catalog.listing() for name, catalog in self._context.catalogs.items()}
+
+    def load(self, entry: CatalogEntry) -> TableMetadata:
+        """A table with the id of its registration. Raises as `load_state` does."""
+        return load_standing(self._context, entry.name, entry.metadata_location)
+
+    def observed(self, state: TableMetadata, listing: CatalogListing) -> ObservedTable:
+        """A table with the properties around it."""
+        return observed_table(self._context, state, listing)
+
+    def keep_requests(
+        self, tables: Sequence[ObservedTable], as_of: datetime
+    ) -> Iterator[tuple[KeepRequest, Retention, ObservedTable]]:
+        """What keeps snapshots of some tables, by today's policies, leases and holds."""
+        return keep_requests(self._context, tables, as_of)
+
+    def is_ledger(self, name: TableName) -> bool:
+        """Whether it is one of the file ledger's own tables."""
+        return is_ledger(self._context, name)

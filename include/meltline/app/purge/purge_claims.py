@@ -1,0 +1,114 @@
+"""What a purge asks of the control ledger: a plan's verdict, a person's word, claims on batches."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from meltline.app.gate.gate import not_passed
+from meltline.app.ground.epochs import RunEpoch
+from meltline.app.ground.preconditions import require_go
+from meltline.app.purge.purge_batches import Batch, claim_of
+from meltline.app.services import ReadContext
+from meltline.domain.clock import CLOCK_TOLERANCE, Clock
+from meltline.domain.deletion.plan import Plan
+from meltline.domain.errors import ApprovalMissing, GateNotPassed, MeltlineError
+from meltline.domain.iceberg.files import Departure
+from meltline.domain.units import format_size
+from meltline.ports import ClaimLedger, SwitchLedger, VerdictLedger
+
+
+@dataclass(frozen=True)
+class PurgePermits:
+    """Whether plans may be purged now.
+
+    Attributes:
+        approve_above: Bytes above which a person must approve a plan.
+        approval_lasts: How long such a word counts.
+    """
+
+    verdicts: VerdictLedger
+    clock: Clock
+    approve_above: int
+    approval_lasts: timedelta
+
+    @classmethod
+    def of(cls, context: ReadContext) -> "PurgePermits":
+        """By the configured limits."""
+        limits, gates = context.config.limits, context.config.gates
+        return cls(context.control.verdicts, context.clock, limits.approve_above, gates.ttl)
+
+    def gate_refusals(self, plans: Sequence[Plan]) -> Mapping[str, GateNotPassed]:
+        """Plans without a passed gate that counts now, by their ids, and why."""
+        verdicts = self.verdicts.newest([plan.id for plan in plans])
+        now = self.clock.now()
+        refusals = {plan.id: not_passed(plan, verdicts.get(plan.id), now) for plan in plans}
+        return {id: refused for id, refused in refusals.items() if refused}
+
+    def not_approved(self, plan: Plan) -> ApprovalMissing | None:
+        """Why a large plan may not be purged: a person's word is missing. None where it may."""
+        if plan.bytes <= self.approve_above:
+            return None
+        approval, ttl = self.verdicts.approval(plan.id, plan.digest), self.approval_lasts
+        now = self.clock.now()
+        if approval is not None and approval.at - CLOCK_TOLERANCE <= now < approval.at + ttl:
+            return None
+        return ApprovalMissing(
+            f"plan {plan.id} purges {format_size(plan.bytes)}: a person must approve it",
+            object=plan.id,
+            expected=f"an approval, or at most {format_size(self.approve_above)}",
+            found="no approval" if approval is None else "an approval that does not count now",
+            next=f"`meltline show plan {plan.id} --items`, then "
+            f"`meltline apply {plan.id} --approve REASON`",
+        )
+
+
+@dataclass(frozen=True)
+class BatchClaims:
+    """Claims batches before they are deleted, and settles the claims afterwards.
+
+    Attributes:
+        epoch: Begins before the first file goes.
+        waiting: The departures that may be purged, by path.
+    """
+
+    ledger: ClaimLedger
+    permits: PurgePermits
+    switch: SwitchLedger
+    epoch: RunEpoch
+    waiting: Mapping[str, Departure]
+
+    def take(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Those that are ours to delete now."""
+        if not batches:
+            return []
+        require_go(self.switch)
+        jobs = {batch.of.plan.id: batch.of for batch in batches}
+        refused = self.permits.gate_refusals([job.plan for job in jobs.values()])
+        for id, job in jobs.items():
+            job.error = refused.get(id) or self.permits.not_approved(job.plan)
+        passed = [batch for batch in batches if batch.of.is_open]
+        for batch in passed:
+            batch.files = [file for file in batch.files if file.path in self.waiting]
+        if any(batch.files for batch in passed):
+            self.epoch.require()
+        claims = [claim_of(batch, [file.path for file in batch.files]) for batch in passed]
+        answers = self.ledger.take(claims)
+        for batch, answer in zip(passed, answers, strict=True):
+            if isinstance(answer, MeltlineError):
+                batch.of.error = answer
+            elif not answer:  # an earlier run has deleted it
+                batch.of.deleted += batch.files
+        return [batch for batch, answer in zip(passed, answers, strict=True) if answer is True]
+
+    def settle(self, whole: Sequence[Batch], claimed: Sequence[Batch]) -> None:
+        """Finishes batches that were deleted whole; the others' claims are dropped, to go on."""
+        finished = set(map(id, whole))
+        try:
+            answers = self.ledger.finish([claim_of(batch) for batch in whole])
+            self.ledger.drop([claim_of(b) for b in claimed if id(b) not in finished])
+        except MeltlineError as stop:
+            for batch in claimed:
+                batch.of.error = batch.of.error or stop
+            return
+        for batch, lost in zip(whole, answers, strict=True):
+            batch.of.error = batch.of.error or lost
