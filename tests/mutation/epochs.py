@@ -87,8 +87,8 @@ EPOCHS = (
     Mutation(
         "a run expires before it raises the epoch",
         "app/expire/expire_commits.py",
-        "                self.epoch.require()\n",
-        "                pass\n",
+        "            self.epoch.require()\n",
+        "            pass\n",
         TESTS,
     ),
     Mutation(

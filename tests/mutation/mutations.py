@@ -128,12 +128,12 @@ MUTATIONS = (
         (GUARDS, CHAIN, HOLDS),
     ),
     Mutation(
-        "the plan's ids are not checked again before the commit", "app/expire/expire_commits.py",
+        "the plan's ids are not checked again before the commit", "app/expire/plan_checks.py",
         "        for refuse in (self._invalid, self._without_gate):\n",
         "        for refuse in (self._without_gate,):\n", (RACES,),
     ),
     Mutation(
-        "an expiration needs no gate", "app/expire/expire_commits.py",
+        "an expiration needs no gate", "app/expire/plan_checks.py",
         "        for refuse in (self._invalid, self._without_gate):\n",
         "        for refuse in (self._invalid,):\n", (RACES,),
     ),
@@ -255,8 +255,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a stop does not hold back commits", "app/expire/expire_commits.py",
-        "            require_go(self.services.control.switch)\n            self.services.control.locks.check(",
-        "            self.services.control.locks.check(", (GUARDS, RACES),
+        "            require_go(self.switch)\n            self.locks.check(",
+        "            self.locks.check(", (GUARDS, RACES),
     ),
     Mutation(
         "a dropped table goes before its time", "app/catalog/tables.py",

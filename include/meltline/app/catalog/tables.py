@@ -16,6 +16,7 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.holds import is_held
 from meltline.domain.retention.policy import (
     TRANSIENT,
+    AccountPolicy,
     Levels,
     Remembered,
     Retention,
@@ -141,13 +142,13 @@ def remembered(policies: Mapping[str, Mapping[str, str]], levels: Levels, uuid: 
 
 
 def retention_of(
-    ledgers: ReadContext, table: ObservedTable, policies: Mapping[str, Mapping[str, str]]
+    account: AccountPolicy, table: ObservedTable, policies: Mapping[str, Mapping[str, str]]
 ) -> Retention:
     """A table's policy, with what the ledger's `policies` remember; of a dropped one, frozen."""
     if table.drop is not None:
-        return table.drop.retention(ledgers.config.account.reader_grace)
+        return table.drop.retention(account.reader_grace)
     remembered_policy = remembered(policies, table.levels, table.state.uuid)
-    return effective_retention(ledgers.config.account, table.levels, remembered_policy)
+    return effective_retention(account, table.levels, remembered_policy)
 
 
 def read_tables(ledgers: ReadContext) -> list[ObservedTable]:
@@ -204,7 +205,7 @@ def keep_requests(
     archived = archived_ids(ledgers, tables)
     for table in tables:
         uuid = table.state.uuid
-        retention = retention_of(ledgers, table, policies)
+        retention = retention_of(ledgers.config.account, table, policies)
         request = KeepRequest(
             state=table.state,
             as_of=as_of,

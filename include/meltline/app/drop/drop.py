@@ -229,7 +229,9 @@ def _retention(
 ) -> Retention:
     policies = ledgers.control.policies.all()
     if name.table:
-        return retention_of(ledgers, observed_table(ledgers, states[0], listing), policies)
+        return retention_of(
+            ledgers.config.account, observed_table(ledgers, states[0], listing), policies
+        )
     around = levels_around(ledgers, name, listing)
     remembered_policy = remembered(policies, around, str(name))
     return effective_retention(ledgers.config.account, around, remembered_policy)

@@ -232,7 +232,9 @@ def _noticed(
     name = ObjectName(row.name.catalog, row.name.namespace, row.name.name)
     policies = ledgers.control.policies.all()
     named_state = replace(state, name=row.name)
-    retention = retention_of(ledgers, observed_table(ledgers, named_state, listing), policies)
+    retention = retention_of(
+        ledgers.config.account, observed_table(ledgers, named_state, listing), policies
+    )
     # Its namespace may be gone too: what it worked with when it was last seen counts as well.
     applied = parse_days(policies.get(row.uuid, {}).get(APPLIED, "0"))
     days = retention.days

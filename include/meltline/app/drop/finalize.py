@@ -153,7 +153,9 @@ def _finish(services: RunContext, observation: Observation, gone_table: GoneTabl
 
 def _depart_metadata(services: RunContext, observation: Observation, table: ObservedTable) -> None:
     state, now = table.state, services.clock.now()
-    failsafe = retention_of(services, table, services.control.policies.all()).failsafe
+    failsafe = retention_of(
+        services.config.account, table, services.control.policies.all()
+    ).failsafe
     drop = read_drop(state.name.catalog, state.properties)
     assert drop is not None  # only such tables are let go
     marker = f"let-go-{drop.batch}-{state.uuid}"

@@ -130,7 +130,9 @@ def _tables(
         name = drop.object.table_name if drop else state.name
         if not scope.covers(name) or (drop and not drop.is_restorable(ledgers.clock.now())):
             return None
-        retention = retention_of(ledgers, observed_table(ledgers, state, listing), policies)
+        retention = retention_of(
+            ledgers.config.account, observed_table(ledgers, state, listing), policies
+        )
         return HistoryRow(
             created_on=created_on(state),
             name=name.name,

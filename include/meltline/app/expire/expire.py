@@ -7,20 +7,30 @@ protocol").
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from meltline.app.catalog.listings import Listings
-from meltline.app.expire.expire_commits import Commits, Committed
+from meltline.app.catalog.standing_tables import StandingTables
+from meltline.app.expire.expire_commits import Commits
+from meltline.app.expire.plan_checks import Committed, LockedPlans, Outcome, PlanChecks
 from meltline.app.expire.plan_expiration import owner_retentions
 from meltline.app.ground.epochs import RunEpoch
-from meltline.app.ground.preconditions import present
+from meltline.app.ground.preconditions import (
+    present,
+    require_clock,
+    require_generation,
+    require_go,
+)
 from meltline.app.observe.observe import Observation, observe, registrations
 from meltline.app.observe.ref_check import changed_heads
 from meltline.app.safety.plan_locks import PlanLocks
 from meltline.app.services import RunContext
+from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.deletion.plan import Plan, PlanState, plan_digest
 from meltline.domain.errors import MeltlineError, PlanAltered
 from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
-from meltline.ports import Lock, PlanTransition
+from meltline.domain.retention.policy import Retention
+from meltline.ports import DepartureLog, FileReferences, Lock
 
 
 @dataclass(frozen=True)
@@ -31,11 +41,6 @@ class ExpireResult:
     snapshots_expired: int = 0
     files_departed: int = 0
     error: MeltlineError | None = None
-
-
-def stored_files(services: RunContext, plans: Sequence[Plan]) -> dict[str, Sequence[PlannedFile]]:
-    """Plans' items, by plan id."""
-    return dict(services.files.items.of([plan.id for plan in plans]))
 
 
 def altered(plan: Plan, files: Sequence[PlannedFile]) -> PlanAltered | None:
@@ -62,136 +67,174 @@ def apply_expirations(
     """
     if not plans:
         return []
-    files = stored_files(services, plans)
+    files = services.files.items.of([plan.id for plan in plans])
     plan_locks = PlanLocks.of(services)
     with plan_locks.take(plans) as held:
         stored = services.control.plans.current([plan.id for plan in plans])
-        done: dict[str, ExpireResult] = {}
-        locks: dict[str, Lock] = {}
-        work = []
-        for plan in (stored[plan.id] for plan in plans):
-            lock = held[plan_locks.groups.key(plan.table_uuid)]
-            if isinstance(lock, MeltlineError):
-                done[plan.id] = ExpireResult(plan, error=lock)
-            elif plan.state is PlanState.APPLIED:
-                done[plan.id] = ExpireResult(plan)
-            elif mismatch := altered(plan, files[plan.id]):
-                done[plan.id] = ExpireResult(plan, error=mismatch)
-            else:
-                work.append(plan)
-                locks[plan.id] = lock
-        commits = Commits(services, locks, Listings(services.catalogs), pause, RunEpoch(services))
-        done |= _commit(services, commits, work, files)
+        plans = [stored[plan.id] for plan in plans]
+        held_by = {plan.id: held[plan_locks.groups.key(plan.table_uuid)] for plan in plans}
+        done = _not_begun(plans, held_by, files)
+        locks = {id: lock for id, lock in held_by.items() if isinstance(lock, Lock)}
+        locked = LockedPlans(services.control.plans, locks)
+        outcomes = _commits(services, locked, pause).make(
+            [plan for plan in plans if plan.id not in done]
+        )
+        committed = [outcome for outcome in outcomes.values() if isinstance(outcome, Committed)]
+        # Nothing departs of a table of which a ref shows something else than before.
+        changed = changed_heads(services, [commit.plan for commit in committed])
+        committed = [commit for commit in committed if commit.plan.id not in changed]
+        departed = _departed(services, [commit.plan for commit in committed], files)
+        done |= _results(locked, {**outcomes, **changed}, departed)
     return [done[plan.id] for plan in plans]
 
 
-def _commit(
-    services: RunContext,
-    commits: Commits,
+def _not_begun(
     plans: Sequence[Plan],
+    held: Mapping[str, Lock | MeltlineError],
     files: Mapping[str, Sequence[PlannedFile]],
 ) -> dict[str, ExpireResult]:
-    """Commits plans, records what departed, and only then calls them applied."""
-    outcomes = commits.make(plans)
-    stopped = {
-        id: outcome for id, outcome in outcomes.items() if isinstance(outcome, MeltlineError)
-    }
-    committed = [outcome for outcome in outcomes.values() if isinstance(outcome, Committed)]
-    # Nothing departs of a table of which a ref shows something else than before.
-    stopped |= changed_heads(services, [commit.plan for commit in committed])
-    committed = [commit for commit in committed if commit.plan.id not in stopped]
-    departed = _record_departures(services, [commit.plan for commit in committed], files)
-    moves = [
-        PlanTransition(
-            commit.plan,
-            PlanState.APPLIED,
-            lock=commits.locks[commit.plan.id],
-            committed_base=commit.plan.committed_base,
-        )
-        for commit in committed
-    ]
+    """Plans that are applied already, or may not be."""
     done: dict[str, ExpireResult] = {}
-    for commit, answer in zip(committed, services.control.plans.move_all(moves), strict=True):
+    for plan in plans:
+        lock = held[plan.id]
+        if isinstance(lock, MeltlineError):
+            done[plan.id] = ExpireResult(plan, error=lock)
+        elif plan.state is PlanState.APPLIED:
+            done[plan.id] = ExpireResult(plan)
+        elif mismatch := altered(plan, files[plan.id]):
+            done[plan.id] = ExpireResult(plan, error=mismatch)
+    return done
+
+
+def _commits(services: RunContext, locked: LockedPlans, pause: Callable[[float], None]) -> Commits:
+    """The one place that hands out what commits."""
+    control, listings = services.control, Listings(services.catalogs)
+
+    def require() -> None:
+        require_go(control.switch)
+        require_clock(services, CLOCK_TOLERANCE)
+        require_generation(services, listings.of(services.config.hot))
+
+    tables, clock = StandingTables(services), services.clock
+    return Commits(
+        PlanChecks(require, tables, listings, control.verdicts, clock, locked),
+        services.committer,
+        control.locks,
+        control.switch,
+        RunEpoch(services),
+        pause,
+    )
+
+
+def _results(
+    locked: LockedPlans, outcomes: Mapping[str, Outcome], departed: Mapping[str, int]
+) -> dict[str, ExpireResult]:
+    """Calls plans applied whose departures are recorded; the others have what stopped them."""
+    stopped = {id: error for id, error in outcomes.items() if isinstance(error, MeltlineError)}
+    committed = [commit for commit in outcomes.values() if isinstance(commit, Committed)]
+    plans = [commit.plan for commit in committed]
+    answers = locked.move_all(plans, PlanState.APPLIED, [plan.committed_base for plan in plans])
+    done: dict[str, ExpireResult] = {}
+    for commit, answer in zip(committed, answers, strict=True):
         if isinstance(answer, MeltlineError):
             stopped[commit.plan.id] = answer
         else:
             done[answer.id] = ExpireResult(answer, commit.snapshots, departed[answer.id])
-    now = services.control.plans.current(list(stopped))
+    now = locked.ledger.current(list(stopped))
     return done | {id: ExpireResult(now[id], error=stop) for id, stop in stopped.items()}
 
 
-def _record_departures(
+def _departed(
     services: RunContext, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
-) -> dict[str, int]:
-    """Records what departed, once per plan: a second recording finds the marker and is not made.
-
-    `due_at` counts from now, the first recording after the commit.
-    """
+) -> Mapping[str, int]:
+    """Looks once more, and records what departed by plans that were committed."""
     if not plans:
         return {}
     observation = observe(services)
-    retentions = owner_retentions(services, observation)
-    now = present(services)
-    held = _held_by_neighbours(services, observation, plans, files)
-    recorded = _recorded_by_others(services, plans, files)
-    rows: dict[str, list[Departure]] = {}
-    for plan in plans:
-        rows[plan.id] = []
-        for file in files[plan.id]:
-            retention = retentions.get(file.owner, retentions.get(plan.table_uuid))
-            if file.path in held or file.path in recorded[plan.id] or retention is None:
-                continue  # needed, on its way already, or its owner's failsafe is unknown
-            rows[plan.id].append(
-                Departure(
-                    path=file.path,
-                    kind=file.kind,
-                    bytes=file.bytes,
-                    owner=file.owner,
-                    plan_id=plan.id,
-                    departed_at=now,
-                    due_at=now + retention.failsafe,
-                    state=DepartureState.FAILSAFE,
-                    recorded_at=now,
-                )
-            )
-    services.files.departures.record({f"{plan_id}-departed": r for plan_id, r in rows.items()})
-    return {plan_id: len(departures) for plan_id, departures in rows.items()}
-
-
-def _held_by_neighbours(
-    services: RunContext,
-    observation: Observation,
-    plans: Sequence[Plan],
-    files: Mapping[str, Sequence[PlannedFile]],
-) -> set[str]:
-    """Files of groups that something still refers to.
-
-    A group's plans are made together. If a neighbour's was refused, its snapshots remain, and the
-    files they share have not departed after all.
-    """
-    twice = {uuid for uuid, tables in registrations(observation).items() if len(tables) > 1}
-    shared = [
-        file.path
-        for plan in plans
-        if plan.table_uuid in twice or len(observation.groups.members(plan.table_uuid)) > 1
-        for file in files[plan.id]
-    ]
-    return services.files.references.among(shared, observation.dead) if shared else set()
-
-
-def _recorded_by_others(
-    services: RunContext, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
-) -> dict[str, set[str]]:
-    """Files that another run has recorded since the plan was made: a stage never moves back."""
-    paths = sorted({file.path for plan in plans for file in files[plan.id]})
-    departures = services.files.departures.in_states(
-        frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
+    retentions = owner_retentions(
+        services.config.account, services.control.policies.all(), observation
     )
-    return {
-        plan.id: {
-            departure.path
-            for departure in departures
-            if departure.plan_id != plan.id and departure.recorded_at >= plan.created_at
+    now = present(services)
+    departing = Departing(services.files.departures, services.files.references, observation)
+    return departing.record(plans, files, retentions, now)
+
+
+@dataclass(frozen=True)
+class Departing:
+    """Records departures of committed plans, by what was observed after the commits."""
+
+    departures: DepartureLog
+    references: FileReferences
+    observation: Observation
+
+    def record(
+        self,
+        plans: Sequence[Plan],
+        files: Mapping[str, Sequence[PlannedFile]],
+        retentions: Mapping[str, Retention],
+        now: datetime,
+    ) -> dict[str, int]:
+        """Records what departed, once per plan: a second recording finds the marker.
+
+        `due_at` counts from now, the first recording after the commit.
+        """
+        held = self._held_by_neighbours(plans, files)
+        recorded = self._recorded_by_others(plans, files)
+        rows: dict[str, list[Departure]] = {}
+        for plan in plans:
+            rows[plan.id] = []
+            for file in files[plan.id]:
+                retention = retentions.get(file.owner, retentions.get(plan.table_uuid))
+                if file.path in held or file.path in recorded[plan.id] or retention is None:
+                    continue  # needed, on its way already, or its owner's failsafe is unknown
+                rows[plan.id].append(
+                    Departure(
+                        path=file.path,
+                        kind=file.kind,
+                        bytes=file.bytes,
+                        owner=file.owner,
+                        plan_id=plan.id,
+                        departed_at=now,
+                        due_at=now + retention.failsafe,
+                        state=DepartureState.FAILSAFE,
+                        recorded_at=now,
+                    )
+                )
+        self.departures.record({f"{plan_id}-departed": r for plan_id, r in rows.items()})
+        return {plan_id: len(departures) for plan_id, departures in rows.items()}
+
+    def _held_by_neighbours(
+        self, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
+    ) -> set[str]:
+        """Files of groups that something still refers to.
+
+        A group's plans are made together. If a neighbour's was refused, its snapshots remain, and
+        the files they share have not departed after all.
+        """
+        twice = {
+            uuid for uuid, tables in registrations(self.observation).items() if len(tables) > 1
         }
-        for plan in plans
-    }
+        shared = [
+            file.path
+            for plan in plans
+            if plan.table_uuid in twice or len(self.observation.groups.members(plan.table_uuid)) > 1
+            for file in files[plan.id]
+        ]
+        return self.references.among(shared, self.observation.dead) if shared else set()
+
+    def _recorded_by_others(
+        self, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
+    ) -> dict[str, set[str]]:
+        """Files that another run has recorded since the plan was made: a stage never moves back."""
+        paths = sorted({file.path for plan in plans for file in files[plan.id]})
+        departures = self.departures.in_states(
+            frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
+        )
+        return {
+            plan.id: {
+                departure.path
+                for departure in departures
+                if departure.plan_id != plan.id and departure.recorded_at >= plan.created_at
+            }
+            for plan in plans
+        }

@@ -13,7 +13,7 @@ from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest
 from meltline.domain.iceberg.files import DepartureState, FileKind, PlannedFile
 from meltline.domain.iceberg.locations import claim_prefix, is_odd, location_key
 from meltline.domain.iceberg.names import TableName, selected
-from meltline.domain.retention.policy import Retention
+from meltline.domain.retention.policy import AccountPolicy, Retention
 from meltline.ports import DepartingFile, Neighbourhood, SnapshotKey
 
 
@@ -326,12 +326,13 @@ def _plan(
     return PlannedFiles(plan, ordered)
 
 
-def owner_retentions(services: RunContext, observation: Observation) -> Mapping[str, Retention]:
+def owner_retentions(
+    account: AccountPolicy, policies: Mapping[str, Mapping[str, str]], observation: Observation
+) -> Mapping[str, Retention]:
     """Each readable table's retention, by UUID; where two share a UUID, the longer failsafe."""
-    policies = services.control.policies.all()
     retentions: dict[str, Retention] = {}
     for table in observation.tables:
-        retention = retention_of(services, table, policies)
+        retention = retention_of(account, table, policies)
         before = retentions.get(table.state.uuid)
         if before is None or retention.failsafe > before.failsafe:
             retentions[table.state.uuid] = retention

@@ -9,7 +9,7 @@ from meltline.app.services import RunContext
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import GateNotPassed, MeltlineError, PlanStale
-from meltline.ports import PlanTransition
+from meltline.ports import PlanTransition, VerdictLedger
 
 GATEABLE = (PlanState.PLANNED, PlanState.PASSED, PlanState.REFUSED)
 
@@ -75,14 +75,14 @@ def reasons(verdict: GateResult) -> str:
     return "; ".join(words) or verdict.error
 
 
-def require_passed(services: RunContext, plan: Plan) -> None:
+def require_passed(verdicts: VerdictLedger, plan: Plan, now: datetime) -> None:
     """Refuses a plan without a fresh, passed result for exactly its digest.
 
     Raises:
         GateNotPassed: There is none, it refused, is for another digest, or is too old.
     """
-    verdict = services.control.verdicts.newest([plan.id]).get(plan.id)
-    if refused := not_passed(plan, verdict, services.clock.now()):
+    verdict = verdicts.newest([plan.id]).get(plan.id)
+    if refused := not_passed(plan, verdict, now):
         raise refused
 
 

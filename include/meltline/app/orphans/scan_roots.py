@@ -82,10 +82,9 @@ class Claims:
         self._known: dict[str, list[KnownTable]] = {}
         for table in services.control.registrations.all():
             self._known.setdefault(table.uuid, []).append(table)
-        self._failsafe = {
-            uuid: retention.failsafe
-            for uuid, retention in owner_retentions(services, observation).items()
-        }
+        policies = services.control.policies.all()
+        retentions = owner_retentions(services.config.account, policies, observation)
+        self._failsafe = {uuid: retention.failsafe for uuid, retention in retentions.items()}
         self._held = {table.state.uuid for table in observation.tables if table.held}
         self._of: dict[tuple[str, ...], Claim] = {}
         self._folders: dict[str, Claim] = {}

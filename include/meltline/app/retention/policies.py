@@ -309,7 +309,7 @@ def remember_policies(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> 
             new.setdefault(object, {})[key] = setting
 
     for table in tables:
-        retention = retention_of(ledgers, table, policies)
+        retention = retention_of(ledgers.config.account, table, policies)
         note(table.state.uuid, APPLIED, str(retention.days))
         if TRANSIENT not in policies.get(table.state.uuid, {}):
             note(table.state.uuid, TRANSIENT, str(retention.transient).lower())

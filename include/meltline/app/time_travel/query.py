@@ -189,7 +189,9 @@ def past_of(
         except MetadataUnreadable:
             return None
 
-    retention = retention_of(ledgers, observed_table(ledgers, state, listing), policies)
+    retention = retention_of(
+        ledgers.config.account, observed_table(ledgers, state, listing), policies
+    )
     applied = policies.get(state.uuid, {}).get(APPLIED, "")
     window = readable_window(retention, applied)
     return Past(state=state, now=ledgers.clock.now(), window=window, read=read)

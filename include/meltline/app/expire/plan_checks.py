@@ -1,0 +1,210 @@
+"""What is looked at before an expiration is committed: the table, its plan, and the gate's word.
+
+By the crash protocol (docs/safety.md) every line may be the last one before a kill: a run that
+finds a plan `applying` asks the catalog what became of it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from meltline.app.catalog.listings import Listings
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.catalog.standing_tables import StandingTables
+from meltline.app.gate.gate import not_passed, require_passed
+from meltline.domain.clock import Clock
+from meltline.domain.deletion.plan import Plan, PlanState
+from meltline.domain.deletion.recheck import still_valid
+from meltline.domain.errors import MeltlineError, PlanStale
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import CatalogListing, Lock, PlanLedger, PlanTransition, VerdictLedger
+
+
+@dataclass(frozen=True)
+class Committed:
+    """An expiration that was committed, and whose departures are not recorded yet.
+
+    Attributes:
+        plan: With the metadata file that the commit was based on.
+        snapshots: How many it expired.
+    """
+
+    plan: Plan
+    snapshots: int
+
+
+Outcome: TypeAlias = Committed | MeltlineError
+
+
+@dataclass(frozen=True)
+class CheckedPlan:
+    """A plan that may be committed, on the metadata for which that was found."""
+
+    plan: Plan
+    state: TableMetadata
+    listing: CatalogListing
+    snapshots: int
+
+
+@dataclass(frozen=True)
+class LockedPlans:
+    """The plans of a step, and their moves in the ledger.
+
+    Attributes:
+        locks: The lock of each plan's group, by the plan's id.
+    """
+
+    ledger: PlanLedger
+    locks: Mapping[str, Lock]
+
+    def move_all(
+        self, plans: Sequence[Plan], to: PlanState, bases: Sequence[str]
+    ) -> Sequence[Plan | MeltlineError]:
+        """Moves plans under their locks, each with the metadata file its commit is based on."""
+        return self.ledger.move_all(
+            [
+                PlanTransition(plan, to, lock=self.locks[plan.id], committed_base=base)
+                for plan, base in zip(plans, bases, strict=True)
+            ]
+        )
+
+    def begin(self, plan: Plan) -> Plan:
+        """Begins a plan that nothing is left to commit of. Raises as `PlanLedger.move` does."""
+        base, lock = plan.base_location, self.locks[plan.id]
+        return self.ledger.move(plan, PlanState.APPLYING, lock=lock, committed_base=base)
+
+    def stale(self, plan: Plan, why: str) -> MeltlineError:
+        """Ends a plan that no longer fits; the error says why, or why it could not be ended."""
+        if plan.state is not PlanState.STALE:
+            move = PlanTransition(plan, PlanState.STALE, note=why)
+            (answer,) = self.ledger.move_all([move])
+            if isinstance(answer, MeltlineError):
+                return answer
+        return PlanStale(
+            f"plan {plan.id} no longer fits {plan.table}: {why}",
+            object=plan.id,
+            expected="the table as it was planned, or moved on harmlessly",
+            found=why,
+            next="plan again; the next run does",
+        )
+
+
+@dataclass(frozen=True)
+class PlanChecks:
+    """Whether plans may be committed now: it commits nothing, and ends what no longer fits.
+
+    Attributes:
+        require: Raises what holds all commits back: a stop, a wrong clock, another ledger.
+        plans: What is moved where a plan is out of date, or was committed before a kill.
+    """
+
+    require: Callable[[], None]
+    tables: StandingTables
+    listings: Listings
+    verdicts: VerdictLedger
+    clock: Clock
+    plans: LockedPlans
+
+    def passed(
+        self, plans: Sequence[Plan], outcomes: dict[str, Outcome], *, anew: bool
+    ) -> list[CheckedPlan]:
+        """Those that may be committed now. The others have an outcome."""
+        try:
+            self.require()
+        except MeltlineError as stop:
+            outcomes |= dict.fromkeys((plan.id for plan in plans), stop)
+            return []
+        looked = load_concurrently(lambda plan: self._look(plan, anew=anew), plans)
+        outcomes |= {
+            plan.id: outcome
+            for plan, outcome in zip(plans, looked, strict=True)
+            if not isinstance(outcome, CheckedPlan)
+        }
+        checked = [outcome for outcome in looked if isinstance(outcome, CheckedPlan)]
+        for refuse in (self._invalid, self._without_gate):
+            refused = refuse(checked)
+            outcomes |= refused
+            checked = [case for case in checked if case.plan.id not in refused]
+        return checked
+
+    def _look(self, plan: Plan, *, anew: bool) -> CheckedPlan | Outcome:
+        """The table as it is now, or what became of the plan."""
+        try:
+            listing = self.listings.of(plan.table.catalog, anew=anew)
+            state = self._load(plan, listing)
+            remaining = [sid for sid in plan.snapshots if sid in state.snapshots]
+            if not remaining and not any(name in state.refs for name in plan.refs):
+                return self._already_gone(plan)
+            return CheckedPlan(plan, state, listing, len(remaining))
+        except MeltlineError as stop:
+            return stop
+
+    def _load(self, plan: Plan, listing: CatalogListing) -> TableMetadata:
+        pointer = listing.of(plan.table)
+        problem = f"no table {plan.table}" if pointer is None else ""
+        if pointer is not None:
+            state = self.tables.load(pointer)
+            if state.uuid == plan.table_uuid:
+                return state
+            problem = f"another one, of {state.metadata_location}, under that name"
+        raise self.plans.stale(plan, f"the planned table is gone: {problem}")
+
+    def _already_gone(self, plan: Plan) -> Committed:
+        """The planned ids are gone: committed by us before a kill, by another, or there were none.
+
+        Raises:
+            PlanStale: Another run has expired them.
+            GateNotPassed: There were none, and the plan may not be applied.
+        """
+        if plan.state is PlanState.APPLYING:
+            return Committed(plan, len(plan.snapshots))
+        if plan.snapshots or plan.refs:
+            # Whoever expired them records what departed; what that leaves is planned anew.
+            raise self.plans.stale(plan, "another run has expired what was planned")
+        require_passed(self.verdicts, plan, self.clock.now())
+        return Committed(self.plans.begin(plan), 0)
+
+    def _invalid(self, checked: Sequence[CheckedPlan]) -> Mapping[str, MeltlineError]:
+        """Plans that no longer fit, on any base: leases and holds are not in the metadata."""
+        problems = self._problems(checked)
+        return {
+            case.plan.id: self.plans.stale(case.plan, problem)
+            if isinstance(problem, str)
+            else problem
+            for case in checked
+            if (problem := problems.get(case.plan.id))
+        }
+
+    def _problems(self, checked: Sequence[CheckedPlan]) -> Mapping[str, str | MeltlineError]:
+        """Why plans no longer fit, or why that cannot be told of one."""
+        try:
+            return self._checked_again(checked)
+        except MeltlineError as error:
+            if len(checked) == 1:
+                return {checked[0].plan.id: error}
+            return {id: why for case in checked for id, why in self._problems([case]).items()}
+
+    def _checked_again(self, checked: Sequence[CheckedPlan]) -> Mapping[str, str]:
+        by_date: dict[datetime, list[CheckedPlan]] = {}
+        for case in checked:
+            by_date.setdefault(case.plan.as_of, []).append(case)
+        problems: dict[str, str] = {}
+        for as_of, cases in by_date.items():
+            tables = [self.tables.observed(case.state, case.listing) for case in cases]
+            requests = self.tables.keep_requests(tables, as_of)
+            for case, (request, _, _) in zip(cases, requests, strict=True):
+                if problem := still_valid(case.plan, request):
+                    problems[case.plan.id] = problem
+        return problems
+
+    def _without_gate(self, checked: Sequence[CheckedPlan]) -> Mapping[str, MeltlineError]:
+        """Plans without a passed gate. One that was begun and is not committed goes stale."""
+        results = self.verdicts.newest([case.plan.id for case in checked])
+        now = self.clock.now()
+        refused: dict[str, MeltlineError] = {}
+        for plan in (case.plan for case in checked):
+            if why := not_passed(plan, results.get(plan.id), now):
+                is_begun = plan.state is PlanState.APPLYING
+                refused[plan.id] = self.plans.stale(plan, why.found) if is_begun else why
+        return refused
