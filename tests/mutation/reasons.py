@@ -35,8 +35,8 @@ REASONS = (
     ),
     Mutation(
         "reasons: altered items are planned again for good", "app/safety/stored_plans.py",
-        "        if plan_digest(plan.table_uuid, plan.snapshots, plan.refs, items[plan.id]) == plan.digest\n",
-        "        if items.keys() >= {plan.id}\n", REFUSED,
+        "        if plan_digest(plan.table_uuid, plan.snapshots, plan.refs, files[plan.id]) == plan.digest\n",
+        "        if files.keys() >= {plan.id}\n", REFUSED,
     ),
     Mutation(
         "reasons: a refused expiration is never over", "app/expire/plan_expiration.py",

@@ -10,11 +10,18 @@ from meltline.app.observe.observe import Observation, registrations, side_files_
 from meltline.app.safety.stored_plans import PlannedFiles, end_refused, store_plans
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
-from meltline.domain.iceberg.files import DepartureState, FileKind, PlannedFile
+from meltline.domain.iceberg.files import DepartureState, FileKind, PlannedFile, SideFile
 from meltline.domain.iceberg.locations import claim_prefix, is_odd, location_key
 from meltline.domain.iceberg.names import TableName, selected
 from meltline.domain.retention.policy import AccountPolicy, Retention
-from meltline.ports import DepartingFile, Neighbourhood, SnapshotKey
+from meltline.ports import (
+    DepartingFile,
+    DepartureLog,
+    KnownTable,
+    Neighbourhood,
+    PlanLedger,
+    SnapshotKey,
+)
 
 
 def plan_expiration(
@@ -48,25 +55,26 @@ def plan_expiration(
     services.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
     within = None if everywhere else _neighbourhood(observation, targets, candidates)
     departing = _not_deleted(
-        services, services.files.references.departing(candidates, within), targets
+        services.files.departures, services.files.references.departing(candidates, within), targets
     )
-    departing += _departing_side_files(services, observation, targets)
+    waiting = _described_by_waiting_departures(services.files.departures, services.control.plans)
+    side_files = services.files.side_files.known()
+    departing += _departing_side_files(side_files, waiting, observation, targets)
     archive = [claim_prefix(place) for place in services.config.archives]
     departing = [file for file in departing if not _lies_in(file.path, archive)]
     assigned = _assign(observation, targets, departing)
     whole = not (tables or dry_run) and only is None
-    assigned = _inside_roots(services, observation, assigned, note=whole)
+    files = [file for planned in assigned.values() for file in planned]
+    outside = outside_roots(services, [file.path for file in files])
+    if whole:
+        note_withheld(
+            services.control.places, "expire", withheld("expire", observation, files, outside)
+        )
+    assigned = _inside_roots(assigned, outside)
     plans = []
     for target in targets:
-        planned = _plan(
-            services,
-            observation,
-            target,
-            assigned.get(target.table.state.name, []),
-            candidates,
-            run_id,
-            as_of,
-        )
+        files = assigned.get(target.table.state.name, [])
+        planned = _plan(target, files, candidates, run_id, as_of, services.clock.now())
         if not planned.plan.is_empty:
             plans.append(planned)
     if dry_run:
@@ -74,13 +82,13 @@ def plan_expiration(
     stored = store_plans(services, plans)
     if only is None:
         looked_at = {target.table.state.uuid for target in targets}
-        end_refused(services, PlanKind.EXPIRE, stored, _settled(services, looked_at))
+        is_settled = _settled(services.control.registrations.all(), looked_at)
+        end_refused(services.control.plans, PlanKind.EXPIRE, stored, is_settled)
     return stored
 
 
-def _settled(services: RunContext, looked_at: Collection[str]) -> Callable[[Plan], bool]:
+def _settled(rows: Sequence[KnownTable], looked_at: Collection[str]) -> Callable[[Plan], bool]:
     """Whether a plan's table is among these, or stands nowhere any more."""
-    rows = services.control.registrations.all()
     standing = {row.uuid for row in rows if row.status not in ENDED}
     return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in standing
 
@@ -162,7 +170,9 @@ def _neighbourhood(
 
 
 def _not_deleted(
-    services: RunContext, departing: Sequence[DepartingFile], targets: Sequence[TableRetention]
+    departures: DepartureLog,
+    departing: Sequence[DepartingFile],
+    targets: Sequence[TableRetention],
 ) -> list[DepartingFile]:
     """Leaves out what was deleted long ago.
 
@@ -173,16 +183,22 @@ def _not_deleted(
     clones = [file.path for file in departing if planned.isdisjoint(file.table_uuids)]
     if not clones:
         return list(departing)
-    deleted = services.files.departures.in_states(frozenset({DepartureState.DELETED}), paths=clones)
+    deleted = departures.in_states(frozenset({DepartureState.DELETED}), paths=clones)
     deleted_keys = {location_key(departure.path) for departure in deleted}
-    deleted_keys |= {location_key(path) for path in services.files.departures.settled(clones)}
+    deleted_keys |= {location_key(path) for path in departures.settled(clones)}
     return [file for file in departing if location_key(file.path) not in deleted_keys]
 
 
 def _departing_side_files(
-    services: RunContext, observation: Observation, targets: Sequence[TableRetention]
+    files: Sequence[SideFile],
+    waiting: Collection[str],
+    observation: Observation,
+    targets: Sequence[TableRetention],
 ) -> list[DepartingFile]:
-    """Statistics and metadata files that no table's metadata names any more."""
+    """Statistics and metadata files that no table's metadata names any more.
+
+    `waiting` are keys of those that describe snapshots of which files wait in failsafe.
+    """
     named_keys = _named_by(observation.tables)
     # By name, not UUID: where a table is registered twice, one registration may keep a snapshot.
     leaving = {
@@ -195,10 +211,8 @@ def _departing_side_files(
         for statistics in table.state.statistics:
             goes = (table.state.name, statistics.snapshot_id) in leaving
             (expiring if goes else staying).add(location_key(statistics.path))
-    waiting = _described_by_waiting_departures(services)
     uuids = {target.table.state.uuid for target in targets}
     departing = []
-    files = services.files.side_files.known()
     # What a table names that was dropped stays named, and all of one that cannot be read now.
     staying |= _named_by(observation.left_behind)
     staying |= {location_key(f.path) for f in files if f.table_uuid not in observation.read}
@@ -215,15 +229,15 @@ def _named_by(tables: Iterable[ObservedTable]) -> set[str]:
     return {location_key(file.path) for table in tables for file in side_files_of(table.state)}
 
 
-def _described_by_waiting_departures(services: RunContext) -> set[str]:
+def _described_by_waiting_departures(departures: DepartureLog, plans: PlanLedger) -> set[str]:
     """Metadata files that are the last to describe a snapshot whose files still wait.
 
     That is the file each expiration commit replaced: `recover` registers it.
     """
-    waiting = services.files.departures.waiting_plans()
+    waiting = departures.waiting_plans()
     return {
         location_key(plan.committed_base or plan.base_location)
-        for plan in services.control.plans.find(states=[PlanState.APPLIED, PlanState.APPLYING])
+        for plan in plans.find(states=[PlanState.APPLIED, PlanState.APPLYING])
         if plan.kind is PlanKind.EXPIRE and plan.id in waiting
     }
 
@@ -261,20 +275,12 @@ def _assign(
 
 
 def _inside_roots(
-    services: RunContext,
-    observation: Observation,
-    assigned: Mapping[TableName, list[PlannedFile]],
-    *,
-    note: bool,
+    assigned: Mapping[TableName, list[PlannedFile]], outside: Collection[str]
 ) -> dict[TableName, list[PlannedFile]]:
     """Leaves out all files of a plan of which some lie outside the roots.
 
     All: what tells of the others, the manifest lists, must not go before they can.
     """
-    files = [file for planned in assigned.values() for file in planned]
-    outside = outside_roots(services, [file.path for file in files])
-    if note:
-        note_withheld(services, "expire", withheld("expire", observation, files, outside))
     return {
         name: planned
         for name, planned in assigned.items()
@@ -289,13 +295,12 @@ def untouchable(observation: Observation) -> set[str]:
 
 
 def _plan(
-    services: RunContext,
-    observation: Observation,
     target: TableRetention,
     files: Sequence[PlannedFile],
     candidates: Sequence[SnapshotKey],
     run_id: str,
     as_of: datetime,
+    now: datetime,
 ) -> PlannedFiles:
     state, keeps = target.table.state, target.keeps
     ordered = tuple(sorted(files, key=lambda file: file.path))
@@ -309,7 +314,7 @@ def _plan(
         table_uuid=state.uuid,
         digest=digest,
         as_of=as_of,
-        created_at=services.clock.now(),
+        created_at=now,
         base_location=state.metadata_location,
         snapshots=keeps.expired,
         refs=keeps.expired_refs,

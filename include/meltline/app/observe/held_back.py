@@ -11,6 +11,7 @@ from meltline.domain.deletion.withheld import Why, Withheld, order
 from meltline.domain.iceberg.files import Departure, PlannedFile
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.places import place_of
+from meltline.ports import PlaceLedger
 
 
 def outside_roots(services: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
@@ -28,11 +29,11 @@ def _confinement(services: ReadContext) -> Confinement:
     return Confinement(services.config.roots, services.resolver)
 
 
-def note_withheld(services: ReadContext, step: str, rows: Sequence[Withheld]) -> None:
+def note_withheld(places: PlaceLedger, step: str, rows: Sequence[Withheld]) -> None:
     """Remembers what a step's plans leave out, for `doctor` and for the run's summary."""
-    before = [row for row in services.control.places.withheld() if row.step == step]
+    before = [row for row in places.withheld() if row.step == step]
     if sorted(rows, key=order) != before:
-        services.control.places.save_withheld(step, rows)
+        places.save_withheld(step, rows)
 
 
 def needed_elsewhere(

@@ -20,7 +20,7 @@ from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import selected
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import KnownTable, SnapshotKey
+from meltline.ports import KnownTable, PlanItems, PlanLedger, SnapshotKey
 
 _NOT_BEGUN = (PlanState.PLANNED, PlanState.PASSED, PlanState.REFUSED)
 
@@ -56,7 +56,10 @@ def plan_purge(
     if dry_run:
         # What is referred to again was taken back as it was observed. Without a gate, look again.
         held |= services.files.references.among([d.path for d in due], observation.dead)
-    by_owner = _free_by_owner(services, observation, due, held)
+    held.update(services.control.claims.paths())  # what is being deleted already
+    held |= _open_purges(services.control.plans, services.files.items)
+    registered = services.control.registrations.all()
+    by_owner = _free_by_owner(observation, registered, due, held)
     whole = not (tables or dry_run) and only is None
     by_owner = _not_held_back(services, observation, by_owner, vetoed, remember=whole)
     owners = _owners(observation)
@@ -70,7 +73,7 @@ def plan_purge(
         if waits_for := _waits_for(observation, vetoed, owner):
             services.progress(f"plan purge: {table.name}: files wait in failsafe: {waits_for}")
             continue
-        plans.append(_plan(services, table, departures, run_id, as_of))
+        plans.append(_plan(table, departures, run_id, as_of, services.clock.now()))
     if dry_run:
         return plans
     stored = store_plans(services, plans)
@@ -83,7 +86,7 @@ def plan_purge(
             waits = _waits_for(observation, vetoed, plan.table_uuid)
             return selected(owner.name, tables) and not waits
 
-        end_refused(services, PlanKind.PURGE, stored, is_settled)
+        end_refused(services.control.plans, PlanKind.PURGE, stored, is_settled)
     return stored
 
 
@@ -100,20 +103,17 @@ def _vetoed(services: RunContext, *, dry_run: bool) -> WantedFiles:
 
 
 def _free_by_owner(
-    services: RunContext,
     observation: Observation,
+    registered: Sequence[KnownTable],
     due: Sequence[Departure],
     held: Collection[str],
 ) -> dict[str, list[Departure]]:
-    """Departures that nobody holds, is deleting already, or owns without being managed."""
-    purging = services.control.claims.paths().keys() | _open_purges(services)
+    """Departures that nobody holds or owns without being managed."""
     hands_off = untouchable(observation)
-    heir_of = heirs(
-        services.control.registrations.all(), [table.state for table in observation.tables]
-    )
+    heir_of = heirs(registered, [table.state for table in observation.tables])
     by_owner: dict[str, list[Departure]] = {}
     for departure in due:
-        if departure.path in held or departure.path in purging:
+        if departure.path in held:
             continue
         owners = observation.owners.owners(departure.path)
         if not hands_off.intersection(owners):
@@ -141,7 +141,9 @@ def _not_held_back(
     unproved = dict.fromkeys(without_proof(services, free), Why.UNPROVED)
     if remember:
         refused = {**outside, **unproved}
-        note_withheld(services, "purge", withheld("purge", observation, due, refused, needed))
+        note_withheld(
+            services.control.places, "purge", withheld("purge", observation, due, refused, needed)
+        )
     proved = {o: [d for d in rows if d.path not in unproved] for o, rows in free.items()}
     return {owner: rows for owner, rows in proved.items() if rows}
 
@@ -177,7 +179,7 @@ def take_back_referenced(
         services.files.departures, AuditTrail.of(services), sorted(held), "it is referred to again"
     )
     return [
-        end_plan(services, plan, "some of its files are needed again")
+        end_plan(services.control.plans, plan, "some of its files are needed again")
         for plan in plans
         if any(file.path in held for file in items[plan.id])
     ]
@@ -198,29 +200,30 @@ def end_overtaken(services: RunContext, plans: Sequence[Plan]) -> list[Plan]:
     items = services.files.items.of([plan.id for plan in fresh])
     paths = sorted({file.path for files in items.values() for file in files})
     purged = services.files.departures.in_states(frozenset({DepartureState.DELETED}), paths=paths)
-    purging = {departure.path for departure in purged} | _open_purges(services)
+    purging = {departure.path for departure in purged}
+    purging |= _open_purges(services.control.plans, services.files.items)
     claimed = services.control.claims.paths()
     ended = []
     for plan in fresh:
         paths_of = [file.path for file in items[plan.id]]
         if any(path in purging or claimed.get(path, plan.id) != plan.id for path in paths_of):
             note = "another run purges some of what it planned"
-            ended.append(end_plan(services, plan, note))
+            ended.append(end_plan(services.control.plans, plan, note))
     return ended
 
 
-def _open_purges(services: RunContext) -> set[str]:
+def _open_purges(ledger: PlanLedger, items: PlanItems) -> set[str]:
     """Files of purges that were begun and not finished: those are resumed, not planned again."""
-    plans = [plan.id for plan in resumable(services) if plan.kind is PlanKind.PURGE]
-    return {file.path for files in services.files.items.of(plans).values() for file in files}
+    plans = [plan.id for plan in resumable(ledger) if plan.kind is PlanKind.PURGE]
+    return {file.path for files in items.of(plans).values() for file in files}
 
 
 def _plan(
-    services: RunContext,
     state: TableMetadata | KnownTable,
     departures: Sequence[Departure],
     run_id: str,
     as_of: datetime,
+    now: datetime,
 ) -> PlannedFiles:
     table, owner, base = state.name, state.uuid, state.metadata_location
     files = tuple(
@@ -236,7 +239,7 @@ def _plan(
         table_uuid=owner,
         digest=digest,
         as_of=as_of,
-        created_at=services.clock.now(),
+        created_at=now,
         base_location=base,
         files=len(files),
         bytes=sum(file.bytes for file in files),
@@ -244,6 +247,6 @@ def _plan(
     return PlannedFiles(plan, files)
 
 
-def resumable(services: RunContext) -> list[Plan]:
+def resumable(ledger: PlanLedger) -> list[Plan]:
     """Plans of either kind that were begun and not finished."""
-    return list(services.control.plans.find(states=[PlanState.APPLYING]))
+    return list(ledger.find(states=[PlanState.APPLYING]))

@@ -84,7 +84,7 @@ def _plan_refused_anew(
             )
             if [planned.plan.id for planned in anew] == [plan.id]:
                 continue
-            stale = end_plan(services, plan, reasons(verdict))
+            stale = end_plan(services.control.plans, plan, reasons(verdict))
         elif transitioned := take_back_referenced(services, [plan], observation.dead):
             stale = transitioned[0]
             anew = plan_purge(

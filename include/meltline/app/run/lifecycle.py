@@ -272,7 +272,9 @@ class Run:
         Those that were committed get their departures recorded, under their own plan; those that
         were not are committed if they still may be, else they are stale and planned anew.
         """
-        unfinished = [plan for plan in resumable(self.services) if plan.kind is PlanKind.EXPIRE]
+        unfinished = [
+            plan for plan in resumable(self.services.control.plans) if plan.kind is PlanKind.EXPIRE
+        ]
         if not unfinished:
             return
         results = apply_expirations(self.services, unfinished)
@@ -312,6 +314,6 @@ class Run:
         """Keeps the ledger's tables small, and says what was done; empty where nothing was."""
         services, now = self.services, self.services.clock.now()
         yield from services.files.upkeep.maintain()
-        unfinished = [plan.id for plan in resumable(services)]
+        unfinished = [plan.id for plan in resumable(services.control.plans)]
         yield services.files.upkeep.settle(now - _SETTLED_AFTER, unfinished)
         yield services.proofs.forget(now - services.config.gates.full_proof_every)

@@ -26,7 +26,9 @@ class RunPlans:
     def of(cls, services: RunContext, run_id: str, kind: PlanKind) -> "RunPlans":
         """Reads them from the control ledger, which knows each plan's batch."""
         own = [plan for plan in services.control.plans.find(run_id=run_id) if plan.kind is kind]
-        unfinished = [p for p in resumable(services) if p.kind is kind and p.run_id != run_id]
+        unfinished = [
+            p for p in resumable(services.control.plans) if p.kind is kind and p.run_id != run_id
+        ]
         return cls(own, unfinished, Groups(services.control.registrations.sharing()))
 
     def work(self, states: Collection[PlanState], batch: int = 0) -> list[Plan]:

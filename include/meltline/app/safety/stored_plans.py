@@ -14,7 +14,7 @@ from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import PlanStale
 from meltline.domain.iceberg.files import PlannedFile
-from meltline.ports import PlanTransition
+from meltline.ports import PlanItems, PlanLedger, PlanTransition
 
 _Content = tuple[str, str, str, str]
 
@@ -27,33 +27,33 @@ class PlannedFiles:
     files: tuple[PlannedFile, ...]
 
 
-def store_plans(services: RunContext, plans: Sequence[PlannedFiles]) -> list[PlannedFiles]:
+def store_plans(context: RunContext, plans: Sequence[PlannedFiles]) -> list[PlannedFiles]:
     """Stores items first, then the headers (the crash protocol); a retry finds both.
 
     The header says which batch of the run the plan is in, so that a task finds its own again.
 
     Args:
-        services: The ports.
+        context: Where they are stored, and how batches are packed.
         plans: New plans, all of one run and kind.
     """
     if not plans:
         return []
-    run = services.control.plans.find(run_id=plans[0].plan.run_id)
+    ledger, items = context.control.plans, context.files.items
+    run = ledger.find(run_id=plans[0].plan.run_id)
     own = {_content(plan): plan for plan in run}
-    refused = _refused(
-        services, [planned for planned in plans if _content(planned.plan) not in own]
-    )
+    unknown = [planned for planned in plans if _content(planned.plan) not in own]
+    refused = _refused(ledger, items, unknown)
     before = {**refused, **own}
     identified = [_as_stored(before.get(_content(planned.plan)), planned) for planned in plans]
-    groups = Groups(services.control.registrations.sharing())
+    groups = Groups(context.control.registrations.sharing())
     earlier = [plan for plan in run if plan.kind is plans[0].plan.kind]
     placed = in_batches(
-        [planned.plan for planned in identified], earlier, groups, services.config.batches
+        [planned.plan for planned in identified], earlier, groups, context.config.batches
     )
-    services.files.items.store({planned.plan.id: planned.files for planned in identified})
+    items.store({planned.plan.id: planned.files for planned in identified})
     again = {plan.id for plan in refused.values()}
-    services.control.plans.repeat([plan for plan in placed if plan.id in again])
-    stored = services.control.plans.add(placed)
+    ledger.repeat([plan for plan in placed if plan.id in again])
+    stored = ledger.add(placed)
     return [PlannedFiles(plan, planned.files) for plan, planned in zip(stored, plans, strict=True)]
 
 
@@ -65,21 +65,23 @@ def _as_stored(stored: Plan | None, planned: PlannedFiles) -> PlannedFiles:
     return planned if stored is None else replace(planned, plan=replace(planned.plan, id=stored.id))
 
 
-def _refused(services: RunContext, plans: Sequence[PlannedFiles]) -> Mapping[_Content, Plan]:
+def _refused(
+    ledger: PlanLedger, items: PlanItems, plans: Sequence[PlannedFiles]
+) -> Mapping[_Content, Plan]:
     """Refused plans of earlier runs with the content of these, whose stored items are sound."""
     contents = {_content(planned.plan) for planned in plans}
-    stored = services.control.plans.find(states=[PlanState.REFUSED]) if contents else []
+    stored = ledger.find(states=[PlanState.REFUSED]) if contents else []
     by_content = {_content(plan): plan for plan in reversed(stored) if _content(plan) in contents}
-    items = services.files.items.of([plan.id for plan in by_content.values()]) if by_content else {}
+    files = items.of([plan.id for plan in by_content.values()]) if by_content else {}
     return {
         content: plan
         for content, plan in by_content.items()
-        if plan_digest(plan.table_uuid, plan.snapshots, plan.refs, items[plan.id]) == plan.digest
+        if plan_digest(plan.table_uuid, plan.snapshots, plan.refs, files[plan.id]) == plan.digest
     }
 
 
 def end_refused(
-    services: RunContext,
+    ledger: PlanLedger,
     kind: PlanKind,
     planned: Sequence[PlannedFiles],
     is_settled: Callable[[Plan], bool],
@@ -87,7 +89,7 @@ def end_refused(
     """Ends refused plans of tables that have been planned since, without them.
 
     Args:
-        services: The ports.
+        ledger: Where plans are stored.
         kind: What was planned.
         planned: Everything that this run has planned of that kind.
         is_settled: Whether a plan's table was planned, or is none any more.
@@ -96,18 +98,18 @@ def end_refused(
     tables = {planned_files.plan.table_uuid for planned_files in planned}
     moves = [
         PlanTransition(plan, PlanState.STALE, note=_OVER[plan.table_uuid in tables])
-        for plan in services.control.plans.find(states=[PlanState.REFUSED])
+        for plan in ledger.find(states=[PlanState.REFUSED])
         if plan.kind is kind and plan.id not in ids and is_settled(plan)
     ]
-    services.control.plans.move_all(moves)  # one that another run plans again meanwhile goes on
+    ledger.move_all(moves)  # one that another run plans again meanwhile goes on
 
 
 _OVER = {True: "a later plan took its place", False: "a later run found nothing of it left to do"}
 
 
-def end_plan(services: RunContext, plan: Plan, note: str) -> Plan:
+def end_plan(ledger: PlanLedger, plan: Plan, note: str) -> Plan:
     """Ends a plan that was not begun; one that another run has taken over is over here, too."""
-    (answer,) = services.control.plans.move_all([PlanTransition(plan, PlanState.STALE, note=note)])
+    (answer,) = ledger.move_all([PlanTransition(plan, PlanState.STALE, note=note)])
     if isinstance(answer, Plan):
         return answer
     if isinstance(answer, PlanStale):
