@@ -1,9 +1,9 @@
 """Statements about clones and shares (TT-33 to TT-38, ML-20, ML-22, DS-13, DS-14)."""
 
-from meltline.app.catalog.naming import container_name, full_name
 from meltline.app.clone.clone import clone
 from meltline.app.clone.shares import Shared, create_share, drop_share, update_share
 from meltline.app.services import ReadContext
+from meltline.app.sql.naming import container_name, full_name
 from meltline.app.sql.statement_results import Outcome, status
 from meltline.domain.iceberg.names import quote_part
 from meltline.domain.iceberg.objects import ObjectName

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple, fields
 from typing import Any
 
-from meltline.app.catalog.naming import container_name, full_name, full_table_name
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.resolve import find_object
 from meltline.app.catalog.tables import is_ledger
@@ -16,6 +15,7 @@ from meltline.app.retention.policies import change_policy
 from meltline.app.services import ReadContext
 from meltline.app.sql.copy_statements import end_share, make_clone, make_share, renew_share
 from meltline.app.sql.information_schema import read_view
+from meltline.app.sql.naming import container_name, full_name, full_table_name
 from meltline.app.sql.statement_results import Outcome, status, unsupported
 from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.drop.history import HistoryRow

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from secrets import token_hex
 from uuid import uuid4
 
-from meltline.app.catalog.naming import full_name, full_table_name
 from meltline.app.catalog.resolve import require_changeable
 from meltline.app.catalog.tables import levels_around
 from meltline.app.retention.leases import leased
 from meltline.app.services import ReadContext
+from meltline.app.sql.naming import full_name, full_table_name
 from meltline.app.sql.object_statements import run_without_spark
 from meltline.app.sql.statement_results import Outcome, unsupported
 from meltline.app.time_travel.query import Located, SchemaChoice, locate

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from meltline.app.catalog.naming import standing_at
+from meltline.app.sql.naming import standing_at
 from meltline.app.sql.statement_results import Outcome
 from meltline.app.sql.statements import StatementRequest, run_statement
 from meltline.app.time_travel.query import SchemaChoice
