@@ -181,7 +181,7 @@ def _s3(bench: Bench) -> Iterator[Store]:
     import obstore
     from obstore.store import S3Store
 
-    from tests.contract.s3proxy import running_s3proxy
+    from tests.contract.object_store.s3proxy import running_s3proxy
 
     count = max(1000, round(20_000 * bench.scale))
     with running_s3proxy(bench.place("s3")) as server:

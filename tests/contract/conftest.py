@@ -3,7 +3,7 @@
 import pytest
 
 from meltline.adapters.object_store.stores import ObjectStores
-from tests.contract.file_shelf import SPARK, Shelf, open_ledger, stage
+from tests.contract.index.file_shelf import SPARK, Shelf, open_ledger, stage
 
 
 @pytest.fixture(

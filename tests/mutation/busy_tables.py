@@ -4,7 +4,7 @@
 
 from tests.mutation.mutation import Mutation
 
-BUSY = "tests/unit/test_busy_tables.py"
+BUSY = "tests/unit/plan/test_busy_tables.py"
 
 BUSY_TABLES = (
     Mutation(

@@ -4,11 +4,11 @@
 
 from tests.mutation.mutation import Mutation
 
-HANDOFF = "tests/unit/test_handoff.py"
-COLD = "tests/unit/test_cold.py"
-COLD_GATE = "tests/unit/test_cold_gate.py"
-COPY_PROOFS = "tests/unit/test_copy_proofs.py"
-COLD_WITHHELD = "tests/unit/test_cold_withheld.py"
+HANDOFF = "tests/unit/archive/test_handoff.py"
+COLD = "tests/unit/archive/test_cold.py"
+COLD_GATE = "tests/unit/archive/test_cold_gate.py"
+COPY_PROOFS = "tests/unit/archive/test_copy_proofs.py"
+COLD_WITHHELD = "tests/unit/archive/test_cold_withheld.py"
 
 COLD_COPIES = (
     Mutation(
@@ -88,16 +88,16 @@ COLD_COPIES = (
     Mutation(
         "verify does not compare digests", "app/archive/copy_proofs.py",
         "        elif digest != proof.sha256:\n", "        elif False:\n",
-        ("tests/unit/test_cold_verify.py",),
+        ("tests/unit/archive/test_cold_verify.py",),
     ),
     Mutation(
         "a broken seal is made anew", "domain/archive/seals.py",
         "        if is_ours and document.is_changed:\n", "        if document.is_changed:\n",
-        ("tests/unit/test_cold_verify.py",),
+        ("tests/unit/archive/test_cold_verify.py",),
     ),
     Mutation(
         "files of the archive are planned like any others", "app/expire/plan_expiration.py",
-        "if not _lies_in(file.path, archive)]", "]", ("tests/unit/test_cold_commands.py",),
+        "if not _lies_in(file.path, archive)]", "]", ("tests/unit/archive/test_cold_commands.py",),
     ),
     Mutation(
         "one copy without a proof keeps all files beside it", "app/purge/plan_purge.py",
@@ -118,6 +118,6 @@ COLD_COPIES = (
     Mutation(
         "whatever copies cold has lost, the others may go", "app/gate/cold_purge_evidence.py",
         "        return originals <= {departure.path for departure in waiting}\n", "        return True\n",
-        (COLD_WITHHELD, "tests/unit/test_copy_proofs.py"),
+        (COLD_WITHHELD, "tests/unit/archive/test_copy_proofs.py"),
     ),
 )  # fmt: skip

@@ -4,9 +4,9 @@
 
 from tests.mutation.mutation import Mutation
 
-KEEP = ("tests/unit/test_keep_set.py",)
-BOTH = (*KEEP, "tests/unit/test_consumers.py")
-OWN = ("tests/unit/test_consumers.py",)
+KEEP = ("tests/unit/retention/test_keep_set.py",)
+BOTH = (*KEEP, "tests/unit/retention/test_consumers.py")
+OWN = ("tests/unit/retention/test_consumers.py",)
 
 CONSUMERS = (
     Mutation(
@@ -49,7 +49,7 @@ CONSUMERS = (
     Mutation(
         "consumers: a new one does not look at what a purge has claimed", "app/retention/consumers.py",
         "with nullcontext() if forward else snapshot_unclaimed(", "with nullcontext() if forward or True else snapshot_unclaimed(",
-        (*OWN, "tests/unit/test_holds.py"),
+        (*OWN, "tests/unit/retention/test_holds.py"),
     ),
     Mutation(
         "consumers: its end counts from the snapshot", "domain/iceberg/table_metadata.py",

@@ -2,15 +2,15 @@
 
 from tests.mutation.mutation import Mutation
 
-EVIDENCE = "tests/unit/test_evidence_reader.py"
-FILES = "tests/unit/test_damaged_files.py"
-STORES = "tests/contract/test_local_files.py"
+EVIDENCE = "tests/unit/manifests/test_evidence_reader.py"
+FILES = "tests/unit/manifests/test_damaged_files.py"
+STORES = "tests/contract/object_store/test_local_files.py"
 
-BULK = "tests/contract/test_bulk_manifests.py"
+BULK = "tests/contract/index/test_bulk_manifests.py"
 
-DATUMS = "tests/unit/test_avro_datums.py"
+DATUMS = "tests/unit/manifests/test_avro_datums.py"
 
-LEDGER_FILES = "tests/unit/test_ledger_files.py"
+LEDGER_FILES = "tests/unit/index/test_ledger_files.py"
 
 DAMAGE = (
     Mutation(
@@ -102,6 +102,6 @@ DAMAGE = (
         "app/archive/cold_withheld.py",
         " | _unproved_before(services)",
         "",
-        ("tests/unit/test_cold_withheld.py",),
+        ("tests/unit/archive/test_cold_withheld.py",),
     ),
 )

@@ -4,7 +4,7 @@
 
 from tests.mutation.mutation import Mutation
 
-TESTS = ("tests/unit/test_epochs.py",)
+TESTS = ("tests/unit/safety/test_epochs.py",)
 
 EPOCHS = (
     Mutation(
@@ -131,11 +131,11 @@ EPOCHS = (
         "app/ground/preconditions.py",
         "        return standing_epoch(services)  # an epoch may have begun since that listing\n",
         "        pass\n",
-        (*TESTS, "tests/unit/test_tags.py"),
+        (*TESTS, "tests/unit/refs/test_tags.py"),
     ),
 )
 
-CLOCK_TESTS = ("tests/unit/test_wrong_clocks.py",)
+CLOCK_TESTS = ("tests/unit/safety/test_wrong_clocks.py",)
 
 CLOCKS = (
     Mutation(

@@ -4,13 +4,13 @@
 
 from tests.mutation.mutation import Mutation
 
-COPIES = "tests/unit/test_copies.py"
-LISTS = "tests/unit/test_shared_manifest_lists.py"
-OLDER = "tests/unit/test_older_metadata.py"
-REPLACED = "tests/unit/test_replaced_places.py"
-ENTRIES = "tests/unit/test_entries.py"
-RACES = "tests/unit/test_races.py"
-RECOGNISED = "tests/unit/test_recognised.py"
+COPIES = "tests/unit/catalog/test_copies.py"
+LISTS = "tests/unit/clone/test_shared_manifest_lists.py"
+OLDER = "tests/unit/drop/test_older_metadata.py"
+REPLACED = "tests/unit/purge/test_replaced_places.py"
+ENTRIES = "tests/unit/catalog/test_entries.py"
+RACES = "tests/unit/plan/test_races.py"
+RECOGNISED = "tests/unit/catalog/test_recognised.py"
 
 IDENTITY = (
     Mutation(
@@ -67,7 +67,7 @@ IDENTITY = (
         "domain/iceberg/table_metadata.py",
         'if any("\\n" in path for path in',
         'if any(not path and "\\n" in path for path in',
-        ("tests/unit/test_table.py",),
+        ("tests/unit/iceberg/test_table.py",),
     ),
     Mutation(
         "a manifest list whose bytes have changed is as good as the old one",
@@ -88,21 +88,21 @@ IDENTITY = (
         "app/catalog/management.py",
         "    place = location_key(pointer.metadata_location)\n",
         "    return True\n",
-        ("tests/unit/test_vouching.py",),
+        ("tests/unit/catalog/test_vouching.py",),
     ),
     Mutation(
         "the gate's book goes by the hash of a manifest's path",
         "adapters/proofs/proof_reader.py",
         "    return (proof.path, proof.bytes) == (manifest.path, manifest.bytes)\n",
         "    return proof.bytes == manifest.bytes\n",
-        ("tests/contract/test_proofs.py",),
+        ("tests/contract/index/test_proofs.py",),
     ),
     Mutation(
         "the index goes by the hash of a manifest's path",
         "adapters/ingest/ingest.py",
         "            if place != location_key(path):\n",
         "            if False:\n",
-        ("tests/contract/test_file_ledger.py",),
+        ("tests/contract/index/test_file_ledger.py",),
     ),
     Mutation(
         "what a registration let go of stays where another goes on from it",
@@ -116,7 +116,7 @@ IDENTITY = (
         "app/archive/cold_tables.py",
         "own in self.entries or self._given.get(own, uuid) != uuid",
         "own in self.entries",
-        ("tests/unit/test_kept_lives.py",),
+        ("tests/unit/lives/test_kept_lives.py",),
     ),
     Mutation(
         "an incident is over where its table could not be looked at",
@@ -130,7 +130,7 @@ IDENTITY = (
         "app/catalog/metadata.py",
         "            if document and stored and stored.version == document.version:\n",
         "            if document and stored and stored.bytes == document.size:\n",
-        (REPLACED, "tests/unit/test_remembered_metadata.py"),
+        (REPLACED, "tests/unit/catalog/test_remembered_metadata.py"),
     ),
     Mutation(
         "a name goes on with what has its head's list though it lies in another folder",
@@ -200,21 +200,21 @@ IDENTITY = (
         "app/clone/share_tables.py",
         "        return shows != self.source.state.uuid or head != self.source.snapshot_id\n",
         "        return head != self.source.snapshot_id\n",
-        ("tests/unit/test_share_updates.py",),
+        ("tests/unit/clone/test_share_updates.py",),
     ),
     Mutation(
         "who goes on from two registrations is the one that was seen last",
         "app/catalog/registrations.py",
         "            return _place_in_log(state, row), row.name == state.name, row.observed_at\n",
         "            return 0, row.name == state.name, row.observed_at\n",
-        ("tests/unit/test_entries.py",),
+        ("tests/unit/catalog/test_entries.py",),
     ),
     Mutation(
         "what a registration named stays for ever though a table that was let go went on from it",
         "app/drop/finalize.py",
         "    return before | observation.let_go.keys() |",
         "    return observation.let_go.keys() |",
-        ("tests/unit/test_kept_lives.py",),
+        ("tests/unit/lives/test_kept_lives.py",),
     ),
     Mutation(
         "a table that was set back and dropped is part of what was dropped before it",

@@ -4,15 +4,15 @@
 
 from tests.mutation.mutation import Mutation
 
-PROOFS = "tests/contract/test_proofs.py"
-SETTLING = "tests/contract/test_settling.py"
-PROOF_HASHES = "tests/unit/test_proof_hashes.py"
-EVIDENCE = "tests/unit/test_evidence_reader.py"
-LINES = "tests/unit/test_lines.py"
-CHANGES = "tests/unit/test_reading_changes.py"
-ON_SPARK = "tests/spark/test_lines.py"
-TABLE = "tests/unit/test_table.py"
-FILE_LEDGER = "tests/contract/test_file_ledger.py"
+PROOFS = "tests/contract/index/test_proofs.py"
+SETTLING = "tests/contract/index/test_settling.py"
+PROOF_HASHES = "tests/unit/manifests/test_proof_hashes.py"
+EVIDENCE = "tests/unit/manifests/test_evidence_reader.py"
+LINES = "tests/unit/iceberg/test_lines.py"
+CHANGES = "tests/unit/manifests/test_reading_changes.py"
+ON_SPARK = "tests/spark/lives/test_lines.py"
+TABLE = "tests/unit/iceberg/test_table.py"
+FILE_LEDGER = "tests/contract/index/test_file_ledger.py"
 
 INDEX = (
     Mutation(

@@ -15,29 +15,29 @@ from tests.mutation.readers import READERS
 from tests.mutation.reasons import REASONS
 from tests.mutation.writers import WRITERS
 
-KEEP = "tests/unit/test_keep_set.py"
-CHAIN = "tests/unit/test_chain.py"
-RACES = "tests/unit/test_races.py"
-WRECKS = "tests/unit/test_known_wrecks.py"
-GUARDS = "tests/unit/test_guards.py"
-RECHECK = "tests/unit/test_recheck.py"
-REPLACED = "tests/unit/test_replaced_files.py"
-NAMED_LATE = "tests/unit/test_deleted_while_named.py"
-HOLDS = "tests/unit/test_holds.py"
-LOCATIONS = "tests/unit/test_locations.py"
-COMPLETENESS = "tests/unit/test_completeness.py"
-LETTING_GO = "tests/unit/test_letting_go.py"
-PURGE_OF_DROPPED = "tests/unit/test_purge_of_dropped.py"
-EXTERNAL_DROPS = "tests/unit/test_external_drops.py"
-GATE_OF_DROPPED = "tests/unit/test_gate_of_dropped.py"
-IN_BATCHES = "tests/unit/test_steps_in_batches.py"
-FRONTS = "tests/unit/test_manifest_fronts.py"
-LEFT_BEHIND = "tests/unit/test_left_behind.py"
-KEPT_LIVES = "tests/unit/test_kept_lives.py"
-VOUCHING = "tests/unit/test_vouching.py"
-WAYS_BACK = "tests/unit/test_ways_back.py"
-UNREAD = "tests/unit/test_unread_snapshots.py"
-LOCAL_FILES = "tests/contract/test_local_files.py"
+KEEP = "tests/unit/retention/test_keep_set.py"
+CHAIN = "tests/unit/plan/test_chain.py"
+RACES = "tests/unit/plan/test_races.py"
+WRECKS = "tests/unit/lives/test_known_wrecks.py"
+GUARDS = "tests/unit/plan/test_guards.py"
+RECHECK = "tests/unit/purge/test_recheck.py"
+REPLACED = "tests/unit/purge/test_replaced_files.py"
+NAMED_LATE = "tests/unit/purge/test_deleted_while_named.py"
+HOLDS = "tests/unit/retention/test_holds.py"
+LOCATIONS = "tests/unit/iceberg/test_locations.py"
+COMPLETENESS = "tests/unit/iceberg/test_completeness.py"
+LETTING_GO = "tests/unit/drop/test_letting_go.py"
+PURGE_OF_DROPPED = "tests/unit/drop/test_purge_of_dropped.py"
+EXTERNAL_DROPS = "tests/unit/catalog/test_external_drops.py"
+GATE_OF_DROPPED = "tests/unit/drop/test_gate_of_dropped.py"
+IN_BATCHES = "tests/unit/plan/test_steps_in_batches.py"
+FRONTS = "tests/unit/manifests/test_manifest_fronts.py"
+LEFT_BEHIND = "tests/unit/catalog/test_left_behind.py"
+KEPT_LIVES = "tests/unit/lives/test_kept_lives.py"
+VOUCHING = "tests/unit/catalog/test_vouching.py"
+WAYS_BACK = "tests/unit/drop/test_ways_back.py"
+UNREAD = "tests/unit/retention/test_unread_snapshots.py"
+LOCAL_FILES = "tests/contract/object_store/test_local_files.py"
 
 
 MUTATIONS = (
@@ -106,7 +106,7 @@ MUTATIONS = (
     Mutation(
         "history is taken to be linear when it is not", "domain/iceberg/table_metadata.py",
         "        return len(line) == len(self.snapshots) and grows", "        return True",
-        ("tests/unit/test_table.py",),
+        ("tests/unit/iceberg/test_table.py",),
     ),
     Mutation(
         "a second registration keeps nothing", "app/expire/plan_expiration.py",
@@ -224,7 +224,7 @@ MUTATIONS = (
         "        if count is not None and count != counted[status]:",
         "        if False:",
         (
-            "tests/contract/test_file_ledger.py::test_one_bad_manifest_among_good_ones_has_its_own_outcome_and_leaves_no_row[memory]",
+            "tests/contract/index/test_file_ledger.py::test_one_bad_manifest_among_good_ones_has_its_own_outcome_and_leaves_no_row[memory]",
         ),
     ),
     Mutation(
@@ -322,31 +322,31 @@ MUTATIONS = (
         "tables that share files come into two batches", "domain/deletion/batches.py",
         "        key = groups.key(plan.table_uuid)\n        if key not in placed:",
         "        key = plan.table_uuid\n        if key not in placed:",
-        (IN_BATCHES, "tests/unit/test_batches.py"),
+        (IN_BATCHES, "tests/unit/plan/test_batches.py"),
     ),
     *COLD_COPIES,
     *INDEX,
     Mutation(
         "a dry run does what it should only show", "app/run/lifecycle.py",
-        "            if step.previews or not self.request.dry_run:\n", "            if True:\n", ("tests/unit/test_steps.py",),
+        "            if step.previews or not self.request.dry_run:\n", "            if True:\n", ("tests/unit/plan/test_steps.py",),
     ),
     Mutation(
         "a run dates what it sees by a wrong clock", "app/run/lifecycle.py",
-        "        if steps[0].dates:\n", "        if False:\n", (CHAIN, "tests/unit/test_wrong_clocks.py"),
+        "        if steps[0].dates:\n", "        if False:\n", (CHAIN, "tests/unit/safety/test_wrong_clocks.py"),
     ),
     Mutation(
         "a purge is planned by what was seen before the expiration", "app/run/lifecycle.py",
         "self.look() if request.dry_run else self.look_anew(),", "self.look(),",
-        ("tests/unit/test_steps.py",),
+        ("tests/unit/plan/test_steps.py",),
     ),
     Mutation(
         "what a faster run leaves of a purge waits for the next night", "app/run/judgement.py",
         "[*overtaken, *_plan_what_is_left(services, overtaken), *remaining]", "[*overtaken, *remaining]",
-        ("tests/unit/test_races.py",),
+        ("tests/unit/plan/test_races.py",),
     ),
     Mutation(
         "a purge that is overtaken while it is judged is refused", "app/run/judgement.py",
-        "    overtaken += end_overtaken(services, refused)\n", "", ("tests/unit/test_races.py",),
+        "    overtaken += end_overtaken(services, refused)\n", "", ("tests/unit/plan/test_races.py",),
     ),
     Mutation(
         "a word for a table is one for whatever comes to its name", "app/catalog/management.py",
@@ -384,7 +384,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a table that is cloned again counts as one that shares nothing", "app/clone/gc_guard.py",
-        "    ledgers.control.decisions.forget_lifted_guard(seen.uuid)\n", "", ("tests/unit/test_clone_races.py",),
+        "    ledgers.control.decisions.forget_lifted_guard(seen.uuid)\n", "", ("tests/unit/clone/test_clone_races.py",),
     ),
     Mutation(
         "a pipe is opened like a file", "adapters/object_store/local.py",
@@ -402,7 +402,7 @@ MUTATIONS = (
     Mutation(
         "what two tables name that are let go the same night stays for ever", "app/drop/finalize.py",
         "let_go={**observation.let_go, state.uuid: row}", "let_go=observation.let_go",
-        ("tests/unit/test_kept_lives.py",),
+        ("tests/unit/lives/test_kept_lives.py",),
     ),
     *PLACES,
     *CONSUMERS,
@@ -413,7 +413,7 @@ MUTATIONS = (
         "who shares files is noted after the snapshots", "app/observe/ingest.py",
         "    if new:\n        services.control.registrations.add_sharing(sorted(new))\n",
         "    services.files.snapshots.record(records)\n    if new:\n        services.control.registrations.add_sharing(sorted(new))\n",
-        ("tests/unit/test_crash_protocol.py",),
+        ("tests/unit/purge/test_crash_protocol.py",),
     ),
     Mutation(
         "what lies beside a table that is left alone never departs", "app/expire/plan_expiration.py",

@@ -2,8 +2,8 @@
 
 from tests.mutation.mutation import Mutation
 
-NAMES = ("tests/unit/test_two_names.py",)
-DISK = ("tests/unit/test_two_names_on_disk.py",)
+NAMES = ("tests/unit/safety/test_two_names.py",)
+DISK = ("tests/unit/safety/test_two_names_on_disk.py",)
 
 PLACES = (
     Mutation(
@@ -69,7 +69,7 @@ PLACES = (
     ),
     Mutation(
         "places: wasb and abfs are two", "domain/iceberg/locations.py",
-        '    "wasbs": "abfss",\n', "", ("tests/unit/test_locations.py", *NAMES),
+        '    "wasbs": "abfss",\n', "", ("tests/unit/iceberg/test_locations.py", *NAMES),
     ),
     Mutation(
         "roots: an expiration takes what lies outside", "app/expire/plan_expiration.py",
@@ -91,7 +91,7 @@ PLACES = (
     Mutation(
         "roots: an object without a folder is taken for another", "adapters/object_store/stores.py",
         "                if folder:  # else", "                if True:  # else",
-        ("tests/contract/test_object_stats.py",),
+        ("tests/contract/object_store/test_object_stats.py",),
     ),
     Mutation(
         "roots: a link itself is deleted", "adapters/object_store/deleter.py",

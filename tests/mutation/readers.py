@@ -4,18 +4,18 @@
 
 from tests.mutation.mutation import Mutation
 
-SECRETS = "tests/spark/test_secrets.py"
-TIMES = "tests/unit/test_claimed_times.py"
-PACE = "tests/unit/test_pace.py"
-COLD_GATE = "tests/unit/test_cold_gate.py"
-SCALE = "tests/unit/test_at_scale.py"
-POLICY = "tests/unit/test_policy.py"
-POLICIES = "tests/unit/test_policies.py"
-ACCESS = "tests/unit/test_access.py"
-DISCRETION = "tests/unit/test_discretion.py"
-PRIVATE_WORDS = "tests/unit/test_private_words.py"
+SECRETS = "tests/spark/command/test_secrets.py"
+TIMES = "tests/unit/safety/test_claimed_times.py"
+PACE = "tests/unit/prune/test_pace.py"
+COLD_GATE = "tests/unit/archive/test_cold_gate.py"
+SCALE = "tests/unit/lives/test_at_scale.py"
+POLICY = "tests/unit/retention/test_policy.py"
+POLICIES = "tests/unit/retention/test_policies.py"
+ACCESS = "tests/unit/safety/test_access.py"
+DISCRETION = "tests/unit/safety/test_discretion.py"
+PRIVATE_WORDS = "tests/unit/safety/test_private_words.py"
 SPARK_STEP = "tests/dags/test_spark_step.py"
-CONFIG_SECRETS = "tests/unit/test_config_secrets.py"
+CONFIG_SECRETS = "tests/unit/safety/test_config_secrets.py"
 
 READERS = (
     Mutation(
@@ -43,7 +43,7 @@ READERS = (
     Mutation(
         "who asked for a run stands on the app's command line", "app/run_request.py",
         "_option(\"who asked for it\", private=True)", "_option(\"who asked for it\")",
-        ("tests/unit/test_run_request.py",),
+        ("tests/unit/plan/test_run_request.py",),
     ),
     Mutation(
         "an approval reaches apps that take none", "orchestration/spark_step.py",

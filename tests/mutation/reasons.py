@@ -4,12 +4,12 @@
 
 from tests.mutation.mutation import Mutation
 
-TRUE = ("tests/unit/test_true_reasons.py",)
-REFUSED = ("tests/unit/test_refused_plans.py",)
+TRUE = ("tests/unit/plan/test_true_reasons.py",)
+REFUSED = ("tests/unit/plan/test_refused_plans.py",)
 
-HEADS = ("tests/unit/test_kept_heads.py",)
-PRUNE = ("tests/unit/test_prune_gate.py",)
-ORPHANS = ("tests/unit/test_young_orphans.py",)
+HEADS = ("tests/unit/plan/test_kept_heads.py",)
+PRUNE = ("tests/unit/prune/test_prune_gate.py",)
+ORPHANS = ("tests/unit/purge/test_young_orphans.py",)
 
 REASONS = (
     Mutation(
@@ -97,6 +97,6 @@ REASONS = (
     Mutation(
         "reasons: who takes a snapshot from under a ref may have been us", "app/observe/ref_check.py",
         "if n not in plan.refs):\n        return False\n", "if n not in plan.refs):\n        pass\n",
-        ("tests/unit/test_kept_lives.py",),
+        ("tests/unit/lives/test_kept_lives.py",),
     ),
 )  # fmt: skip

@@ -4,8 +4,8 @@
 
 from tests.mutation.mutation import Mutation
 
-STREAMS = ("tests/unit/test_writers.py",)
-LIVES = ("tests/unit/test_random_lifecycles.py",)
+STREAMS = ("tests/unit/retention/test_writers.py",)
+LIVES = ("tests/unit/lives/test_random_lifecycles.py",)
 
 WRITERS = (
     Mutation(
@@ -84,6 +84,6 @@ WRITERS = (
     Mutation(
         "writers: an odd word about them shortens what is kept", "domain/retention/policy.py",
         "    longest = max([own, default, *spans])\n", "    longest = own\n",
-        ("tests/unit/test_policy.py",),
+        ("tests/unit/retention/test_policy.py",),
     ),
 )  # fmt: skip

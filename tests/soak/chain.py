@@ -24,7 +24,7 @@ from meltline.domain.clock import NOW
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.ports import DeleteOutcome, Deleter
 from meltline.wiring import Wiring
-from tests.unit.kills import Port, told_ports
+from tests.lives.kills import Port, told_ports
 
 
 def tell(what: str, name: str) -> None:

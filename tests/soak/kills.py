@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.soak.child import LONGEST, Blow, Child
 from tests.soak.figures import ROOT, Figures
 from tests.soak.writer import CATALOG, SPACE, Writer, open_catalog
-from tests.spark import walk
+from tests.spark.setups import walk
 
 ROUNDS = 10
 DAY = timedelta(days=1)

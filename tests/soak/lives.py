@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.lake.wrong_clocks import WrongClocks
+from tests.lives.copied_lives import CopiedArchives, CopiedLifecycles
+from tests.lives.recorded import live
+from tests.lives.restored_ledgers import RestoredLedgers
+from tests.lives.unlucky_lives import UnluckyLifecycles
 from tests.soak.figures import Figures
-from tests.unit.copied_lives import CopiedArchives, CopiedLifecycles
-from tests.unit.recorded import live
-from tests.unit.restored_ledgers import RestoredLedgers
-from tests.unit.test_random_archives import RandomArchives
-from tests.unit.test_random_lifecycles import RandomLifecycles
-from tests.unit.unlucky_lives import UnluckyLifecycles
-from tests.unit.wrong_clocks import WrongClocks
+from tests.unit.lives.test_random_archives import RandomArchives
+from tests.unit.lives.test_random_lifecycles import RandomLifecycles
 
 KINDS = (
     RandomLifecycles,

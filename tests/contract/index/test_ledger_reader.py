@@ -1,0 +1,198 @@
+"""The file ledger read by PyIceberg: what Spark wrote, nothing yet, and where a part is gone."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from meltline.adapters.catalogs.catalogs import open_catalog
+from meltline.adapters.file_index.pyiceberg_index_reader import IcebergLedgerReader
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.config.load import CatalogConfig
+from meltline.domain.deletion.storage import FileReference, Stage
+from meltline.domain.errors import SetupMissing
+from meltline.domain.iceberg.locations import OwnerIndex, Ownership
+from meltline.ports import (
+    IndexedFile,
+    IndexedSnapshot,
+    IndexedSpan,
+    SnapshotKey,
+    UsageQuery,
+    UsageTotals,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NOTHING = UsageQuery(NOW, OwnerIndex([]), {}, [])
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    found = SqlCatalog("lake", uri=uri, warehouse=f"file://{tmp_path}/lake")
+    found.create_namespace("meltline")
+    return found
+
+
+def reader(folder: Path) -> IcebergLedgerReader:
+    uri, lake = f"sqlite:///{folder}/catalog.db", f"file://{folder}/lake"
+    config = CatalogConfig("lake", "sql", uri, lake, "lake", False, {})
+    return IcebergLedgerReader(config, open_catalog(config, ObjectStores({})), "meltline")
+
+
+def test_before_init_everything_is_empty(catalog: SqlCatalog, tmp_path: Path) -> None:
+    assert catalog.list_tables("meltline") == []
+    empty = reader(tmp_path)
+    assert empty.weigh(NOTHING) == UsageTotals()
+    assert not empty.registrations()
+    assert not empty.snapshots() and not empty.side_files() and not empty.departures()
+    assert list(empty.files()) == list(empty.spans()) == [] and empty.items("p-1") == []
+
+
+def test_a_ledger_of_which_a_table_is_gone_does_not_say_that_nothing_is_stored(
+    catalog: SqlCatalog, tmp_path: Path
+) -> None:
+    number = NestedField(1, "manifest_id", LongType(), required=False)
+    for name in ("manifests", "departures"):
+        catalog.create_table(("meltline", name), Schema(number))
+    with pytest.raises(SetupMissing, match="entries"):
+        reader(tmp_path).weigh(NOTHING)
+
+
+# --- what Spark wrote ----------------------------------------------------------------------------
+
+
+@dataclass
+class Book:
+    """A ledger's tables on Spark, and what reads them."""
+
+    tables: Any
+    reader: IcebergLedgerReader
+    spark: Any
+    space: str
+
+    def snapshot(self, number: int, **known: object) -> dict[str, object]:
+        """A row of `snapshots` as this release writes it."""
+        row = {"table_uuid": "t", "snapshot_id": number * 10, "committed_at": NOW,
+               "manifest_list": path(f"list{number}"), "manifest_list_bytes": number,
+               "manifests": [key_hash(path("m"))]}  # fmt: skip
+        return row | known
+
+    def append(self, table: str, *rows: dict[str, object]) -> None:
+        self.tables.append(table, rows, f"{table} {key_hash(str(rows))}")
+
+
+def path(name: str) -> str:
+    return f"file:///lake/t/{name}"
+
+
+def change(name: str, snapshot: int, since: int, until: int | None = None) -> dict[str, object]:
+    return {"table_uuid": "t", "snapshot_id": snapshot, "manifest_id": 1, "path": path(name),
+            "key_hash": key_hash(path(name)), "kind": "data", "bytes": 1 << "abcdef".index(name),
+            "since": since, "until": until}  # fmt: skip
+
+
+def book_in(root: Path, name: str) -> Book:
+    from meltline.adapters.index_tables.tables_io import LedgerTables
+    from tests.spark.setups.warehouse import Warehouse
+
+    warehouse = Warehouse.empty(root, name)
+    tables = LedgerTables(warehouse.spark, ObjectStores({}), name, "meltline")
+    tables.prepare()
+    uri, lake = f"sqlite:///{root}/catalog.db", f"file://{root}/warehouse"
+    config = CatalogConfig(name, "sql", uri, lake, name, False, {})
+    reader = IcebergLedgerReader(config, open_catalog(config, ObjectStores({})), "meltline")
+    return Book(tables, reader, warehouse.spark, f"{name}.meltline")
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Book:
+    """Three snapshots by changes, of which one departed later; one that was read wholly."""
+    made = book_in(tmp_path_factory.mktemp("book"), "book")
+    lines = [{"sequence_number": n, "by_changes": True} for n in (1, 2, 3)]
+    made.append("snapshots", made.snapshot(2), made.snapshot(4, sequence_number=4))
+    made.append("snapshots", *(made.snapshot(n, **one) for n, one in enumerate(lines, 1)))
+    made.append("changes", change("a", 10, 1), change("b", 10, 1))
+    made.append("changes", change("c", 20, 2), change("a", 20, 1, until=2), change("c", 20, 2))
+    made.append("changes", change("b", 30, 1, until=3), change("a", 30, 3))
+    made.append("changes", change("d", 50, 2), change("c", 50, 2, until=3))  # of no snapshot
+    return made
+
+
+SPANS = {("a", 1, 2), ("a", 3, None), ("b", 1, 3), ("c", 2, None)}
+
+
+def span(name: str, since: int, until: int | None) -> IndexedSpan:
+    return IndexedSpan("t", path(name), "data", 1 << "abcdef".index(name), since, until)
+
+
+@pytest.mark.spark
+def test_a_snapshot_says_how_its_files_are_known_and_by_changes_wins(book: Book) -> None:
+    found = {s.key.snapshot_id: (s.sequence_number, s.by_changes) for s in book.reader.snapshots()}
+    assert book.reader.registrations() == {s.key.table_uuid for s in book.reader.snapshots()}
+    assert found == {10: (1, True), 20: (2, True), 30: (3, True), 40: (4, False)}
+
+
+@pytest.mark.spark
+def test_spans_are_each_there_once_and_only_recorded_snapshots_tell_of_them(book: Book) -> None:
+    found = list(book.reader.spans())
+    assert sorted(found, key=repr) == sorted((span(*one) for one in SPANS), key=repr)
+
+
+@pytest.mark.spark
+def test_the_spans_of_one_path_are_found_by_any_spelling(book: Book) -> None:
+    found = list(book.reader.spans("file:/lake/t/a"))
+    assert sorted(found, key=repr) == [span("a", 1, 2), span("a", 3, None)]
+    assert list(book.reader.spans(path("d"))) == list(book.reader.spans(path("e"))) == []
+
+
+@pytest.mark.spark
+def test_what_lines_refer_to_is_weighed(book: Book) -> None:
+    def use(stage: Stage) -> FileReference:
+        return FileReference("t", stage, None, True)
+
+    owners = OwnerIndex([Ownership("file:///lake/t/", "t")])
+    # Snapshot 1 has departed: what only it had weighs nothing.
+    lines = {"t": [(2, use(Stage.HISTORICAL)), (3, use(Stage.ACTIVE))]}
+    asked = [path(name) for name in "abcdef"]
+    found = book.reader.weigh(UsageQuery(NOW, owners, {}, [], asked, lines))
+    assert found.owned == {("t", Stage.ACTIVE): 1 + 4, ("t", Stage.HISTORICAL): 2}
+    assert found.known_paths == {path("a"), path("b"), path("c")}
+    assert book.reader.weigh(UsageQuery(NOW, owners, {}, [], asked)).owned == {}
+
+
+@pytest.mark.spark
+def test_a_ledger_of_an_earlier_release_is_read_as_it_is(tmp_path: Path) -> None:
+    older = book_in(tmp_path, "earlier")
+    for column in ("sequence_number", "by_changes", "live_files", "live_bytes", "list_sha256"):
+        older.spark.sql(f"ALTER TABLE {older.space}.snapshots DROP COLUMN {column}")
+    older.spark.sql(f"ALTER TABLE {older.space}.manifests DROP COLUMN whole")
+    older.spark.sql(f"DROP TABLE {older.space}.changes")
+    older.spark.sql(
+        f"INSERT INTO {older.space}.snapshots VALUES"
+        " ('t', 10, timestamp '2026-01-01 00:00:00', NULL, 'file:///lake/l', 1, 7, array(5L))"
+    )
+    older.spark.sql(f"INSERT INTO {older.space}.manifests VALUES ('t', 5, 'm', 6, 1, 0, 0)")
+    known = IndexedSnapshot(SnapshotKey("t", 10), NOW, "file:///lake/l", 7, (5,))
+    assert older.reader.snapshots() == [known]
+    assert list(older.reader.spans()) == []
+    assert list(older.reader.files()) == [IndexedFile(5, "m", "manifest", 6)]
+    uses = {"t": [(1, FileReference("t", Stage.ACTIVE))]}
+    assert older.reader.weigh(UsageQuery(NOW, OwnerIndex([]), {}, [], (), uses)) == UsageTotals()
+
+
+@pytest.mark.spark
+def test_a_ledger_whose_changes_are_gone_says_so(tmp_path: Path) -> None:
+    cut = book_in(tmp_path, "cut")
+    cut.append("snapshots", cut.snapshot(1, sequence_number=1, by_changes=True))
+    cut.spark.sql(f"DROP TABLE {cut.space}.changes")
+    uses = {"t": [(1, FileReference("t", Stage.ACTIVE))]}
+    with pytest.raises(SetupMissing, match="changes"):
+        cut.reader.weigh(UsageQuery(NOW, OwnerIndex([]), {}, [], (), uses))
+    with pytest.raises(SetupMissing, match="changes"):
+        list(cut.reader.spans())

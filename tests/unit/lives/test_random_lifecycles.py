@@ -1,0 +1,264 @@
+"""Random histories of random tables, and random lifecycle runs between them.
+
+After every step the invariants I-1 to I-7 hold, and with I-2 so do ML-1 and ML-8; in the end, when
+all is quiet, exactly what nobody needs is gone. `MELTLINE_EXAMPLES=2000` looks longer, `make soak`
+for hours.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant
+
+from meltline.app.expire.expire import apply_expirations
+from meltline.app.expire.plan_expiration import PlannedFiles, plan_expiration
+from meltline.app.gate.gate import run_gate
+from meltline.app.observe.observe import observe
+from meltline.app.purge.purge import apply_purges
+from meltline.app.run.lifecycle import Run
+from meltline.app.run.summary import Summary
+from meltline.app.services import RunContext
+from meltline.domain.deletion.plan import Plan, PlanState
+from meltline.domain.errors import LockHeld
+from tests.lake.accounts import check_accounts, check_sweeps
+from tests.lake.gaps import Gap, with_gaps
+from tests.lake.lake import DAY, MINUTE, T0
+from tests.lives.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
+from tests.lives.recorded import RecordedLife, initialize, live, rule
+from tests.lives.watched_lake import WatchedLake
+from tests.seeds import beginnings, examples
+
+INSIDE_A_LOOK = (Gap.LISTED, Gap.SIGHTED)
+GAPS = st.sampled_from([gap.name for gap in Gap if gap not in INSIDE_A_LOOK])
+TABLE, NUMBER = st.integers(0, 3), st.integers(0, 99)
+SPANS = (MINUTE, timedelta(hours=1), DAY, DAY, 3 * DAY, 8 * DAY, 8 * DAY, 20 * DAY)
+LATER = st.sampled_from(SPANS)
+FIRST = ("clone", "create", "create_outside")
+BESIDE_A_TABLE = ("hold_all", "lease")
+"""What does not move the table's metadata: a commit that was checked already cannot see it. The
+commands for these wait for the commit; its files wait, and no purge takes what is held by then."""
+
+
+def some(*actions: str) -> st.SearchStrategy[list[tuple[str, int, int]]]:
+    """A few actions, each with a table and a number to choose with."""
+    return st.lists(st.tuples(st.sampled_from(actions), TABLE, NUMBER), min_size=1, max_size=4)
+
+
+class RandomLifecycles(RecordedLife):
+    """One lake's life."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lake = WatchedLake(other_catalogs=("theirs",))
+        self.engines = Engines(self.lake)
+
+    @initialize(days=st.lists(some(*WRITES, *REFS, *FIRST), min_size=2, max_size=8))
+    def a_past(self, days: list[list[tuple[str, int, int]]]) -> None:
+        """Two tables, and what happened to them before Meltline came."""
+        self.engines.create(1)
+        self.engines.create(2)
+        for day in days:
+            self.happens(day, DAY)
+
+    def happens(self, actions: list[tuple[str, int, int]], span: timedelta) -> None:
+        """Time passes, then others act."""
+        self.pass_time(span)
+        for action, table, number in actions:
+            self.engines.act(action, table, number)
+            self.lake.check()
+
+    def pass_time(self, span: timedelta) -> None:
+        self.lake.check()
+        self.lake.clock.moment += span
+
+    # --- the world -----------------------------------------------------------------------------
+
+    @rule(actions=some(*WRITES, *REFS), span=LATER)
+    def engines_work(self, actions: list[tuple[str, int, int]], span: timedelta) -> None:
+        self.happens(actions, span)
+
+    @rule(actions=some(*OTHERS, *REFS), span=LATER)
+    def other_tools_work(self, actions: list[tuple[str, int, int]], span: timedelta) -> None:
+        self.happens(actions, span)
+
+    @rule(actions=some(*PEOPLE), span=LATER)
+    def people_change_their_minds(
+        self, actions: list[tuple[str, int, int]], span: timedelta
+    ) -> None:
+        self.happens(actions, span)
+
+    # --- the lifecycle -------------------------------------------------------------------------
+
+    @rule()
+    def look(self) -> None:
+        self.lake.look()
+
+    @rule(span=LATER)
+    def run(self, span: timedelta) -> None:
+        self.pass_time(span)
+        summary = self.lake.run()
+        if summary.exit_code == 0:
+            check_accounts(self.lake)
+
+    @rule(span=LATER)
+    def sweep(self, span: timedelta) -> None:
+        """Files that nothing refers to depart once two listings have shown them."""
+        self.pass_time(span)
+        self.lake.sweep()
+
+    @rule(days=st.integers(1, 20))
+    def run_for_a_past_day(self, days: int) -> None:
+        self.lake.run(as_of=max(T0, self.lake.clock.moment - days * DAY))
+
+    @rule(span=LATER)
+    def run_twice(self, span: timedelta) -> None:
+        """I-7: the second one changes nothing."""
+        self.pass_time(span)
+        ends = -1
+        while ends != self.lake.last_commits():  # what a run commits at its end, the next one sees
+            ends = self.lake.last_commits()
+            if self.lake.run().exit_code != 0:
+                return
+        before = self.lake.evidence_of_work()
+        again = self.lake.run()
+        assert (again.plans, self.lake.evidence_of_work()) == ({}, before)
+
+    @rule(span=LATER, actions=some(*WRITES, *REFS, *OTHERS, *PEOPLE))
+    def expire_while_others_act(self, span: timedelta, actions: list[tuple[str, int, int]]) -> None:
+        """Between the gate and the commit."""
+        self.pass_time(span)
+        services, request = self.lake.services(), self.lake.request()
+        planned = plan_expiration(
+            services, observe(services), run_id=request.run_id, as_of=request.as_of
+        )
+        self.lake.looked()
+        plans = self._gated(planned)
+        self.happens(actions, MINUTE)
+        apply_expirations(self.lake.services(), plans, lambda _: None)
+        self.lake.told()
+        self.lake.look()
+
+    @rule(span=LATER, actions=some(*WRITES, *REFS, *OTHERS, *PEOPLE))
+    def purge_while_others_act(self, span: timedelta, actions: list[tuple[str, int, int]]) -> None:
+        """Between the gate and the first delete."""
+        self.pass_time(span)
+        services = self.lake.services()
+        planned = Run(services, self.lake.request()).plan_purge()
+        self.lake.looked()
+        plans = self._gated(planned)
+        self.happens(actions, MINUTE)
+        apply_purges(self.lake.services(), plans)
+        self.lake.look()
+
+    @rule(
+        span=LATER,
+        moments=st.lists(
+            st.tuples(GAPS, some(*WRITES, *REFS, *OTHERS, *PEOPLE)), min_size=1, max_size=6
+        ),
+    )
+    def run_while_others_act(
+        self, span: timedelta, moments: list[tuple[str, list[tuple[str, int, int]]]]
+    ) -> None:
+        """In any gap of a whole run: each once, as soon as its gap is reached."""
+        self.pass_time(span)
+        left = list(moments)
+
+        def act(gap: Gap) -> None:
+            if gap is Gap.OBSERVED:
+                self.lake.looked()
+            if moment := next((one for one in left if one[0] == gap.name), None):
+                left.remove(moment)
+                late = BESIDE_A_TABLE if self.lake.is_committing() else ()
+                with suppress(LockHeld):  # what a command would change is being changed
+                    self.happens([act for act in moment[1] if act[0] not in late], MINUTE)
+
+        self.lake.run(services=with_gaps(self.lake.services(), act))
+        self.lake.look()
+
+    def _gated(self, planned: Sequence[PlannedFiles]) -> list[Plan]:
+        judged = run_gate(self.lake.services(), [p.plan for p in planned])
+        return [plan for plan, _ in judged if plan.state is PlanState.PASSED]
+
+    # --- what always holds ---------------------------------------------------------------------
+
+    @invariant()
+    def nothing_that_is_needed_is_missing(self) -> None:
+        self.lake.check()
+
+    def teardown(self) -> None:
+        """On time: when all is quiet, exactly what nobody needs is gone."""
+        if self.is_broken:
+            return
+        self.engines.make_peace()
+        self.lake.check()
+        self.busy_nights()
+        for days in (0, 31, 31, 8, 8, 8):
+            self.lake.clock.moment += days * DAY
+            summary = self.night()
+            self.lake.check()
+        assert summary.exit_code == 0, summary.as_json()
+        assert summary.plans == {}, summary.as_json()
+        check_accounts(self.lake)
+        self.lake.check_all_is_gone()
+        check_sweeps(self.lake)
+
+    def night(self, services: RunContext | None = None) -> Summary:
+        """A run in the end, when it must end well."""
+        return self.lake.run(services=services)
+
+    def busy_nights(self) -> None:
+        """On time although nobody rests: every table gets a commit in each gap of each night."""
+        for night in range(3):
+            self.pass_time(31 * DAY)
+            needless = self.lake.needless()
+            reached = set[Gap]()
+
+            def act(gap: Gap, reached: set[Gap] = reached) -> None:
+                if gap is Gap.OBSERVED:
+                    self.lake.looked()
+                if gap in reached:
+                    return
+                reached.add(gap)
+                for table in range(len(self.lake.tables())):
+                    self.engines.act("append", table, 0)
+                self.lake.check()
+
+            summary = self.night(with_gaps(self.lake.services(), act))
+            self.lake.look()
+            self.lake.check()
+            assert summary.exit_code == 0, summary.as_json()
+            now = self.lake.needless()
+            left = {
+                name: both for name, ids in needless.items() if (both := ids & now.get(name, set()))
+            }
+            # The first night finds what nobody rested from before.
+            assert not night or not left, f"not expired on a busy night: {left}"
+
+
+class FollowedLifecycles(RandomLifecycles):
+    """Lives in which readers fall behind: chance alone seldom has one stand for long enough."""
+
+    @rule(table=TABLE, number=NUMBER, actions=some(*WRITES, *REFS, *OTHERS), span=LATER)
+    def a_reader_falls_behind(
+        self, table: int, number: int, actions: list[tuple[str, int, int]], span: timedelta
+    ) -> None:
+        """A consumer stands still while writers go on, and runs come when what it skips is old."""
+        self.happens([("append", table, number)], DAY)
+        self.happens([("read_from_the_beginning", table, number)], MINUTE)
+        for _ in range(3):
+            self.happens([("overwrite", table, number)], DAY)
+        self.happens(actions, span)
+        self.pass_time(9 * DAY)
+        self.lake.run()
+
+
+def test_random_lives_keep_every_invariant() -> None:
+    for begin, lives in beginnings(examples(20)):
+        live(RandomLifecycles, lives=lives, moves=30, begin=begin)
+
+
+def test_lives_with_readers_that_fall_behind_keep_every_invariant() -> None:
+    for begin, lives in beginnings(examples(15)):
+        live(FollowedLifecycles, lives=lives, moves=30, begin=begin)
