@@ -11,7 +11,6 @@ from tests.house.sources import Function, House, Source
 
 FLAT = {
     "migrations/versions": "Alembic reads its revisions from one flat folder",
-    "tests/*": "a folder says what its tests need to run, a file's name what they are about",
     "benchmarks": "one file per measurement, chosen by its name and imported by no other",
 }
 """Folders that may hold any number of files, and why."""

@@ -40,7 +40,7 @@ def test_a_folder_counts_the_files_that_stand_directly_in_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ["tests/unit", "benchmarks", "include/meltline/adapters/sql/migrations/versions"]
+    "folder", ["benchmarks", "include/meltline/adapters/sql/migrations/versions"]
 )
 def test_a_folder_that_is_to_be_flat_is_not_judged(folder: str) -> None:
     assert figures.folders(files(folder, 40)) == (0, [])
