@@ -15,6 +15,7 @@ from meltline.domain.clock import Clock, FixedClock
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.deletion.storage import StorageRow
+from meltline.domain.deletion.withheld import Why, Withheld
 from meltline.domain.errors import (
     MeltlineError,
 )
@@ -171,6 +172,11 @@ def a_passed_plan(ledger: ControlLedger) -> Plan:
 
 def a_table(uuid: str = "u-1", name: str = "lake.air.flights") -> KnownTable:
     return KnownTable(uuid, TableName.parse(name), "file:/m/v1", "file:/w/air", "live", NOW)
+
+
+def a_withheld_file(claimant: str = "s3://mirror", *, files: int = 2) -> Withheld:
+    place, table = "s3://lake/air", "lake.air.flights"
+    return Withheld("purge", Why.MAYBE_THE_SAME, table, place, claimant, files, 300)
 
 
 def a_result(plan_id: str = "e1", *, ran_at: datetime = NOW, **changes: object) -> GateResult:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from meltline.domain.archive.archive import ArchivedSnapshot, Validity
+from meltline.domain.deletion.withheld import Why
 from meltline.domain.iceberg.locations import Ownership
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.retention.retained_snapshots import SnapshotObservation
@@ -30,6 +31,7 @@ from tests.contract.ledger.control_ledgers import (
     Shop,
     a_storage_row,
     a_table,
+    a_withheld_file,
     ledger,
     postgres_server,
     shop,
@@ -55,6 +57,20 @@ def test_an_id_of_a_registration_is_given_once(ledger: ControlLedger) -> None:
     assert ledger.registrations.open([other, a_table("e-2")]) == [a_table("e-2")]
     assert ledger.registrations.all() == [first, a_table("e-2")]
     assert ledger.registrations.open([first]) == []
+
+
+def test_what_a_step_withheld_is_told_until_it_withholds_something_else(
+    ledger: ControlLedger,
+) -> None:
+    twins = [a_withheld_file("s3://mirror"), a_withheld_file("s3://other", files=1)]
+    swept = replace(a_withheld_file(), step="sweep", why=Why.OUTSIDE, claimant="")
+    ledger.places.save_withheld("purge", [*reversed(twins)])
+    ledger.places.save_withheld("sweep", [swept])
+    assert list(ledger.places.withheld()) == [*twins, swept]
+    ledger.places.save_withheld("purge", twins[1:])
+    assert list(ledger.places.withheld()) == [twins[1], swept]
+    ledger.places.save_withheld("purge", [])
+    assert list(ledger.places.withheld()) == [swept]
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)

@@ -15,7 +15,7 @@ withheld = Table(
     Column("why", Choice(Why), primary_key=True),
     Column("table", Text, primary_key=True),
     Column("place", Prose, primary_key=True),
-    Column("other", Prose, primary_key=True),
+    Column("claimant", Prose, primary_key=True),
     Column("files", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
 )
