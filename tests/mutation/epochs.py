@@ -73,14 +73,14 @@ EPOCHS = (
     Mutation(
         "a detach does not raise the epoch",
         "app/catalog/management.py",
-        '            raise_epoch(ledgers, "detach")\n',
+        '            raise_epoch(context, "detach")\n',
         "",
         TESTS,
     ),
     Mutation(
         "an attach does not raise the epoch",
         "app/catalog/management.py",
-        '        raise_epoch(ledgers, "attach")\n',
+        '        raise_epoch(context, "attach")\n',
         "",
         TESTS,
     ),
@@ -197,7 +197,7 @@ CLOCKS = (
     Mutation(
         "a table is dropped by a clock that is behind",
         "app/drop/drop.py",
-        "    require_not_behind(ledgers)\n",
+        "    require_not_behind(context)\n",
         "",
         CLOCK_TESTS,
     ),

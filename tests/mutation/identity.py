@@ -142,8 +142,8 @@ IDENTITY = (
     Mutation(
         "a changed list that only a dropped clone names is not looked at again",
         "app/observe/observe.py",
-        "still_changed(services, states, ended",
-        "still_changed(services, readable, ended",
+        "still_changed(context, states, ended",
+        "still_changed(context, readable, ended",
         (LISTS,),
     ),
     Mutation(
@@ -163,8 +163,8 @@ IDENTITY = (
     Mutation(
         "an id that only the file ledger knows is given to whom comes first",
         "app/catalog/registrations.py",
-        "        return cls(ledgers, rows, {row.uuid for row in known_rows}.union(filed or ()))\n",
-        "        return cls(ledgers, rows, {row.uuid for row in known_rows})\n",
+        "        return cls(context, rows, {row.uuid for row in known_rows}.union(filed or ()))\n",
+        "        return cls(context, rows, {row.uuid for row in known_rows})\n",
         (RECOGNISED,),
     ),
     Mutation(
@@ -184,7 +184,7 @@ IDENTITY = (
     Mutation(
         "registrations that nobody knows are not named",
         "app/observe/known_registrations.py",
-        "    new = [_incident(services, uuid, counts[uuid]) for uuid in sorted(counts)]\n",
+        "    new = [_incident(context, uuid, counts[uuid]) for uuid in sorted(counts)]\n",
         "    new: list[Incident] = []\n",
         (RECOGNISED,),
     ),

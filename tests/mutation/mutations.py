@@ -216,7 +216,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what is referred to again is not taken back", "app/observe/ingest.py",
-        "    _take_back(services, records, outcomes.keys())\n", "", (WRECKS,),
+        "    _take_back(context, records, outcomes.keys())\n", "", (WRECKS,),
     ),
     Mutation(
         "counts of a manifest are not checked",
@@ -300,7 +300,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a table is let go although a person holds everything back", "app/drop/finalize.py",
-        "    if services.control.switch.stopped() is None:", "    if True:", (PURGE_OF_DROPPED,),
+        "    if context.control.switch.stopped() is None:", "    if True:", (PURGE_OF_DROPPED,),
     ),
     Mutation(
         "of several last states one is believed", "app/drop/external_drops.py",
@@ -355,12 +355,12 @@ MUTATIONS = (
     ),
     Mutation(
         "a word for a file is one for whatever is written there", "app/catalog/management.py",
-        "        and (word.size, word.sha256) == _fingerprint(ledgers.store, pointer.metadata_location)\n", "", (VOUCHING,),
+        "        and (word.size, word.sha256) == _fingerprint(context.store, pointer.metadata_location)\n", "", (VOUCHING,),
     ),
     Mutation(
         "a gate takes a word for one table for a word for all", "app/catalog/live_catalogs.py",
-        "        unknown -= vouched_for(self.services, unknown)\n",
-        "        unknown = unknown if not self.services.control.decisions.vouched() else set()\n", (VOUCHING,),
+        "        unknown -= vouched_for(self.context, unknown)\n",
+        "        unknown = unknown if not self.context.control.decisions.vouched() else set()\n", (VOUCHING,),
     ),
     Mutation(
         "what was read once may not have come to name others' files", "app/observe/observe.py",
@@ -384,7 +384,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a table that is cloned again counts as one that shares nothing", "app/clone/gc_guard.py",
-        "    ledgers.control.decisions.forget_lifted_guard(seen.uuid)\n", "", ("tests/unit/clone/test_clone_races.py",),
+        "    context.control.decisions.forget_lifted_guard(seen.uuid)\n", "", ("tests/unit/clone/test_clone_races.py",),
     ),
     Mutation(
         "a pipe is opened like a file", "adapters/object_store/local.py",
@@ -411,8 +411,8 @@ MUTATIONS = (
     *REASONS,
     Mutation(
         "who shares files is noted after the snapshots", "app/observe/ingest.py",
-        "    if new:\n        services.control.registrations.add_sharing(sorted(new))\n",
-        "    services.files.snapshots.record(records)\n    if new:\n        services.control.registrations.add_sharing(sorted(new))\n",
+        "    if new:\n        context.control.registrations.add_sharing(sorted(new))\n",
+        "    context.files.snapshots.record(records)\n    if new:\n        context.control.registrations.add_sharing(sorted(new))\n",
         ("tests/unit/purge/test_crash_protocol.py",),
     ),
     Mutation(
@@ -434,17 +434,17 @@ MUTATIONS = (
     ),
     Mutation(
         "an older state is passed off as the last of a table that left unnoticed", "app/catalog/recoverable.py",
-        "    if snapshot_id is None:\n        _require_noticed(ledgers, name, uuids, listing)\n    else:\n",
+        "    if snapshot_id is None:\n        _require_noticed(context, name, uuids, listing)\n    else:\n",
         "    if snapshot_id is not None:\n", (WAYS_BACK,),
     ),
     Mutation(
         "a recovery is promised for longer than the files wait", "app/catalog/recoverable.py",
         "    return min(due) if due and min(due) > now else None\n",
-        "    return now + table.drop.retention(ledgers.config.account.reader_grace).failsafe\n", (WAYS_BACK,),
+        "    return now + table.drop.retention(context.config.account.reader_grace).failsafe\n", (WAYS_BACK,),
     ),
     Mutation(
         "a recovery is promised without looking whether the lists are there", "app/catalog/ways_back.py",
-        "    if description is None or not _lists_are_there(ledgers, description.snapshot):\n",
+        "    if description is None or not _lists_are_there(context, description.snapshot):\n",
         "    if description is None:\n", (WAYS_BACK,),
     ),
 )  # fmt: skip

@@ -47,7 +47,7 @@ PLACES = (
     ),
     Mutation(
         "places: a ledger from before has none", "app/observe/observe.py",
-        "if indexed and not services.control.places.all():", "if not indexed:", NAMES,
+        "if indexed and not context.control.places.all():", "if not indexed:", NAMES,
     ),
     Mutation(
         "places: the same key in another store is another file", "app/safety/other_names.py",

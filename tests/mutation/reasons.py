@@ -58,7 +58,7 @@ REASONS = (
     ),
     Mutation(
         "reasons: a head that our commit changed is forgotten the next day", "app/observe/observe.py",
-        "    reasons |= still_changed_heads(services, states, ended=let_go.keys())\n", "", HEADS,
+        "    reasons |= still_changed_heads(context, states, ended=let_go.keys())\n", "", HEADS,
     ),
     Mutation(
         "reasons: a prune goes on without a verdict", "app/prune/prune_deletes.py",

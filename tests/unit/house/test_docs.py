@@ -285,7 +285,7 @@ def test_every_finding_of_doctor_is_named() -> None:
     found = set(re.findall(r'^\s+"([a-z]+(?:_[a-z]+)*)",$', source, re.MULTILINE))
     found |= set(re.findall(r'_error\("(\w+)"', source))
     found |= set(re.findall(r'ColdFinding\("\w+", "(\w+)"', source))
-    found |= set(re.findall(r'ledgers, "(\w+)"', source))
+    found |= set(re.findall(r'_refusals\("(\w+)"', source))
     found |= set(re.findall(r'ConsumerFinding\("(\w+)"', source))
     found -= {"error", "warning", "info"}
     page = text(DOCS / "when-things-go-wrong.md")

@@ -18,7 +18,7 @@ from meltline.ports import TableEdit
 _LONGEST_NAME = 255
 
 
-def open_table(ledgers: ReadContext, name: TableName) -> TableMetadata:
+def open_table(context: ReadContext, name: TableName) -> TableMetadata:
     """A table that may be changed, as it is now.
 
     Raises:
@@ -27,22 +27,22 @@ def open_table(ledgers: ReadContext, name: TableName) -> TableMetadata:
         TableNotFound: There is none of that name.
         MetadataUnreadable: It cannot be read.
     """
-    require_changeable(ledgers, ObjectName(name.catalog, name.namespace, name.name))
-    return load_table(ledgers, name)
+    require_changeable(context, ObjectName(name.catalog, name.namespace, name.name))
+    return load_table(context, name)
 
 
 def commit(
-    ledgers: ReadContext, seen: TableMetadata, edit: Callable[[MetadataEditor, TableMetadata], None]
+    context: ReadContext, seen: TableMetadata, edit: Callable[[MetadataEditor, TableMetadata], None]
 ) -> None:
     """Edits the table that was looked at, and no other that has taken its name since.
 
     Args:
-        ledgers: Where the table is.
+        context: Where the table is.
         seen: The table as the command has looked at it.
         edit: Checks the newest state and changes the document; called anew after a conflict.
     """
     guarded = same_table(seen, lambda document: edit(document, document.state))
-    ledgers.editors[seen.name.catalog].edit_table(seen.name, guarded)
+    context.editors[seen.name.catalog].edit_table(seen.name, guarded)
 
 
 def same_table(seen: TableMetadata, edit: TableEdit) -> TableEdit:
@@ -62,16 +62,16 @@ def same_table(seen: TableMetadata, edit: TableEdit) -> TableEdit:
     return guarded
 
 
-def follow(ledgers: ReadContext, states: Sequence[TableMetadata]) -> None:
+def follow(context: ReadContext, states: Sequence[TableMetadata]) -> None:
     """Notes where tables stood when their names were changed.
 
     The next observation must see that the new name leads on from the old one, and metadata logs
     are cut one day: after enough commits nothing else could tell.
     """
     at = {(state.uuid, state.name): state.metadata_location for state in states}
-    rows = [row for row in ledgers.control.registrations.all() if (row.uuid, row.name) in at]
+    rows = [row for row in context.control.registrations.all() if (row.uuid, row.name) in at]
     moved_rows = [replace(row, metadata_location=at[row.uuid, row.name]) for row in rows]
-    ledgers.control.registrations.save(moved_rows)
+    context.control.registrations.save(moved_rows)
 
 
 def pin(document: MetadataEditor, tag: SnapshotRef, words: Mapping[str, str]) -> None:

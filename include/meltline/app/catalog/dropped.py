@@ -36,11 +36,11 @@ class DroppedNamespace:
     properties: Mapping[str, str]
 
 
-def dropped_tables(ledgers: ReadContext, listing: CatalogListing) -> list[DroppedTable]:
+def dropped_tables(context: ReadContext, listing: CatalogListing) -> list[DroppedTable]:
     """The dropped tables of a catalog that can be read and say what they were."""
     entries = [pointer for pointer in listing.entries if is_dropped_name(pointer.name.namespace)]
     tables: list[DroppedTable] = []
-    for pointer, state in load_tables(ledgers, entries).items():
+    for pointer, state in load_tables(context, entries).items():
         if isinstance(state, TableMetadata):
             drop = read_drop(pointer.name.catalog, state.properties)
             if drop is not None and drop.object.table:

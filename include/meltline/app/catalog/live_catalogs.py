@@ -76,14 +76,14 @@ class LiveCatalogs:
         ]
 
 
-def look_afresh(services: RunContext) -> LiveCatalogs:
+def look_afresh(context: RunContext) -> LiveCatalogs:
     """Lists every catalog and loads every table again, the ones that left their catalog too."""
-    look = _Look(services, services.control.registrations.all())
+    look = _Look(context, context.control.registrations.all())
     look.list_catalogs()
     standing = [pointer for listing in look.listings.values() for pointer in listing.entries]
     left_names = look.names_left(standing)
-    look.add_standing(identified(services, standing_states(services, standing)))
-    loaded = load_states(services.store, left_names)
+    look.add_standing(identified(context, standing_states(context, standing)))
+    loaded = load_states(context.store, left_names)
     look.add_left(
         [(row, as_registered(loaded[pointer], row)) for pointer, row in left_names.items()]
     )
@@ -100,7 +100,7 @@ def look_afresh(services: RunContext) -> LiveCatalogs:
 class _Look:
     """What has been seen so far."""
 
-    services: RunContext
+    context: RunContext
     rows: Sequence[KnownTable]
     listings: dict[str, CatalogListing] = field(default_factory=dict)
     states: list[TableMetadata] = field(default_factory=list)
@@ -109,7 +109,7 @@ class _Look:
     lost: set[SnapshotKey] = field(default_factory=set)
 
     def list_catalogs(self) -> None:
-        for catalog in self.services.catalogs.values():
+        for catalog in self.context.catalogs.values():
             try:
                 self.listings[catalog.name] = catalog.listing()
             except CatalogUnlistable as refused:
@@ -138,7 +138,7 @@ class _Look:
             pointer for pointer, answer in loaded.items() if isinstance(answer, MeltlineError)
         ]
         unknown = set(never_read(rows, unreadable))
-        unknown -= vouched_for(self.services, unknown)
+        unknown -= vouched_for(self.context, unknown)
         for pointer, answer in loaded.items():
             if isinstance(answer, TableMetadata):
                 self.states.append(answer)
@@ -151,7 +151,7 @@ class _Look:
         """Adds what tables were under names that they have left, where none goes on from it."""
         standing_uuids = {state.uuid for state in self.states}
         let_go = {row.metadata_location for row, _ in loaded if row.status == LET_GO}
-        now = self.services.clock.now()
+        now = self.context.clock.now()
         ended = [
             state
             for row, state in loaded
@@ -175,7 +175,7 @@ class _Look:
     def _without_lost(self, state: TableMetadata) -> TableMetadata:
         """A state without the snapshots of which an engine has deleted the manifest list."""
         lists = [s for s in state.snapshots.values() if s.manifest_list]
-        sizes = load_concurrently(lambda s: self.services.store.size(s.manifest_list), lists)
+        sizes = load_concurrently(lambda s: self.context.store.size(s.manifest_list), lists)
         lost_ids = {s.snapshot_id for s, size in zip(lists, sizes, strict=True) if size is None}
         self.lost |= {SnapshotKey(state.uuid, snapshot_id) for snapshot_id in lost_ids}
         snapshots = {sid: s for sid, s in state.snapshots.items() if sid not in lost_ids}
@@ -185,19 +185,19 @@ class _Look:
         self.unreadable.setdefault(uuid, []).append(reason)
 
 
-def fresh_owners(services: RunContext, world: LiveCatalogs) -> OwnerIndex:
+def fresh_owners(context: RunContext, world: LiveCatalogs) -> OwnerIndex:
     """Owners by today's metadata and by everything the ledger remembers."""
     now = [
         Ownership(claim_prefix(location), state.uuid)
         for state in world.states
         for location in state.owned_locations
     ]
-    return OwnerIndex([*services.control.registrations.ownerships(), *now])
+    return OwnerIndex([*context.control.registrations.ownerships(), *now])
 
 
-def ledger_uuids(services: RunContext, world: LiveCatalogs) -> frozenset[str]:
+def ledger_uuids(context: RunContext, world: LiveCatalogs) -> frozenset[str]:
     """UUIDs of the file ledger's own tables."""
-    config = services.config
+    config = context.config
     return frozenset(
         state.uuid
         for state in world.states

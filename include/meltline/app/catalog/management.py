@@ -35,37 +35,37 @@ class DetachedTable:
     vouched: VouchedFile | None
 
 
-def attach(ledgers: ReadContext, name: TableName) -> None:
+def attach(context: ReadContext, name: TableName) -> None:
     """Takes a table back into care; a word for it holds no longer, even if it stays unreadable.
 
     Raises:
         TableNotFound: The catalog has no such table.
         MetadataUnreadable: It cannot be read, so it cannot be cared for; nor was there a word.
     """
-    was_vouched = ledgers.control.decisions.forget_vouched(name)
+    was_vouched = context.control.decisions.forget_vouched(name)
     if was_vouched:
-        raise_epoch(ledgers, "attach")
-        audit(ledgers, "attach", str(name), detail="the word for it is taken back")
-    (pointer,) = _entries(ledgers, [name])
+        raise_epoch(context, "attach")
+        audit(context, "attach", str(name), detail="the word for it is taken back")
+    (pointer,) = _entries(context, [name])
     try:
-        state = load_state(ledgers.store, name, pointer.metadata_location)
+        state = load_state(context.store, name, pointer.metadata_location)
     except MeltlineError:
         if was_vouched:
             return
         raise
     if ENABLED in state.properties:
-        ledgers.editors[name.catalog].set_table_properties(name, {}, [ENABLED])
+        context.editors[name.catalog].set_table_properties(name, {}, [ENABLED])
     if not was_vouched:
-        audit(ledgers, "attach", str(name))
+        audit(context, "attach", str(name))
 
 
 def detach(
-    ledgers: ReadContext, names: Sequence[TableName], reason: str, *, dry_run: bool = False
+    context: ReadContext, names: Sequence[TableName], reason: str, *, dry_run: bool = False
 ) -> list[DetachedTable]:
     """Leaves tables alone from now on; their references count as long as they can be read.
 
     Args:
-        ledgers: Where they are.
+        context: Where they are.
         names: The tables; all are looked at before the first is touched.
         reason: Why; a table that was never read completely demands one.
         dry_run: Says what would be vouched for, and changes nothing.
@@ -75,57 +75,57 @@ def detach(
         CatalogReadOnly: A table that can be read stands where nothing may be changed.
         UsageInvalid: A table was never read completely, and there is no reason.
     """
-    rows = ledgers.control.registrations.all()
-    entries = _entries(ledgers, list(dict.fromkeys(names)))
-    never_read = {pointer for pointer in entries if _was_never_read(ledgers, rows, pointer)}
+    rows = context.control.registrations.all()
+    entries = _entries(context, list(dict.fromkeys(names)))
+    never_read = {pointer for pointer in entries if _was_never_read(context, rows, pointer)}
     if never_read and not reason.strip():
         raise _reason_missing(sorted(pointer.name for pointer in never_read))
     return [
-        _detach(ledgers, pointer, reason, pointer in never_read, dry_run=dry_run)
+        _detach(context, pointer, reason, pointer in never_read, dry_run=dry_run)
         for pointer in entries
     ]
 
 
 def _detach(
-    ledgers: ReadContext, pointer: CatalogEntry, reason: str, never_read: bool, *, dry_run: bool
+    context: ReadContext, pointer: CatalogEntry, reason: str, never_read: bool, *, dry_run: bool
 ) -> DetachedTable:
     at = pointer.metadata_location
     try:
-        at = at if dry_run else _opted_out(ledgers, pointer)
+        at = at if dry_run else _opted_out(context, pointer)
     except CatalogReadOnly:
         if not never_read:  # else the word is what was asked for
             raise
-    vouched = _vouch(ledgers, pointer.name, at, reason) if never_read else None
+    vouched = _vouch(context, pointer.name, at, reason) if never_read else None
     if not dry_run:
         if vouched:
-            raise_epoch(ledgers, "detach")
-            ledgers.control.decisions.save_vouched([vouched])
-        audit(ledgers, "detach", str(pointer.name), reason, described(vouched) if vouched else "")
+            raise_epoch(context, "detach")
+            context.control.decisions.save_vouched([vouched])
+        audit(context, "detach", str(pointer.name), reason, described(vouched) if vouched else "")
     return DetachedTable(pointer.name, vouched)
 
 
-def _opted_out(ledgers: ReadContext, pointer: CatalogEntry) -> str:
+def _opted_out(context: ReadContext, pointer: CatalogEntry) -> str:
     """Has the table say that it is left alone, where it can; returns where it stands then."""
-    state = _state(ledgers, pointer)
+    state = _state(context, pointer)
     if state is None or state.properties.get(ENABLED) == "false":
         return pointer.metadata_location
 
     def edit(document: MetadataEditor) -> None:
         document.set_properties({ENABLED: "false"})
 
-    return ledgers.editors[pointer.name.catalog].edit_table(pointer.name, edit)
+    return context.editors[pointer.name.catalog].edit_table(pointer.name, edit)
 
 
-def _state(ledgers: ReadContext, pointer: CatalogEntry) -> TableMetadata | None:
+def _state(context: ReadContext, pointer: CatalogEntry) -> TableMetadata | None:
     try:
-        return load_state(ledgers.store, pointer.name, pointer.metadata_location)
+        return load_state(context.store, pointer.name, pointer.metadata_location)
     except MeltlineError:
         return None
 
 
-def _vouch(ledgers: ReadContext, name: TableName, location: str, reason: str) -> VouchedFile:
-    size, sha256 = _fingerprint(ledgers.store, location)
-    return VouchedFile(name, location, size, sha256, ledgers.who, reason, ledgers.clock.now())
+def _vouch(context: ReadContext, name: TableName, location: str, reason: str) -> VouchedFile:
+    size, sha256 = _fingerprint(context.store, location)
+    return VouchedFile(name, location, size, sha256, context.who, reason, context.clock.now())
 
 
 def _fingerprint(store: ObjectReader, location: str) -> tuple[int | None, str]:
@@ -172,22 +172,22 @@ def _was_read(pointer: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
     return is_known and not any(row.incomplete for row in rows)
 
 
-def vouched_for(ledgers: ReadContext, entries: Iterable[CatalogEntry]) -> set[CatalogEntry]:
+def vouched_for(context: ReadContext, entries: Iterable[CatalogEntry]) -> set[CatalogEntry]:
     """Those of the tables for which a person's word holds: file and bytes are what they were."""
-    words = {(row.table, row.location): row for row in ledgers.control.decisions.vouched()}
+    words = {(row.table, row.location): row for row in context.control.decisions.vouched()}
     return {
         pointer
         for pointer in entries
         if (word := words.get((pointer.name, pointer.metadata_location)))
-        and (word.size, word.sha256) == _fingerprint(ledgers.store, pointer.metadata_location)
+        and (word.size, word.sha256) == _fingerprint(context.store, pointer.metadata_location)
     }
 
 
 def _was_never_read(
-    ledgers: ReadContext, rows: Sequence[KnownTable], pointer: CatalogEntry
+    context: ReadContext, rows: Sequence[KnownTable], pointer: CatalogEntry
 ) -> bool:
     broken = any(row.name == pointer.name and row.status == "unreadable" for row in rows)
-    unread = broken or _state(ledgers, pointer) is None
+    unread = broken or _state(context, pointer) is None
     return unread and pointer in never_read(rows, [pointer])
 
 
@@ -202,10 +202,10 @@ def _reason_missing(names: Sequence[TableName]) -> UsageInvalid:
     )
 
 
-def _entries(ledgers: ReadContext, names: Sequence[TableName]) -> list[CatalogEntry]:
-    catalogs = {name.catalog for name in names} & ledgers.catalogs.keys()
+def _entries(context: ReadContext, names: Sequence[TableName]) -> list[CatalogEntry]:
+    catalogs = {name.catalog for name in names} & context.catalogs.keys()
     listed = [
-        pointer for catalog in catalogs for pointer in ledgers.catalogs[catalog].listing().entries
+        pointer for catalog in catalogs for pointer in context.catalogs[catalog].listing().entries
     ]
     by_name = {pointer.name: pointer for pointer in listed}
     for name in names:
@@ -213,7 +213,7 @@ def _entries(ledgers: ReadContext, names: Sequence[TableName]) -> list[CatalogEn
             raise TableNotFound(
                 f"no table {name}",
                 object=str(name),
-                expected="a table of " + ", ".join(ledgers.catalogs),
+                expected="a table of " + ", ".join(context.catalogs),
                 found=str(name),
                 next="`meltline storage` lists the tables",
             )

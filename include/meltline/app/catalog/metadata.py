@@ -77,14 +77,14 @@ def load_states(
 
 
 def standing_states(
-    ledgers: ReadContext, entries: Iterable[CatalogEntry]
+    context: ReadContext, entries: Iterable[CatalogEntry]
 ) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
     """Every listed table's state: as it was listed, or a newer one where that is gone already."""
-    return _followed(ledgers, load_states(ledgers.store, entries))
+    return _followed(context, load_states(context.store, entries))
 
 
 def _followed(
-    ledgers: ReadContext, loaded: Mapping[CatalogEntry, TableMetadata | MeltlineError]
+    context: ReadContext, loaded: Mapping[CatalogEntry, TableMetadata | MeltlineError]
 ) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
     """Looks again, a few times, for tables that moved on between their listing and their reading.
 
@@ -98,7 +98,7 @@ def _followed(
             pointer for pointer, state in states.items() if isinstance(state, MetadataMissing)
         ]
         try:
-            listings = {c: ledgers.catalogs[c].listing() for c in {e.name.catalog for e in missing}}
+            listings = {c: context.catalogs[c].listing() for c in {e.name.catalog for e in missing}}
         except CatalogUnlistable:
             break
         now = {pointer: listings[pointer.name.catalog].of(pointer.name) for pointer in missing}
@@ -108,13 +108,13 @@ def _followed(
         if not newer:
             break
         newest |= newer
-        again = load_states(ledgers.store, newer.values())
+        again = load_states(context.store, newer.values())
         states |= {pointer: again[at] for pointer, at in newer.items()}
     return states
 
 
 def remembered_states(
-    ledgers: ReadContext, entries: Iterable[CatalogEntry]
+    context: ReadContext, entries: Iterable[CatalogEntry]
 ) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
     """Every table's state; where its metadata file has not moved, without reading any file.
 
@@ -124,7 +124,7 @@ def remembered_states(
     alone: gates and re-proofs read the files.
     """
     pointers = list(entries)
-    documents = ledgers.control.observations.documents(
+    documents = context.control.observations.documents(
         [pointer.metadata_location for pointer in pointers]
     )
     fresh: dict[str, RememberedMetadata] = {}
@@ -132,7 +132,7 @@ def remembered_states(
     def load(pointer: CatalogEntry) -> TableMetadata | MeltlineError:
         location = pointer.metadata_location
         try:
-            document, stored = documents.get(location), ledgers.store.measure(location)
+            document, stored = documents.get(location), context.store.measure(location)
             if document and stored and stored.version == document.version:
                 with _room_for(document.size):
                     raw = json.loads(zlib.decompress(document.content))
@@ -142,7 +142,7 @@ def remembered_states(
         except MeltlineError as refused:
             return refused
         try:
-            state, raw = load_document(ledgers.store, pointer.name, location)
+            state, raw = load_document(context.store, pointer.name, location)
         except MeltlineError as refused:
             return refused
         # As it was before it was read: where another took its place meanwhile, it is read again.
@@ -152,10 +152,10 @@ def remembered_states(
         return state
 
     states = dict(zip(pointers, load_concurrently(load, pointers), strict=True))
-    ledgers.control.observations.save_documents(
+    context.control.observations.save_documents(
         list(fresh.values()), current=[pointer.metadata_location for pointer in pointers]
     )
-    return _followed(ledgers, states)
+    return _followed(context, states)
 
 
 def _needed_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:

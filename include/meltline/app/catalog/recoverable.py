@@ -48,11 +48,11 @@ class _Source:
     origin: TableMetadata | Plan
 
 
-def describe(ledgers: ReadContext, name: TableName, snapshot_id: int | None) -> Description:
+def describe(context: ReadContext, name: TableName, snapshot_id: int | None) -> Description:
     """The newest description of a snapshot, of any table that has or had the name.
 
     Args:
-        ledgers: Where it was.
+        context: Where it was.
         name: Its name.
         snapshot_id: Which snapshot; None for a dropped table's last, or the newest that expired.
 
@@ -60,21 +60,21 @@ def describe(ledgers: ReadContext, name: TableName, snapshot_id: int | None) -> 
         UsageInvalid: A table still has the snapshot, or can be undropped.
         RecoveryImpossible: Nothing describes it any more, or nobody has looked since it went.
     """
-    listing = ledgers.catalogs[name.catalog].listing()
-    dropped = [t for t in dropped_tables(ledgers, listing) if t.drop.object.table_name == name]
-    uuids = {table.uuid for table in ledgers.control.registrations.all() if table.name == name}
+    listing = context.catalogs[name.catalog].listing()
+    dropped = [t for t in dropped_tables(context, listing) if t.drop.object.table_name == name]
+    uuids = {table.uuid for table in context.control.registrations.all() if table.name == name}
     uuids |= {table.state.uuid for table in dropped}
     if snapshot_id is None:
-        _require_noticed(ledgers, name, uuids, listing)
+        _require_noticed(context, name, uuids, listing)
     else:
-        _require_expired(ledgers, uuids, dropped, snapshot_id)
-    over = [table for table in dropped if not table.drop.is_restorable(ledgers.clock.now())]
-    expirations = list(_expirations(ledgers, uuids))
+        _require_expired(context, uuids, dropped, snapshot_id)
+    over = [table for table in dropped if not table.drop.is_restorable(context.clock.now())]
+    expirations = list(_expirations(context, uuids))
     sources = [*expirations, *_standing(over, expirations)]
-    description = _newest_of(ledgers, name, sources, snapshot_id)
+    description = _newest_of(context, name, sources, snapshot_id)
     if description is not None:
         return description
-    _require_noticed(ledgers, name, uuids, listing)
+    _require_noticed(context, name, uuids, listing)
     subject = str(name) if snapshot_id is None else f"{name}@{snapshot_id}"
     raise RecoveryImpossible(
         f"nothing describes {subject} any more",
@@ -85,23 +85,23 @@ def describe(ledgers: ReadContext, name: TableName, snapshot_id: int | None) -> 
     )
 
 
-def last_state(ledgers: ReadContext, table: DroppedTable) -> Description | None:
+def last_state(context: ReadContext, table: DroppedTable) -> Description | None:
     """What describes the last state of a dropped table; None where nothing does any more."""
     name = table.drop.object.table_name
-    plans = _expirations(ledgers, {table.state.uuid})
+    plans = _expirations(context, {table.state.uuid})
     expirations = [source for source in plans if source.since >= table.drop.at]
-    return _newest_of(ledgers, name, [*expirations, *_standing([table], expirations)], None)
+    return _newest_of(context, name, [*expirations, *_standing([table], expirations)], None)
 
 
 def _newest_of(
-    ledgers: ReadContext, name: TableName, sources: Sequence[_Source], snapshot_id: int | None
+    context: ReadContext, name: TableName, sources: Sequence[_Source], snapshot_id: int | None
 ) -> Description | None:
     # Of one moment, the table as it stands comes first: it is listed last.
     for source in reversed(sorted(sources, key=lambda source: source.since)):
         if snapshot_id is not None and snapshot_id not in source.ids:
             continue
         origin = source.origin
-        state = _state_before(ledgers, name, origin) if isinstance(origin, Plan) else origin
+        state = _state_before(context, name, origin) if isinstance(origin, Plan) else origin
         ids = set(source.ids) & state.snapshots.keys() if state else set()
         if state is None or not ids:
             continue
@@ -125,21 +125,21 @@ def _standing(tables: Sequence[DroppedTable], expirations: Sequence[_Source]) ->
         yield _Source(max(since), state.uuid, state.snapshots.keys(), state)
 
 
-def _expirations(ledgers: ReadContext, uuids: Collection[str]) -> Iterator[_Source]:
+def _expirations(context: ReadContext, uuids: Collection[str]) -> Iterator[_Source]:
     states = [PlanState.APPLIED, PlanState.APPLYING]
     for uuid in sorted(uuids):
-        for plan in ledgers.control.plans.find(table_uuid=uuid, states=states):
+        for plan in context.control.plans.find(table_uuid=uuid, states=states):
             if plan.kind is PlanKind.EXPIRE and plan.snapshots:
                 yield _Source(plan.created_at, uuid, plan.snapshots, plan)
 
 
-def _state_before(ledgers: ReadContext, name: TableName, plan: Plan) -> TableMetadata | None:
+def _state_before(context: ReadContext, name: TableName, plan: Plan) -> TableMetadata | None:
     """The table as it was before an expiration, if that metadata file is still there."""
-    rows = [table for table in ledgers.control.registrations.all() if table.uuid == plan.table_uuid]
+    rows = [table for table in context.control.registrations.all() if table.uuid == plan.table_uuid]
     lineage = {row.table_uuid for row in rows}  # a path used again may hold another table's
     for at in dict.fromkeys((plan.committed_base, plan.base_location)):
         try:
-            state = load_state(ledgers.store, name, at) if at else None
+            state = load_state(context.store, name, at) if at else None
         except MeltlineError:
             continue
         if state is not None and state.table_uuid in lineage:
@@ -148,16 +148,16 @@ def _state_before(ledgers: ReadContext, name: TableName, plan: Plan) -> TableMet
 
 
 def _require_noticed(
-    ledgers: ReadContext, name: TableName, uuids: Collection[str], listing: CatalogListing
+    context: ReadContext, name: TableName, uuids: Collection[str], listing: CatalogListing
 ) -> None:
     """Refuses while the last state of a table that had the name is not known.
 
     An older one would come back in its place, and nobody would be told.
     """
     names = {pointer.name for pointer in listing.entries}
-    rows = ledgers.control.registrations.all()
+    rows = context.control.registrations.all()
     stands = {r.uuid for r in rows if r.name in names or r.name.catalog != name.catalog}
-    stands |= {t.state.uuid for t in dropped_tables(ledgers, listing)}
+    stands |= {t.state.uuid for t in dropped_tables(context, listing)}
     stands |= {r.uuid for r in rows if r.status == LET_GO}
     lost = [r for r in rows if r.name == name and r.uuid in uuids and r.uuid not in stands]
     if not lost:
@@ -177,21 +177,21 @@ def _require_noticed(
 
 
 def _require_expired(
-    ledgers: ReadContext, uuids: Collection[str], dropped: Sequence[DroppedTable], snapshot_id: int
+    context: ReadContext, uuids: Collection[str], dropped: Sequence[DroppedTable], snapshot_id: int
 ) -> None:
     """Refuses a snapshot that there are better ways to."""
-    now = ledgers.clock.now()
+    now = context.clock.now()
     for table in dropped:
         if table.drop.is_restorable(now) and snapshot_id in table.state.snapshots:
             raise _has_not_expired(
                 table.state, snapshot_id, f"`meltline undrop {table.drop.object}` brings it back"
             )
-    for row in ledgers.control.registrations.all():
-        catalog = ledgers.catalogs.get(row.name.catalog)
+    for row in context.control.registrations.all():
+        catalog = context.catalogs.get(row.name.catalog)
         if row.uuid not in uuids or catalog is None or is_dropped_name(row.name.namespace):
             continue
         try:
-            state = load_standing(ledgers, row.name, catalog.location(row.name))
+            state = load_standing(context, row.name, catalog.location(row.name))
         except MeltlineError:
             continue
         if state.uuid == row.uuid and snapshot_id in state.snapshots:
@@ -212,15 +212,15 @@ def _has_not_expired(state: TableMetadata, snapshot_id: int, ways: str) -> Usage
 # --- its files ------------------------------------------------------------------------------------
 
 
-def look_for_files(ledgers: ReadContext, description: Description) -> tuple[int, tuple[str, ...]]:
+def look_for_files(context: ReadContext, description: Description) -> tuple[int, tuple[str, ...]]:
     """How many of a snapshot's files are there, and which are not.
 
     Raises:
         RecoveryImpossible: A manifest list or a manifest is gone: nobody knows what it named.
     """
-    veto = veto_for(ledgers, description.state.uuid, description.snapshot, "recover")
+    veto = veto_for(context, description.state.uuid, description.snapshot, "recover")
     try:
-        paths = sorted(files_of(ledgers.store, ledgers.manifests, veto))
+        paths = sorted(files_of(context.store, context.manifests, veto))
     except (MeltlineError, FileNotFoundError) as error:
         raise RecoveryImpossible(
             f"snapshot {description.snapshot.snapshot_id} of {description.state.name}"
@@ -230,13 +230,13 @@ def look_for_files(ledgers: ReadContext, description: Description) -> tuple[int,
             found=str(error),
             next="recover another snapshot; without its lists nobody knows what this one held",
         ) from error
-    sizes = load_concurrently(ledgers.store.size, paths)
+    sizes = load_concurrently(context.store.size, paths)
     missing = tuple(path for path, size in zip(paths, sizes, strict=True) if size is None)
     return len(paths) - len(missing), missing
 
 
 def safe_until(
-    ledgers: ReadContext, table: DroppedTable, description: Description
+    context: ReadContext, table: DroppedTable, description: Description
 ) -> datetime | None:
     """Until when no purge takes a file of a dropped table's last state.
 
@@ -245,11 +245,11 @@ def safe_until(
     Returns:
         None where nobody can tell any more, or that time is over.
     """
-    now = ledgers.clock.now()
+    now = context.clock.now()
     if description.state is table.state:
-        return now + table.drop.retention(ledgers.config.account.reader_grace).failsafe
+        return now + table.drop.retention(context.config.account.reader_grace).failsafe
     snapshot = description.snapshot
     paths = [snapshot.manifest_list] if snapshot.manifest_list else snapshot.inline_manifests
-    rows = [row for path in paths for row in ledgers.reader.departures(frozenset(), path)]
+    rows = [row for path in paths for row in context.reader.departures(frozenset(), path)]
     due = [row.due_at for row in rows if row.state is DepartureState.FAILSAFE]
     return min(due) if due and min(due) > now else None

@@ -84,7 +84,7 @@ def is_still(state: TableMetadata, seen: TableMetadata) -> bool:
 
 
 def with_entries(
-    ledgers: ReadContext,
+    context: ReadContext,
     states: Iterable[TableMetadata],
     *,
     open_new: bool = False,
@@ -93,7 +93,7 @@ def with_entries(
     """Gives each table, as its catalog has it now, the id of its registration.
 
     Args:
-        ledgers: Where registrations are remembered.
+        context: Where registrations are remembered.
         states: Tables as they were loaded; a name twice is the same registration.
         open_new: Whether ids of registrations that nobody has seen before are stored. Else such
             an id holds for this call alone.
@@ -102,15 +102,15 @@ def with_entries(
     """
     listed = list(states)
     for _ in range(3):  # others may open the same registrations at this moment
-        entries = _Entries.of(ledgers, listed, filed)
+        entries = _Entries.of(context, listed, filed)
         new = entries.assign(listed)
         if new and open_new and filed is None:
-            filed = ledgers.reader.registrations()
+            filed = context.reader.registrations()
             continue
         if not (open_new and new):
             break
-        opened = ledgers.control.registrations.open(
-            [known_table(state, UNOBSERVED, ledgers.clock.now()) for state in entries.with_ids(new)]
+        opened = context.control.registrations.open(
+            [known_table(state, UNOBSERVED, context.clock.now()) for state in entries.with_ids(new)]
         )
         if len(opened) == len(new):
             break
@@ -118,35 +118,35 @@ def with_entries(
 
 
 def load_standing(
-    ledgers: ReadContext, name: TableName, location: str, *, open_new: bool = False
+    context: ReadContext, name: TableName, location: str, *, open_new: bool = False
 ) -> TableMetadata:
     """One table as its catalog has it now. Raises as `load_state` does."""
-    (state,) = standing_states(ledgers, [CatalogEntry(name, location)]).values()
+    (state,) = standing_states(context, [CatalogEntry(name, location)]).values()
     if isinstance(state, MeltlineError):
         raise state
-    return with_entries(ledgers, [state], open_new=open_new)[0]
+    return with_entries(context, [state], open_new=open_new)[0]
 
 
 def load_opened(
-    ledgers: ReadContext, entries: Sequence[CatalogEntry], *, open_new: bool = False
+    context: ReadContext, entries: Sequence[CatalogEntry], *, open_new: bool = False
 ) -> list[tuple[TableMetadata, Mapping[str, Any]]]:
     """Tables as their catalog has them now, and their documents. Raises as `load_state` does."""
     loaded = load_concurrently(
-        lambda e: load_document(ledgers.store, e.name, e.metadata_location), entries
+        lambda e: load_document(context.store, e.name, e.metadata_location), entries
     )
-    states = with_entries(ledgers, [state for state, _ in loaded], open_new=open_new)
+    states = with_entries(context, [state for state, _ in loaded], open_new=open_new)
     return [(state, document) for state, (_, document) in zip(states, loaded, strict=True)]
 
 
 def load_tables(
-    ledgers: ReadContext, entries: Iterable[CatalogEntry], *, open_new: bool = False
+    context: ReadContext, entries: Iterable[CatalogEntry], *, open_new: bool = False
 ) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
     """Every table's state as its catalog has it now, or why it could not be had."""
-    return identified(ledgers, standing_states(ledgers, entries), open_new=open_new)
+    return identified(context, standing_states(context, entries), open_new=open_new)
 
 
 def identified(
-    ledgers: ReadContext,
+    context: ReadContext,
     loaded: Mapping[CatalogEntry, TableMetadata | MeltlineError],
     *,
     open_new: bool = False,
@@ -154,7 +154,7 @@ def identified(
 ) -> dict[CatalogEntry, TableMetadata | MeltlineError]:
     """The same, each table with the id of its registration (see `with_entries`)."""
     states = [state for state in loaded.values() if isinstance(state, TableMetadata)]
-    identified_states = iter(with_entries(ledgers, states, open_new=open_new, filed=filed))
+    identified_states = iter(with_entries(context, states, open_new=open_new, filed=filed))
     return {
         e: next(identified_states) if isinstance(s, TableMetadata) else s for e, s in loaded.items()
     }
@@ -229,7 +229,7 @@ class _Entries:
         ids: The id of each name, as far as it was found.
     """
 
-    ledgers: ReadContext
+    context: ReadContext
     rows: Mapping[str, Sequence[KnownTable]]
     used: set[str]
     ids: dict[tuple[str, TableName], str] = field(default_factory=dict)
@@ -238,15 +238,15 @@ class _Entries:
 
     @classmethod
     def of(
-        cls, ledgers: ReadContext, states: Sequence[TableMetadata], filed: Collection[str] | None
+        cls, context: ReadContext, states: Sequence[TableMetadata], filed: Collection[str] | None
     ) -> "_Entries":
-        known_rows = ledgers.control.registrations.all()
+        known_rows = context.control.registrations.all()
         uuids = {state.table_uuid for state in states}
         rows: dict[str, list[KnownTable]] = {}
         for row in known_rows:
             if row.table_uuid in uuids:
                 rows.setdefault(row.table_uuid, []).append(row)
-        return cls(ledgers, rows, {row.uuid for row in known_rows}.union(filed or ()))
+        return cls(context, rows, {row.uuid for row in known_rows}.union(filed or ()))
 
     def with_ids(self, states: Iterable[TableMetadata]) -> Iterator[TableMetadata]:
         """The states with their ids."""
@@ -319,14 +319,14 @@ class _Entries:
         if pointer is None:
             return False
         try:
-            state = load_state(self.ledgers.store, row.name, pointer.metadata_location)
+            state = load_state(self.context.store, row.name, pointer.metadata_location)
         except MeltlineError:
             return True
         return goes_on(state, row)
 
     def _listing(self, name: str) -> CatalogListing | None:
         if name not in self._listings:
-            catalog = self.ledgers.catalogs.get(name)
+            catalog = self.context.catalogs.get(name)
             try:
                 self._listings[name] = catalog.listing() if catalog else None
             except CatalogUnlistable:

@@ -28,11 +28,11 @@ def parse_table_name(text: str) -> TableName:
         raise _no_name(text, "catalog.namespace.table", error) from error
 
 
-def find_object(ledgers: ReadContext, text: str, kind: ObjectKind | None = None) -> ObjectName:
+def find_object(context: ReadContext, text: str, kind: ObjectKind | None = None) -> ObjectName:
     """The table, schema or database of a name.
 
     Args:
-        ledgers: Where to look.
+        context: Where to look.
         text: The name; odd parts in backticks.
         kind: Which it must be; None where the name can mean one thing alone.
 
@@ -48,7 +48,7 @@ def find_object(ledgers: ReadContext, text: str, kind: ObjectKind | None = None)
         raise _no_name(text, "catalog.namespace or catalog.namespace.table", error) from error
     if len(parts) < 2:
         raise _no_name(text, "catalog.namespace or catalog.namespace.table", ValueError("one part"))
-    listing = catalog_of(ledgers, parts[0], text).listing()
+    listing = catalog_of(context, parts[0], text).listing()
     objects: list[ObjectName] = []
     if len(parts) > 2 and TableName(parts[0], parts[1:-1], parts[-1]) in {
         pointer.name for pointer in listing.entries
@@ -70,20 +70,20 @@ def find_object(ledgers: ReadContext, text: str, kind: ObjectKind | None = None)
     if not objects:
         names = [ObjectName(parts[0], parts[1:])]
         names += [ObjectName(parts[0], parts[1:-1], parts[-1])] if len(parts) > 2 else []
-        refuse_dropped(ledgers, listing, *names, kind=kind)
+        refuse_dropped(context, listing, *names, kind=kind)
     raise _not_found(text, kind, objects)
 
 
-def catalog_of(ledgers: ReadContext, name: str, text: str = "") -> Catalog:
+def catalog_of(context: ReadContext, name: str, text: str = "") -> Catalog:
     """A configured catalog.
 
     Raises:
         TableNotFound: There is none of that name.
         CatalogReadOnly: It is the cold one: users do not work in it (AR-34).
     """
-    if name in ledgers.catalogs:
-        return ledgers.catalogs[name]
-    if name == ledgers.config.cold:
+    if name in context.catalogs:
+        return context.catalogs[name]
+    if name == context.config.cold:
         raise CatalogReadOnly(
             f"{text or name} is in the archive, which only ever grows by what hot lets go",
             object=text or name,
@@ -94,13 +94,13 @@ def catalog_of(ledgers: ReadContext, name: str, text: str = "") -> Catalog:
     raise TableNotFound(
         f"{text or name} is in no configured catalog",
         object=text or name,
-        expected="a name that begins with " + " or ".join(map(quote_part, ledgers.catalogs)),
+        expected="a name that begins with " + " or ".join(map(quote_part, context.catalogs)),
         found=name,
         next="names are catalog.namespace.table, as in Spark SQL",
     )
 
 
-def load_table(ledgers: ReadContext, name: TableName) -> TableMetadata:
+def load_table(context: ReadContext, name: TableName) -> TableMetadata:
     """A table as its catalog has it now.
 
     Raises:
@@ -108,18 +108,18 @@ def load_table(ledgers: ReadContext, name: TableName) -> TableMetadata:
         ObjectDropped: There was one.
         MetadataUnreadable: It cannot be read.
     """
-    catalog = catalog_of(ledgers, name.catalog)
+    catalog = catalog_of(context, name.catalog)
     try:
         at = catalog.location(name)
     except TableNotFound:
         table = ObjectName(name.catalog, name.namespace, name.name)
-        refuse_dropped(ledgers, catalog.listing(), table)
+        refuse_dropped(context, catalog.listing(), table)
         raise
-    return load_standing(ledgers, name, at, open_new=True)
+    return load_standing(context, name, at, open_new=True)
 
 
 def require_changeable(
-    ledgers: ReadContext, name: ObjectName, *, dropped_too: bool = False
+    context: ReadContext, name: ObjectName, *, dropped_too: bool = False
 ) -> Catalog:
     """The catalog through which an object may be changed.
 
@@ -127,7 +127,7 @@ def require_changeable(
         CatalogReadOnly: It is only observed, or is the ledger's own.
         ObjectDropped: It has been dropped.
     """
-    catalog = catalog_of(ledgers, name.catalog)
+    catalog = catalog_of(context, name.catalog)
     if catalog.observe_only:
         raise _read_only(
             name, f"catalog {catalog.name} is only observed", "a catalog that is not observe-only"
@@ -140,8 +140,8 @@ def require_changeable(
             found=f"it is in {DROPPED_NAMESPACE}",
             next="undrop it first, by the name that it had: `meltline history` lists it",
         )
-    ledger = (ledgers.config.ledger_namespace,)
-    if name.catalog == ledgers.config.hot and name.namespace == ledger:
+    ledger = (context.config.ledger_namespace,)
+    if name.catalog == context.config.hot and name.namespace == ledger:
         raise _read_only(name, f"{name} belongs to Meltline's own ledger", "an object of yours")
     return catalog
 

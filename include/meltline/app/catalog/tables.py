@@ -57,9 +57,9 @@ class TableRetention:
     keeps: KeepSet
 
 
-def is_ledger(ledgers: ReadContext, name: TableName) -> bool:
+def is_ledger(context: ReadContext, name: TableName) -> bool:
     """Whether it is one of the file ledger's own tables."""
-    config = ledgers.config
+    config = context.config
     return name.catalog == config.hot and name.namespace == (config.ledger_namespace,)
 
 
@@ -78,20 +78,20 @@ class Everywhere:
     unreadable: Sequence[str]
 
 
-def look_everywhere(ledgers: ReadContext) -> Everywhere:
+def look_everywhere(context: ReadContext) -> Everywhere:
     """Reads each table's metadata; what fails is named."""
     listings: dict[str, CatalogListing] = {}
     states: list[TableMetadata] = []
     unreadable: list[str] = []
-    for catalog in ledgers.catalogs.values():
+    for catalog in context.catalogs.values():
         try:
             listings[catalog.name] = catalog.listing()
         except CatalogUnlistable:
             unreadable.append(catalog.name)
             continue
         pointers = listings[catalog.name].entries
-        entries = [pointer for pointer in pointers if not is_ledger(ledgers, pointer.name)]
-        for pointer, state in load_tables(ledgers, entries).items():
+        entries = [pointer for pointer in pointers if not is_ledger(context, pointer.name)]
+        for pointer, state in load_tables(context, entries).items():
             if isinstance(state, TableMetadata):
                 states.append(state)
             else:
@@ -100,36 +100,36 @@ def look_everywhere(ledgers: ReadContext) -> Everywhere:
 
 
 def observed_table(
-    ledgers: ReadContext, state: TableMetadata, listing: CatalogListing
+    context: ReadContext, state: TableMetadata, listing: CatalogListing
 ) -> ObservedTable:
     """Puts a table together with the properties of its namespaces and the account."""
     namespace = state.name.namespace
-    around = levels_around(ledgers, ObjectName(state.name.catalog, namespace), listing)
+    around = levels_around(context, ObjectName(state.name.catalog, namespace), listing)
     before = levels_of(state.name, state.properties, listing.namespaces)
     levels = [(str(state.name), state.properties), *before, *around]
     dropped = is_dropped_name(namespace)
     drop = read_drop(state.name.catalog, state.properties) if dropped else None
     ours = (
-        state.name.catalog == ledgers.config.hot
-        and not ledgers.catalogs[state.name.catalog].observe_only
-        and ledgers.config.catalogs[state.name.catalog].type not in READ_ONLY_TYPES
+        state.name.catalog == context.config.hot
+        and not context.catalogs[state.name.catalog].observe_only
+        and context.config.catalogs[state.name.catalog].type not in READ_ONLY_TYPES
         and (drop is not None or not dropped)
     )
     enabled = is_enabled(levels)
-    now = ledgers.clock.now()
+    now = context.clock.now()
     held = any(is_held(properties, now) for _, properties in levels)
     return ObservedTable(
         state, tuple(levels), ours and enabled, held, drop, opted_out=ours and not enabled
     )
 
 
-def levels_around(ledgers: ReadContext, name: ObjectName, listing: CatalogListing) -> Levels:
+def levels_around(context: ReadContext, name: ObjectName, listing: CatalogListing) -> Levels:
     """The properties of a namespace, of those around it, and of the account, nearest first."""
     levels: list[tuple[str, Mapping[str, str]]] = []
     for depth in range(len(name.namespace), 0, -1):
         level = ObjectName(name.catalog, name.namespace[:depth])
         levels.append((str(level), listing.namespaces.get(level.namespace, {})))
-    account = listing.namespaces.get((ledgers.config.ledger_namespace,), {})
+    account = listing.namespaces.get((context.config.ledger_namespace,), {})
     return [*levels, (ACCOUNT, account)]
 
 
@@ -151,16 +151,16 @@ def retention_of(
     return effective_retention(account, table.levels, remembered_policy)
 
 
-def read_tables(ledgers: ReadContext) -> list[ObservedTable]:
+def read_tables(context: ReadContext) -> list[ObservedTable]:
     """Every readable table of every catalog that can be listed, without ingesting anything."""
-    listings = {name: catalog.listing() for name, catalog in ledgers.catalogs.items()}
+    listings = {name: catalog.listing() for name, catalog in context.catalogs.items()}
     entries = [pointer for listing in listings.values() for pointer in listing.entries]
-    ours = load_tables(ledgers, [e for e in entries if not is_ledger(ledgers, e.name)])
+    ours = load_tables(context, [e for e in entries if not is_ledger(context, e.name)])
     states = sorted(
         (state for state in ours.values() if isinstance(state, TableMetadata)),
         key=lambda state: state.name,
     )
-    return [observed_table(ledgers, state, listings[state.name.catalog]) for state in states]
+    return [observed_table(context, state, listings[state.name.catalog]) for state in states]
 
 
 def find_table(tables: Sequence[ObservedTable], name: TableName) -> ObservedTable:
@@ -182,30 +182,30 @@ def find_table(tables: Sequence[ObservedTable], name: TableName) -> ObservedTabl
 
 
 def keep_sets(
-    ledgers: ReadContext, tables: Sequence[ObservedTable], as_of: datetime
+    context: ReadContext, tables: Sequence[ObservedTable], as_of: datetime
 ) -> list[TableRetention]:
     """The keep set of each table."""
     retentions = []
-    for request, retention, table in keep_requests(ledgers, tables, as_of):
+    for request, retention, table in keep_requests(context, tables, as_of):
         retentions.append(TableRetention(table, retention, keep_set(request)))
     return retentions
 
 
 def keep_requests(
-    ledgers: ReadContext, tables: Sequence[ObservedTable], as_of: datetime
+    context: ReadContext, tables: Sequence[ObservedTable], as_of: datetime
 ) -> Iterator[tuple[KeepRequest, Retention, ObservedTable]]:
     """What each table's keep set depends on, by today's policies, leases and holds."""
-    sightings = ledgers.control.observations.sightings({table.state.uuid for table in tables})
-    policies = ledgers.control.policies.all()
+    sightings = context.control.observations.sightings({table.state.uuid for table in tables})
+    policies = context.control.policies.all()
     leased: dict[str, set[int]] = {}
-    for lease in ledgers.control.leases.active(ledgers.clock.now()):
+    for lease in context.control.leases.active(context.clock.now()):
         leased.setdefault(lease.table_uuid, set()).add(lease.snapshot_id)
     # A dropped table is let go as a whole, so not while somebody reads it or wants it back.
-    busy = leased.keys() | {veto.table_uuid for veto in ledgers.control.vetoes.all()}
-    archived = archived_ids(ledgers, tables)
+    busy = leased.keys() | {veto.table_uuid for veto in context.control.vetoes.all()}
+    archived = archived_ids(context, tables)
     for table in tables:
         uuid = table.state.uuid
-        retention = retention_of(ledgers.config.account, table, policies)
+        retention = retention_of(context.config.account, table, policies)
         request = KeepRequest(
             state=table.state,
             as_of=as_of,
@@ -218,23 +218,23 @@ def keep_requests(
             let_go=table.drop is not None and table.drop.is_over(as_of) and uuid not in busy,
             writer_keep=retention.writer_keep,
         )
-        pending = to_hand_over(ledgers, table, request).keys() - archived.get(uuid, frozenset())
+        pending = to_hand_over(context, table, request).keys() - archived.get(uuid, frozenset())
         yield replace(request, handoff_pending=frozenset(pending)), retention, table
 
 
-def cold_policy_of(ledgers: ReadContext, table: ObservedTable) -> ColdPolicy:
+def cold_policy_of(context: ReadContext, table: ObservedTable) -> ColdPolicy:
     """What of a table's history goes to cold; a dropped one's policy is that of its old place."""
-    return cold_policy(ledgers.config.account, table.levels)
+    return cold_policy(context.config.account, table.levels)
 
 
 def to_hand_over(
-    ledgers: ReadContext, table: ObservedTable, request: KeepRequest
+    context: ReadContext, table: ObservedTable, request: KeepRequest
 ) -> Mapping[int, Validity]:
     """The snapshots that nothing keeps any more and that the policy wants in cold.
 
     Whether they are there already does not come into it.
     """
-    policy = cold_policy_of(ledgers, table)
+    policy = cold_policy_of(context, table)
     if not (policy.is_on and table.managed):
         return {}
     keeps = keep_set(replace(request, handoff_pending=frozenset()))
@@ -243,11 +243,11 @@ def to_hand_over(
 
 
 def archived_ids(
-    ledgers: ReadContext, tables: Sequence[ObservedTable]
+    context: ReadContext, tables: Sequence[ObservedTable]
 ) -> Mapping[str, frozenset[int]]:
     """Snapshots of which the ledger knows a verified copy in cold, by table UUID."""
-    uuids = {t.state.uuid for t in tables if cold_policy_of(ledgers, t).is_on}
+    uuids = {t.state.uuid for t in tables if cold_policy_of(context, t).is_on}
     by_table: dict[str, set[int]] = {}
-    for copy in ledgers.control.archived.all(sorted(uuids)) if uuids else ():
+    for copy in context.control.archived.all(sorted(uuids)) if uuids else ():
         by_table.setdefault(copy.table_uuid, set()).add(copy.snapshot_id)
     return {uuid: frozenset(ids) for uuid, ids in by_table.items()}

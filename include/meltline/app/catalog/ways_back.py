@@ -18,7 +18,7 @@ _UNDONE = "`meltline history` lists what can be brought back"
 
 
 def newest(
-    ledgers: ReadContext,
+    context: ReadContext,
     listing: CatalogListing,
     name: ObjectName,
     drops: Iterable[tuple[Drop, datetime]],
@@ -26,7 +26,7 @@ def newest(
     """The version that an undrop brings back: the one that was dropped last (TT-43).
 
     Args:
-        ledgers: Where it was.
+        context: Where it was.
         listing: Its catalog's.
         name: The object.
         drops: Drops of the catalog, each with a time that orders drops of the same moment.
@@ -49,7 +49,7 @@ def newest(
             next=f"{_UNDONE}; what an engine has dropped "
             "is noticed by the next observation: `meltline observe`",
         )
-    now = ledgers.clock.now()
+    now = context.clock.now()
     for *_, drop in versions:
         if drop.is_restorable(now):
             return drop
@@ -59,12 +59,12 @@ def newest(
         object=str(name),
         expected=f"an undrop within {last.retention_days} days of the drop",
         found=f"dropped at {format_instant(last.at)}",
-        next=_beyond_retention(ledgers, listing, last),
+        next=_beyond_retention(context, listing, last),
     )
 
 
 def refuse_dropped(
-    ledgers: ReadContext,
+    context: ReadContext,
     listing: CatalogListing,
     *names: ObjectName,
     kind: ObjectKind | None = None,
@@ -74,12 +74,12 @@ def refuse_dropped(
     Raises:
         ObjectDropped: It has been; says how it comes back.
     """
-    drops = [table.drop for table in dropped_tables(ledgers, listing)]
+    drops = [table.drop for table in dropped_tables(context, listing)]
     drops += [namespace.drop for namespace in dropped_namespaces(names[0].catalog, listing)]
     fitting = [d for d in drops if d.object in names and kind in (None, d.object.kind)]
     if not fitting:
         return
-    now = ledgers.clock.now()
+    now = context.clock.now()
     last = max(fitting, key=lambda drop: (drop.is_restorable(now), drop.at))
     name = last.object
     until = f", until {format_instant(last.ends_at)}" if last.ends_at else ""
@@ -90,7 +90,7 @@ def refuse_dropped(
         found=f"dropped at {format_instant(last.at)}",
         next=f"undrop it first: `meltline undrop {name} --kind {name.kind}`{until}"
         if last.is_restorable(now)
-        else f"its retention has ended; {_beyond_retention(ledgers, listing, last)}",
+        else f"its retention has ended; {_beyond_retention(context, listing, last)}",
     )
 
 
@@ -99,37 +99,37 @@ def recovery_of(subject: object) -> str:
     return f"`meltline recover {subject} --as NEW --reason WHY`"
 
 
-def _beyond_retention(ledgers: ReadContext, listing: CatalogListing, drop: Drop) -> str:
+def _beyond_retention(context: ReadContext, listing: CatalogListing, drop: Drop) -> str:
     name = drop.object
     if not name.table:
         return f"{recovery_of('TABLE')} may find each of its tables; with --dry-run it says what"
     ways = [
-        _last_of(ledgers, table) for table in dropped_tables(ledgers, listing) if table.drop == drop
+        _last_of(context, table) for table in dropped_tables(context, listing) if table.drop == drop
     ]
     return next(filter(None, ways), f"nothing of it is left to recover; {_UNDONE}")
 
 
-def _last_of(ledgers: ReadContext, table: DroppedTable) -> str:
+def _last_of(context: ReadContext, table: DroppedTable) -> str:
     """What `recover` makes of a dropped table's last state; empty where it would refuse."""
-    description = last_state(ledgers, table)
-    if description is None or not _lists_are_there(ledgers, description.snapshot):
+    description = last_state(context, table)
+    if description is None or not _lists_are_there(context, description.snapshot):
         return ""
-    until = safe_until(ledgers, table, description)
+    until = safe_until(context, table, description)
     command = recovery_of(f"{table.drop.object}@{description.snapshot.snapshot_id}")
     if until is None:
         return f"{command} may still find its files: from now on any run may purge them"
     return f"{command} makes a new table of its last state, until {format_instant(until)} at least"
 
 
-def _lists_are_there(ledgers: ReadContext, snapshot: Snapshot) -> bool:
+def _lists_are_there(context: ReadContext, snapshot: Snapshot) -> bool:
     """Whether the files that `recover` cannot do without are there."""
     paths = list(snapshot.inline_manifests)
     if snapshot.manifest_list:
         try:
-            content = ledgers.store.read(snapshot.manifest_list)
+            content = context.store.read(snapshot.manifest_list)
             paths += [
-                ref.path for ref in ledgers.manifests.read_list(snapshot.manifest_list, content)
+                ref.path for ref in context.manifests.read_list(snapshot.manifest_list, content)
             ]
         except (MeltlineError, FileNotFoundError):
             return False
-    return None not in load_concurrently(ledgers.store.size, paths)
+    return None not in load_concurrently(context.store.size, paths)

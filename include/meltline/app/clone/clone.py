@@ -105,7 +105,7 @@ class _Part:
 
 
 def clone(
-    ledgers: ReadContext,
+    context: ReadContext,
     source: str,
     target: str,
     kind: ObjectKind | None = None,
@@ -119,7 +119,7 @@ def clone(
     A schema or database has all its tables at one instant, and comes whole or not at all.
 
     Args:
-        ledgers: Where it is.
+        context: Where it is.
         source: Its name.
         target: The new name, in full, in the same catalog.
         kind: What the name stands for, where it could be two things.
@@ -140,38 +140,38 @@ def clone(
         LockHeld: A run works on it.
         CommitConflict: A snapshot went meanwhile, or nobody knows whether it was done.
     """
-    _require_clones(ledgers)
-    name = find_object(ledgers, source, kind)
-    catalog = require_changeable(ledgers, name)
-    require_not_ledger(ledgers, name)
+    _require_clones(context)
+    name = find_object(context, source, kind)
+    catalog = require_changeable(context, name)
+    require_not_ledger(context, name)
     new = target_name(name, target, "cloned")
-    require_changeable(ledgers, new)
+    require_changeable(context, new)
     listing = catalog.listing()
     require_free(new, listing)
     require_outer(new, listing)
-    children = sources_at(ledgers, name, listing, point, ignore_insufficient=ignore_insufficient)
+    children = sources_at(context, name, listing, point, ignore_insufficient=ignore_insufficient)
     move = clone_naming(name, new)
     parts = [
-        _part(ledgers, origin, move(origin.state.name), listing) for origin in children.sources
+        _part(context, origin, move(origin.state.name), listing) for origin in children.sources
     ]
     done = _outcome(name, new, parts, children, dry_run=dry_run)
     if not dry_run:
         states = [part.state for part in parts]
-        locked = busy(ledgers, name, states) | {p.own.uuid for p in parts if name.table}
+        locked = busy(context, name, states) | {p.own.uuid for p in parts if name.table}
         namespaces = {
             move(TableName(name.catalog, levels, "")).namespace: _copied_properties(
                 listing.namespaces[levels]
             )
             for levels in levels_within(name, listing)
         }
-        with group_locks(ledgers, locked, f"clone {name}"):
-            _register(ledgers, ledgers.registrars[catalog.name], parts, namespaces)
-        _audit(ledgers, done)
+        with group_locks(context, locked, f"clone {name}"):
+            _register(context, context.registrars[catalog.name], parts, namespaces)
+        _audit(context, done)
     return done
 
 
-def _require_clones(ledgers: ReadContext) -> None:
-    profile = ledgers.config.account.profile
+def _require_clones(context: ReadContext) -> None:
+    profile = context.config.account.profile
     if not profile.has_clones:
         raise CloneNotSupported(
             f"profile {profile.name} has no zero-copy clones",
@@ -197,15 +197,15 @@ def _copied_properties(properties: Mapping[str, str]) -> dict[str, str]:
     return {key: text for key, text in copied_properties(properties).items() if key != "location"}
 
 
-def _part(ledgers: ReadContext, source: Source, name: TableName, listing: CatalogListing) -> _Part:
+def _part(context: ReadContext, source: Source, name: TableName, listing: CatalogListing) -> _Part:
     state = source.state
     snapshot = state.snapshots[source.snapshot_id] if source.snapshot_id is not None else None
-    word = _veto(ledgers, state, snapshot, name) if snapshot else None
-    return _Part(source, new_identity(ledgers, name, state, listing), word)
+    word = _veto(context, state, snapshot, name) if snapshot else None
+    return _Part(source, new_identity(context, name, state, listing), word)
 
 
 def new_identity(
-    ledgers: ReadContext, name: TableName, beside: TableMetadata, listing: CatalogListing
+    context: ReadContext, name: TableName, beside: TableMetadata, listing: CatalogListing
 ) -> Identity:
     """A UUID and a location of its own for a new table.
 
@@ -214,7 +214,7 @@ def new_identity(
     """
     uuid = str(uuid4())
     stated = listing.namespaces.get(name.namespace, {}).get("location", "")
-    warehouse = ledgers.config.catalogs[name.catalog].warehouse
+    warehouse = context.config.catalogs[name.catalog].warehouse
     folder = stated or beside.location.rstrip("/").rpartition("/")[0]
     if not stated and "/" in warehouse:  # a REST server may know its warehouse by a name
         folder = "/".join((warehouse.rstrip("/"), *map(spelled, name.namespace)))
@@ -222,7 +222,7 @@ def new_identity(
 
 
 def _veto(
-    ledgers: ReadContext, state: TableMetadata, snapshot: Snapshot, new: TableName
+    context: ReadContext, state: TableMetadata, snapshot: Snapshot, new: TableName
 ) -> PurgeVeto:
     return PurgeVeto(
         id=token_hex(8),
@@ -230,9 +230,9 @@ def _veto(
         snapshot_id=snapshot.snapshot_id,
         manifest_list=snapshot.manifest_list,
         inline_manifests=snapshot.inline_manifests,
-        who=ledgers.who,
+        who=context.who,
         reason=f"clone {state.name} as {new}",
-        at=ledgers.clock.now(),
+        at=context.clock.now(),
     )
 
 
@@ -252,19 +252,19 @@ def _outcome(
     return Cloned(name, new, created, children.skipped)
 
 
-def _audit(ledgers: ReadContext, done: Cloned) -> None:
+def _audit(context: ReadContext, done: Cloned) -> None:
     left_out = f", {len(done.skipped)} left out" if done.skipped else ""
     detail = f"as {done.target}: {len(done.created)} tables{left_out}"
-    audit(ledgers, CLONED, str(done.source), detail=detail)
+    audit(context, CLONED, str(done.source), detail=detail)
     for copy in done.created:
-        audit(ledgers, CLONED, str(copy.table), detail=f"from {copy.source}@{copy.snapshot_id}")
+        audit(context, CLONED, str(copy.table), detail=f"from {copy.source}@{copy.snapshot_id}")
 
 
 # --- step by step ---------------------------------------------------------------------------------
 
 
 def _register(
-    ledgers: ReadContext,
+    context: ReadContext,
     registrar: CatalogRegistrar,
     parts: Sequence[_Part],
     namespaces: Namespaces,
@@ -273,14 +273,14 @@ def _register(
     sharing = [part for part in parts if part.word]
     words = [part.word for part in sharing if part.word]
     with ExitStack() as back:
-        back.callback(ledgers.control.vetoes.remove, [word.id for word in words])
+        back.callback(context.control.vetoes.remove, [word.id for word in words])
         for word in words:
-            ledgers.control.vetoes.add(word)
-        _refuse_claimed(ledgers, words)
-        ledgers.control.registrations.add_sharing(sorted(part.pair for part in sharing))
+            context.control.vetoes.add(word)
+        _refuse_claimed(context, words)
+        context.control.registrations.add_sharing(sorted(part.pair for part in sharing))
         for part in sharing:
-            if set_guard(ledgers, part.state, part.source.snapshot_id):
-                back.callback(take_back_guard, ledgers, part.state, part.own.uuid)
+            if set_guard(context, part.state, part.source.snapshot_id):
+                back.callback(take_back_guard, context, part.state, part.own.uuid)
         try:
             at = registrar.create([NewTable(p.own.name, p.first) for p in parts], namespaces)
         except NOT_REGISTERED:
@@ -289,20 +289,20 @@ def _register(
             back.pop_all()  # nobody knows whether they are there: what they need stays
             raise
         back.callback(_take_out, registrar, at, namespaces)
-        settled = _look_again(ledgers, sharing)
+        settled = _look_again(context, sharing)
         back.pop_all()
-    ledgers.control.vetoes.remove(settled)
+    context.control.vetoes.remove(settled)
 
 
-def _refuse_claimed(ledgers: ReadContext, words: Sequence[PurgeVeto]) -> None:
+def _refuse_claimed(context: ReadContext, words: Sequence[PurgeVeto]) -> None:
     """A purge claims first and looks at the words then; so one of the two sees the other."""
-    claimed = ledgers.control.claims.paths()
+    claimed = context.control.claims.paths()
     for word in words if claimed else ():
-        needed = {location_key(path) for path in files_of(ledgers.store, ledgers.manifests, word)}
+        needed = {location_key(path) for path in files_of(context.store, context.manifests, word)}
         refuse_claimed([p for p in claimed if location_key(p) in needed], word.reason)
 
 
-def _look_again(ledgers: ReadContext, parts: Sequence[_Part]) -> list[str]:
+def _look_again(context: ReadContext, parts: Sequence[_Part]) -> list[str]:
     """Makes sure that nothing of the clones has gone before they were registered.
 
     That is so where the word still stands, or the source still has the snapshot: then nobody has
@@ -317,25 +317,25 @@ def _look_again(ledgers: ReadContext, parts: Sequence[_Part]) -> list[str]:
         CommitConflict: A file is gone.
         FilesClaimed: A purge is about to delete one.
     """
-    states = load_concurrently(lambda part: _now(ledgers, part.state), parts)
-    standing = {row.id for row in ledgers.control.vetoes.all()}
+    states = load_concurrently(lambda part: _now(context, part.state), parts)
+    standing = {row.id for row in context.control.vetoes.all()}
     settled: list[str] = []
     for part, state in zip(parts, states, strict=True):
         assert part.word is not None and part.snapshot is not None  # only such parts share files
         if state is not None:
-            set_guard(ledgers, part.state)
+            set_guard(context, part.state)
         if state is not None and part.snapshot.snapshot_id in state.snapshots:
             settled.append(part.word.id)
         elif part.word.id not in standing:
-            _require_files(ledgers, part.state, part.word)
+            _require_files(context, part.state, part.word)
     return settled
 
 
-def _require_files(ledgers: ReadContext, seen: TableMetadata, word: PurgeVeto) -> None:
+def _require_files(context: ReadContext, seen: TableMetadata, word: PurgeVeto) -> None:
     try:
-        _refuse_claimed(ledgers, [word])
+        _refuse_claimed(context, [word])
         sizes = load_concurrently(
-            ledgers.store.size, sorted(files_of(ledgers.store, ledgers.manifests, word))
+            context.store.size, sorted(files_of(context.store, context.manifests, word))
         )
     except FileNotFoundError as missing:
         raise snapshot_lost(seen, word.snapshot_id) from missing
@@ -343,11 +343,11 @@ def _require_files(ledgers: ReadContext, seen: TableMetadata, word: PurgeVeto) -
         raise snapshot_lost(seen, word.snapshot_id)
 
 
-def _now(ledgers: ReadContext, seen: TableMetadata) -> TableMetadata | None:
+def _now(context: ReadContext, seen: TableMetadata) -> TableMetadata | None:
     """A table as it is now; None where it is not under its name any more, or cannot be read."""
     try:
-        at = ledgers.catalogs[seen.name.catalog].location(seen.name)
-        state = load_standing(ledgers, seen.name, at)
+        at = context.catalogs[seen.name.catalog].location(seen.name)
+        state = load_standing(context, seen.name, at)
     except MeltlineError:
         return None
     return state if state.uuid == seen.uuid else None

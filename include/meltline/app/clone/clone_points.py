@@ -55,7 +55,7 @@ class Children:
 
 
 def sources_at(
-    ledgers: ReadContext,
+    context: ReadContext,
     name: ObjectName,
     listing: CatalogListing,
     point: TravelPoint | None,
@@ -77,19 +77,19 @@ def sources_at(
         UsageInvalid: A tag was given for several tables.
         MetadataUnreadable: One of the tables cannot be read.
     """
-    opened = _open(ledgers, name, listing)
+    opened = _open(context, name, listing)
     if point is None:
         return Children(tuple(Source(s, document, s.current_snapshot_id) for s, document in opened))
-    _require_sensible(ledgers, name, point)
-    point = with_end(ledgers, point, [state for state, _ in opened])
-    policies = ledgers.control.policies.all()
+    _require_sensible(context, name, point)
+    point = with_end(context, point, [state for state, _ in opened])
+    policies = context.control.policies.all()
     sources: list[Source] = []
     absent: list[SkippedTable] = []
     short: list[SkippedTable] = []
     for state, document in opened:
         try:
-            past = past_of(ledgers, state, listing, policies)
-            sources.append(_source_at(ledgers, past, document, point))
+            past = past_of(context, state, listing, policies)
+            sources.append(_source_at(context, past, document, point))
         except BeforeCreation as early:
             if name.table:
                 raise
@@ -107,14 +107,14 @@ def sources_at(
 
 
 def _open(
-    ledgers: ReadContext, name: ObjectName, listing: CatalogListing
+    context: ReadContext, name: ObjectName, listing: CatalogListing
 ) -> list[tuple[TableMetadata, Document]]:
     entries = [pointer for pointer in listing.entries if name.covers(pointer.name)]
-    return load_opened(ledgers, entries, open_new=True)
+    return load_opened(context, entries, open_new=True)
 
 
-def _require_sensible(ledgers: ReadContext, name: ObjectName, point: TravelPoint) -> None:
-    now = ledgers.clock.now()
+def _require_sensible(context: ReadContext, name: ObjectName, point: TravelPoint) -> None:
+    now = context.clock.now()
     if isinstance(point.to, Moment) and point.to.at > now:
         raise OutsideRetention(
             f"{name} cannot be cloned as of {format_instant(point.to.at)}: a time to come",
@@ -133,13 +133,13 @@ def _require_sensible(ledgers: ReadContext, name: ObjectName, point: TravelPoint
         )
 
 
-def _source_at(ledgers: ReadContext, past: Past, document: Document, point: TravelPoint) -> Source:
+def _source_at(context: ReadContext, past: Past, document: Document, point: TravelPoint) -> Source:
     state = past.state
     _require_created(state, point)
     snapshot_id = resolve(past, point).snapshot_id
     earlier = None
     if isinstance(point.to, Moment):
-        earlier = _document_at(ledgers, state, document, point.to.at, point.side)
+        earlier = _document_at(context, state, document, point.to.at, point.side)
     if earlier is not None and (earlier.get("current-snapshot-id") or -1) != (snapshot_id or -1):
         earlier = None  # its clock and the log's differ: the snapshot tells
     return Source(state, document, snapshot_id, columns_then(document, snapshot_id, earlier))
@@ -182,7 +182,7 @@ def _commits_of(state: TableMetadata, statement_id: str) -> Iterator[datetime]:
 
 
 def _document_at(
-    ledgers: ReadContext, state: TableMetadata, document: Document, at: datetime, side: Side
+    context: ReadContext, state: TableMetadata, document: Document, at: datetime, side: Side
 ) -> Document | None:
     """The metadata that was current at an instant; None where nobody has it any more."""
     files = [(file, state.metadata_times[file]) for file in state.metadata_log]
@@ -193,7 +193,7 @@ def _document_at(
     if come[-1] == state.metadata_location:
         return document
     try:
-        earlier, past = load_document(ledgers.store, state.name, come[-1])
+        earlier, past = load_document(context.store, state.name, come[-1])
     except MetadataUnreadable:
         return None
     return past if earlier.table_uuid == state.table_uuid else None

@@ -29,7 +29,7 @@ LIFTED = "lift guard"
 """What the audit calls making a clone, and lifting a guard; only written there."""
 
 
-def set_guard(ledgers: ReadContext, seen: TableMetadata, snapshot_id: int | None = None) -> bool:
+def set_guard(context: ReadContext, seen: TableMetadata, snapshot_id: int | None = None) -> bool:
     """Has engines leave a table alone, if it still has a snapshot.
 
     Returns:
@@ -42,7 +42,7 @@ def set_guard(ledgers: ReadContext, seen: TableMetadata, snapshot_id: int | None
         CatalogReadOnly: It cannot be changed from here.
     """
     changed = False
-    ledgers.control.decisions.forget_lifted_guard(seen.uuid)
+    context.control.decisions.forget_lifted_guard(seen.uuid)
 
     def edit(document: MetadataEditor) -> None:
         nonlocal changed
@@ -51,7 +51,7 @@ def set_guard(ledgers: ReadContext, seen: TableMetadata, snapshot_id: int | None
         document.set_properties(guarded(document.properties))
         changed = document.is_changed
 
-    ledgers.editors[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
+    context.editors[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
     return changed
 
 
@@ -66,72 +66,72 @@ def snapshot_lost(seen: TableMetadata, snapshot_id: int) -> CommitConflict:
     )
 
 
-def lift_guard(ledgers: ReadContext, seen: TableMetadata) -> None:
+def lift_guard(context: ReadContext, seen: TableMetadata) -> None:
     """Gives a table the `gc.enabled` that it had. Raises as `Catalog.edit_table` does."""
 
     def edit(document: MetadataEditor) -> None:
         if is_guarded(document.properties):
             document.set_properties(*unguarded(document.properties))
 
-    ledgers.editors[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
+    context.editors[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
 
 
-def take_back_guard(ledgers: ReadContext, seen: TableMetadata, failed: str) -> None:
+def take_back_guard(context: ReadContext, seen: TableMetadata, failed: str) -> None:
     """Lifts a guard that was set for a table that did not come, as far as it can be.
 
     Where another table shares files, too, it stays: the daily report lifts it when that has ended.
 
     Args:
-        ledgers: Where the table is.
+        context: Where the table is.
         seen: The table.
         failed: The UUID that the new table would have had.
     """
-    pairs = [pair for pair in ledgers.control.registrations.sharing() if seen.uuid in pair]
+    pairs = [pair for pair in context.control.registrations.sharing() if seen.uuid in pair]
     if all({seen.uuid, failed}.issuperset(pair) for pair in pairs):
         with suppress(MeltlineError):
-            lift_guard(ledgers, seen)
+            lift_guard(context, seen)
 
 
-def lift_ended_guards(ledgers: ReadContext, history: StorageHistory, totals: Totals) -> None:
+def lift_ended_guards(context: ReadContext, history: StorageHistory, totals: Totals) -> None:
     """Lifts the guard of tables that share no file any more.
 
     Tables that are dropped keep theirs: an undrop brings them back as they were. What cannot be
     told for sure today is told tomorrow.
 
     Args:
-        ledgers: Where the tables are.
+        context: Where the tables are.
         history: The look at all catalogs and the file ledger that `totals` is made of.
         totals: What is stored now, and who shares it.
     """
-    guarded_ones = [state for state in history.states if _may_lift(ledgers, state)]
+    guarded_ones = [state for state in history.states if _may_lift(context, state)]
     if not guarded_ones:
         return
-    shares = _sharing(ledgers, history, totals)
+    shares = _sharing(context, history, totals)
     for state in guarded_ones:
         if state.uuid in shares:
             continue
         try:
-            with group_locks(ledgers, [state.uuid], f"lift the guard of {state.name}"):
-                if _is_all_known(ledgers, history, state):
-                    lift_guard(ledgers, state)
-                    ledgers.control.decisions.save_lifted_guard(state.uuid)
-                    audit(ledgers, LIFTED, str(state.name), "it shares no file any more")
+            with group_locks(context, [state.uuid], f"lift the guard of {state.name}"):
+                if _is_all_known(context, history, state):
+                    lift_guard(context, state)
+                    context.control.decisions.save_lifted_guard(state.uuid)
+                    audit(context, LIFTED, str(state.name), "it shares no file any more")
         except MeltlineError as stop:
-            ledgers.progress(f"report: {state.name} stays guarded today: {stop.message}")
+            context.progress(f"report: {state.name} stays guarded today: {stop.message}")
 
 
-def _may_lift(ledgers: ReadContext, state: TableMetadata) -> bool:
+def _may_lift(context: ReadContext, state: TableMetadata) -> bool:
     ours = GC_BEFORE in state.properties and is_guarded(state.properties)
-    catalog = ledgers.catalogs[state.name.catalog]
+    catalog = context.catalogs[state.name.catalog]
     return ours and not is_dropped_name(state.name.namespace) and not catalog.observe_only
 
 
-def _sharing(ledgers: ReadContext, history: StorageHistory, totals: Totals) -> set[str]:
+def _sharing(context: ReadContext, history: StorageHistory, totals: Totals) -> set[str]:
     """Tables of which some file is referred to, or owned, by another one that is there.
 
     A snapshot that a readable table has let go of refers to nothing any more.
     """
-    rows = ledgers.control.registrations.all()
+    rows = context.control.registrations.all()
     uuids = {state.uuid for state in history.states} | {row.uuid for row in rows}
     standing = uuids - let_go_tables(rows).keys()
     holdings = totals.holdings
@@ -139,33 +139,33 @@ def _sharing(ledgers: ReadContext, history: StorageHistory, totals: Totals) -> s
     return {uuid for pair in holdings.together | lent for uuid in pair}
 
 
-def _is_all_known(ledgers: ReadContext, history: StorageHistory, state: TableMetadata) -> bool:
+def _is_all_known(context: ReadContext, history: StorageHistory, state: TableMetadata) -> bool:
     """Whether all that the table's group refers to was in the look that found nothing shared.
 
     A clone is in the control ledger's group before it is registered. So one that has come since
     that look is seen here, and one that is being made has the group's lock, or looks at the guard
     again once it is registered.
     """
-    group = Groups(ledgers.control.registrations.sharing()).members(state.uuid)
-    rows = ledgers.control.registrations.all()
+    group = Groups(context.control.registrations.sharing()).members(state.uuid)
+    rows = context.control.registrations.all()
     if any(row.uuid in group and row.status == "unreadable" for row in rows):
         return False
     members = [state for state in history.states if state.uuid in group]
     if any(SnapshotKey(o.uuid, sid) not in history.indexed for o in members for sid in o.snapshots):
         return False
     seen = {CatalogEntry(state.name, state.metadata_location) for state in history.states}
-    listings = [catalog.listing() for catalog in ledgers.catalogs.values()]
+    listings = [catalog.listing() for catalog in context.catalogs.values()]
     new = [e for listing in listings for e in listing.entries if e not in seen]
-    later = load_tables(ledgers, [e for e in new if not is_ledger(ledgers, e.name)])
+    later = load_tables(context, [e for e in new if not is_ledger(context, e.name)])
     return not any(isinstance(o, MeltlineError) or o.uuid in group for o in later.values())
 
 
-def may_share(ledgers: ReadContext, states: Sequence[TableMetadata]) -> set[str]:
+def may_share(context: ReadContext, states: Sequence[TableMetadata]) -> set[str]:
     """Tables, by UUID, that the ledger knows to have shared files, with one that is there.
 
     Those are left out whose guard was lifted because nothing was shared any more.
     """
     uuids = {state.uuid for state in states}
-    pairs = [pair for pair in ledgers.control.registrations.sharing() if uuids.issuperset(pair)]
+    pairs = [pair for pair in context.control.registrations.sharing() if uuids.issuperset(pair)]
     shared = {uuid for pair in pairs for uuid in pair}
-    return (uuids & shared) - ledgers.control.decisions.lifted_guards()
+    return (uuids & shared) - context.control.decisions.lifted_guards()

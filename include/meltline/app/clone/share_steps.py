@@ -21,15 +21,15 @@ from meltline.ports import CatalogListing, NewTable, TableMove
 
 
 def locked(
-    ledgers: ReadContext, share: Share, parts: Sequence[SharePart]
+    context: ReadContext, share: Share, parts: Sequence[SharePart]
 ) -> AbstractContextManager[None]:
     """The locks of the sources of these parts. Raises LockHeld."""
     states = [part.source.state for part in parts]
-    return group_locks(ledgers, busy(ledgers, share.source, states), f"share {share.name}")
+    return group_locks(context, busy(context, share.source, states), f"share {share.name}")
 
 
 def pin_all(
-    ledgers: ReadContext, share: Share, parts: Sequence[SharePart], back: ExitStack | None = None
+    context: ReadContext, share: Share, parts: Sequence[SharePart], back: ExitStack | None = None
 ) -> None:
     """Tags and guards what the share is to show; `back` gets what takes that away again.
 
@@ -39,16 +39,16 @@ def pin_all(
     """
     pinned = [part for part in parts if part.source.snapshot_id is not None]
     pairs = [sorted((part.source.state.uuid, part.own.uuid)) for part in pinned]
-    ledgers.control.registrations.add_sharing(sorted((uuid, sharer) for uuid, sharer in pairs))
+    context.control.registrations.add_sharing(sorted((uuid, sharer) for uuid, sharer in pairs))
     for part in pinned:
         state = part.source.state
-        _pin(ledgers, share, part.source)
+        _pin(context, share, part.source)
         if back is not None:
-            back.callback(take_back_guard, ledgers, state, part.own.uuid)
-            back.callback(_unpin, ledgers, share, state)
+            back.callback(take_back_guard, context, state, part.own.uuid)
+            back.callback(_unpin, context, share, state)
 
 
-def _pin(ledgers: ReadContext, share: Share, source: Source) -> None:
+def _pin(context: ReadContext, share: Share, source: Source) -> None:
     """One commit on the source that sees the snapshot, keeps it, and stops engines purging."""
     snapshot_id = source.snapshot_id
     assert snapshot_id is not None  # only what has a snapshot is pinned
@@ -60,10 +60,10 @@ def _pin(ledgers: ReadContext, share: Share, source: Source) -> None:
         document.set_properties(guarded(document.properties))
 
     name = source.state.name
-    ledgers.editors[name.catalog].edit_table(name, same_table(source.state, edit))
+    context.editors[name.catalog].edit_table(name, same_table(source.state, edit))
 
 
-def _unpin(ledgers: ReadContext, share: Share, source: TableMetadata | None) -> None:
+def _unpin(context: ReadContext, share: Share, source: TableMetadata | None) -> None:
     """Takes the tag away; of a source that is gone there is nothing to take away."""
     if source is None:
         return
@@ -71,7 +71,7 @@ def _unpin(ledgers: ReadContext, share: Share, source: TableMetadata | None) -> 
     def edit(document: MetadataEditor) -> None:
         document.remove_ref(tag_of(share.name))
 
-    editor = ledgers.editors[source.name.catalog]
+    editor = context.editors[source.name.catalog]
     editor.edit_table(source.name, same_table(source, edit))
 
 
@@ -97,12 +97,12 @@ def rewritten(share: Share, part: SharePart) -> TableMove:
 
 
 def unpin_all(
-    ledgers: ReadContext, share: Share, before: Iterable[StandingTable], shown: Collection[str] = ()
+    context: ReadContext, share: Share, before: Iterable[StandingTable], shown: Collection[str] = ()
 ) -> None:
     """Takes the tag away from the sources that tables had, unless they are shown still.
 
     Args:
-        ledgers: Where the sources are.
+        context: Where the sources are.
         share: The share.
         before: Its tables as they stood: what the ledger knows tells where their sources are.
         shown: UUIDs of sources that it shows from now on, be it under another name.
@@ -110,14 +110,14 @@ def unpin_all(
     Raises:
         CommitConflict: Others committed first each time.
     """
-    find = whereabouts(ledgers)
+    find = whereabouts(context)
     for table in before:
         if table.origin is not None and table.origin.uuid not in shown:
-            _unpin(ledgers, share, find(table.origin))
+            _unpin(context, share, find(table.origin))
 
 
 def take_away(
-    ledgers: ReadContext,
+    context: ReadContext,
     share: Share,
     tables: Sequence[StandingTable],
     listing: CatalogListing,
@@ -131,13 +131,13 @@ def take_away(
         CommitConflict: Others committed first each time.
     """
     states = [table.state for table in tables]
-    if ledgers.config.catalogs[share.place.catalog].type in READ_ONLY_TYPES:
-        _empty(ledgers, share, states)
+    if context.config.catalogs[share.place.catalog].type in READ_ONLY_TYPES:
+        _empty(context, share, states)
     if states or remove:
-        drop_for_good(ledgers, share.place, states, listing, remove)
+        drop_for_good(context, share.place, states, listing, remove)
 
 
-def _empty(ledgers: ReadContext, share: Share, states: Sequence[TableMetadata]) -> None:
+def _empty(context: ReadContext, share: Share, states: Sequence[TableMetadata]) -> None:
     """Has tables refer to no file any more: in such a catalog nobody lets dropped ones go."""
     moves = [TableMove(s.name, s.name, same_table(s, emptied)) for s in states]
-    ledgers.registrars[share.place.catalog].move(moves)
+    context.registrars[share.place.catalog].move(moves)

@@ -119,12 +119,12 @@ class SharePart:
 
 
 def share_parts(
-    ledgers: ReadContext, share: Share, listing: CatalogListing, standing: Sequence[StandingTable]
+    context: ReadContext, share: Share, listing: CatalogListing, standing: Sequence[StandingTable]
 ) -> list[SharePart]:
     """The share's tables as they are to be.
 
     Args:
-        ledgers: Where its sources are.
+        context: Where its sources are.
         share: The share.
         listing: Its catalog's.
         standing: Its tables as they stand.
@@ -132,13 +132,13 @@ def share_parts(
     Raises:
         MetadataUnreadable: One of the sources cannot be read.
     """
-    sources = sources_at(ledgers, share.source, listing, None).sources
+    sources = sources_at(context, share.source, listing, None).sources
     by_name = {table.state.name: table for table in standing}
     move = clone_naming(share.source, replace(share.place, table=share.source.table))
     parts = []
     for source in sources:
         name = move(source.state.name)
-        own = new_identity(ledgers, name, source.state, listing)
+        own = new_identity(context, name, source.state, listing)
         if name in by_name:
             own = Identity(name, by_name[name].state.uuid, by_name[name].state.location)
         parts.append(SharePart(source, own, by_name.get(name)))
@@ -146,7 +146,7 @@ def share_parts(
 
 
 def standing_tables(
-    ledgers: ReadContext, share: Share, listing: CatalogListing
+    context: ReadContext, share: Share, listing: CatalogListing
 ) -> list[StandingTable]:
     """The tables in a share's namespace as they stand, its own and others.
 
@@ -154,13 +154,13 @@ def standing_tables(
         MetadataUnreadable: One of them cannot be read.
     """
     entries = [pointer for pointer in listing.entries if share.place.covers(pointer.name)]
-    opened = load_opened(ledgers, entries, open_new=True)
+    opened = load_opened(context, entries, open_new=True)
     return [StandingTable(state, document) for state, document in opened]
 
 
-def looked_at(ledgers: ReadContext, tables: Sequence[StandingTable]) -> Iterator[SharedTable]:
+def looked_at(context: ReadContext, tables: Sequence[StandingTable]) -> Iterator[SharedTable]:
     """What is said of a share's tables as they stand."""
-    find = whereabouts(ledgers)
+    find = whereabouts(context)
     for table in tables:
         source, head = find(table.origin), table.state.current_snapshot_id
         yield SharedTable(
@@ -172,9 +172,9 @@ def looked_at(ledgers: ReadContext, tables: Sequence[StandingTable]) -> Iterator
         )
 
 
-def whereabouts(ledgers: ReadContext) -> Callable[[Origin | None], TableMetadata | None]:
+def whereabouts(context: ReadContext) -> Callable[[Origin | None], TableMetadata | None]:
     """Finds a source by its UUID: where it was, under another name since, or among the dropped."""
-    rows = ledgers.control.registrations.all()
+    rows = context.control.registrations.all()
     names: dict[str, list[TableName]] = {}
     for row in rows:
         names.setdefault(row.uuid, []).append(row.name)
@@ -183,8 +183,8 @@ def whereabouts(ledgers: ReadContext) -> Callable[[Origin | None], TableMetadata
     def unseen(catalog: str) -> Mapping[str, TableMetadata]:
         """Tables where no observation has seen them yet: what was renamed since is among them."""
         seen = {CatalogEntry(row.name, row.metadata_location) for row in rows}
-        entries = set(catalog_of(ledgers, catalog).listing().entries) - seen
-        loaded = load_tables(ledgers, sorted(entries, key=lambda pointer: pointer.name)).values()
+        entries = set(catalog_of(context, catalog).listing().entries) - seen
+        loaded = load_tables(context, sorted(entries, key=lambda pointer: pointer.name)).values()
         return {state.uuid: state for state in loaded if isinstance(state, TableMetadata)}
 
     def find(origin: Origin | None) -> TableMetadata | None:
@@ -193,8 +193,8 @@ def whereabouts(ledgers: ReadContext) -> Callable[[Origin | None], TableMetadata
         dropped = dropped_place(origin.uuid, origin.name.catalog)
         for name in dict.fromkeys((origin.name, *names.get(origin.uuid, ()), dropped)):
             with suppress(MeltlineError):
-                at = catalog_of(ledgers, name.catalog).location(name)
-                state = load_standing(ledgers, name, at)
+                at = catalog_of(context, name.catalog).location(name)
+                state = load_standing(context, name, at)
                 if state.uuid == origin.uuid:
                     return state
         with suppress(MeltlineError):

@@ -65,12 +65,12 @@ class Shared:
 
 
 def create_share(
-    ledgers: ReadContext, name: str, source: str, *, auto: bool = False, dry_run: bool = False
+    context: ReadContext, name: str, source: str, *, auto: bool = False, dry_run: bool = False
 ) -> Shared:
     """Shares a table, schema or database as it is now, under the share's name as its namespace.
 
     Args:
-        ledgers: Where the source is.
+        context: Where the source is.
         name: The share's name, one part.
         source: What is shared.
         auto: Whether every daily run is to update it.
@@ -86,21 +86,21 @@ def create_share(
         CommitConflict: Others committed first each time, or nobody knows whether it was done.
     """
     _require_name(name)
-    origin = find_object(ledgers, source)
-    catalog = require_changeable(ledgers, origin)
-    require_not_ledger(ledgers, origin)
-    share = Share(name, origin, auto, ledgers.clock.now(), ledgers.who)
-    require_changeable(ledgers, share.place)
+    origin = find_object(context, source)
+    catalog = require_changeable(context, origin)
+    require_not_ledger(context, origin)
+    share = Share(name, origin, auto, context.clock.now(), context.who)
+    require_changeable(context, share.place)
     listing = catalog.listing()
     _require_no_share(origin, listing)
     require_free(share.place, listing)
-    parts = share_parts(ledgers, share, listing, ())
+    parts = share_parts(context, share, listing, ())
     done = Shared(share, tuple(part.shown for part in parts))
     if not dry_run:
-        with locked(ledgers, share, parts), ExitStack() as back:
-            pin_all(ledgers, share, parts, back)
+        with locked(context, share, parts), ExitStack() as back:
+            pin_all(context, share, parts, back)
             try:
-                registrar = ledgers.registrars[catalog.name]
+                registrar = context.registrars[catalog.name]
                 registrar.create(new_tables(share, parts), {share.place.namespace: share.written()})
             except NOT_REGISTERED:
                 raise
@@ -109,12 +109,12 @@ def create_share(
                 raise
             back.pop_all()
         detail = f"{'auto' if auto else 'manual'}, from {origin}: {len(parts)} tables"
-        audit(ledgers, "share", str(share.place), detail=detail)
-        audit(ledgers, "share", str(origin), detail=f"as {share.place}")
+        audit(context, "share", str(share.place), detail=detail)
+        audit(context, "share", str(origin), detail=f"as {share.place}")
     return done
 
 
-def update_share(ledgers: ReadContext, name: str, *, dry_run: bool = False) -> Shared:
+def update_share(context: ReadContext, name: str, *, dry_run: bool = False) -> Shared:
     """Has a share show the present, and lets go of what only its old state kept (ML-20).
 
     Tables that have come to the source come, those that have left it go. What somebody has written
@@ -128,11 +128,11 @@ def update_share(ledgers: ReadContext, name: str, *, dry_run: bool = False) -> S
         LockHeld: A run works on one of them.
         CommitConflict: Others committed first each time.
     """
-    catalog, stored, listing = _find(ledgers, name)
-    source = _origin(ledgers, stored, listing)
-    share = replace(stored, source=source, at=ledgers.clock.now(), who=ledgers.who)
-    standing, foreign = _standing(ledgers, share, listing)
-    parts = share_parts(ledgers, share, listing, standing)
+    catalog, stored, listing = _find(context, name)
+    source = _origin(context, stored, listing)
+    share = replace(stored, source=source, at=context.clock.now(), who=context.who)
+    standing, foreign = _standing(context, share, listing)
+    parts = share_parts(context, share, listing, standing)
     names = {part.own.name for part in parts}
     _require_not_taken(share, names.intersection(foreign))
     surplus = [table for table in standing if table.state.name not in names]
@@ -140,21 +140,21 @@ def update_share(ledgers: ReadContext, name: str, *, dry_run: bool = False) -> S
     done = Shared(share, tuple(part.shown for part in parts), removed, foreign)
     changed = [part for part in parts if part.is_to_change(share)]
     if not dry_run and (changed or surplus):
-        with locked(ledgers, share, changed):
-            pin_all(ledgers, share, changed)
-            registrar = ledgers.registrars[catalog.name]
+        with locked(context, share, changed):
+            pin_all(context, share, changed)
+            registrar = context.registrars[catalog.name]
             registrar.move([rewritten(share, part) for part in changed if part.now])
             registrar.create(new_tables(share, [part for part in changed if not part.now]))
         shown = {part.source.state.uuid for part in parts}
-        unpin_all(ledgers, share, standing, shown)
-        take_away(ledgers, share, surplus, listing)
-        editor = ledgers.editors[catalog.name]
+        unpin_all(context, share, standing, shown)
+        take_away(context, share, surplus, listing)
+        editor = context.editors[catalog.name]
         editor.set_namespace_properties(share.place.namespace, share.written())
-        _audit_update(ledgers, done)
+        _audit_update(context, done)
     return done
 
 
-def drop_share(ledgers: ReadContext, name: str, *, dry_run: bool = False) -> Shared:
+def drop_share(context: ReadContext, name: str, *, dry_run: bool = False) -> Shared:
     """Ends a share: its tags go, and its tables, which cannot be brought back (ML-20).
 
     Raises:
@@ -163,62 +163,62 @@ def drop_share(ledgers: ReadContext, name: str, *, dry_run: bool = False) -> Sha
         LockHeld: A run works on one of its tables.
         CommitConflict: Others committed first each time.
     """
-    _, share, listing = _find(ledgers, name)
-    standing, foreign = _standing(ledgers, share, listing)
+    _, share, listing = _find(context, name)
+    standing, foreign = _standing(context, share, listing)
     _require_no_others(share, foreign)
-    done = Shared(share, tuple(looked_at(ledgers, standing)))
+    done = Shared(share, tuple(looked_at(context, standing)))
     if not dry_run:
         # The tags first: the tables keep what they show until they go themselves.
-        unpin_all(ledgers, share, standing)
-        take_away(ledgers, share, standing, listing, levels_within(share.place, listing))
-        audit(ledgers, "share drop", str(share.place), detail=f"from {share.source}")
-        audit(ledgers, "share drop", str(share.source), detail=str(share.place))
+        unpin_all(context, share, standing)
+        take_away(context, share, standing, listing, levels_within(share.place, listing))
+        audit(context, "share drop", str(share.place), detail=f"from {share.source}")
+        audit(context, "share drop", str(share.source), detail=str(share.place))
     return done
 
 
-def list_shares(ledgers: ReadContext, of: str = "") -> list[Shared]:
+def list_shares(context: ReadContext, of: str = "") -> list[Shared]:
     """Every share, by name, with its tables.
 
     Args:
-        ledgers: Where to look.
+        context: Where to look.
         of: Only those that show something of this table, schema or database (ML-21).
 
     Raises:
         UsageInvalid: It is no name, or could be two things.
         TableNotFound: There is nothing of that name.
     """
-    scope = find_object(ledgers, of) if of else None
+    scope = find_object(context, of) if of else None
     shares: list[Shared] = []
-    for catalog in ledgers.catalogs.values():
+    for catalog in context.catalogs.values():
         listing = catalog.listing()
         for share in shares_in(catalog.name, listing):
             if scope is None or _is_about(share.source, scope):
-                standing, foreign = _standing(ledgers, share, listing)
-                shares.append(Shared(share, tuple(looked_at(ledgers, standing)), foreign=foreign))
+                standing, foreign = _standing(context, share, listing)
+                shares.append(Shared(share, tuple(looked_at(context, standing)), foreign=foreign))
     return sorted(shares, key=lambda shown: (shown.share.name, shown.share.source.catalog))
 
 
-def update_auto_shares(ledgers: ReadContext) -> None:
+def update_auto_shares(context: ReadContext) -> None:
     """Updates the shares that are to show the present; one that cannot be is left for tomorrow."""
-    for catalog in ledgers.catalogs.values():
+    for catalog in context.catalogs.values():
         if catalog.observe_only:
             continue
         for share in shares_in(catalog.name, catalog.listing()):
             try:
                 if share.auto:
-                    update_share(ledgers, str(share.place))
+                    update_share(context, str(share.place))
             except MeltlineError as stop:
-                ledgers.progress(f"report: share {share.name} is not updated: {stop.message}")
+                context.progress(f"report: share {share.name} is not updated: {stop.message}")
 
 
 # --- looking --------------------------------------------------------------------------------------
 
 
 def _standing(
-    ledgers: ReadContext, share: Share, listing: CatalogListing
+    context: ReadContext, share: Share, listing: CatalogListing
 ) -> tuple[list[StandingTable], tuple[TableName, ...]]:
     """The share's tables as they stand, and the names of others in its namespace."""
-    every = standing_tables(ledgers, share, listing)
+    every = standing_tables(context, share, listing)
     foreign = tuple(table.state.name for table in every if not table.is_the_shares)
     return [table for table in every if table.is_the_shares], foreign
 
@@ -274,14 +274,14 @@ def _require_no_share(origin: ObjectName, listing: CatalogListing) -> None:
             )
 
 
-def _find(ledgers: ReadContext, name: str) -> tuple[Catalog, Share, CatalogListing]:
+def _find(context: ReadContext, name: str) -> tuple[Catalog, Share, CatalogListing]:
     """A share by its name, or by catalog and name."""
     try:
         parts = split_name(name)
     except ValueError:
         parts = (name,)
-    where, level = (parts[0], parts[1]) if len(parts) == 2 else (ledgers.config.hot, name)
-    catalog = catalog_of(ledgers, where, name)
+    where, level = (parts[0], parts[1]) if len(parts) == 2 else (context.config.hot, name)
+    catalog = catalog_of(context, where, name)
     listing = catalog.listing()
     share = share_at(ObjectName(where, (level.strip("`"),)), listing)
     if share is None:
@@ -295,13 +295,13 @@ def _find(ledgers: ReadContext, name: str) -> tuple[Catalog, Share, CatalogListi
     return catalog, share, listing
 
 
-def _origin(ledgers: ReadContext, share: Share, listing: CatalogListing) -> ObjectName:
+def _origin(context: ReadContext, share: Share, listing: CatalogListing) -> ObjectName:
     """What a share is of, today: a table that was given another name is followed."""
     try:
-        return find_object(ledgers, str(share.source), share.source.kind)
+        return find_object(context, str(share.source), share.source.kind)
     except TableNotFound:
-        find = whereabouts(ledgers)
-        for table in _standing(ledgers, share, listing)[0]:
+        find = whereabouts(context)
+        for table in _standing(context, share, listing)[0]:
             state = find(table.origin)
             if state is not None and not is_dropped_name(state.name.namespace):
                 return ObjectName(state.name.catalog, state.name.namespace, state.name.name)
@@ -318,8 +318,8 @@ def _is_about(source: ObjectName, scope: ObjectName) -> bool:
     return path[:depth] == scope_path[:depth]
 
 
-def _audit_update(ledgers: ReadContext, done: Shared) -> None:
+def _audit_update(context: ReadContext, done: Shared) -> None:
     undone = [str(table.table) for table in done.tables if table.written]
     words = [f"{len(done.tables)} tables, {len(done.removed)} removed"]
     words += ["writes undone:", *undone] if undone else []
-    audit(ledgers, "share update", str(done.share.place), detail="\n".join(words))
+    audit(context, "share update", str(done.share.place), detail="\n".join(words))

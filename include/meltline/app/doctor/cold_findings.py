@@ -27,11 +27,11 @@ class ColdFinding:
     fix: str
 
 
-def cold_findings(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> Iterable[ColdFinding]:
+def cold_findings(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterable[ColdFinding]:
     """Policies that cannot be followed, a tier that cannot be read, and what waits for its copy."""
-    wanting = [table for table in tables if table.managed and cold_policy_of(ledgers, table).is_on]
-    yield from _odd_values(ledgers, tables)
-    if ledgers.cold is None:
+    wanting = [table for table in tables if table.managed and cold_policy_of(context, table).is_on]
+    yield from _odd_values(context, tables)
+    if context.cold is None:
         for table in wanting:
             yield ColdFinding(
                 "error",
@@ -41,7 +41,7 @@ def cold_findings(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> Iter
                 "name a catalog with `cold:` in meltline.yaml, or set meltline.cold=none on it",
             )
         return
-    cold = ColdTables(ledgers.cold)
+    cold = ColdTables(context.cold)
     try:
         states = cold.all()
     except MeltlineError as error:
@@ -53,7 +53,7 @@ def cold_findings(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> Iter
         else:
             yield from _foreign(cold.tier.store, state)
     yield from _names_taken(wanting, [s for s in states if isinstance(s, TableMetadata)])
-    yield from _waiting(ledgers, wanting)
+    yield from _waiting(context, wanting)
 
 
 def _foreign(store: ObjectReader, state: TableMetadata) -> Iterator[ColdFinding]:
@@ -76,9 +76,9 @@ def _message(error: MeltlineError) -> str:
     return f"{error.message}: {error.found}" if error.found else error.message
 
 
-def _odd_values(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> Iterator[ColdFinding]:
+def _odd_values(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterator[ColdFinding]:
     for table in tables:
-        for warning in cold_policy_of(ledgers, table).warnings:
+        for warning in cold_policy_of(context, table).warnings:
             yield ColdFinding(
                 "warning",
                 "policy_out_of_range",
@@ -106,8 +106,8 @@ def _names_taken(
             )
 
 
-def _waiting(ledgers: ReadContext, wanting: Sequence[ObservedTable]) -> Iterator[ColdFinding]:
-    for pending in pending_handoffs(ledgers, wanting, ledgers.clock.now()):
+def _waiting(context: ReadContext, wanting: Sequence[ObservedTable]) -> Iterator[ColdFinding]:
+    for pending in pending_handoffs(context, wanting, context.clock.now()):
         if pending.waiting:
             yield ColdFinding(
                 "info",

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 
 from meltline.app.catalog.management import described, never_read, vouched_for
 from meltline.app.catalog.registrations import load_standing
@@ -47,21 +46,21 @@ class Finding:
     fix: str
 
 
-def examine(ledgers: ReadContext) -> list[Finding]:
+def examine(context: ReadContext) -> list[Finding]:
     """Looks at everything that can be looked at without a JVM; the worst first."""
     findings: list[Finding] = []
-    if not ledgers.control.database.is_prepared():
+    if not context.control.database.is_prepared():
         return [
             Finding(
                 "error",
                 "not_initialised",
-                str(ledgers.config.path),
+                str(context.config.path),
                 "the control ledger is not prepared",
                 "run `meltline init`",
             )
         ]
     for check in (_ledger, _incidents, _tables, _plans, _readers):
-        findings += check(ledgers)
+        findings += check(context)
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda f: (order[f.level], f.code, f.object))
 
@@ -71,11 +70,9 @@ def _error(code: str, error: MeltlineError) -> Finding:
     return Finding("error", code, error.object, message, error.next)
 
 
-def _refusals(
-    check: Callable[[ReadContext], None], ledgers: ReadContext, code: str
-) -> list[Finding]:
+def _refusals(code: str, check: Callable[[], None]) -> list[Finding]:
     try:
-        check(ledgers)
+        check()
     except CatalogUnlistable:
         return []  # found again, with its own words, among the catalogs
     except MeltlineError as refused:
@@ -83,10 +80,10 @@ def _refusals(
     return []
 
 
-def _ledger(ledgers: ReadContext) -> list[Finding]:
-    findings = _refusals(require_generation, ledgers, "ledger_out_of_step")
-    findings += _refusals(partial(require_not_behind, behind=timedelta(0)), ledgers, "clock_behind")
-    switch = ledgers.control.switch.stopped()
+def _ledger(context: ReadContext) -> list[Finding]:
+    findings = _refusals("ledger_out_of_step", lambda: require_generation(context))
+    findings += _refusals("clock_behind", lambda: require_not_behind(context, behind=timedelta(0)))
+    switch = context.control.switch.stopped()
     if switch is not None:
         findings.append(
             Finding(
@@ -100,21 +97,21 @@ def _ledger(ledgers: ReadContext) -> list[Finding]:
     return findings
 
 
-def _tables(ledgers: ReadContext) -> list[Finding]:
+def _tables(context: ReadContext) -> list[Finding]:
     findings: list[Finding] = []
     tables: list[ObservedTable] = []
     listed: list[CatalogEntry] = []
-    if ledgers.config.catalogs[ledgers.config.hot].type in READ_ONLY_TYPES:
+    if context.config.catalogs[context.config.hot].type in READ_ONLY_TYPES:
         findings.append(
             Finding(
                 "error",
                 "catalog_not_managed",
-                ledgers.config.hot,
+                context.config.hot,
                 "tables of a REST catalog are read for reachability, never expired",
                 "use a catalog of type sql, hive or glue as hot",
             )
         )
-    for catalog in ledgers.catalogs.values():
+    for catalog in context.catalogs.values():
         try:
             listing = catalog.listing()
         except CatalogUnlistable as refused:
@@ -122,34 +119,34 @@ def _tables(ledgers: ReadContext) -> list[Finding]:
             continue
         listed += listing.entries
         for pointer in listing.entries:
-            if is_ledger(ledgers, pointer.name):
+            if is_ledger(context, pointer.name):
                 continue
             try:
-                state = load_standing(ledgers, pointer.name, pointer.metadata_location)
-                tables.append(observed_table(ledgers, state, listing))
+                state = load_standing(context, pointer.name, pointer.metadata_location)
+                tables.append(observed_table(context, state, listing))
             except MeltlineError as refused:
                 findings.append(_error("table_unreadable", refused))
-    findings += _seen_before(ledgers)
-    findings += _words(ledgers, listed, {table.state.name for table in tables})
-    retentions = keep_sets(ledgers, tables, ledgers.clock.now())
-    findings += _policies(retentions, ledgers.clock.now())
-    for reader in consumer_findings(ledgers, retentions):
+    findings += _seen_before(context)
+    findings += _words(context, listed, {table.state.name for table in tables})
+    retentions = keep_sets(context, tables, context.clock.now())
+    findings += _policies(retentions, context.clock.now())
+    for reader in consumer_findings(context, retentions):
         findings.append(Finding("warning", reader.code, reader.object, reader.message, reader.fix))
-    findings += _holds(ledgers, tables)
-    for risk in drop_risks(ledgers, [table.state for table in tables]):
+    findings += _holds(context, tables)
+    for risk in drop_risks(context, [table.state for table in tables]):
         findings.append(Finding("info", risk.code, risk.object, risk.message, risk.fix))
-    for cold in cold_findings(ledgers, tables):
+    for cold in cold_findings(context, tables):
         findings.append(Finding(cold.level, cold.code, cold.object, cold.message, cold.fix))
-    for held in withheld_findings(ledgers, [t.state for t in tables if t.managed]):
+    for held in withheld_findings(context, [t.state for t in tables if t.managed]):
         findings.append(Finding("warning", held.code, held.object, held.message, held.fix))
-    sharing = may_share(ledgers, [table.state for table in tables])
+    sharing = may_share(context, [table.state for table in tables])
     for table in tables:
         findings += _who_else_deletes(table.state, table.state.uuid in sharing)
     return findings
 
 
-def _seen_before(ledgers: ReadContext) -> Iterable[Finding]:
-    for table in ledgers.control.registrations.all():
+def _seen_before(context: ReadContext) -> Iterable[Finding]:
+    for table in context.control.registrations.all():
         if table.status == "unreadable":
             yield Finding(
                 "error",
@@ -158,7 +155,7 @@ def _seen_before(ledgers: ReadContext) -> Iterable[Finding]:
                 table.error,
                 "restore what is missing; until then nothing of its group is touched",
             )
-    for absent in gone_tables(ledgers):
+    for absent in gone_tables(context):
         since = f"it left its catalog (noticed {format_instant(absent.row.observed_at)})"
         ask = "which metadata file is its last? register that one with an engine"
         yield Finding(
@@ -173,18 +170,18 @@ def _seen_before(ledgers: ReadContext) -> Iterable[Finding]:
 
 
 def _words(
-    ledgers: ReadContext, listed: Sequence[CatalogEntry], readable: Collection[TableName]
+    context: ReadContext, listed: Sequence[CatalogEntry], readable: Collection[TableName]
 ) -> Iterable[Finding]:
     """Tables that were never read and hold all purging back, and for which a person vouches."""
-    rows = ledgers.control.registrations.all()
+    rows = context.control.registrations.all()
     broken = {row.name for row in rows if row.status == "unreadable"}
     unread = [
         pointer for pointer in listed if pointer.name in broken or pointer.name not in readable
     ]
     unread = [
-        pointer for pointer in never_read(rows, unread) if not is_ledger(ledgers, pointer.name)
+        pointer for pointer in never_read(rows, unread) if not is_ledger(context, pointer.name)
     ]
-    vouched = vouched_for(ledgers, unread)
+    vouched = vouched_for(context, unread)
     names = sorted(str(pointer.name) for pointer in set(unread) - vouched)
     if names:
         yield Finding(
@@ -196,7 +193,7 @@ def _words(
             "make them readable; where none refers to another table's files: "
             f"`meltline detach {shlex.join(names)} --reason TEXT`",
         )
-    for word in ledgers.control.decisions.vouched():
+    for word in context.control.decisions.vouched():
         if CatalogEntry(word.table, word.location) in vouched:
             yield Finding(
                 "info",
@@ -228,8 +225,8 @@ def _policies(retentions: Sequence[TableRetention], now: datetime) -> Iterable[F
             )
 
 
-def _holds(ledgers: ReadContext, tables: list[ObservedTable]) -> Iterable[Finding]:
-    for hold in ending_soon(tables, ledgers.clock.now()):
+def _holds(context: ReadContext, tables: list[ObservedTable]) -> Iterable[Finding]:
+    for hold in ending_soon(tables, context.clock.now()):
         yield Finding(
             "warning",
             "hold_ends_soon",
@@ -259,13 +256,13 @@ def _who_else_deletes(state: TableMetadata, shares: bool) -> Iterable[Finding]:
         )
 
 
-def _incidents(ledgers: ReadContext) -> Iterable[Finding]:
-    for incident in ledgers.control.incidents.all():
+def _incidents(context: ReadContext) -> Iterable[Finding]:
+    for incident in context.control.incidents.all():
         yield Finding("error", "incident", incident.object, incident.message, incident.next)
 
 
-def _plans(ledgers: ReadContext) -> Iterable[Finding]:
-    for plan in ledgers.control.plans.find(states=[PlanState.APPLYING]):
+def _plans(context: ReadContext) -> Iterable[Finding]:
+    for plan in context.control.plans.find(states=[PlanState.APPLYING]):
         yield Finding(
             "warning",
             "plan_unfinished",
@@ -273,7 +270,7 @@ def _plans(ledgers: ReadContext) -> Iterable[Finding]:
             f"a {plan.kind} of {plan.table} was begun and not finished",
             "the next run finishes it",
         )
-    for plan in ledgers.control.plans.find(states=[PlanState.REFUSED], limit=20):
+    for plan in context.control.plans.find(states=[PlanState.REFUSED], limit=20):
         times = f", by {plan.repeats + 1} runs" if plan.repeats else ""
         yield Finding(
             "info",
@@ -284,8 +281,8 @@ def _plans(ledgers: ReadContext) -> Iterable[Finding]:
         )
 
 
-def _readers(ledgers: ReadContext) -> Iterable[Finding]:
-    for path in open_files(ledgers.config):
+def _readers(context: ReadContext) -> Iterable[Finding]:
+    for path in open_files(context.config):
         yield Finding(
             "warning",
             "open_to_others",

@@ -24,10 +24,10 @@ class DropRisk:
     fix: str
 
 
-def drop_risks(ledgers: ReadContext, states: Sequence[TableMetadata]) -> list[DropRisk]:
+def drop_risks(context: ReadContext, states: Sequence[TableMetadata]) -> list[DropRisk]:
     """What `doctor` says about drops, from the tables that could be read."""
     risks: list[DropRisk] = []
-    for name, catalog in ledgers.config.catalogs.items():
+    for name, catalog in context.config.catalogs.items():
         own = [s for s in states if s.name.catalog == name]
         if catalog.type == "rest" and own:
             risks.append(
@@ -39,7 +39,7 @@ def drop_risks(ledgers: ReadContext, states: Sequence[TableMetadata]) -> list[Dr
                 )
             )
         risks += _purgeable(name, own)
-    now = ledgers.clock.now()
+    now = context.clock.now()
     return [*risks, *_sharing_folders(states), *_without_facts(states), *_kept_by_refs(states, now)]
 
 

@@ -57,11 +57,11 @@ class Initialised:
     lost: Adopted | None = None
 
 
-def init(services: RunContext, *, adopt: bool = False, sandbox: bool = False) -> Initialised:
+def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> Initialised:
     """Prepares both ledgers. Running it again changes nothing.
 
     Args:
-        services: The ledgers and the catalogs.
+        context: The ledgers and the catalogs.
         adopt: Accept a ledger that is not the catalog's: every file in failsafe waits its whole
             period anew, and approvals and words for unreadable tables count no more.
         sandbox: Mark an empty warehouse as a sandbox.
@@ -71,48 +71,47 @@ def init(services: RunContext, *, adopt: bool = False, sandbox: bool = False) ->
         LedgerOutOfStep: The ledger is not the catalog's and `adopt` was not given.
     """
     if sandbox:
-        mark_sandbox(services)
-    services.control.database.prepare()
-    unknown_since = services.control.database.newest_time()
-    services.files.upkeep.prepare()
-    if services.prepare_cold is not None:
-        services.prepare_cold()
-        remember_copies(services)
-    config = services.config
-    hot = services.catalogs[config.hot]
+        mark_sandbox(context)
+    context.control.database.prepare()
+    unknown_since = context.control.database.newest_time()
+    context.files.upkeep.prepare()
+    if context.prepare_cold is not None:
+        context.prepare_cold()
+        remember_copies(context)
+    config = context.config
+    hot = context.catalogs[config.hot]
     properties = hot.listing().namespaces.get((config.ledger_namespace,), {})
-    stated, ours = properties.get(GENERATION), services.control.database.generation()
+    stated, ours = properties.get(GENERATION), context.control.database.generation()
     if stated is not None or ours > 0:
         try:
-            require_generation(services)
+            require_generation(context)
         except LedgerOutOfStep:
             if not adopt:
                 raise
         else:
-            roots = proposed_roots(services)
+            roots = proposed_roots(context)
             return Initialised(ours, adopted=False, sandbox=sandbox, storage_roots=roots)
     number = max(int(stated or 0), ours) + 1
-    restarted = _restart_failsafe(services) if adopt else 0
-    lost = _forget_permissions(services, properties, unknown_since) if adopt else None
-    adopt_epoch(services, properties, number)
+    restarted = _restart_failsafe(context) if adopt else 0
+    lost = _forget_permissions(context, properties, unknown_since) if adopt else None
+    adopt_epoch(context, properties, number)
     if adopt:
-        take_up_all(services)
+        take_up_all(context)
     detail = f"{restarted} files wait anew; {lost}" if lost else ""
-    audit(services, "init", f"generation {number}", detail=detail)
-    roots = proposed_roots(services)
+    audit(context, "init", f"generation {number}", detail=detail)
+    roots = proposed_roots(context)
     return Initialised(number, adopt, sandbox, restarted, storage_roots=roots, lost=lost)
 
 
 def _forget_permissions(
-    services: RunContext, properties: Mapping[str, str], unknown_since: datetime | None
+    context: RunContext, properties: Mapping[str, str], unknown_since: datetime | None
 ) -> Adopted:
     """What held back and stands in the catalog holds again; what allows has to be asked anew."""
-    control = services.control
+    control = context.control
     if stated := properties.get(STOPPED, ""):
         stop = control.switch.stopped()
         control.switch.set(
-            stop
-            or StopSwitch(services.who, f"as the catalog has it: {stated}", services.clock.now())
+            stop or StopSwitch(context.who, f"as the catalog has it: {stated}", context.clock.now())
         )
     words = tuple(word.table for word in control.decisions.vouched())
     for table in words:
@@ -122,18 +121,18 @@ def _forget_permissions(
     )
 
 
-def mark_sandbox(services: RunContext) -> None:
+def mark_sandbox(context: RunContext) -> None:
     """Marks an empty warehouse; a filled one only a person marks, by hand.
 
     Raises:
         NotASandbox: It is not empty, or `sandbox: true` is missing.
     """
-    config = services.config
+    config = context.config
     warehouse = config.catalogs[config.hot].warehouse.rstrip("/")
     mark = f"{warehouse}/{SANDBOX_MARK}"
-    if services.store.size(mark) is not None:
+    if context.store.size(mark) is not None:
         return
-    first = next(iter(services.store.list(warehouse)), None)
+    first = next(iter(context.store.list(warehouse)), None)
     if not config.sandbox or first is not None:
         raise NotASandbox(
             "this warehouse cannot be marked as a sandbox",
@@ -142,16 +141,16 @@ def mark_sandbox(services: RunContext) -> None:
             found="sandbox: false" if not config.sandbox else f"it holds {first and first.path}",
             next=f"use an empty warehouse; or, if you are sure, write {SANDBOX_MARK} by hand",
         )
-    services.writer.write(mark, b"Simulated time is allowed here.\n")
+    context.writer.write(mark, b"Simulated time is allowed here.\n")
 
 
-def _restart_failsafe(services: RunContext) -> int:
+def _restart_failsafe(context: RunContext) -> int:
     """Every waiting file waits its whole period anew: nobody knows what the gap has hidden."""
-    now = services.clock.now()
-    waiting = services.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
+    now = context.clock.now()
+    waiting = context.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     anew = [
         replace(d, due_at=now + (d.due_at - d.departed_at), departed_at=now, recorded_at=now)
         for d in waiting
     ]
-    services.files.departures.record({f"adopted-{uuid4()}": anew})
+    context.files.departures.record({f"adopted-{uuid4()}": anew})
     return len(anew)

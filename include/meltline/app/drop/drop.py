@@ -74,7 +74,7 @@ class Renamed:
 
 
 def drop(
-    ledgers: ReadContext, text: str, kind: ObjectKind | None = None, *, dry_run: bool = False
+    context: ReadContext, text: str, kind: ObjectKind | None = None, *, dry_run: bool = False
 ) -> DropDone:
     """Drops a table, a schema or a database with all that is in it; `undrop` brings it back.
 
@@ -82,7 +82,7 @@ def drop(
     (TT-24); what was dropped before keeps its own (TT-25).
 
     Args:
-        ledgers: Where it is.
+        context: Where it is.
         text: Its name.
         kind: What the name stands for, where it could be two things.
         dry_run: Check everything and change nothing.
@@ -98,22 +98,22 @@ def drop(
         LockHeld: A run works on one of its tables.
         CommitConflict: Others committed first each time.
     """
-    require_not_behind(ledgers)
-    name = find_object(ledgers, text, kind)
-    catalog = require_changeable(ledgers, name)
+    require_not_behind(context)
+    name = find_object(context, text, kind)
+    catalog = require_changeable(context, name)
     listing = catalog.listing()
     refuse_share(name, listing, "drop")
-    states = _tables_of(ledgers, name, listing)
-    require_not_ledger(ledgers, name)
-    done = _planned_drop(ledgers, name, states, listing)
+    states = _tables_of(context, name, listing)
+    require_not_ledger(context, name)
+    done = _planned_drop(context, name, states, listing)
     if not dry_run:
         within = levels_within(name, listing)
-        _carry_out(ledgers, done, states, listing, within, _tombstones(done.drop, within, listing))
+        _carry_out(context, done, states, listing, within, _tombstones(done.drop, within, listing))
     return done
 
 
 def drop_for_good(
-    ledgers: ReadContext,
+    context: ReadContext,
     name: ObjectName,
     states: Sequence[TableMetadata],
     listing: CatalogListing,
@@ -122,7 +122,7 @@ def drop_for_good(
     """Drops these tables so that nothing brings them back: the next run begins to let them go.
 
     Args:
-        ledgers: Where they are.
+        context: Where they are.
         name: What they belong to.
         states: The tables, as they have been looked at.
         listing: Their catalog's.
@@ -133,33 +133,33 @@ def drop_for_good(
         LockHeld: A run works on one of them.
         CommitConflict: Others committed first each time.
     """
-    done = _planned_drop(ledgers, name, states, listing)
+    done = _planned_drop(context, name, states, listing)
     for_good = replace(done, drop=replace(done.drop, retention_days=0))
-    _carry_out(ledgers, for_good, states, listing, remove, {})
+    _carry_out(context, for_good, states, listing, remove, {})
 
 
 def _planned_drop(
-    ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata], listing: CatalogListing
+    context: ReadContext, name: ObjectName, states: Sequence[TableMetadata], listing: CatalogListing
 ) -> DropDone:
-    retention = _retention(ledgers, name, states, listing)
+    retention = _retention(context, name, states, listing)
     fact = Drop(
         object=name,
-        at=ledgers.clock.now(),
+        at=context.clock.now(),
         retention_days=retention.days,
         failsafe_days=retention.failsafe // timedelta(hours=24),
         batch=token_hex(6),
-        who=ledgers.who,
+        who=context.who,
     )
     return DropDone(
         fact,
         tuple(state.name for state in states),
         tuple(state.name for state in states if state.snapshots),
-        fact.at + fact.retention(ledgers.config.account.reader_grace).failsafe,
+        fact.at + fact.retention(context.config.account.reader_grace).failsafe,
     )
 
 
 def _carry_out(
-    ledgers: ReadContext,
+    context: ReadContext,
     done: DropDone,
     states: Sequence[TableMetadata],
     listing: CatalogListing,
@@ -167,12 +167,12 @@ def _carry_out(
     stones: Namespaces,
 ) -> None:
     name = done.drop.object
-    with group_locks(ledgers, busy(ledgers, name, states), f"drop {name}"):
+    with group_locks(context, busy(context, name, states), f"drop {name}"):
         places = _places(states, listing, done.drop)
         moves = [TableMove(s.name, places[s.name], _mark(s, done.drop)) for s in states]
-        ledgers.registrars[name.catalog].move(moves, create=stones, remove=remove)
-        follow(ledgers, states)
-    _audit_drop(ledgers, done)
+        context.registrars[name.catalog].move(moves, create=stones, remove=remove)
+        follow(context, states)
+    _audit_drop(context, done)
 
 
 def _tombstones(
@@ -188,35 +188,35 @@ def _tombstones(
     }
 
 
-def _audit_drop(ledgers: ReadContext, done: DropDone) -> None:
+def _audit_drop(context: ReadContext, done: DropDone) -> None:
     fact = done.drop
     until = format_instant(fact.ends_at) if fact.ends_at else "for ever"
     detail = f"batch {fact.batch}: {len(done.tables)} tables, restorable until {until}"
-    audit(ledgers, "drop", str(fact.object), detail=detail)
+    audit(context, "drop", str(fact.object), detail=detail)
     if not fact.object.table:
         for table in done.tables:
-            audit(ledgers, "drop", str(table), detail=f"batch {fact.batch}: with {fact.object}")
+            audit(context, "drop", str(table), detail=f"batch {fact.batch}: with {fact.object}")
 
 
 def _tables_of(
-    ledgers: ReadContext, name: ObjectName, listing: CatalogListing
+    context: ReadContext, name: ObjectName, listing: CatalogListing
 ) -> list[TableMetadata]:
     if name.table:
-        return [load_table(ledgers, name.table_name)]
+        return [load_table(context, name.table_name)]
     entries = [pointer for pointer in listing.entries if name.covers(pointer.name)]
     states: list[TableMetadata] = []
-    for state in load_tables(ledgers, entries, open_new=True).values():
+    for state in load_tables(context, entries, open_new=True).values():
         if not isinstance(state, TableMetadata):
             raise state
         states.append(state)
     return states
 
 
-def require_not_ledger(ledgers: ReadContext, name: ObjectName) -> None:
+def require_not_ledger(context: ReadContext, name: ObjectName) -> None:
     """Refuses a namespace that holds the ledger's own tables. Raises CatalogReadOnly."""
-    ledger = ObjectName(ledgers.config.hot, (ledgers.config.ledger_namespace,))
+    ledger = ObjectName(context.config.hot, (context.config.ledger_namespace,))
     if not name.table and name.covers(TableName(ledger.catalog, ledger.namespace, "-")):
-        require_changeable(ledgers, ledger)
+        require_changeable(context, ledger)
 
 
 def levels_within(name: ObjectName, listing: CatalogListing) -> list[tuple[str, ...]]:
@@ -225,24 +225,24 @@ def levels_within(name: ObjectName, listing: CatalogListing) -> list[tuple[str, 
 
 
 def _retention(
-    ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata], listing: CatalogListing
+    context: ReadContext, name: ObjectName, states: Sequence[TableMetadata], listing: CatalogListing
 ) -> Retention:
-    policies = ledgers.control.policies.all()
+    policies = context.control.policies.all()
     if name.table:
         return retention_of(
-            ledgers.config.account, observed_table(ledgers, states[0], listing), policies
+            context.config.account, observed_table(context, states[0], listing), policies
         )
-    around = levels_around(ledgers, name, listing)
+    around = levels_around(context, name, listing)
     remembered_policy = remembered(policies, around, str(name))
-    return effective_retention(ledgers.config.account, around, remembered_policy)
+    return effective_retention(context.config.account, around, remembered_policy)
 
 
-def busy(ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata]) -> set[str]:
+def busy(context: ReadContext, name: ObjectName, states: Sequence[TableMetadata]) -> set[str]:
     """Tables to lock. Of a container, those that a run is about to change: not thousands."""
     uuids = {state.uuid for state in states}
     if name.table:
         return uuids
-    applying = ledgers.control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
+    applying = context.control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
     return uuids & {plan.table_uuid for plan in applying}
 
 
@@ -276,7 +276,7 @@ def unmarked(seen: TableMetadata) -> TableEdit:
 
 
 def rename(
-    ledgers: ReadContext,
+    context: ReadContext,
     old: str,
     new: str,
     kind: ObjectKind | None = None,
@@ -286,7 +286,7 @@ def rename(
     """Gives a table, schema or database another name in its catalog; it stays what it is (TT-44).
 
     Args:
-        ledgers: Where it is.
+        context: Where it is.
         old: Its name.
         new: Its new name, in full; it may lead into another namespace that is there.
         kind: What the old name stands for, where it could be two things.
@@ -300,24 +300,24 @@ def rename(
         CatalogReadOnly: It cannot be changed from here.
         LockHeld: A run works on one of its tables.
     """
-    name = find_object(ledgers, old, kind)
-    catalog = require_changeable(ledgers, name)
-    require_not_ledger(ledgers, name)
+    name = find_object(context, old, kind)
+    catalog = require_changeable(context, name)
+    require_not_ledger(context, name)
     target = target_name(name, new, "renamed")
-    require_changeable(ledgers, target)
+    require_changeable(context, target)
     listing = catalog.listing()
     refuse_share(name, listing, "rename")
     require_free(target, listing)
     require_outer(target, listing)
-    states = _tables_of(ledgers, name, listing)
+    states = _tables_of(context, name, listing)
     done = Renamed(name, target, len(states))
     if not dry_run:
-        with group_locks(ledgers, busy(ledgers, name, states), f"rename {name}"):
-            _move(ledgers.registrars[name.catalog], name, target, states, listing)
-            follow(ledgers, states)
-            follow_source(ledgers.editors[name.catalog], name, target, listing)
-        audit(ledgers, "rename", str(name), detail=f"to {target}")
-        audit(ledgers, "rename", str(target), detail=f"from {name}")
+        with group_locks(context, busy(context, name, states), f"rename {name}"):
+            _move(context.registrars[name.catalog], name, target, states, listing)
+            follow(context, states)
+            follow_source(context.editors[name.catalog], name, target, listing)
+        audit(context, "rename", str(name), detail=f"to {target}")
+        audit(context, "rename", str(target), detail=f"from {name}")
     return done
 
 

@@ -47,9 +47,9 @@ class GoneTable:
     question: str = ""
 
 
-def gone_tables(ledgers: ReadContext) -> list[GoneTable]:
+def gone_tables(context: ReadContext) -> list[GoneTable]:
     """Every table that has left its catalog and stands nowhere, also not among the dropped ones."""
-    rows = ledgers.control.registrations.all()
+    rows = context.control.registrations.all()
     standing_uuids = {row.uuid for row in rows if row.status != "gone"}
     by_uuid: dict[str, list[KnownTable]] = {}
     for row in rows:
@@ -58,10 +58,10 @@ def gone_tables(ledgers: ReadContext) -> list[GoneTable]:
     standing = [row for row in rows if row.uuid in standing_uuids and row.status != "gone"]
     requests = []
     for _, last_rows in sorted(by_uuid.items()):
-        copies = _copies(ledgers, last_rows, standing)
+        copies = _copies(context, last_rows, standing)
         if not any(_went_on(state, row) for state in copies for row in last_rows):
             requests.append((last_rows, copies))
-    return load_concurrently(lambda request: _look(ledgers, *request), requests)
+    return load_concurrently(lambda request: _look(context, *request), requests)
 
 
 def _went_on(state: TableMetadata, row: KnownTable) -> bool:
@@ -77,24 +77,24 @@ def _went_on(state: TableMetadata, row: KnownTable) -> bool:
 
 
 def _copies(
-    ledgers: ReadContext, last_rows: Sequence[KnownTable], standing: Sequence[KnownTable]
+    context: ReadContext, last_rows: Sequence[KnownTable], standing: Sequence[KnownTable]
 ) -> list[TableMetadata]:
     """Other registrations with the same UUID of Iceberg's: copies, and second names."""
     rows = [row for row in standing if row.table_uuid == last_rows[0].table_uuid]
     entries = [CatalogEntry(row.name, row.metadata_location) for row in rows]
-    loaded = load_states(ledgers.store, entries).values()
+    loaded = load_states(context.store, entries).values()
     return [state for state in loaded if isinstance(state, TableMetadata)]
 
 
 def _look(
-    ledgers: ReadContext, rows: Sequence[KnownTable], copies: Sequence[TableMetadata]
+    context: ReadContext, rows: Sequence[KnownTable], copies: Sequence[TableMetadata]
 ) -> GoneTable:
     # The name that it left last; where it left two at once, the one that says it was dropped.
     row = max(rows, key=lambda row: (row.observed_at, is_dropped_name(row.name.namespace)))
-    if question := _out_of_reach(ledgers, row):
+    if question := _out_of_reach(context, row):
         return GoneTable(row, None, question)
     try:
-        candidates = last_states(ledgers, rows, copies)
+        candidates = last_states(context, rows, copies)
     except MeltlineError as error:
         return GoneTable(row, None, f"its metadata folder cannot be listed: {error.message}")
     if len(candidates) != 1:
@@ -107,16 +107,16 @@ def _look(
         return GoneTable(row, None, why)
     state = replace(candidates[0], name=row.name, uuid=row.uuid)
     lists = [s.manifest_list for s in state.snapshots.values() if s.manifest_list]
-    sizes = load_concurrently(ledgers.store.size, lists)
+    sizes = load_concurrently(context.store.size, lists)
     lost = [path for path, size in zip(lists, sizes, strict=True) if size is None]
     if lost:
         return GoneTable(row, None, f"an engine has deleted files of it, {lost[0]} for one")
     return GoneTable(row, state)
 
 
-def _out_of_reach(ledgers: ReadContext, row: KnownTable) -> str:
-    config = ledgers.config
-    if row.name.catalog != config.hot or ledgers.catalogs[config.hot].observe_only:
+def _out_of_reach(context: ReadContext, row: KnownTable) -> str:
+    config = context.config
+    if row.name.catalog != config.hot or context.catalogs[config.hot].observe_only:
         return "its catalog is only observed"
     if config.catalogs[config.hot].type in READ_ONLY_TYPES:
         return "tables of its catalog are read, never changed"
@@ -127,12 +127,12 @@ def _out_of_reach(ledgers: ReadContext, row: KnownTable) -> str:
 
 
 def last_states(
-    ledgers: ReadContext, rows: Sequence[KnownTable], copies: Sequence[TableMetadata] = ()
+    context: ReadContext, rows: Sequence[KnownTable], copies: Sequence[TableMetadata] = ()
 ) -> list[TableMetadata]:
     """The metadata files that may be a table's last: one, where all is well.
 
     Args:
-        ledgers: Where the table was.
+        context: Where the table was.
         rows: What is known of it, by each of its names.
         copies: Other registrations that have its UUID: what only they name is not its own.
 
@@ -145,7 +145,7 @@ def last_states(
     } - last_seen
     files: dict[str, TableMetadata] = {}
     for row in rows:
-        later = _later_files(ledgers, row)
+        later = _later_files(context, row)
         files.update((at, state) for at, state in later if at not in theirs)
     logged = {at for state in files.values() for at in _log(state)}
     tips = [state for at, state in files.items() if at not in logged]
@@ -154,18 +154,18 @@ def last_states(
     return leading if len(leading) == len(tips) else (tips if leading else [])
 
 
-def _later_files(ledgers: ReadContext, row: KnownTable) -> Iterator[tuple[str, TableMetadata]]:
+def _later_files(context: ReadContext, row: KnownTable) -> Iterator[tuple[str, TableMetadata]]:
     """Metadata files of the table beside the last one seen, none of them older by its number."""
     folder, _, last = row.metadata_location.rpartition("/")
     paths = [
         stored.path
-        for stored in ledgers.store.list(f"{folder}/")
+        for stored in context.store.list(f"{folder}/")
         if stored.path.endswith(_SUFFIX) and _number(stored.path) >= _number(last)
     ]
 
     def load(path: str) -> TableMetadata | None:
         try:
-            return load_state(ledgers.store, row.name, path)
+            return load_state(context.store, row.name, path)
         except MeltlineError:
             return None  # cut short by a kill, or of a format that we leave alone: not its last
 
@@ -199,7 +199,7 @@ def _past(state: TableMetadata, files: Mapping[str, TableMetadata]) -> set[str]:
 
 
 def keep_gone_table(
-    ledgers: ReadContext, gone_table: GoneTable, listing: CatalogListing
+    context: ReadContext, gone_table: GoneTable, listing: CatalogListing
 ) -> TableName | None:
     """Registers a table that is gone among the dropped ones. Returns where, None where it cannot.
 
@@ -211,29 +211,29 @@ def keep_gone_table(
         return None
     was_dropped = is_dropped_name(row.name.namespace)
     fact = read_drop(row.name.catalog, state.properties) if was_dropped else None
-    fact = fact or _noticed(ledgers, row, state, listing)
+    fact = fact or _noticed(context, row, state, listing)
     written = fact.written()
-    ledgers.registrars[row.name.catalog].register(
+    context.registrars[row.name.catalog].register(
         place, state.metadata_location, lambda document: document.set_properties(written)
     )
     rows = [
-        known_row for known_row in ledgers.control.registrations.all() if known_row.uuid == row.uuid
+        known_row for known_row in context.control.registrations.all() if known_row.uuid == row.uuid
     ]
-    follow(ledgers, [replace(state, name=known_row.name) for known_row in rows])
+    follow(context, [replace(state, name=known_row.name) for known_row in rows])
     restored = f"{place}, metadata {state.metadata_location}"
-    audit(ledgers, "drop noticed", str(fact.object), detail=f"kept as {restored}")
+    audit(context, "drop noticed", str(fact.object), detail=f"kept as {restored}")
     return place
 
 
 def _noticed(
-    ledgers: ReadContext, row: KnownTable, state: TableMetadata, listing: CatalogListing
+    context: ReadContext, row: KnownTable, state: TableMetadata, listing: CatalogListing
 ) -> Drop:
     """What is known of a drop that nobody announced; the observation that missed it is its time."""
     name = ObjectName(row.name.catalog, row.name.namespace, row.name.name)
-    policies = ledgers.control.policies.all()
+    policies = context.control.policies.all()
     named_state = replace(state, name=row.name)
     retention = retention_of(
-        ledgers.config.account, observed_table(ledgers, named_state, listing), policies
+        context.config.account, observed_table(context, named_state, listing), policies
     )
     # Its namespace may be gone too: what it worked with when it was last seen counts as well.
     applied = parse_days(policies.get(row.uuid, {}).get(APPLIED, "0"))

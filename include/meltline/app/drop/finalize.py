@@ -30,7 +30,7 @@ from meltline.domain.retention.holds import is_held
 
 
 def process_drops(
-    services: RunContext, observation: Observation, as_of: datetime, tables: tuple[str, ...] = ()
+    context: RunContext, observation: Observation, as_of: datetime, tables: tuple[str, ...] = ()
 ) -> bool:
     """Keeps tables that have left their catalog, and lets go those whose time is up.
 
@@ -38,7 +38,7 @@ def process_drops(
     gone may stand there under another name. While `meltline stop` is in force nothing is let go.
 
     Args:
-        services: The ports.
+        context: The ports.
         observation: Every catalog as it was just seen.
         as_of: The logical date, which decides retention.
         tables: Globs; only tables that one of them fits are let go. None is all.
@@ -48,21 +48,21 @@ def process_drops(
     """
     if observation.purge_blocked:
         return False
-    missing = [table for table in gone_tables(services) if table.state is not None]
+    missing = [table for table in gone_tables(context) if table.state is not None]
     unfinished = [table for table in missing if table.state and is_let_go(table.state, as_of)]
-    changed = [_keep(services, observation, table) for table in missing if table not in unfinished]
-    if services.control.switch.stopped() is None:
+    changed = [_keep(context, observation, table) for table in missing if table not in unfinished]
+    if context.control.switch.stopped() is None:
         empty = [t for t in observation.tables if t.managed and is_let_go(t.state, as_of)]
         done = [t for t in empty if selected(t.state.name, tables)]
-        for table in _settled(services, observation, done):
-            if _let_go(services, observation, table):
+        for table in _settled(context, observation, done):
+            if _let_go(context, observation, table):
                 changed.append(True)
                 observation = _without(observation, table.state)
         for gone_table in unfinished:
-            if gone_table.state and _finish(services, observation, gone_table):
+            if gone_table.state and _finish(context, observation, gone_table):
                 changed.append(True)
                 observation = _without(observation, gone_table.state)
-        changed += _forget_namespaces(services, observation, as_of)
+        changed += _forget_namespaces(context, observation, as_of)
     return any(changed)
 
 
@@ -73,20 +73,20 @@ def _without(observation: Observation, state: TableMetadata) -> Observation:
     return replace(observation, tables=remaining, let_go={**observation.let_go, state.uuid: row})
 
 
-def _keep(services: RunContext, observation: Observation, gone_table: GoneTable) -> bool:
+def _keep(context: RunContext, observation: Observation, gone_table: GoneTable) -> bool:
     name = gone_table.row.name
     try:
-        place = keep_gone_table(services, gone_table, observation.listings[name.catalog])
+        place = keep_gone_table(context, gone_table, observation.listings[name.catalog])
     except MeltlineError as error:  # its files stay where they are, as those of a gone table do
-        services.progress(f"observe: {name} was dropped and cannot be kept: {error.message}")
+        context.progress(f"observe: {name} was dropped and cannot be kept: {error.message}")
         return False
     if place is not None:
-        services.progress(f"observe: {name} was dropped; it is kept as {place}")
+        context.progress(f"observe: {name} was dropped; it is kept as {place}")
     return place is not None
 
 
 def _settled(
-    services: RunContext, observation: Observation, tables: list[ObservedTable]
+    context: RunContext, observation: Observation, tables: list[ObservedTable]
 ) -> list[ObservedTable]:
     """Those of which nothing waits in failsafe: until then `recover` needs their metadata.
 
@@ -95,32 +95,32 @@ def _settled(
     """
     if not tables:
         return []
-    waiting = services.files.departures.waiting_plans()
-    to_depart = _to_depart(services, observation, {table.state.uuid for table in tables})
+    waiting = context.files.departures.waiting_plans()
+    to_depart = _to_depart(context, observation, {table.state.uuid for table in tables})
     return [
         table
         for table in tables
         if table.state.uuid not in to_depart
         and not any(
             plan.id in waiting or plan.state is PlanState.APPLYING
-            for plan in services.control.plans.find(table_uuid=table.state.uuid)
+            for plan in context.control.plans.find(table_uuid=table.state.uuid)
         )
     ]
 
 
-def _to_depart(services: RunContext, observation: Observation, uuids: set[str]) -> set[str]:
+def _to_depart(context: RunContext, observation: Observation, uuids: set[str]) -> set[str]:
     """Those of some empty tables that own files which no table refers to, and that are not left."""
     if not any(key.table_uuid in uuids for key in observation.dead):
         return set()
     beside = set[str]().union(*(observation.groups.members(uuid) for uuid in uuids))
-    files = services.files.references.departing(
+    files = context.files.references.departing(
         [k for k in observation.dead if k.table_uuid in beside]
     )
     owners = (observation.owners.owners(file.path) for file in files if not is_odd(file.path))
     return uuids & set[str]().union(*owners)
 
 
-def _let_go(services: RunContext, observation: Observation, table: ObservedTable) -> bool:
+def _let_go(context: RunContext, observation: Observation, table: ObservedTable) -> bool:
     """Takes the registration away, then has the metadata files depart, then says so.
 
     A kill in between leaves a table that is gone from its catalog, empty and past its time: the
@@ -131,31 +131,29 @@ def _let_go(services: RunContext, observation: Observation, table: ObservedTable
     if owners & untouchable(observation):
         return False  # it lies with a table to leave alone; without its name nobody would delete it
     try:
-        with group_locks(services, [state.uuid], f"let go {state.name}"):
-            registrar = services.registrars[state.name.catalog]
+        with group_locks(context, [state.uuid], f"let go {state.name}"):
+            registrar = context.registrars[state.name.catalog]
             if not registrar.unregister(state.name, state.metadata_location):
                 return False
-            _depart_metadata(services, observation, table)
+            _depart_metadata(context, observation, table)
     except MeltlineError as stop:
-        services.progress(f"observe: {state.name} is not let go today: {stop.message}")
+        context.progress(f"observe: {state.name} is not let go today: {stop.message}")
         return False
     return True
 
 
-def _finish(services: RunContext, observation: Observation, gone_table: GoneTable) -> bool:
+def _finish(context: RunContext, observation: Observation, gone_table: GoneTable) -> bool:
     """Goes on with a table that an earlier run has begun to let go."""
     if gone_table.state is None:
         return False
     listing = observation.listings[gone_table.row.name.catalog]
-    _depart_metadata(services, observation, observed_table(services, gone_table.state, listing))
+    _depart_metadata(context, observation, observed_table(context, gone_table.state, listing))
     return True
 
 
-def _depart_metadata(services: RunContext, observation: Observation, table: ObservedTable) -> None:
-    state, now = table.state, services.clock.now()
-    failsafe = retention_of(
-        services.config.account, table, services.control.policies.all()
-    ).failsafe
+def _depart_metadata(context: RunContext, observation: Observation, table: ObservedTable) -> None:
+    state, now = table.state, context.clock.now()
+    failsafe = retention_of(context.config.account, table, context.control.policies.all()).failsafe
     drop = read_drop(state.name.catalog, state.properties)
     assert drop is not None  # only such tables are let go
     marker = f"let-go-{drop.batch}-{state.uuid}"
@@ -163,7 +161,7 @@ def _depart_metadata(services: RunContext, observation: Observation, table: Obse
         Departure(
             path=file.path,
             kind=file.kind,
-            bytes=file.bytes or services.store.size(file.path) or 0,
+            bytes=file.bytes or context.store.size(file.path) or 0,
             owner=state.uuid,
             plan_id=marker,
             departed_at=now,
@@ -171,18 +169,16 @@ def _depart_metadata(services: RunContext, observation: Observation, table: Obse
             state=DepartureState.FAILSAFE,
             recorded_at=now,
         )
-        for file in _last_files(services, observation, state)
+        for file in _last_files(context, observation, state)
     ]
-    services.files.departures.record({marker: rows})
-    services.control.registrations.save(
-        [replace(known_table(state, LET_GO, now), incomplete=False)]
-    )
+    context.files.departures.record({marker: rows})
+    context.control.registrations.save([replace(known_table(state, LET_GO, now), incomplete=False)])
     detail = f"{state.name}: {len(rows)} metadata files depart"
-    audit(services, LET_GO, str(drop.object), "its retention has ended", detail)
+    audit(context, LET_GO, str(drop.object), "its retention has ended", detail)
 
 
 def _last_files(
-    services: RunContext, observation: Observation, state: TableMetadata
+    context: RunContext, observation: Observation, state: TableMetadata
 ) -> Iterable[SideFile]:
     """Files that the table alone has named, under its own prefix, and that are there."""
     named_keys = {
@@ -191,14 +187,14 @@ def _last_files(
         if table.state.name != state.name
         for file in side_files_of(table.state)
     }
-    recorded = services.files.side_files.known()
-    over = _read_or_over(services, observation, state)
+    recorded = context.files.side_files.known()
+    over = _read_or_over(context, observation, state)
     named_keys |= {location_key(file.path) for file in recorded if file.table_uuid not in over}
     hands_off = untouchable(observation)
     own = [file for file in recorded if file.table_uuid == state.uuid]
     files = {location_key(file.path): file for file in (*side_files_of(state), *own)}
     departed_states = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
-    departed = services.files.departures.in_states(
+    departed = context.files.departures.in_states(
         departed_states, paths=[file.path for file in files.values()]
     )
     named_keys |= {location_key(departure.path) for departure in departed}
@@ -206,14 +202,14 @@ def _last_files(
         owners = observation.owners.owners(file.path)
         if location_key(file.path) in named_keys or is_odd(file.path) or state.uuid not in owners:
             continue
-        if hands_off.intersection(owners) or services.store.size(file.path) is None:
+        if hands_off.intersection(owners) or context.store.size(file.path) is None:
             continue
         if file.kind in (FileKind.METADATA, FileKind.STATISTICS):
             yield file
 
 
 def _read_or_over(
-    services: RunContext, observation: Observation, state: TableMetadata
+    context: RunContext, observation: Observation, state: TableMetadata
 ) -> Collection[str]:
     """Registrations that name no more than what was read of tables, by their ids.
 
@@ -221,21 +217,21 @@ def _read_or_over(
     as where that was set back for a while, has nothing of its own.
     """
     standing = [*(table.state for table in observation.tables), state]
-    before = heirs(services.control.registrations.all(), standing).keys()
+    before = heirs(context.control.registrations.all(), standing).keys()
     return before | observation.let_go.keys() | {metadata.uuid for metadata in standing}
 
 
 def _forget_namespaces(
-    services: RunContext, observation: Observation, as_of: datetime
+    context: RunContext, observation: Observation, as_of: datetime
 ) -> Iterable[bool]:
     """Removes what remembers a dropped schema or database, after the last of its tables."""
-    hot = services.config.hot
+    hot = context.config.hot
     dropped = [t.drop.object for t in observation.tables if t.drop and t.state.name.catalog == hot]
     for stone in dropped_namespaces(hot, observation.listings[hot]):
         empty = not any(stone.drop.object.covers(name.table_name) for name in dropped)
-        held = is_held(stone.properties, services.clock.now())
+        held = is_held(stone.properties, context.clock.now())
         if not stone.drop.is_over(as_of) or not empty or held:
             continue
-        services.registrars[hot].move([], remove=[stone.stands])
-        audit(services, LET_GO, str(stone.drop.object), "its retention has ended")
+        context.registrars[hot].move([], remove=[stone.stands])
+        audit(context, LET_GO, str(stone.drop.object), "its retention has ended")
         yield True

@@ -46,12 +46,12 @@ class Listed(StrEnum):
 
 
 def history(
-    ledgers: ReadContext, listed: Listed, *, like: str | None = None, within: str | None = None
+    context: ReadContext, listed: Listed, *, like: str | None = None, within: str | None = None
 ) -> tuple[list[HistoryRow], list[str]]:
     """Every version that is there or can be brought back, one row each.
 
     Args:
-        ledgers: Where they are.
+        context: Where they are.
         listed: Tables, schemas or databases.
         like: A pattern of SQL's LIKE that the object's own name follows, whatever the case.
         within: A catalog, database or schema; None is the account.
@@ -64,14 +64,14 @@ def history(
         UsageInvalid: `within` is no name.
         CatalogUnlistable: The catalog cannot be listed.
     """
-    scope = _scope(ledgers, within)
-    listing = catalog_of(ledgers, scope.catalog, within or "").listing()
+    scope = _scope(context, within)
+    listing = catalog_of(context, scope.catalog, within or "").listing()
     unread: list[str] = []
     if listed is Listed.TABLES:
-        rows = _tables(ledgers, scope, listing, unread)
+        rows = _tables(context, scope, listing, unread)
     else:
         kind = ObjectKind.SCHEMA if listed is Listed.SCHEMAS else ObjectKind.DATABASE
-        rows = _namespaces(ledgers, scope, listing, kind)
+        rows = _namespaces(context, scope, listing, kind)
     versions = list(rows)
     if not versions and not unread:
         _require_scope(scope, listing)
@@ -80,9 +80,9 @@ def history(
     )
 
 
-def _scope(ledgers: ReadContext, within: str | None) -> ObjectName:
+def _scope(context: ReadContext, within: str | None) -> ObjectName:
     if within is None:
-        return ObjectName(ledgers.config.hot)
+        return ObjectName(context.config.hot)
     try:
         parts = split_name(within)
     except ValueError as error:
@@ -111,27 +111,27 @@ def _require_scope(scope: ObjectName, listing: CatalogListing) -> None:
 
 
 def _tables(
-    ledgers: ReadContext, scope: ObjectName, listing: CatalogListing, unread: list[str]
+    context: ReadContext, scope: ObjectName, listing: CatalogListing, unread: list[str]
 ) -> Iterator[HistoryRow]:
-    policies = ledgers.control.policies.all()
-    ids = {(row.table_uuid, row.name): row.uuid for row in ledgers.control.registrations.all()}
+    policies = context.control.policies.all()
+    ids = {(row.table_uuid, row.name): row.uuid for row in context.control.registrations.all()}
     entries = [
         pointer
         for pointer in listing.entries
-        if not is_ledger(ledgers, pointer.name)
+        if not is_ledger(context, pointer.name)
         and (is_dropped_name(pointer.name.namespace) or scope.covers(pointer.name))
     ]
 
     def read(pointer: CatalogEntry) -> HistoryRow | None:
-        document, state = _load(ledgers, pointer)
+        document, state = _load(context, pointer)
         state = replace(state, uuid=ids.get((state.table_uuid, state.name), state.uuid))
         recorded_drop = read_drop(scope.catalog, state.properties)
         drop = recorded_drop if is_dropped_name(state.name.namespace) else None
         name = drop.object.table_name if drop else state.name
-        if not scope.covers(name) or (drop and not drop.is_restorable(ledgers.clock.now())):
+        if not scope.covers(name) or (drop and not drop.is_restorable(context.clock.now())):
             return None
         retention = retention_of(
-            ledgers.config.account, observed_table(ledgers, state, listing), policies
+            context.config.account, observed_table(context, state, listing), policies
         )
         return HistoryRow(
             created_on=created_on(state),
@@ -161,10 +161,10 @@ def _tables(
             yield row
 
 
-def _load(ledgers: ReadContext, pointer: CatalogEntry) -> tuple[Mapping[str, Any], TableMetadata]:
+def _load(context: ReadContext, pointer: CatalogEntry) -> tuple[Mapping[str, Any], TableMetadata]:
     at = pointer.metadata_location
     try:
-        content = ledgers.store.read(at)
+        content = context.store.read(at)
     except FileNotFoundError as missing:
         raise unreadable(pointer.name, at, "no such file") from missing
     document = parse_json(pointer.name, at, content)
@@ -174,22 +174,22 @@ def _load(ledgers: ReadContext, pointer: CatalogEntry) -> tuple[Mapping[str, Any
 
 
 def _namespaces(
-    ledgers: ReadContext, scope: ObjectName, listing: CatalogListing, kind: ObjectKind
+    context: ReadContext, scope: ObjectName, listing: CatalogListing, kind: ObjectKind
 ) -> Iterator[HistoryRow]:
-    policies = ledgers.control.policies.all()
-    own = (ledgers.config.ledger_namespace,)
+    policies = context.control.policies.all()
+    own = (context.config.ledger_namespace,)
     for levels, properties in listing.namespaces.items():
         name = ObjectName(scope.catalog, levels)
-        mine = name.catalog == ledgers.config.hot and levels == own
+        mine = name.catalog == context.config.hot and levels == own
         if name.kind is not kind or is_dropped_name(levels) or mine or not _within(scope, name):
             continue
-        around: Levels = levels_around(ledgers, name, listing)
+        around: Levels = levels_around(context, name, listing)
         remembered_policy = remembered(policies, around, str(name))
-        days = effective_retention(ledgers.config.account, around, remembered_policy).days
+        days = effective_retention(context.config.account, around, remembered_policy).days
         yield _namespace_row(name, properties, days, None)
     for dropped in dropped_namespaces(scope.catalog, listing):
         name, drop = dropped.drop.object, dropped.drop
-        if name.kind is kind and _within(scope, name) and drop.is_restorable(ledgers.clock.now()):
+        if name.kind is kind and _within(scope, name) and drop.is_restorable(context.clock.now()):
             yield _namespace_row(name, dropped.properties, drop.retention_days, drop.at)
 
 

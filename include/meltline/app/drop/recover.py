@@ -45,7 +45,7 @@ class Recovered:
 
 
 def recover(
-    ledgers: ReadContext,
+    context: ReadContext,
     text: str,
     target: str,
     *,
@@ -56,7 +56,7 @@ def recover(
     """Makes a new table of a snapshot that has expired, and cancels its files' departures.
 
     Args:
-        ledgers: Where it was.
+        context: Where it was.
         text: The table, by a name that it has or had.
         target: The new table's name.
         reason: Why, for the audit.
@@ -73,20 +73,20 @@ def recover(
     source, new = parse_table_name(text), parse_table_name(target)
     if not reason.strip():
         raise _usage("a recovery needs a reason", "--reason", "why", "nothing", "say why")
-    _require_place(ledgers, new)
-    catalog_of(ledgers, source.catalog, text)
-    description = describe(ledgers, source, snapshot_id)
+    _require_place(context, new)
+    catalog_of(context, source.catalog, text)
+    description = describe(context, source, snapshot_id)
     uuid, snapshot = description.state.uuid, description.snapshot
-    protection = snapshot_kept(ledgers, uuid, snapshot, f"recover {source}")
+    protection = snapshot_kept(context, uuid, snapshot, f"recover {source}")
     with nullcontext() if dry_run else protection:
-        done = Recovered(source, uuid, snapshot, new, *look_for_files(ledgers, description))
+        done = Recovered(source, uuid, snapshot, new, *look_for_files(context, description))
         if not dry_run:
-            _register(ledgers, description, done)
-            _audit_recovery(ledgers, done, reason.strip())
+            _register(context, description, done)
+            _audit_recovery(context, done, reason.strip())
     return done
 
 
-def _require_place(ledgers: ReadContext, new: TableName) -> None:
+def _require_place(context: ReadContext, new: TableName) -> None:
     """Refuses a new table whose name is not free in its catalog, or has no namespace there.
 
     Raises:
@@ -95,7 +95,7 @@ def _require_place(ledgers: ReadContext, new: TableName) -> None:
         CatalogReadOnly: That catalog cannot be changed.
     """
     name = ObjectName(new.catalog, new.namespace, new.name)
-    listing = require_changeable(ledgers, name).listing()
+    listing = require_changeable(context, name).listing()
     require_free(name, listing)
     if new.namespace not in listing.namespaces:
         raise NamespaceNotFound(
@@ -107,22 +107,22 @@ def _require_place(ledgers: ReadContext, new: TableName) -> None:
         )
 
 
-def _register(ledgers: ReadContext, description: Description, done: Recovered) -> None:
-    at = _write(ledgers, description, done)
+def _register(context: ReadContext, description: Description, done: Recovered) -> None:
+    at = _write(context, description, done)
     try:
-        ledgers.registrars[done.table.catalog].register(done.table, at)
+        context.registrars[done.table.catalog].register(done.table, at)
     except NOT_REGISTERED:  # where nobody knows, the table may stand there
-        ledgers.remover.delete([at])
+        context.remover.delete([at])
         raise
 
 
-def _audit_recovery(ledgers: ReadContext, done: Recovered, reason: str) -> None:
+def _audit_recovery(context: ReadContext, done: Recovered, reason: str) -> None:
     snapshot_id = done.snapshot.snapshot_id
     missing_paths = "\n".join(done.missing[:100])
     missing = f"{len(done.missing)} missing:\n{missing_paths}" if done.missing else "none missing"
     detail = f"snapshot {snapshot_id} as {done.table}: {done.files_found} files found, {missing}"
-    audit(ledgers, "recover", str(done.source), reason, detail)
-    audit(ledgers, "recover", str(done.table), reason, f"from {done.source}@{snapshot_id}")
+    audit(context, "recover", str(done.source), reason, detail)
+    audit(context, "recover", str(done.table), reason, f"from {done.source}@{snapshot_id}")
 
 
 def _usage(message: str, object: str, expected: str, actual: str, next: str) -> UsageInvalid:
@@ -132,10 +132,10 @@ def _usage(message: str, object: str, expected: str, actual: str, next: str) -> 
 # --- the new table --------------------------------------------------------------------------------
 
 
-def _write(ledgers: ReadContext, description: Description, done: Recovered) -> str:
+def _write(context: ReadContext, description: Description, done: Recovered) -> str:
     """Writes the new table's first metadata file. Returns where."""
     state = description.state
-    content = ledgers.store.read(state.metadata_location)
+    content = context.store.read(state.metadata_location)
     document = parse_json(state.name, state.metadata_location, content)
     assert isinstance(document, dict)  # it was read before
     uuid = str(uuid4())
@@ -156,5 +156,5 @@ def _write(ledgers: ReadContext, description: Description, done: Recovered) -> s
         ],
     }
     file = first_file(done.table, metadata, str(uuid4()))
-    ledgers.writer.write(file.location, file.content)
+    context.writer.write(file.location, file.content)
     return file.location

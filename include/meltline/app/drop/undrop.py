@@ -59,7 +59,7 @@ class Undropped:
 
 
 def undrop(
-    ledgers: ReadContext, text: str, kind: ObjectKind | None = None, *, dry_run: bool = False
+    context: ReadContext, text: str, kind: ObjectKind | None = None, *, dry_run: bool = False
 ) -> Undropped:
     """Brings back what was dropped last under a name (TT-42 to TT-46, TT-53).
 
@@ -77,43 +77,43 @@ def undrop(
         CommitConflict: Somebody else brought it back, or changed it, at the same moment.
     """
     parts = _parts(text)
-    catalog = catalog_of(ledgers, parts[0], text)
+    catalog = catalog_of(context, parts[0], text)
     listing = catalog.listing()
-    tables = dropped_tables(ledgers, listing)
+    tables = dropped_tables(context, listing)
     namespaces = dropped_namespaces(catalog.name, listing)
-    now = ledgers.clock.now()
+    now = context.clock.now()
     name = _dropped_object(parts, kind, tables, namespaces)
-    require_changeable(ledgers, name)
+    require_changeable(context, name)
     drops = [(table.drop, at_moment(table.state)) for table in tables]
     drops += [(namespace.drop, _LONG_AGO) for namespace in namespaces]
-    fact = newest(ledgers, listing, name, drops)
+    fact = newest(context, listing, name, drops)
     require_container(name, listing, namespaces, now)
     require_free(name, listing)
     back = [t for t in tables if t.drop.batch == fact.batch and name.covers(_old_name(t))]
-    done = Undropped(name, fact, tuple(_restored(ledgers, table) for table in back))
+    done = Undropped(name, fact, tuple(_restored(context, table) for table in back))
     if dry_run:
         return done
     stones = [n for n in namespaces if n.drop.batch == fact.batch and not name.table]
     moves = [TableMove(t.state.name, _old_name(t), unmarked(t.state)) for t in back]
-    with _protected(ledgers, name, [table.state for table in back]):
-        ledgers.registrars[catalog.name].move(
+    with _protected(context, name, [table.state for table in back]):
+        context.registrars[catalog.name].move(
             moves,
             create={stone.drop.object.namespace: stone.properties for stone in stones},
             remove=[stone.stands for stone in stones],
         )
-        follow(ledgers, [table.state for table in back])
-    _audit_undrop(ledgers, done)
+        follow(context, [table.state for table in back])
+    _audit_undrop(context, done)
     return done
 
 
-def _audit_undrop(ledgers: ReadContext, done: Undropped) -> None:
+def _audit_undrop(context: ReadContext, done: Undropped) -> None:
     detail = f"batch {done.drop.batch}: {len(done.tables)} tables"
-    audit(ledgers, "undrop", str(done.object), detail=detail)
+    audit(context, "undrop", str(done.object), detail=detail)
     for table in done.tables:
         words = [] if done.object.table else [f"batch {done.drop.batch}: with {done.object}"]
         words += ["already deleted:", *table.missing[:100]] if table.missing else []
         if words:
-            audit(ledgers, "undrop", str(table.table), detail="\n".join(words))
+            audit(context, "undrop", str(table.table), detail="\n".join(words))
 
 
 def _parts(text: str) -> tuple[str, ...]:
@@ -166,31 +166,31 @@ def _old_name(table: DroppedTable) -> TableName:
     return table.drop.object.table_name
 
 
-def _restored(ledgers: ReadContext, table: DroppedTable) -> RestoredTable:
+def _restored(context: ReadContext, table: DroppedTable) -> RestoredTable:
     head = table.state.current_snapshot
     return RestoredTable(
         table=_old_name(table),
         uuid=table.state.uuid,
         snapshot_id=head.snapshot_id if head else None,
         committed_at=head.committed_at if head else None,
-        missing=_missing(ledgers, table.state, head) if head and table.drop.noticed else (),
+        missing=_missing(context, table.state, head) if head and table.drop.noticed else (),
     )
 
 
-def _missing(ledgers: ReadContext, state: TableMetadata, head: Snapshot) -> tuple[str, ...]:
+def _missing(context: ReadContext, state: TableMetadata, head: Snapshot) -> tuple[str, ...]:
     """Files of a commit that are not there, as far as its own lists can be read."""
-    veto = veto_for(ledgers, state.uuid, head, "undrop")
+    veto = veto_for(context, state.uuid, head, "undrop")
     try:
-        paths = sorted(files_of(ledgers.store, ledgers.manifests, veto))
+        paths = sorted(files_of(context.store, context.manifests, veto))
     except (MeltlineError, FileNotFoundError):
         paths = [head.manifest_list] if head.manifest_list else list(head.inline_manifests)
-    sizes = load_concurrently(ledgers.store.size, paths)
+    sizes = load_concurrently(context.store.size, paths)
     return tuple(path for path, size in zip(paths, sizes, strict=True) if size is None)
 
 
 @contextmanager
 def _protected(
-    ledgers: ReadContext, name: ObjectName, states: Sequence[TableMetadata]
+    context: ReadContext, name: ObjectName, states: Sequence[TableMetadata]
 ) -> Iterator[None]:
     """Holds the groups' locks; of one table its head is kept from purges as well.
 
@@ -200,7 +200,7 @@ def _protected(
     purpose = f"undrop {name}"
     with ExitStack() as stack:
         if name.table and (head := states[0].current_snapshot):
-            stack.enter_context(snapshot_kept(ledgers, states[0].uuid, head, purpose))
+            stack.enter_context(snapshot_kept(context, states[0].uuid, head, purpose))
         else:
-            stack.enter_context(group_locks(ledgers, busy(ledgers, name, states), purpose))
+            stack.enter_context(group_locks(context, busy(context, name, states), purpose))
         yield

@@ -32,7 +32,7 @@ def read_reachable_set(
 
 
 def changed_lists(
-    services: RunContext,
+    context: RunContext,
     read: Mapping[SnapshotKey, ReachableSet],
     snapshots: Mapping[SnapshotKey, ProofSnapshot],
     names: Mapping[str, str],
@@ -40,19 +40,19 @@ def changed_lists(
     """Holds lists against what is recorded of them, and raises an incident for each that differs.
 
     Args:
-        services: The ports.
+        context: The ports.
         read: Lists as they were read just now.
         snapshots: Where each is written down.
         names: Tables' names, for people, by registration.
     """
-    recorded = services.files.snapshots.reachable_sets(list(read))
+    recorded = context.files.snapshots.reachable_sets(list(read))
     changed = {
         key: _changed(names.get(key.table_uuid, key.table_uuid), snapshots[key], recorded[key], now)
         for key, now in read.items()
         if key in recorded and now.differs_from(recorded[key])
     }
-    at = services.clock.now()
-    services.control.incidents.add(
+    at = context.clock.now()
+    context.control.incidents.add(
         [
             Incident(
                 id=_id(key),
@@ -71,42 +71,42 @@ def changed_lists(
 
 
 def still_changed(
-    services: RunContext, states: Sequence[TableMetadata], *, ended: Collection[str]
+    context: RunContext, states: Sequence[TableMetadata], *, ended: Collection[str]
 ) -> dict[str, str]:
     """Looks again at lists that had changed. Returns why tables are kept, by registration.
 
     Args:
-        services: The ports.
+        context: The ports.
         states: Tables that can be read, and what they were under names that they have left.
         ended: Registrations of which nothing is kept any more. What changed of one that was not
             read today, as of a catalog that could not be listed, has changed still.
     """
-    standing = [incident for incident in services.control.incidents.all() if incident.kind == KIND]
+    standing = [incident for incident in context.control.incidents.all() if incident.kind == KIND]
     uuids = {incident.table_uuid for incident in standing}
     present = {_id(key): (key, snapshot) for key, snapshot in _snapshots(states, uuids)}
-    recorded = services.files.snapshots.reachable_sets([key for key, _ in present.values()])
+    recorded = context.files.snapshots.reachable_sets([key for key, _ in present.values()])
     looked_at = {state.uuid for state in states}.union(ended)
     over: list[str] = []
     reasons: dict[str, str] = {}
     for incident in standing:
         key, snapshot = present.get(incident.id, (None, None))
         is_gone = key is None and incident.table_uuid in looked_at
-        if is_gone or (key and snapshot and _is_as_recorded(services, snapshot, recorded.get(key))):
+        if is_gone or (key and snapshot and _is_as_recorded(context, snapshot, recorded.get(key))):
             over.append(incident.id)
         else:
             reasons[incident.table_uuid] = f"{incident.table}: {incident.message}"
     if over:
-        services.control.incidents.end(over)
+        context.control.incidents.end(over)
     return reasons
 
 
-def forget_changed_lists(services: RunContext) -> None:
+def forget_changed_lists(context: RunContext) -> None:
     """Ends these incidents: the index is made anew, from what is written there now."""
     standing = [
-        incident.id for incident in services.control.incidents.all() if incident.kind == KIND
+        incident.id for incident in context.control.incidents.all() if incident.kind == KIND
     ]
     if standing:
-        services.control.incidents.end(standing)
+        context.control.incidents.end(standing)
 
 
 def _snapshots(
@@ -117,13 +117,11 @@ def _snapshots(
             yield SnapshotKey(state.uuid, snapshot.snapshot_id), snapshot
 
 
-def _is_as_recorded(
-    services: RunContext, snapshot: Snapshot, recorded: ReachableSet | None
-) -> bool:
+def _is_as_recorded(context: RunContext, snapshot: Snapshot, recorded: ReachableSet | None) -> bool:
     if recorded is None:
         return True  # its index is made anew
     try:
-        now = read_reachable_set(services.store, snapshot.manifest_list, snapshot.inline_manifests)
+        now = read_reachable_set(context.store, snapshot.manifest_list, snapshot.inline_manifests)
     except (FileNotFoundError, MeltlineError):
         return False
     return not now.differs_from(recorded)

@@ -14,19 +14,19 @@ from meltline.domain.places import place_of
 from meltline.ports import PlaceLedger
 
 
-def outside_roots(services: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
+def outside_roots(context: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
     """Those of some files that lie outside every root, by their names alone."""
-    roots = _confinement(services)
+    roots = _confinement(context)
     return {path: Why.OUTSIDE for path in paths if not roots.covers(path)}
 
 
-def leading_out(services: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
+def leading_out(context: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
     """Those of some files that lie outside every root, or lead out of them at this moment."""
-    return _confinement(services).refused(paths)
+    return _confinement(context).refused(paths)
 
 
-def _confinement(services: ReadContext) -> Confinement:
-    return Confinement(services.config.roots, services.resolver)
+def _confinement(context: ReadContext) -> Confinement:
+    return Confinement(context.config.roots, context.resolver)
 
 
 def note_withheld(places: PlaceLedger, step: str, rows: Sequence[Withheld]) -> None:
@@ -37,7 +37,7 @@ def note_withheld(places: PlaceLedger, step: str, rows: Sequence[Withheld]) -> N
 
 
 def needed_elsewhere(
-    services: RunContext,
+    context: RunContext,
     observation: Observation,
     paths: Sequence[str],
     keys: Collection[str] = (),
@@ -51,18 +51,18 @@ def needed_elsewhere(
     named_keys: set[str] = set()
 
     def needed(other_paths: Sequence[str]) -> Collection[str]:
-        named_keys.update(named_keys or _named_keys(services, observation) | set(keys))
-        hits = services.files.references.among(other_paths, observation.dead)
+        named_keys.update(named_keys or _named_keys(context, observation) | set(keys))
+        hits = context.files.references.among(other_paths, observation.dead)
         return hits | {path for path in other_paths if location_key(path) in named_keys}
 
-    return needed_by_other_names(OtherNames.now(services), paths, needed)
+    return needed_by_other_names(OtherNames.now(context), paths, needed)
 
 
-def _named_keys(services: RunContext, observation: Observation) -> set[str]:
+def _named_keys(context: RunContext, observation: Observation) -> set[str]:
     """Metadata and statistics files that some table names, or may name, as keys."""
     tables = (*observation.tables, *observation.left_behind)
     keys = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
-    unread = (f for f in services.files.side_files.known() if f.table_uuid not in observation.read)
+    unread = (f for f in context.files.side_files.known() if f.table_uuid not in observation.read)
     return keys | {location_key(file.path) for file in unread}
 
 
@@ -97,10 +97,10 @@ def withheld(
     return [Withheld(step, *row, files=count[row], bytes=size[row]) for row in count]
 
 
-def kept_back(services: ReadContext) -> list[str]:
+def kept_back(context: ReadContext) -> list[str]:
     """What the last plans left out, for the summary of a run: a line for each way out."""
     by_fix: dict[str, list[Withheld]] = {}
-    for row in services.control.places.withheld():
+    for row in context.control.places.withheld():
         by_fix.setdefault(row.fix, []).append(row)
     return [_notice(rows) for _, rows in sorted(by_fix.items())]
 

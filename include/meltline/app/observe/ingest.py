@@ -83,7 +83,7 @@ class _Read:
 
 
 def ingest_snapshots(
-    services: RunContext,
+    context: RunContext,
     states: Sequence[TableMetadata],
     indexed: set[SnapshotKey],
     owners: OwnerIndex,
@@ -98,30 +98,30 @@ def ingest_snapshots(
     if not unseen:
         return Ingested(frozenset(), {}, frozenset(), ())
     moved_uuids = {state.uuid for state, _ in unseen}
-    lines = lines_that_moved(states, moved_uuids, services.files.snapshots.tips(), indexed)
-    services.progress(f"observe: reading {len(unseen)} new manifest lists")
+    lines = lines_that_moved(states, moved_uuids, context.files.snapshots.tips(), indexed)
+    context.progress(f"observe: reading {len(unseen)} new manifest lists")
     refused: dict[TableName, MeltlineError] = {}
-    listed = _read_lists(services, unseen, refused)
+    listed = _read_lists(context, unseen, refused)
     unread = set(refused)
     before = [
         (line.state, snapshot) for line in lines.values() for snapshot in line.seen_before(indexed)
     ]
-    listed_before = _read_lists(services, before, {})  # they are known: only a line needs them
-    listed_before = _refuse_changed(services, listed_before, refused)
-    read = _read_manifests(services, listed, listed_before, lines, owners)
+    listed_before = _read_lists(context, before, {})  # they are known: only a line needs them
+    listed_before = _refuse_changed(context, listed_before, refused)
+    read = _read_manifests(context, listed, listed_before, lines, owners)
     again = [reading for reading in listed_before if _key(reading) in read.totals]
     unread |= {reading.state.name for reading in listed if _unread(reading, read.outcomes)}
-    return _record(services, [*listed, *again], read, refused, frozenset(unread), owners)
+    return _record(context, [*listed, *again], read, refused, frozenset(unread), owners)
 
 
 def _read_lists(
-    services: RunContext,
+    context: RunContext,
     snapshots: Sequence[tuple[TableMetadata, Snapshot]],
     refused: dict[TableName, MeltlineError],
 ) -> list[_Listed]:
     """Reads each reachable set once, however many tables have it."""
     places = {snapshot.as_written: (state, snapshot) for state, snapshot in snapshots}
-    read = load_concurrently(lambda pair: _read_list(services, *pair), list(places.values()))
+    read = load_concurrently(lambda pair: _read_list(context, *pair), list(places.values()))
     answers = dict(zip(places, read, strict=True))
     listed = []
     for state, snapshot in snapshots:
@@ -134,13 +134,13 @@ def _read_lists(
 
 
 def _refuse_changed(
-    services: RunContext, listed: Sequence[_Listed], refused: dict[TableName, MeltlineError]
+    context: RunContext, listed: Sequence[_Listed], refused: dict[TableName, MeltlineError]
 ) -> list[_Listed]:
     """Those of lists that were read before that still say what they said then."""
     places = {_key(reading): _place(reading) for reading in listed}
     names = {reading.state.uuid: str(reading.state.name) for reading in listed}
     read = {_key(reading): reading.reachable for reading in listed}
-    changed = changed_lists(services, read, places, names)
+    changed = changed_lists(context, read, places, names)
     for reading in listed:
         if error := changed.get(_key(reading)):
             refused.setdefault(reading.state.name, error)
@@ -157,14 +157,14 @@ def _key(reading: _Listed) -> SnapshotKey:
 
 
 def _read_list(
-    services: RunContext, state: TableMetadata, snapshot: Snapshot
+    context: RunContext, state: TableMetadata, snapshot: Snapshot
 ) -> _Listed | MeltlineError:
     try:
         if snapshot.manifest_list:
-            content = services.store.read(snapshot.manifest_list)
-            manifests = services.manifests.read_list(snapshot.manifest_list, content)
+            content = context.store.read(snapshot.manifest_list)
+            manifests = context.manifests.read_list(snapshot.manifest_list, content)
             return _Listed(state, snapshot, ReachableSet.of_list(content), manifests)
-        contents = [(path, services.store.read(path)) for path in snapshot.inline_manifests]
+        contents = [(path, context.store.read(path)) for path in snapshot.inline_manifests]
         inline = (ManifestFile(at, len(held), added_snapshot_id=None) for at, held in contents)
         return _Listed(state, snapshot, ReachableSet.of_manifests(contents), tuple(inline))
     except FileNotFoundError:
@@ -186,7 +186,7 @@ def _incomplete(
 
 
 def _read_manifests(
-    services: RunContext,
+    context: RunContext,
     listed: Sequence[_Listed],
     before: Sequence[_Listed],
     lines: Mapping[str, TableLine],
@@ -199,7 +199,7 @@ def _read_manifests(
             by_table[reading.state.uuid][reading.snapshot.snapshot_id] = reading.manifests
     steps = {uuid: line.steps(by_table[uuid], owners) for uuid, line in lines.items()}
     changed = _ingest(
-        services,
+        context,
         [
             IngestRequest(uuid, step.manifests, _homes(lines[uuid].state, owners), step)
             for uuid, of_table in steps.items()
@@ -213,7 +213,7 @@ def _read_manifests(
         for step in of_table
     }
     wholly = _read_wholly(
-        services, [reading for reading in listed if _key(reading) not in on_lines], owners
+        context, [reading for reading in listed if _key(reading) not in on_lines], owners
     )
     totals = {
         SnapshotKey(uuid, snapshot_id): total
@@ -225,7 +225,7 @@ def _read_manifests(
 
 
 def _read_wholly(
-    services: RunContext, listed: Sequence[_Listed], owners: OwnerIndex
+    context: RunContext, listed: Sequence[_Listed], owners: OwnerIndex
 ) -> dict[str, ManifestOutcome]:
     by_path: dict[str, tuple[TableMetadata, ManifestFile]] = {}
     for reading in listed:
@@ -233,12 +233,12 @@ def _read_wholly(
             by_path.setdefault(manifest.path, (reading.state, manifest))
     states: dict[str, TableMetadata] = {}
     requests: dict[str, list[ManifestFile]] = {}
-    for path in sorted(services.files.manifests.unread(list(by_path))):
+    for path in sorted(context.files.manifests.unread(list(by_path))):
         state, manifest = by_path[path]
         states[state.uuid] = state
         requests.setdefault(state.uuid, []).append(manifest)
     return _ingest(
-        services,
+        context,
         [
             IngestRequest(uuid, tuple(manifests), _homes(states[uuid], owners))
             for uuid, manifests in requests.items()
@@ -246,14 +246,12 @@ def _read_wholly(
     )
 
 
-def _ingest(services: RunContext, requests: Sequence[IngestRequest]) -> dict[str, ManifestOutcome]:
+def _ingest(context: RunContext, requests: Sequence[IngestRequest]) -> dict[str, ManifestOutcome]:
     count = sum(len(request.manifests) for request in requests)
     if not count:
         return {}
-    services.progress(f"observe: reading {count} new manifests, once")
-    outcomes = services.files.manifests.ingest(
-        requests, services.control.registrations.ownerships()
-    )
+    context.progress(f"observe: reading {count} new manifests, once")
+    outcomes = context.files.manifests.ingest(requests, context.control.registrations.ownerships())
     return {outcome.path: outcome for outcome in outcomes}
 
 
@@ -263,7 +261,7 @@ def _homes(state: TableMetadata, owners: OwnerIndex) -> tuple[str, ...]:
 
 
 def _record(
-    services: RunContext,
+    context: RunContext,
     listed: Sequence[_Listed],
     read: _Read,
     refused: dict[TableName, MeltlineError],
@@ -299,26 +297,26 @@ def _record(
             records.append(
                 replace(reading.record, by_changes=True, live_files=files, live_bytes=size)
             )
-    _note_places(services, records, outcomes.values())
-    new = sharing - set(services.control.registrations.sharing())
+    _note_places(context, records, outcomes.values())
+    new = sharing - set(context.control.registrations.sharing())
     if new:
-        services.control.registrations.add_sharing(sorted(new))
+        context.control.registrations.add_sharing(sorted(new))
     # Snapshots last: a kill before that makes the next run look for what is back, and for whose
     # files they name, once more.
-    _take_back(services, records, outcomes.keys())
-    services.files.snapshots.record(records)
+    _take_back(context, records, outcomes.keys())
+    context.files.snapshots.record(records)
     recorded = frozenset(SnapshotKey(r.table_uuid, r.snapshot_id) for r in records)
     return Ingested(recorded, refused, unread, tuple(unchecked))
 
 
 def _note_places(
-    services: RunContext, records: Sequence[SnapshotRecord], outcomes: Iterable[ManifestOutcome]
+    context: RunContext, records: Sequence[SnapshotRecord], outcomes: Iterable[ManifestOutcome]
 ) -> None:
     """Remembers where what is new refers to: by whatever name, those files are needed."""
     paths = [record.manifest_list for record in records if record.manifest_list]
     paths += {manifest.path for record in records for manifest in record.manifests}
-    places = places_in(paths, services.store.is_link)
-    services.control.places.add(places.union(*(outcome.places for outcome in outcomes)))
+    places = places_in(paths, context.store.is_link)
+    context.control.places.add(places.union(*(outcome.places for outcome in outcomes)))
 
 
 def _verdict(
@@ -349,7 +347,7 @@ def _unreadable(
 
 
 def _take_back(
-    services: RunContext, records: Sequence[SnapshotRecord], read: Collection[str]
+    context: RunContext, records: Sequence[SnapshotRecord], read: Collection[str]
 ) -> None:
     """What waits in failsafe and is referred to again is taken back, before anything counts on it.
 
@@ -361,22 +359,22 @@ def _take_back(
     lists = [record.manifest_list for record in records if record.manifest_list]
     departed = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
     back = {
-        departure.path for departure in services.files.departures.in_states(departed, paths=lists)
+        departure.path for departure in context.files.departures.in_states(departed, paths=lists)
     }
     returned = [record for record in records if record.manifest_list in back]
     fresh = [record for record in records if record.manifest_list not in back]
     paths = {manifest.path for record in returned for manifest in record.manifests}
-    paths |= services.files.snapshots.forgotten_manifests(fresh, read)
+    paths |= context.files.snapshots.forgotten_manifests(fresh, read)
     paths |= set(read)
     take_back(
-        services.files.departures,
-        AuditTrail.of(services),
-        sorted(services.files.references.waiting_in(sorted(paths))),
+        context.files.departures,
+        AuditTrail.of(context),
+        sorted(context.files.references.waiting_in(sorted(paths))),
         "it is referred to again",
     )
     # Their lists last: from then on those snapshots are known, and nobody looks for their files.
     take_back(
-        services.files.departures, AuditTrail.of(services), sorted(back), "its snapshot is back"
+        context.files.departures, AuditTrail.of(context), sorted(back), "its snapshot is back"
     )
 
 

@@ -28,54 +28,54 @@ Loaded = Mapping[CatalogEntry, TableMetadata | MeltlineError]
 
 
 def recognised(
-    services: RunContext, loaded: Loaded, indexed: Collection[SnapshotKey]
+    context: RunContext, loaded: Loaded, indexed: Collection[SnapshotKey]
 ) -> dict[CatalogEntry, TableMetadata | MeltlineError]:
     """Every table with the id of its registration; those of new ones are stored.
 
     Args:
-        services: The ports.
+        context: The ports.
         loaded: What each catalog has, as it was loaded; none of the ledger's own.
         indexed: Snapshots that the file ledger knows.
     """
-    _note_forgotten(services, take_up(services, _states(loaded), indexed))
+    _note_forgotten(context, take_up(context, _states(loaded), indexed))
     filed = {key.table_uuid for key in indexed}
     for _ in range(_PASSES):
-        tables = identified(services, loaded, open_new=True, filed=filed)
-        if not _told_apart(services, _states(tables)):
+        tables = identified(context, loaded, open_new=True, filed=filed)
+        if not _told_apart(context, _states(tables)):
             break
     return tables
 
 
-def _note_forgotten(services: RunContext, keys: Iterable[SnapshotKey]) -> None:
+def _note_forgotten(context: RunContext, keys: Iterable[SnapshotKey]) -> None:
     """Names registrations that the file ledger knows and that no table was recognised as.
 
     What was read of them stays referred to: nobody can tell whether they stand somewhere.
     """
     counts = Counter(key.table_uuid for key in keys)
     standing = {
-        incident.id for incident in services.control.incidents.all() if incident.kind == FORGOTTEN
+        incident.id for incident in context.control.incidents.all() if incident.kind == FORGOTTEN
     }
-    new = [_incident(services, uuid, counts[uuid]) for uuid in sorted(counts)]
+    new = [_incident(context, uuid, counts[uuid]) for uuid in sorted(counts)]
     if new:
-        services.control.incidents.add(new)
+        context.control.incidents.add(new)
     if over := sorted(standing - {incident.id for incident in new}):
-        services.control.incidents.end(over)
+        context.control.incidents.end(over)
 
 
-def forgotten(services: RunContext) -> set[str]:
+def forgotten(context: RunContext) -> set[str]:
     """Registrations that the file ledger knows and the control ledger does not."""
-    filed = {key.table_uuid for key in services.files.snapshots.known()}
-    return filed - {row.uuid for row in services.control.registrations.all()}
+    filed = {key.table_uuid for key in context.files.snapshots.known()}
+    return filed - {row.uuid for row in context.control.registrations.all()}
 
 
-def _incident(services: RunContext, uuid: str, snapshots: int) -> Incident:
+def _incident(context: RunContext, uuid: str, snapshots: int) -> Incident:
     return Incident(
         id=f"{FORGOTTEN} {uuid}",
         kind=FORGOTTEN,
         object=uuid,
         table="",
         table_uuid=uuid,
-        at=services.clock.now(),
+        at=context.clock.now(),
         message=f"the file ledger knows {snapshots} snapshots of registration {uuid}, which the "
         "control ledger does not know and no table is: their files are kept",
         next="once every table can be read, `meltline observe --rebuild` forgets it, and a sweep "
@@ -83,21 +83,21 @@ def _incident(services: RunContext, uuid: str, snapshots: int) -> Incident:
     )
 
 
-def take_up_all(services: RunContext) -> None:
+def take_up_all(context: RunContext) -> None:
     """Does so for all tables that can be read now, for a control ledger that begins anew."""
     entries: list[CatalogEntry] = []
-    for catalog in services.catalogs.values():
+    for catalog in context.catalogs.values():
         try:
             entries += catalog.listing().entries
         except CatalogUnlistable:
             continue  # the observation that can list it takes its tables up
-    tables = [pointer for pointer in entries if not is_ledger(services, pointer.name)]
-    indexed = services.files.snapshots.known()
-    take_up(services, _states(load_states(services.store, tables)), indexed)
+    tables = [pointer for pointer in entries if not is_ledger(context, pointer.name)]
+    indexed = context.files.snapshots.known()
+    take_up(context, _states(load_states(context.store, tables)), indexed)
 
 
 def take_up(
-    services: RunContext, states: Sequence[TableMetadata], indexed: Collection[SnapshotKey]
+    context: RunContext, states: Sequence[TableMetadata], indexed: Collection[SnapshotKey]
 ) -> list[SnapshotKey]:
     """Gives registrations that only the file ledger knows back to the tables that they are.
 
@@ -108,7 +108,7 @@ def take_up(
     Returns:
         Snapshots of registrations that no table is.
     """
-    rows = services.control.registrations.all()
+    rows = context.control.registrations.all()
     ids = {row.uuid for row in rows}
     unclaimed = [key for key in indexed if key.table_uuid not in ids]
     if not unclaimed:
@@ -121,8 +121,8 @@ def take_up(
         for state in states
         if not any(goes_on(state, row) for row in lineages.get(state.table_uuid, ()))
     ]
-    new, now = _claims(services, strangers, unclaimed), services.clock.now()
-    services.control.registrations.open(
+    new, now = _claims(context, strangers, unclaimed), context.clock.now()
+    context.control.registrations.open(
         [known_table(replace(state, uuid=uuid), UNOBSERVED, now) for state, uuid in new]
     )
     given = {uuid for _, uuid in new}
@@ -130,12 +130,12 @@ def take_up(
 
 
 def _claims(
-    services: RunContext, strangers: Sequence[TableMetadata], unclaimed: Iterable[SnapshotKey]
+    context: RunContext, strangers: Sequence[TableMetadata], unclaimed: Iterable[SnapshotKey]
 ) -> list[tuple[TableMetadata, str]]:
     """Which stranger is which registration: each is one at most."""
     by_name = {state.name: state for state in strangers}
-    agreeing = _agreeing(services, strangers, unclaimed)
-    seen = _seen_metadata(services) if agreeing else {}
+    agreeing = _agreeing(context, strangers, unclaimed)
+    seen = _seen_metadata(context) if agreeing else {}
     fitting = [
         (_is_aside(by_name[name], uuid), -count, uuid != by_name[name].table_uuid, name, uuid)
         for (name, uuid), count in agreeing.items()
@@ -151,7 +151,7 @@ def _claims(
 
 
 def _agreeing(
-    services: RunContext, strangers: Sequence[TableMetadata], unclaimed: Iterable[SnapshotKey]
+    context: RunContext, strangers: Sequence[TableMetadata], unclaimed: Iterable[SnapshotKey]
 ) -> Mapping[tuple[TableName, str], int]:
     """How many snapshots a table has of a registration, where each lies where it was read."""
     having: dict[int, list[TableMetadata]] = {}
@@ -161,7 +161,7 @@ def _agreeing(
     uuids = {key.table_uuid for key in unclaimed if key.snapshot_id in having}
     agreeing: Counter[tuple[TableName, str]] = Counter()
     against: set[tuple[TableName, str]] = set()
-    for key, place in services.files.snapshots.places(uuids):
+    for key, place in context.files.snapshots.places(uuids):
         for state in having.get(key.snapshot_id, ()):
             pair = (state.name, key.table_uuid)
             if state.snapshots[key.snapshot_id].lies_at(place):
@@ -171,10 +171,10 @@ def _agreeing(
     return {pair: count for pair, count in agreeing.items() if pair not in against}
 
 
-def _seen_metadata(services: RunContext) -> Mapping[str, set[str]]:
+def _seen_metadata(context: RunContext) -> Mapping[str, set[str]]:
     """The metadata files that were seen of each registration."""
     seen: dict[str, set[str]] = {}
-    for file in services.files.side_files.known():
+    for file in context.files.side_files.known():
         seen.setdefault(file.table_uuid, set()).add(location_key(file.path))
     return seen
 
@@ -192,7 +192,7 @@ def _is_aside(state: TableMetadata, uuid: str) -> bool:
     return state.name != dropped_place(uuid, state.name.catalog)
 
 
-def _told_apart(services: RunContext, states: Iterable[TableMetadata]) -> bool:
+def _told_apart(context: RunContext, states: Iterable[TableMetadata]) -> bool:
     """Has the control ledger remember of registrations what shows that a table is none of them.
 
     Returns:
@@ -201,13 +201,13 @@ def _told_apart(services: RunContext, states: Iterable[TableMetadata]) -> bool:
     tables = {state.uuid: state.snapshots for state in states}
     elsewhere = {
         uuid: f"{number} {place_key(place)}"
-        for (uuid, number), place in services.files.snapshots.places(tables)
+        for (uuid, number), place in context.files.snapshots.places(tables)
         if (snapshot := tables[uuid].get(number)) and not snapshot.lies_at(place)
     }
     if not elsewhere:
         return False
-    rows = [row for row in services.control.registrations.all() if row.uuid in elsewhere]
-    services.control.registrations.save([replace(row, newest=elsewhere[row.uuid]) for row in rows])
+    rows = [row for row in context.control.registrations.all() if row.uuid in elsewhere]
+    context.control.registrations.save([replace(row, newest=elsewhere[row.uuid]) for row in rows])
     return True
 
 

@@ -85,36 +85,36 @@ class Observation:
         return sorted(self.indexed - self.live, key=lambda k: (k.table_uuid, k.snapshot_id))
 
 
-def observe(services: RunContext) -> Observation:
+def observe(context: RunContext) -> Observation:
     """Looks at everything once. Safe to repeat; a second look right away records nothing."""
-    services.progress("observe: listing catalogs")
-    now = services.clock.now()
+    context.progress("observe: listing catalogs")
+    now = context.clock.now()
     # Before any metadata is read: else a snapshot that another run expires meanwhile would look as
     # if it had come back, and its files would be taken back.
-    indexed = services.files.snapshots.known()
-    if indexed and not services.control.places.all():  # of a ledger from before places were noted
-        services.control.places.add(services.files.references.places())
-    listings, unlisted = _list_catalogs(services)
+    indexed = context.files.snapshots.known()
+    if indexed and not context.control.places.all():  # of a ledger from before places were noted
+        context.control.places.add(context.files.references.places())
+    listings, unlisted = _list_catalogs(context)
     entries = [pointer for listing in listings.values() for pointer in listing.entries]
-    services.progress(f"observe: loading the metadata of {len(entries)} tables")
-    loaded = _loaded(services, entries, indexed)
+    context.progress(f"observe: loading the metadata of {len(entries)} tables")
+    loaded = _loaded(context, entries, indexed)
     states = [state for state in loaded.values() if isinstance(state, TableMetadata)]
     skipped = {e.name: s for e, s in loaded.items() if isinstance(s, MeltlineError)}
-    ledger = {s.uuid for s in states if is_ledger(services, s.name)}
-    _record_ownership(services, states, now)
-    owners = OwnerIndex(services.control.registrations.ownerships())
+    ledger = {s.uuid for s in states if is_ledger(context, s.name)}
+    _record_ownership(context, states, now)
+    owners = OwnerIndex(context.control.registrations.ownerships())
 
     watched = [state for state in states if state.uuid not in ledger]
-    ingested = ingest_snapshots(services, watched, indexed, owners)
+    ingested = ingest_snapshots(context, watched, indexed, owners)
     skipped.update(ingested.refused)
     indexed |= ingested.recorded
     readable = [state for state in watched if state.name not in skipped]
-    _record_side_files(services, readable, now)
-    _record_sightings(services, readable, now)
-    previous = services.control.registrations.all()
-    _record_tables(services, watched, skipped, ingested.unread, listings, previous, now)
+    _record_side_files(context, readable, now)
+    _record_sightings(context, readable, now)
+    previous = context.control.registrations.all()
+    _record_tables(context, watched, skipped, ingested.unread, listings, previous, now)
     return _observation(
-        services,
+        context,
         now,
         listings,
         unlisted,
@@ -128,21 +128,21 @@ def observe(services: RunContext) -> Observation:
 
 
 def _loaded(
-    services: RunContext, entries: Sequence[CatalogEntry], indexed: Collection[SnapshotKey]
+    context: RunContext, entries: Sequence[CatalogEntry], indexed: Collection[SnapshotKey]
 ) -> dict[CatalogEntry, TableMetadata | MeltlineError]:
     """Every table, each as the registration it is; the ledger's own are none of them."""
-    loaded = remembered_states(services, entries)
-    own = {pointer: loaded[pointer] for pointer in entries if is_ledger(services, pointer.name)}
+    loaded = remembered_states(context, entries)
+    own = {pointer: loaded[pointer] for pointer in entries if is_ledger(context, pointer.name)}
     watched = {pointer: loaded[pointer] for pointer in entries if pointer not in own}
-    return own | recognised(services, watched, indexed)
+    return own | recognised(context, watched, indexed)
 
 
 def _list_catalogs(
-    services: RunContext,
+    context: RunContext,
 ) -> tuple[dict[str, CatalogListing], dict[str, CatalogUnlistable]]:
     listings: dict[str, CatalogListing] = {}
     unlisted: dict[str, CatalogUnlistable] = {}
-    for catalog in services.catalogs.values():
+    for catalog in context.catalogs.values():
         try:
             listings[catalog.name] = catalog.listing()
         except CatalogUnlistable as refused:
@@ -150,32 +150,28 @@ def _list_catalogs(
     return listings, unlisted
 
 
-def _record_ownership(services: RunContext, states: Sequence[TableMetadata], now: datetime) -> None:
+def _record_ownership(context: RunContext, states: Sequence[TableMetadata], now: datetime) -> None:
     """What tables own, and with it what those owned whose metadata files their logs name."""
     ownerships = {
         Ownership(claim_prefix(location), state.uuid)
         for state in states
         for location in state.owned_locations
     }
-    recorded = set(services.control.registrations.ownerships())
-    before = forerunners(services.control.registrations.all(), states)
+    recorded = set(context.control.registrations.ownerships())
+    before = forerunners(context.control.registrations.all(), states)
     ownerships |= {
         Ownership(o.prefix, heir) for o in recorded for heir in before.get(o.table_uuid, ())
     }
     new = ownerships - recorded
     if new:
-        services.control.registrations.add_ownerships(
+        context.control.registrations.add_ownerships(
             sorted(new, key=lambda o: (o.prefix, o.table_uuid)), now
         )
 
 
-def _record_side_files(
-    services: RunContext, states: Sequence[TableMetadata], now: datetime
-) -> None:
+def _record_side_files(context: RunContext, states: Sequence[TableMetadata], now: datetime) -> None:
     """Remembers statistics and metadata files: nothing lists them once a table forgets them."""
-    seen = {
-        (file.table_uuid, location_key(file.path)) for file in services.files.side_files.known()
-    }
+    seen = {(file.table_uuid, location_key(file.path)) for file in context.files.side_files.known()}
     new: dict[tuple[str, str], SideFile] = {}
     for state in states:
         for file in side_files_of(state):
@@ -185,19 +181,19 @@ def _record_side_files(
     if not new:
         return
     sizes = load_concurrently(
-        lambda file: file.bytes or services.store.size(file.path), list(new.values())
+        lambda file: file.bytes or context.store.size(file.path), list(new.values())
     )
     files = [
         SideFile(file.table_uuid, file.path, file.kind, size, file.snapshot_id)
         for file, size in zip(new.values(), sizes, strict=True)
         if size is not None  # the engine deleted it already
     ]
-    services.control.places.add(places_in([f.path for f in files], services.store.is_link))
-    services.files.side_files.record(files, now)
+    context.control.places.add(places_in([f.path for f in files], context.store.is_link))
+    context.files.side_files.record(files, now)
     # One that had departed is named again: an older metadata file was registered, say.
     take_back(
-        services.files.departures,
-        AuditTrail.of(services),
+        context.files.departures,
+        AuditTrail.of(context),
         [file.path for file in files],
         "a table's metadata names it again",
     )
@@ -212,12 +208,12 @@ def side_files_of(state: TableMetadata) -> Iterable[SideFile]:
         yield SideFile(state.uuid, file.path, FileKind.STATISTICS, file.bytes, file.snapshot_id)
 
 
-def _record_sightings(services: RunContext, states: Sequence[TableMetadata], now: datetime) -> None:
+def _record_sightings(context: RunContext, states: Sequence[TableMetadata], now: datetime) -> None:
     """Notes snapshots on side branches, and since when a snapshot is on no branch at all."""
-    before = services.control.observations.sightings()
+    before = context.control.observations.sightings()
     looks = {
         (table.uuid, table.name): table.observed_at
-        for table in services.control.registrations.all()
+        for table in context.control.registrations.all()
         if table.status == "live"
     }
     seen: dict[str, dict[int, SnapshotObservation]] = {}
@@ -238,11 +234,11 @@ def _record_sightings(services: RunContext, states: Sequence[TableMetadata], now
         if new:
             changed[uuid] = new
     if changed:
-        services.control.observations.save_sightings(changed)
+        context.control.observations.save_sightings(changed)
 
 
 def _record_tables(
-    services: RunContext,
+    context: RunContext,
     states: Sequence[TableMetadata],
     skipped: Mapping[TableName, MeltlineError],
     unread: Collection[TableName],
@@ -276,7 +272,7 @@ def _record_tables(
             )
         else:  # another table stands under its name now
             rows[table.uuid, table.name] = _changed(_followed(table, states), "gone", "", now)
-    services.control.registrations.save(list(rows.values()))
+    context.control.registrations.save(list(rows.values()))
 
 
 def _followed(table: KnownTable, states: Sequence[TableMetadata]) -> KnownTable:
@@ -293,7 +289,7 @@ def _changed(table: KnownTable, status: str, error: str, now: datetime) -> Known
 
 
 def _observation(
-    services: RunContext,
+    context: RunContext,
     now: datetime,
     listings: Mapping[str, CatalogListing],
     unlisted: Mapping[str, CatalogUnlistable],
@@ -304,18 +300,18 @@ def _observation(
     ledger: set[str],
     unchecked: Sequence[str],
 ) -> Observation:
-    tables = services.control.registrations.all()
+    tables = context.control.registrations.all()
     reasons = _not_read(tables, skipped)
     let_go = let_go_tables(tables)
-    groups = Groups(services.control.registrations.sharing())
-    stale = left_behind(services, readable, listings, groups)
+    groups = Groups(context.control.registrations.sharing())
+    stale = left_behind(context, readable, listings, groups)
     states = [*readable, *(table.state for table in stale.tables)]
-    reasons |= still_changed(services, states, ended=let_go.keys())
-    reasons |= still_changed_heads(services, states, ended=let_go.keys())
+    reasons |= still_changed(context, states, ended=let_go.keys())
+    reasons |= still_changed_heads(context, states, ended=let_go.keys())
     entries = [pointer for listing in listings.values() for pointer in listing.entries]
     unread = [pointer for pointer in entries if pointer.name in skipped]
     unread = never_read(tables, unread)
-    unread = sorted(set(unread) - vouched_for(services, unread), key=lambda pointer: pointer.name)
+    unread = sorted(set(unread) - vouched_for(context, unread), key=lambda pointer: pointer.name)
     reasons |= stale.unclear
     in_metadata = {SnapshotKey(s.uuid, snapshot_id) for s in states for snapshot_id in s.snapshots}
     # Of tables that were not read today (unreadable, unlisted) all that is known stays.
@@ -325,7 +321,7 @@ def _observation(
     return Observation(
         at=now,
         tables=tuple(
-            observed_table(services, state, listings[state.name.catalog])
+            observed_table(context, state, listings[state.name.catalog])
             for state in sorted(readable, key=lambda state: state.name)
         ),
         skipped=skipped,
@@ -379,13 +375,13 @@ def registrations(observation: Observation) -> Mapping[str, list[ObservedTable]]
     return by_uuid
 
 
-def rebuild(services: RunContext) -> None:
+def rebuild(context: RunContext) -> None:
     """Forgets the index of every table that can be read; the next observation reads it again.
 
     Of registrations that nobody knows any more it is forgotten as well.
     """
     readable = {
-        table.uuid for table in services.control.registrations.all() if table.status == "live"
+        table.uuid for table in context.control.registrations.all() if table.status == "live"
     }
-    services.files.upkeep.rebuild(sorted(readable | forgotten(services)))
-    forget_changed_lists(services)
+    context.files.upkeep.rebuild(sorted(readable | forgotten(context)))
+    forget_changed_lists(context)

@@ -25,28 +25,28 @@ _NEXT = (
 )
 
 
-def changed_heads(services: RunContext, plans: Sequence[Plan]) -> Mapping[str, HeadChanged]:
+def changed_heads(context: RunContext, plans: Sequence[Plan]) -> Mapping[str, HeadChanged]:
     """Plans after whose commit a ref shows something else, each with its error, by its id.
 
     Each ref is an incident that stands until it leads back to that. Where metadata cannot be
     read nothing is said: the observation that follows names it, and keeps the table.
     """
-    changes = load_concurrently(lambda plan: list(_look(services, plan)), plans)
+    changes = load_concurrently(lambda plan: list(_look(context, plan)), plans)
     return {
-        plan.id: _raise_incidents(services, plan, differences)
+        plan.id: _raise_incidents(context, plan, differences)
         for plan, differences in zip(plans, changes, strict=True)
         if differences
     }
 
 
 def still_changed_heads(
-    services: RunContext, states: Sequence[TableMetadata], *, ended: Collection[str]
+    context: RunContext, states: Sequence[TableMetadata], *, ended: Collection[str]
 ) -> dict[str, str]:
     """Why tables are kept whose refs show something else since our commit, by registration.
 
     An incident is over once the ref leads back to what it showed, or the table was let go.
     """
-    standing = [i for i in services.control.incidents.all() if i.kind == KIND]
+    standing = [i for i in context.control.incidents.all() if i.kind == KIND]
     uuids = {i.table_uuid for i in standing}
     present = {
         _id(state.uuid, name, snapshot)
@@ -57,17 +57,17 @@ def still_changed_heads(
     }
     over = {i.id for i in standing if i.id in present or i.table_uuid in ended}
     if over:
-        services.control.incidents.end(sorted(over))
+        context.control.incidents.end(sorted(over))
     return {i.table_uuid: f"{i.table}: {i.message}" for i in standing if i.id not in over}
 
 
-def _look(services: RunContext, plan: Plan) -> Iterator[tuple[str, Snapshot, str]]:
+def _look(context: RunContext, plan: Plan) -> Iterator[tuple[str, Snapshot, str]]:
     """Each ref that shows something else, what it showed, and what it shows."""
     if not plan.committed_base or not (plan.snapshots or plan.refs):
         return
     try:
-        before = load_state(services.store, plan.table, plan.committed_base)
-        after = _next(services, plan)
+        before = load_state(context.store, plan.table, plan.committed_base)
+        after = _next(context, plan)
     except MeltlineError:
         return
     if after is None or not _is_ours(plan, before, after):
@@ -90,17 +90,17 @@ def _is_ours(plan: Plan, before: TableMetadata, after: TableMetadata) -> bool:
     return not remaining and after.snapshots.keys() <= before.snapshots.keys()
 
 
-def _next(services: RunContext, plan: Plan) -> TableMetadata | None:
+def _next(context: RunContext, plan: Plan) -> TableMetadata | None:
     """The table right after the commit; None where that is not told any more."""
-    current = services.catalogs[plan.table.catalog].location(plan.table)
-    state = load_state(services.store, plan.table, current)
+    current = context.catalogs[plan.table.catalog].location(plan.table)
+    state = load_state(context.store, plan.table, current)
     line = [*state.metadata_log, current]
     keys = [location_key(path) for path in line]
     base = location_key(plan.committed_base)
     if base not in keys[:-1]:
         return None
     after = line[keys.index(base) + 1]
-    return state if after == current else load_state(services.store, plan.table, after)
+    return state if after == current else load_state(context.store, plan.table, after)
 
 
 def _shown_by(state: TableMetadata | None, name: str) -> Snapshot | None:
@@ -119,11 +119,11 @@ def _id(uuid: str, name: str, snapshot: Snapshot) -> str:
 
 
 def _raise_incidents(
-    services: RunContext, plan: Plan, differences: Sequence[tuple[str, Snapshot, str]]
+    context: RunContext, plan: Plan, differences: Sequence[tuple[str, Snapshot, str]]
 ) -> HeadChanged:
-    now = services.clock.now()
+    now = context.clock.now()
     lines = [f"{name}: {_shown(was)} before, {shows} after" for name, was, shows in differences]
-    services.control.incidents.add(
+    context.control.incidents.add(
         [
             Incident(
                 id=_id(plan.table_uuid, name, was),
@@ -140,7 +140,7 @@ def _raise_incidents(
     )
     detail = "\n".join(lines)
     reason = "a ref shows something else after an expiration"
-    audit(services, "incident", plan.id, reason, detail)
+    audit(context, "incident", plan.id, reason, detail)
     return HeadChanged(
         f"the commit of {plan.id} has changed what {len(differences)} refs of {plan.table} show",
         object=str(plan.table),

@@ -37,7 +37,7 @@ class LeftBehind:
 
 
 def left_behind(
-    services: RunContext,
+    context: RunContext,
     readable: Sequence[TableMetadata],
     listings: Mapping[str, CatalogListing],
     groups: Groups,
@@ -48,13 +48,13 @@ def left_behind(
     is planned. Where metadata is missing, the index alone tells what it referred to.
 
     Args:
-        services: The ports.
+        context: The ports.
         readable: The tables that stand and can be read.
         listings: What each catalog holds; none for one that could not be listed.
         groups: Which tables share files.
     """
     standing = {state.uuid for state in readable}
-    known_rows = services.control.registrations.all()
+    known_rows = context.control.registrations.all()
     let_go = let_go_tables(known_rows)
     left_rows = [
         row for row in known_rows if row.status == "gone" or row.name.catalog not in listings
@@ -63,7 +63,7 @@ def left_behind(
         row for row in left_rows if row.uuid in standing | let_go.keys() or _shares(groups, row)
     ]
     ended = [let_go[uuid] for uuid in sorted({row.uuid for row in rows} & let_go.keys())]
-    loaded = load_states(services.store, [_pointer(row) for row in (*rows, *ended)])
+    loaded = load_states(context.store, [_pointer(row) for row in (*rows, *ended)])
     ends = [as_registered(loaded[_pointer(row)], row) for row in ended]
     after = [*readable, *(state for state in ends if isinstance(state, TableMetadata))]
     answers = [(row, as_registered(loaded[_pointer(row)], row)) for row in rows]
@@ -74,7 +74,7 @@ def left_behind(
     }
     return LeftBehind(
         tables=tuple(
-            observed_table(services, state, listings.get(state.name.catalog, _UNLISTED))
+            observed_table(context, state, listings.get(state.name.catalog, _UNLISTED))
             for state in last.values()
         ),
         fully_read=_fully_read(answers, standing),

@@ -29,7 +29,7 @@ class Moved:
     commits: int = 0
 
 
-def rollback(ledgers: ReadContext, table: TableName, point: Point, *, dry_run: bool) -> Moved:
+def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: bool) -> Moved:
     """Points main back at a snapshot that it has been at.
 
     What was committed since stays readable by its snapshot for as long as the policy says.
@@ -41,8 +41,8 @@ def rollback(ledgers: ReadContext, table: TableName, point: Point, *, dry_run: b
         FilesClaimed: A purge has begun to delete files of it.
         LockHeld: A run works on the table.
     """
-    seen = open_table(ledgers, table)
-    target = point.resolve(seen, ledgers.clock.now())
+    seen = open_table(context, table)
+    target = point.resolve(seen, context.clock.now())
     main = require_ref(seen, MAIN, is_branch=True)
     line = [snapshot.snapshot_id for snapshot in seen.ancestry(main.snapshot_id)]
     if target not in line and target not in {
@@ -72,14 +72,14 @@ def rollback(ledgers: ReadContext, table: TableName, point: Point, *, dry_run: b
             )
         document.set_ref(replace(now_at, snapshot_id=target))
 
-    with snapshot_kept(ledgers, seen.uuid, seen.snapshots[target], f"rollback {table}"):
-        commit(ledgers, seen, edit)
-    audit(ledgers, "rollback", str(table), detail=f"main: {main.snapshot_id} -> {target}")
+    with snapshot_kept(context, seen.uuid, seen.snapshots[target], f"rollback {table}"):
+        commit(context, seen, edit)
+    audit(context, "rollback", str(table), detail=f"main: {main.snapshot_id} -> {target}")
     return move
 
 
 def branch(
-    ledgers: ReadContext, table: TableName, name: str, point: Point, *, dry_run: bool
+    context: ReadContext, table: TableName, name: str, point: Point, *, dry_run: bool
 ) -> Moved:
     """Makes a branch, to try something or to look at the past.
 
@@ -88,47 +88,47 @@ def branch(
         OutsideRetention: Nobody can tell what was current at that instant.
         NameConflict: The name is taken or cannot be used.
     """
-    seen = open_table(ledgers, table)
+    seen = open_table(context, table)
     require_free_name(seen, name)
-    target = Point(snapshot_id=point.resolve(seen, ledgers.clock.now()))
-    move = Moved(table, name, None, target.resolve(seen, ledgers.clock.now()))
+    target = Point(snapshot_id=point.resolve(seen, context.clock.now()))
+    move = Moved(table, name, None, target.resolve(seen, context.clock.now()))
     if dry_run:
         return move
 
     def edit(document: MetadataEditor, state: TableMetadata) -> None:
         require_free_name(state, name)
-        target.resolve(state, ledgers.clock.now())
+        target.resolve(state, context.clock.now())
         document.set_ref(SnapshotRef(name, move.after, is_branch=True))
 
-    commit(ledgers, seen, edit)
-    audit(ledgers, "branch", str(table), detail=f"{name} at {move.after}")
+    commit(context, seen, edit)
+    audit(context, "branch", str(table), detail=f"{name} at {move.after}")
     return move
 
 
-def publish(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Moved:
+def publish(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Moved:
     """Brings a branch's commits to main: a fast-forward of main.
 
     Raises:
         RefNotFound: There is no such branch.
         UndoRefused: Main has commits that the branch has not; they would be lost.
     """
-    return _fast_forward(ledgers, table, MAIN, name, dry_run=dry_run, action="publish")
+    return _fast_forward(context, table, MAIN, name, dry_run=dry_run, action="publish")
 
 
-def resync(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Moved:
+def resync(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Moved:
     """Brings main's commits to a branch: a fast-forward of the branch.
 
     Raises:
         RefNotFound: There is no such branch.
         UndoRefused: The branch has commits of its own; they would be lost.
     """
-    return _fast_forward(ledgers, table, name, MAIN, dry_run=dry_run, action="resync")
+    return _fast_forward(context, table, name, MAIN, dry_run=dry_run, action="resync")
 
 
 def _fast_forward(
-    ledgers: ReadContext, table: TableName, behind: str, ahead: str, *, dry_run: bool, action: str
+    context: ReadContext, table: TableName, behind: str, ahead: str, *, dry_run: bool, action: str
 ) -> Moved:
-    seen = open_table(ledgers, table)
+    seen = open_table(context, table)
     move = _forward(seen, behind, ahead)
     if dry_run or move.before == move.after:
         return move
@@ -139,8 +139,8 @@ def _fast_forward(
         ref = state.refs.get(behind) or SnapshotRef(behind, move.after, is_branch=True)
         document.set_ref(replace(ref, snapshot_id=move.after))
 
-    commit(ledgers, seen, edit)
-    audit(ledgers, action, str(table), detail=f"{behind}: {move.before} -> {move.after}")
+    commit(context, seen, edit)
+    audit(context, action, str(table), detail=f"{behind}: {move.before} -> {move.after}")
     return move
 
 

@@ -60,14 +60,14 @@ class Diff:
     net: Amount
 
 
-def diff(ledgers: ReadContext, table: TableName, a: str, b: str) -> Diff:
+def diff(context: ReadContext, table: TableName, a: str, b: str) -> Diff:
     """Compares two states of a table, named by branch, tag or snapshot id.
 
     Raises:
         SnapshotNotFound: The table has no such snapshot, branch or tag.
         TableNotFound: There is no such table.
     """
-    state = load_table(ledgers, table)
+    state = load_table(context, table)
     start, end = _snapshot(state, a), _snapshot(state, b)
     unknown = Amount(None, None, None)
     net = _total(end).minus(_total(start))
@@ -79,7 +79,7 @@ def diff(ledgers: ReadContext, table: TableName, a: str, b: str) -> Diff:
     added = removed = Amount(0, 0, 0)
     for snapshots, forward in ((undone, False), (commits, True)):
         for snapshot in snapshots:
-            plus, minus = _changes(ledgers, state, snapshot)
+            plus, minus = _changes(context, state, snapshot)
             added = added.plus(plus if forward else minus)
             removed = removed.plus(minus if forward else plus)
     return Diff(
@@ -123,7 +123,7 @@ def _is_root(snapshot: Snapshot) -> bool:
 
 
 def _changes(
-    ledgers: ReadContext, state: TableMetadata, snapshot: Snapshot
+    context: ReadContext, state: TableMetadata, snapshot: Snapshot
 ) -> tuple[Amount, Amount]:
     """What one commit adds and removes: by its summary if that fits the totals, else its lists."""
     added, removed = _amount(snapshot, _ADDED), _amount(snapshot, _REMOVED)
@@ -132,13 +132,13 @@ def _changes(
     total = _total(snapshot)
     if before and total.files is not None and before.plus(added).minus(removed) == total:
         return added, removed
-    return _by_manifests(ledgers, snapshot)
+    return _by_manifests(context, snapshot)
 
 
-def _by_manifests(ledgers: ReadContext, snapshot: Snapshot) -> tuple[Amount, Amount]:
+def _by_manifests(context: ReadContext, snapshot: Snapshot) -> tuple[Amount, Amount]:
     try:
-        content = ledgers.store.read(snapshot.manifest_list)
-        refs = ledgers.manifests.read_list(snapshot.manifest_list, content)
+        content = context.store.read(snapshot.manifest_list)
+        refs = context.manifests.read_list(snapshot.manifest_list, content)
     except (MeltlineError, FileNotFoundError):
         return Amount(None, None, None), Amount(None, None, None)
     own = [ref for ref in refs if ref.added_snapshot_id == snapshot.snapshot_id]

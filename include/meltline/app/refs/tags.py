@@ -40,7 +40,7 @@ class Tag:
 
 
 def add_tag(
-    ledgers: ReadContext,
+    context: ReadContext,
     table: TableName,
     name: str,
     point: Point,
@@ -51,7 +51,7 @@ def add_tag(
     """Tags a snapshot.
 
     Args:
-        ledgers: Where the table is.
+        context: Where the table is.
         table: The table.
         name: The tag's name.
         point: The snapshot; main's head when nothing is asked for.
@@ -65,9 +65,9 @@ def add_tag(
         NameConflict: The name is taken or cannot be used.
         RetentionOutOfRange: The profile has no tags for ever, or the days are none.
     """
-    _require_days(ledgers, days)
-    now = ledgers.clock.now()
-    seen = open_table(ledgers, table)
+    _require_days(context, days)
+    now = context.clock.now()
+    seen = open_table(context, table)
 
     def ref_in(state: TableMetadata) -> SnapshotRef:
         require_free_name(state, name)
@@ -87,16 +87,16 @@ def add_tag(
             exact.resolve(state, now)
             document.set_ref(ref)
 
-        commit(ledgers, seen, edit)
+        commit(context, seen, edit)
     tag = _tag(seen, ref)
     if not dry_run:
         until = format_instant(tag.expires_at) if tag.expires_at else FOREVER
         detail = f"{name} on {ref.snapshot_id} until {until}"
-        audit(ledgers, "tag", str(table), detail=detail)
+        audit(context, "tag", str(table), detail=detail)
     return tag
 
 
-def remove_tag(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Tag:
+def remove_tag(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Tag:
     """Takes a tag away: its snapshot returns to the ordinary rules (AR-43).
 
     Raises:
@@ -104,10 +104,10 @@ def remove_tag(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bo
         NameConflict: It is a hold's, a share's or a consumer's, which end in their own way. The
             tag of a share that is gone without its drop is like one that somebody has set.
     """
-    seen = open_table(ledgers, table)
+    seen = open_table(context, table)
     tag = _tag(seen, require_ref(seen, name, is_branch=False))
     if tag.kind in ("hold", "consumer") or (
-        tag.kind == "share" and _share_stands(ledgers, table, name)
+        tag.kind == "share" and _share_stands(context, table, name)
     ):
         raise NameConflict(
             f"{table}: {name} is a {tag.kind}",
@@ -123,20 +123,20 @@ def remove_tag(ledgers: ReadContext, table: TableName, name: str, *, dry_run: bo
             require_ref(state, name, is_branch=False)
             document.remove_ref(name)
 
-        commit(ledgers, seen, edit)
-        audit(ledgers, "untag", str(table), detail=f"{name} on {tag.snapshot_id}")
+        commit(context, seen, edit)
+        audit(context, "untag", str(table), detail=f"{name} on {tag.snapshot_id}")
     return tag
 
 
-def _share_stands(ledgers: ReadContext, table: TableName, tag: str) -> bool:
-    listing = ledgers.catalogs[table.catalog].listing()
+def _share_stands(context: ReadContext, table: TableName, tag: str) -> bool:
+    listing = context.catalogs[table.catalog].listing()
     place = ObjectName(table.catalog, (tag.removeprefix(SHARE_TAG),))
     return share_at(place, listing) is not None
 
 
-def list_tags(ledgers: ReadContext, table: TableName) -> list[Tag]:
+def list_tags(context: ReadContext, table: TableName) -> list[Tag]:
     """A table's tags, by name."""
-    state = load_table(ledgers, table)
+    state = load_table(context, table)
     return [_tag(state, ref) for _, ref in sorted(state.refs.items()) if not ref.is_branch]
 
 
@@ -159,8 +159,8 @@ def _tag(state: TableMetadata, ref: SnapshotRef) -> Tag:
     return Tag(state.name, ref.name, ref.snapshot_id, kind, snapshot.committed_at, ends)
 
 
-def _require_days(ledgers: ReadContext, days: int | None) -> None:
-    profile = ledgers.config.account.profile
+def _require_days(context: ReadContext, days: int | None) -> None:
+    profile = context.config.account.profile
     if days is None and not profile.has_named_snapshots:
         raise RetentionOutOfRange(
             f"profile {profile.name} has no snapshots that are kept for ever",

@@ -10,18 +10,18 @@ from meltline.domain.iceberg.objects import ObjectName
 from meltline.grammar.statements import CloneObject, CreateShare, DropShare, UpdateShare
 
 
-def make_clone(ledgers: ReadContext, standing: ObjectName, statement: CloneObject) -> Outcome:
+def make_clone(context: ReadContext, standing: ObjectName, statement: CloneObject) -> Outcome:
     """CREATE … CLONE, and CREATE DATABASE … FROM. Tables that are left out are listed (TT-37).
 
     Raises:
         UsageInvalid: A name is not complete.
         MeltlineError: Whatever `clone` raises.
     """
-    source = full_name(ledgers, standing, statement.kind, statement.source)
-    target = full_name(ledgers, standing, statement.kind, statement.target)
-    point = statement.point.at(ledgers.clock.now()) if statement.point else None
+    source = full_name(context, standing, statement.kind, statement.source)
+    target = full_name(context, standing, statement.kind, statement.target)
+    point = statement.point.at(context.clock.now()) if statement.point else None
     done = clone(
-        ledgers,
+        context,
         str(source),
         str(target),
         source.kind,
@@ -34,25 +34,25 @@ def make_clone(ledgers: ReadContext, standing: ObjectName, statement: CloneObjec
     )
 
 
-def make_share(ledgers: ReadContext, standing: ObjectName, statement: CreateShare) -> Outcome:
+def make_share(context: ReadContext, standing: ObjectName, statement: CreateShare) -> Outcome:
     """CREATE SHARE … FROM a database, or a schema or table by its name below the catalog.
 
     Raises:
         MeltlineError: Whatever `create_share` raises.
     """
-    source = container_name(ledgers, standing, statement.source)
+    source = container_name(context, standing, statement.source)
     text = ".".join(map(quote_part, (source.catalog, *source.namespace)))
-    done = create_share(ledgers, statement.name, text)
+    done = create_share(context, statement.name, text)
     return status(f"{done.share.source} is shared as {done.share.place}{_count(done)}")
 
 
-def renew_share(ledgers: ReadContext, standing: ObjectName, statement: UpdateShare) -> Outcome:
+def renew_share(context: ReadContext, standing: ObjectName, statement: UpdateShare) -> Outcome:
     """UPDATE SHARE: says what somebody had written to it, which is undone, and what has left.
 
     Raises:
         MeltlineError: Whatever `update_share` raises.
     """
-    done = update_share(ledgers, _place(standing, statement.name))
+    done = update_share(context, _place(standing, statement.name))
     return status(
         f"{done.share.place} shows {done.share.source} as it is now{_count(done)}",
         *(f"writes undone: {table.table}" for table in done.tables if table.written),
@@ -61,13 +61,13 @@ def renew_share(ledgers: ReadContext, standing: ObjectName, statement: UpdateSha
     )
 
 
-def end_share(ledgers: ReadContext, standing: ObjectName, statement: DropShare) -> Outcome:
+def end_share(context: ReadContext, standing: ObjectName, statement: DropShare) -> Outcome:
     """DROP SHARE.
 
     Raises:
         MeltlineError: Whatever `drop_share` raises.
     """
-    done = drop_share(ledgers, _place(standing, statement.name))
+    done = drop_share(context, _place(standing, statement.name))
     return status(f"{done.share.place} is dropped{_count(done)}; it cannot be brought back")
 
 

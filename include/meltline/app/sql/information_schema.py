@@ -52,7 +52,7 @@ _STORAGE_INFO = (
 )
 
 
-def read_view(ledgers: ReadContext, standing: ObjectName, statement: ReadView) -> Outcome:
+def read_view(context: ReadContext, standing: ObjectName, statement: ReadView) -> Outcome:
     """All rows of a view. They are of every catalog, wherever the session stands.
 
     Raises:
@@ -63,12 +63,12 @@ def read_view(ledgers: ReadContext, standing: ObjectName, statement: ReadView) -
     if statement.view not in _VIEWS:
         raise unsupported(f"MD_INFORMATION_SCHEMA.{statement.view.upper()}")
     columns, rows = _VIEWS[statement.view]
-    return Outcome(read=ReadRows(columns, tuple(rows(ledgers))))
+    return Outcome(read=ReadRows(columns, tuple(rows(context))))
 
 
-def _shares(ledgers: ReadContext) -> Iterator[Cells]:
+def _shares(context: ReadContext) -> Iterator[Cells]:
     """A row for each table of a share; one without a table for a share that has none."""
-    for shared in list_shares(ledgers):
+    for shared in list_shares(context):
         share = shared.share
         for table in shared.tables or (None,):
             source = table.source if table else None
@@ -83,9 +83,9 @@ def _shares(ledgers: ReadContext) -> Iterator[Cells]:
             )
 
 
-def _databases(ledgers: ReadContext) -> Iterator[Cells]:
+def _databases(context: ReadContext) -> Iterator[Cells]:
     """A row for each database of each catalog: what comes to it, where it does not say itself."""
-    for name, raw, retention in _policies(ledgers):
+    for name, raw, retention in _policies(context):
         failsafe = retention.failsafe // timedelta(hours=24)
         yield (
             name.namespace[0],
@@ -95,48 +95,48 @@ def _databases(ledgers: ReadContext) -> Iterator[Cells]:
             retention.source,
             retention.transient,
             failsafe,
-            ledgers.config.account.profile.name,
+            context.config.account.profile.name,
         )
 
 
-def _policies(ledgers: ReadContext) -> Iterator[tuple[ObjectName, str | None, Retention]]:
+def _policies(context: ReadContext) -> Iterator[tuple[ObjectName, str | None, Retention]]:
     """The databases that are there: the retention each says itself, and what it passes on."""
-    remembered_policies = ledgers.control.policies.all()
-    for catalog in ledgers.catalogs.values():
+    remembered_policies = context.control.policies.all()
+    for catalog in context.catalogs.values():
         listing = catalog.listing()
         for levels, properties in sorted(listing.namespaces.items()):
             name = ObjectName(catalog.name, levels)
-            mine = is_ledger(ledgers, TableName(catalog.name, levels, ""))
+            mine = is_ledger(context, TableName(catalog.name, levels, ""))
             if name.kind is ObjectKind.DATABASE and not is_dropped_name(levels) and not mine:
-                around = levels_around(ledgers, name, listing)
+                around = levels_around(context, name, listing)
                 before = remembered(remembered_policies, around, str(name))
-                retention = effective_retention(ledgers.config.account, around, before)
+                retention = effective_retention(context.config.account, around, before)
                 yield name, properties.get(RETENTION), retention
 
 
 # --- storage by stage -----------------------------------------------------------------------------
 
 
-def _storage(ledgers: ReadContext) -> Iterator[Cells]:
+def _storage(context: ReadContext) -> Iterator[Cells]:
     """A row for each database of each catalog, and for dropped ones that still have bytes."""
-    totals = totals_now(ledgers)
-    transient = _transient(ledgers)
-    sums = _by_database(storage_rows(totals), _former_names(ledgers))
+    totals = totals_now(context)
+    transient = _transient(context)
+    sums = _by_database(storage_rows(totals), _former_names(context))
     for name in _sorted({*sums, *transient}):
         numbers = sums.get(name, (0,) * len(_BYTES))
         if name in transient or any(numbers):
             yield (name.namespace[0], str(name), *numbers, transient.get(name), totals.at)
 
 
-def _storage_history(ledgers: ReadContext) -> Iterator[Cells]:
+def _storage_history(context: ReadContext) -> Iterator[Cells]:
     """A row for each day with a run and each database that had bytes then, the newest day first.
 
     They are the totals that the runs have recorded, so nothing is computed anew.
     """
-    transient, former = _transient(ledgers), _former_names(ledgers)
-    today = ledgers.clock.now().date()
+    transient, former = _transient(context), _former_names(context)
+    today = context.clock.now().date()
     for back in range(HISTORY_DAYS):
-        rows = ledgers.control.storage.of((today - timedelta(days=back)).isoformat())
+        rows = context.control.storage.of((today - timedelta(days=back)).isoformat())
         sums = _by_database(rows, former)
         for name in _sorted(name for name, numbers in sums.items() if any(numbers)):
             computed = max(row.computed_at for row in rows)
@@ -147,9 +147,9 @@ def _sorted(names: Iterable[ObjectName]) -> list[ObjectName]:
     return sorted(names, key=lambda name: (name.catalog, name.namespace))
 
 
-def _transient(ledgers: ReadContext) -> dict[ObjectName, bool]:
+def _transient(context: ReadContext) -> dict[ObjectName, bool]:
     """Whether tables of a database are transient, where they do not say."""
-    return {name: retention.transient for name, _, retention in _policies(ledgers)}
+    return {name: retention.transient for name, _, retention in _policies(context)}
 
 
 def _by_database(rows: Sequence[StorageRow], former: Mapping[str, TableName]) -> Sums:
@@ -163,12 +163,12 @@ def _by_database(rows: Sequence[StorageRow], former: Mapping[str, TableName]) ->
     return sums
 
 
-def _former_names(ledgers: ReadContext) -> dict[str, TableName]:
+def _former_names(context: ReadContext) -> dict[str, TableName]:
     """The names that dropped tables had, also of those that have been let go, by UUID."""
-    rows = ledgers.control.registrations.all()
+    rows = context.control.registrations.all()
     former = {row.uuid: row.name for row in rows if not is_dropped_name(row.name.namespace)}
-    for catalog in ledgers.catalogs.values():
-        for table in dropped_tables(ledgers, catalog.listing()):
+    for catalog in context.catalogs.values():
+        for table in dropped_tables(context, catalog.listing()):
             former[table.state.uuid] = table.drop.object.table_name
     return former
 

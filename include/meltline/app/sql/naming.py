@@ -8,29 +8,29 @@ from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 Parts = tuple[str, ...]
 
 
-def standing_at(ledgers: ReadContext, text: str | None) -> ObjectName:
+def standing_at(context: ReadContext, text: str | None) -> ObjectName:
     """Where names are looked for: a catalog or a namespace; None is the hot catalog.
 
     Raises:
         UsageInvalid: It is no name.
     """
-    hot = ObjectName(ledgers.config.hot)
+    hot = ObjectName(context.config.hot)
     if text is None:
         return hot
     try:
         parts = split_name(text)
     except ValueError as error:
         raise _incomplete((text,), "a catalog, database or schema", str(error)) from error
-    return container_name(ledgers, hot, parts)
+    return container_name(context, hot, parts)
 
 
-def full_table_name(ledgers: ReadContext, standing: ObjectName, parts: Parts) -> TableName:
+def full_table_name(context: ReadContext, standing: ObjectName, parts: Parts) -> TableName:
     """The table of a name. Raises UsageInvalid where it is not complete."""
-    return full_name(ledgers, standing, ObjectKind.TABLE, parts).table_name
+    return full_name(context, standing, ObjectKind.TABLE, parts).table_name
 
 
 def full_name(
-    ledgers: ReadContext, standing: ObjectName, kind: ObjectKind, parts: Parts
+    context: ReadContext, standing: ObjectName, kind: ObjectKind, parts: Parts
 ) -> ObjectName:
     """What a name of a statement stands for.
 
@@ -42,8 +42,8 @@ def full_name(
         UsageInvalid: The name is not complete.
     """
     if kind is ObjectKind.ACCOUNT:
-        return ObjectName(ledgers.config.hot)
-    container = container_name(ledgers, standing, parts)
+        return ObjectName(context.config.hot)
+    container = container_name(context, standing, parts)
     levels = container.namespace
     inside = container.catalog == standing.catalog and len(levels) == len(parts) == 1
     if inside and kind is ObjectKind.TABLE:
@@ -60,10 +60,10 @@ def full_name(
     return ObjectName(container.catalog, levels)
 
 
-def container_name(ledgers: ReadContext, standing: ObjectName, parts: Parts) -> ObjectName:
+def container_name(context: ReadContext, standing: ObjectName, parts: Parts) -> ObjectName:
     """A catalog, or a namespace of the one that the name begins with, else of the current one."""
-    spoken = {name: name for name in ledgers.catalogs}
-    for name, catalog in ledgers.config.catalogs.items():
+    spoken = {name: name for name in context.catalogs}
+    for name, catalog in context.config.catalogs.items():
         spoken.setdefault(catalog.catalog_name, name)  # as Spark knows it
     if parts[0] in spoken:
         return ObjectName(spoken[parts[0]], parts[1:])

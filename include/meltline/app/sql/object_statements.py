@@ -59,7 +59,7 @@ _HISTORY_TYPES = {
 }
 
 
-def run_without_spark(ledgers: ReadContext, standing: ObjectName, statement: Statement) -> Outcome:
+def run_without_spark(context: ReadContext, standing: ObjectName, statement: Statement) -> Outcome:
     """Carries out a statement that Spark does not have.
 
     Raises:
@@ -68,19 +68,19 @@ def run_without_spark(ledgers: ReadContext, standing: ObjectName, statement: Sta
     """
     if isinstance(statement, TieringCall):
         raise unsupported(f"lakets.{statement.function}")
-    return _STEPS[type(statement)](ledgers, standing, statement)
+    return _STEPS[type(statement)](context, standing, statement)
 
 
-def _undrop(ledgers: ReadContext, standing: ObjectName, statement: UndropObject) -> Outcome:
-    name = full_name(ledgers, standing, statement.kind, statement.name)
-    done = undrop(ledgers, str(name), name.kind)
+def _undrop(context: ReadContext, standing: ObjectName, statement: UndropObject) -> Outcome:
+    name = full_name(context, standing, statement.kind, statement.name)
+    done = undrop(context, str(name), name.kind)
     return status(f"{done.object} is back, with {len(done.tables)} tables")
 
 
-def _show_history(ledgers: ReadContext, standing: ObjectName, show: ShowHistory) -> Outcome:
-    scope = _scope(ledgers, standing, show)
+def _show_history(context: ReadContext, standing: ObjectName, show: ShowHistory) -> Outcome:
+    scope = _scope(context, standing, show)
     within = ".".join(map(quote_part, (scope.catalog, *scope.namespace)))
-    rows, unread = history(ledgers, _LISTED[show.kind], like=show.like, within=within)
+    rows, unread = history(context, _LISTED[show.kind], like=show.like, within=within)
     columns = tuple(
         ReadColumn(field.name, _HISTORY_TYPES.get(field.name, "string"))
         for field in fields(HistoryRow)
@@ -89,11 +89,11 @@ def _show_history(ledgers: ReadContext, standing: ObjectName, show: ShowHistory)
     return Outcome(read=read, unreadable=tuple(unread))
 
 
-def _scope(ledgers: ReadContext, standing: ObjectName, show: ShowHistory) -> ObjectName:
+def _scope(context: ReadContext, standing: ObjectName, show: ShowHistory) -> ObjectName:
     """Where a listing looks: what it says, else where the session stands."""
     if show.within is not None:
-        hot = ObjectName(ledgers.config.hot)
-        return container_name(ledgers, standing, show.within) if show.within else hot
+        hot = ObjectName(context.config.hot)
+        return container_name(context, standing, show.within) if show.within else hot
     depth = {ObjectKind.TABLE: None, ObjectKind.SCHEMA: 1}.get(show.kind, 0)
     return ObjectName(standing.catalog, standing.namespace[:depth])
 
@@ -105,10 +105,10 @@ def _history_cells(row: HistoryRow) -> tuple[object, ...]:
     )
 
 
-def _drop(ledgers: ReadContext, standing: ObjectName, statement: DropObject) -> Outcome:
-    name = full_name(ledgers, standing, statement.kind, statement.name)
+def _drop(context: ReadContext, standing: ObjectName, statement: DropObject) -> Outcome:
+    name = full_name(context, standing, statement.kind, statement.name)
     try:
-        done = drop(ledgers, str(name), name.kind)
+        done = drop(context, str(name), name.kind)
     except (TableNotFound, NamespaceNotFound):
         if not statement.if_exists:
             raise
@@ -117,22 +117,22 @@ def _drop(ledgers: ReadContext, standing: ObjectName, statement: DropObject) -> 
     return status(f"{name} is dropped, with {len(done.tables)} tables. {back}")
 
 
-def _rename(ledgers: ReadContext, standing: ObjectName, statement: RenameObject) -> Outcome:
-    name = full_name(ledgers, standing, statement.kind, statement.name)
+def _rename(context: ReadContext, standing: ObjectName, statement: RenameObject) -> Outcome:
+    name = full_name(context, standing, statement.kind, statement.name)
     # A bare new name stays where the object is, as in Spark.
     beside = ObjectName(name.catalog, name.namespace if name.table else name.namespace[:-1])
-    target = full_name(ledgers, beside, name.kind, statement.target)
-    done = rename(ledgers, str(name), str(target), name.kind)
+    target = full_name(context, beside, name.kind, statement.target)
+    done = rename(context, str(name), str(target), name.kind)
     return status(f"{done.before} is {done.after} now")
 
 
 def _change_retention(
-    ledgers: ReadContext, standing: ObjectName, statement: ChangeRetention
+    context: ReadContext, standing: ObjectName, statement: ChangeRetention
 ) -> Outcome:
-    name = full_name(ledgers, standing, statement.kind, statement.name)
+    name = full_name(context, standing, statement.kind, statement.name)
     if name.kind is not ObjectKind.ACCOUNT:
-        name = find_object(ledgers, str(name), name.kind)
-    done = change_policy(ledgers, name, statement.changes, dry_run=False)
+        name = find_object(context, str(name), name.kind)
+    done = change_policy(context, name, statement.changes, dry_run=False)
     lines = tuple(
         (str(name), key, done.before[key], after) for key, after in statement.changes.items()
     )
@@ -140,17 +140,17 @@ def _change_retention(
     return Outcome(read=ReadRows(tuple(ReadColumn(c, "string") for c in columns), lines))
 
 
-def _tag(ledgers: ReadContext, standing: ObjectName, statement: TagSnapshot) -> Outcome:
+def _tag(context: ReadContext, standing: ObjectName, statement: TagSnapshot) -> Outcome:
     if statement.table is None:
-        table = _table_of_snapshot(ledgers, statement.snapshot_id)
+        table = _table_of_snapshot(context, statement.snapshot_id)
     else:
-        table = full_table_name(ledgers, standing, statement.table)
+        table = full_table_name(context, standing, statement.table)
     point = Point(statement.snapshot_id)
-    done = add_tag(ledgers, table, statement.tag, point, statement.days, dry_run=False)
+    done = add_tag(context, table, statement.tag, point, statement.days, dry_run=False)
     return status(f"{done.table}: {done.name} keeps snapshot {done.snapshot_id}")
 
 
-def _table_of_snapshot(ledgers: ReadContext, snapshot_id: int) -> TableName:
+def _table_of_snapshot(context: ReadContext, snapshot_id: int) -> TableName:
     """The one table of the hot catalog that has a snapshot of that id.
 
     Raises:
@@ -159,16 +159,16 @@ def _table_of_snapshot(ledgers: ReadContext, snapshot_id: int) -> TableName:
     """
     entries = [
         pointer
-        for pointer in ledgers.catalogs[ledgers.config.hot].listing().entries
-        if not is_ledger(ledgers, pointer.name) and not is_dropped_name(pointer.name.namespace)
+        for pointer in context.catalogs[context.config.hot].listing().entries
+        if not is_ledger(context, pointer.name) and not is_dropped_name(pointer.name.namespace)
     ]
-    states = [s for s in load_tables(ledgers, entries).values() if isinstance(s, TableMetadata)]
+    states = [s for s in load_tables(context, entries).values() if isinstance(s, TableMetadata)]
     names = sorted(state.name for state in states if snapshot_id in state.snapshots)
     if len(names) == 1:
         return names[0]
     if not names:
         raise SnapshotNotFound(
-            f"no table of {ledgers.config.hot} has a snapshot {snapshot_id}",
+            f"no table of {context.config.hot} has a snapshot {snapshot_id}",
             object=str(snapshot_id),
             expected="a snapshot that is there",
             found="none of that id: never there, or expired",

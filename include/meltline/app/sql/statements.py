@@ -67,12 +67,12 @@ class Prepared:
 
 
 def run_statement(
-    ledgers: ReadContext, engine: Callable[[], SqlEngine], request: StatementRequest
+    context: ReadContext, engine: Callable[[], SqlEngine], request: StatementRequest
 ) -> Outcome:
     """Carries out one statement.
 
     Args:
-        ledgers: Where the objects are.
+        context: Where the objects are.
         engine: Starts what runs SQL; called only for statements that need it.
         request: The statement.
 
@@ -84,21 +84,21 @@ def run_statement(
     """
     statement = parse(request.text)
     if isinstance(statement, Query):
-        return _query(ledgers, engine, request, statement)
+        return _query(context, engine, request, statement)
     if isinstance(statement, CreateTable):
-        return _create_table(ledgers, engine, request, statement)
-    return run_without_spark(ledgers, request.standing, statement)
+        return _create_table(context, engine, request, statement)
+    return run_without_spark(context, request.standing, statement)
 
 
 def _query(
-    ledgers: ReadContext, engine: Callable[[], SqlEngine], request: StatementRequest, query: Query
+    context: ReadContext, engine: Callable[[], SqlEngine], request: StatementRequest, query: Query
 ) -> Outcome:
     if query.views:
         raise unsupported(f"more than SELECT * of MD_INFORMATION_SCHEMA.{query.views[0].upper()}")
     if query.calls:
         raise unsupported(f"lakets.{query.calls[0]}")
-    now = ledgers.clock.now()  # one for all its clauses
-    locations = [_located(ledgers, request, clause, now) for clause in query.clauses]
+    now = context.clock.now()  # one for all its clauses
+    locations = [_located(context, request, clause, now) for clause in query.clauses]
     views, edits, unique = {}, [], token_hex(4)
     for number, (clause, located) in enumerate(zip(query.clauses, locations, strict=True)):
         name, view = f"meltline_past_{unique}_{number}", located.view(request.schema)
@@ -106,14 +106,14 @@ def _query(
             views[name] = view
         edits.append(_edit(clause, located, name if view else ""))
     text = replaced(query.text, edits)
-    return _run(ledgers, engine(), request, Prepared(query.kind, text, tuple(locations), views))
+    return _run(context, engine(), request, Prepared(query.kind, text, tuple(locations), views))
 
 
 def _located(
-    ledgers: ReadContext, request: StatementRequest, clause: TimeClause, now: datetime
+    context: ReadContext, request: StatementRequest, clause: TimeClause, now: datetime
 ) -> Located:
-    table = full_table_name(ledgers, request.standing, clause.table)
-    return locate(ledgers, table, clause.point.at(now))
+    table = full_table_name(context, request.standing, clause.table)
+    return locate(context, table, clause.point.at(now))
 
 
 def _edit(clause: TimeClause, located: Located, view: str) -> Edit:
@@ -125,31 +125,31 @@ def _edit(clause: TimeClause, located: Located, view: str) -> Edit:
 
 
 def _create_table(
-    ledgers: ReadContext,
+    context: ReadContext,
     engine: Callable[[], SqlEngine],
     request: StatementRequest,
     create: CreateTable,
 ) -> Outcome:
-    name = full_name(ledgers, request.standing, ObjectKind.TABLE, create.name)
+    name = full_name(context, request.standing, ObjectKind.TABLE, create.name)
     if create.retention is not None:
-        listing = require_changeable(ledgers, name).listing()
-        around = levels_around(ledgers, ObjectName(name.catalog, name.namespace), listing)
+        listing = require_changeable(context, name).listing()
+        around = levels_around(context, ObjectName(name.catalog, name.namespace), listing)
         change = {RETENTION: create.retention}
         require_allowed(
-            ledgers.config.account.profile, name, change, [(str(name), change), *around]
+            context.config.account.profile, name, change, [(str(name), change), *around]
         )
-    return _run(ledgers, engine(), request, Prepared("CREATE", create.text))
+    return _run(context, engine(), request, Prepared("CREATE", create.text))
 
 
 def _run(
-    ledgers: ReadContext, engine: SqlEngine, request: StatementRequest, prepared: Prepared
+    context: ReadContext, engine: SqlEngine, request: StatementRequest, prepared: Prepared
 ) -> Outcome:
-    id = _new_id(ledgers, request.statement_id)
-    with _recorded(ledgers, id, prepared.kind), ExitStack() as leases:
+    id = _new_id(context, request.statement_id)
+    with _recorded(context, id, prepared.kind), ExitStack() as leases:
         for located in prepared.locations:
             snapshot_id = located.resolved.snapshot_id
             if snapshot_id is not None:
-                lease = leased(ledgers, located.table, snapshot_id, _LEASE, audited=False)
+                lease = leased(context, located.table, snapshot_id, _LEASE, audited=False)
                 leases.enter_context(lease)
         frame = engine.run(prepared.text, id, prepared.views)
         if not request.fetch:
@@ -158,14 +158,14 @@ def _run(
 
 
 @contextmanager
-def _recorded(ledgers: ReadContext, id: str, kind: str) -> Iterator[None]:
+def _recorded(context: ReadContext, id: str, kind: str) -> Iterator[None]:
     """Says when a statement began, and how and when it ended: a point for AT and BEFORE."""
-    began = ledgers.clock.now()
+    began = context.clock.now()
 
     def record(state: StatementState) -> None:
-        ended = None if state is StatementState.RUNNING else ledgers.clock.now()
-        row = StatementRecord(id, kind, ledgers.who, state, began, ended)
-        ledgers.control.statements.save(row)
+        ended = None if state is StatementState.RUNNING else context.clock.now()
+        row = StatementRecord(id, kind, context.who, state, began, ended)
+        context.control.statements.save(row)
 
     record(StatementState.RUNNING)
     try:
@@ -176,7 +176,7 @@ def _recorded(ledgers: ReadContext, id: str, kind: str) -> Iterator[None]:
     record(StatementState.COMPLETED)
 
 
-def _new_id(ledgers: ReadContext, statement_id: str) -> str:
+def _new_id(context: ReadContext, statement_id: str) -> str:
     if not statement_id:
         return str(uuid4())
     is_unfit = (
@@ -184,7 +184,7 @@ def _new_id(ledgers: ReadContext, statement_id: str) -> str:
         or not statement_id.isprintable()
         or len(statement_id) > _LONGEST_ID
     )
-    if not is_unfit and ledgers.control.statements.get(statement_id) is None:
+    if not is_unfit and context.control.statements.get(statement_id) is None:
         return statement_id
     raise NameConflict(
         f"{statement_id!r} cannot be the id of a new statement",
