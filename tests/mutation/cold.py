@@ -18,7 +18,7 @@ COLD_COPIES = (
     ),
     Mutation(
         "a dropped table's main goes while its last state waits for its copy", "domain/retention/retained_snapshots.py",
-        "            if ref.snapshot_id not in request.handoff_pending:\n", "            if True:\n",
+        "    if ref.snapshot_id in request.handoff_pending:\n", "    if not request.let_go and ref.snapshot_id in request.handoff_pending:\n",
         (HANDOFF,),
     ),
     Mutation(

@@ -11,7 +11,7 @@ OWN = ("tests/unit/retention/test_consumers.py",)
 CONSUMERS = (
     Mutation(
         "consumers: only the snapshot where one stands is kept", "domain/retention/retained_snapshots.py",
-        "        keep(snapshot_id, KeepReason.CONSUMER)\n", "        pass\n", BOTH,
+        "    yield KeepReason.CONSUMER, still_to_read(request.state, read_to, expired_refs)\n", "", BOTH,
     ),
     Mutation(
         "consumers: the nearest of several counts", "domain/retention/consumers.py",

@@ -43,11 +43,11 @@ LOCAL_FILES = "tests/contract/object_store/test_local_files.py"
 MUTATIONS = (
     Mutation(
         "no keep reason for what refs point to", "domain/retention/retained_snapshots.py",
-        "        keep(ref.snapshot_id, _ref_reason(ref))\n", "        pass\n", (KEEP,),
+        "        yield _ref_reason(ref), (ref.snapshot_id,)\n", "        pass\n", (KEEP,),
     ),
     Mutation(
         "the window is forgotten", "domain/retention/retained_snapshots.py",
-        "        keep(snapshot_id, KeepReason.WINDOW)\n", "        pass\n", (KEEP, CHAIN),
+        "        (KeepReason.WINDOW, _in_window(request, ends)),\n", "", (KEEP, CHAIN),
     ),
     Mutation(
         "a snapshot exactly at the window's start goes", "domain/retention/retained_snapshots.py",
@@ -55,38 +55,37 @@ MUTATIONS = (
     ),
     Mutation(
         "leases are ignored", "domain/retention/retained_snapshots.py",
-        "        keep(snapshot_id, KeepReason.LEASE)\n", "        pass\n", (KEEP, RACES),
+        "        (KeepReason.LEASE, request.leased),\n", "", (KEEP, RACES),
     ),
     Mutation(
         "holds are ignored", "domain/retention/retained_snapshots.py",
-        "            keep(snapshot_id, KeepReason.HOLD)\n", "            pass\n", (KEEP, HOLDS),
+        "        KeepReason.HOLD: request.held,\n", "", (KEEP, HOLDS),
     ),
     Mutation(
         "unmanaged tables expire", "domain/retention/retained_snapshots.py",
-        "            keep(snapshot_id, KeepReason.NOT_MANAGED)\n", "            pass\n", (KEEP, CHAIN),
+        "        KeepReason.NOT_MANAGED: not request.managed,\n", "", (KEEP, CHAIN),
     ),
     Mutation(
         "snapshots wait for no cold copy", "domain/retention/retained_snapshots.py",
-        "        keep(snapshot_id, KeepReason.HANDOFF_PENDING)\n", "        pass\n", (KEEP,),
+        "        (KeepReason.HANDOFF_PENDING, request.handoff_pending),\n", "", (KEEP,),
     ),
     Mutation(
         "ancestors that branches keep go", "domain/retention/retained_snapshots.py",
-        "        keep(snapshot_id, KeepReason.BRANCH)\n", "        pass\n", (KEEP,),
+        "    yield KeepReason.BRANCH, _kept_by_branches(request, refs)\n", "", (KEEP,),
     ),
     Mutation(
         "a ref goes on the very day of its age", "domain/retention/retained_snapshots.py",
-        "if age // timedelta(milliseconds=1) > limit:", "if age // timedelta(milliseconds=1) >= limit:",
+        "    return age // timedelta(milliseconds=1) <= limit\n", "    return age // timedelta(milliseconds=1) < limit\n",
         (KEEP,),
     ),
     Mutation(
         "a table's default ends shares and holds", "domain/retention/retained_snapshots.py",
-        "            continue  # ours, and held until somebody lets go; a table default does not end it\n",
-        "            pass\n", (KEEP,),
+        "if ref.max_ref_age_ms is not None or ref.name.startswith(OWN_TAGS):",
+        "if ref.max_ref_age_ms is not None:", (KEEP,),
     ),
     Mutation(
         "the earliest end of several lines counts", "domain/retention/retained_snapshots.py",
-        "latest[snapshot_id] = max(ends.get(snapshot_id) or [request.as_of])",
-        "latest[snapshot_id] = min(ends.get(snapshot_id) or [request.as_of])", (KEEP,),
+        "max(ends.get(each) or [request.as_of])", "min(ends.get(each) or [request.as_of])", (KEEP,),
     ),
     Mutation(
         "entries with status DELETED keep files", "testing/file_tables.py",

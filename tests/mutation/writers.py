@@ -10,7 +10,7 @@ LIVES = ("tests/unit/lives/test_random_lifecycles.py",)
 WRITERS = (
     Mutation(
         "writers: their marks keep nothing", "domain/retention/retained_snapshots.py",
-        "            keep(snapshot_id, KeepReason.WRITER)\n", "            pass\n", STREAMS,
+        "        (KeepReason.WRITER, chain.from_iterable(walks(state, marks).values())),\n", "", STREAMS,
     ),
     Mutation(
         "writers: the way ends one snapshot before the mark", "domain/retention/writers.py",

@@ -5,12 +5,13 @@ was current at the window's start may be years old (AR-4, AR-5, C-1). Age equal 
 kept (C-2). Unknown times count as later, never as earlier.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import chain, pairwise
 
-from meltline.domain.iceberg.table_metadata import MAIN, SnapshotRef, TableMetadata
+from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, SnapshotRef, TableMetadata
 from meltline.domain.retention.consumers import still_to_read
 from meltline.domain.retention.policy import (
     CONSUMER_TAG,
@@ -114,40 +115,24 @@ class KeepSet:
 
 def keep_set(request: KeepRequest) -> KeepSet:
     """Decides which snapshots of a table are kept, and why."""
-    state = request.state
-    expired_refs = _expired_refs(request)
+    state, for_all = request.state, _reasons_for_all(request)
+    expired_refs = {
+        name for name, ref in state.refs.items() if not for_all and _is_over(request, ref)
+    }
     refs = [ref for name, ref in state.refs.items() if name not in expired_refs]
-    reasons: dict[int, set[KeepReason]] = {}
-
-    def keep(snapshot_id: int, reason: KeepReason) -> None:
-        if snapshot_id in state.snapshots:
-            reasons.setdefault(snapshot_id, set()).add(reason)
-
-    for ref in refs:
-        keep(ref.snapshot_id, _ref_reason(ref))
-    for snapshot_id in _kept_by_branches(request, refs):
-        keep(snapshot_id, KeepReason.BRANCH)
-    read_to = [ref.snapshot_id for ref in refs if _ref_reason(ref) is KeepReason.CONSUMER]
-    for snapshot_id in still_to_read(state, read_to, expired_refs):
-        keep(snapshot_id, KeepReason.CONSUMER)
     ends = superseded_at(request, refs)
-    for snapshot_id in () if request.let_go else _in_window(request, ends):
-        keep(snapshot_id, KeepReason.WINDOW)
     marks = _marks(request, refs)
-    for walk in walks(state, marks).values():
-        for snapshot_id in walk:
-            keep(snapshot_id, KeepReason.WRITER)
-    for snapshot_id in request.leased:
-        keep(snapshot_id, KeepReason.LEASE)
-    for snapshot_id in request.handoff_pending:
-        keep(snapshot_id, KeepReason.HANDOFF_PENDING)
-    for snapshot_id in state.snapshots:
-        if request.held:
-            keep(snapshot_id, KeepReason.HOLD)
-        if not request.managed:
-            keep(snapshot_id, KeepReason.NOT_MANAGED)
-        if request.dropped and not request.let_go:
-            keep(snapshot_id, KeepReason.DROPPED)
+    reasons: dict[int, set[KeepReason]] = {}
+    for reason, snapshot_ids in (
+        *((reason, state.snapshots) for reason in for_all),
+        *_kept_by_refs(request, refs, expired_refs),
+        (KeepReason.WINDOW, _in_window(request, ends)),
+        (KeepReason.WRITER, chain.from_iterable(walks(state, marks).values())),
+        (KeepReason.LEASE, request.leased),
+        (KeepReason.HANDOFF_PENDING, request.handoff_pending),
+    ):
+        for snapshot_id in filter(state.snapshots.__contains__, snapshot_ids):
+            reasons.setdefault(snapshot_id, set()).add(reason)
     return KeepSet(
         reasons={sid: tuple(sorted(why)) for sid, why in sorted(reasons.items())},
         superseded_at=ends,
@@ -157,7 +142,29 @@ def keep_set(request: KeepRequest) -> KeepSet:
     )
 
 
+def _reasons_for_all(request: KeepRequest) -> list[KeepReason]:
+    """Why the whole table stays as it is: every snapshot, and every ref whatever its age."""
+    reasons = {
+        KeepReason.HOLD: request.held,
+        KeepReason.NOT_MANAGED: not request.managed,
+        KeepReason.DROPPED: request.dropped and not request.let_go,
+    }
+    return [reason for reason, applies in reasons.items() if applies]
+
+
+def _kept_by_refs(
+    request: KeepRequest, refs: Sequence[SnapshotRef], expired_refs: Set[str]
+) -> Iterator[tuple[KeepReason, Iterable[int]]]:
+    for ref in refs:
+        yield _ref_reason(ref), (ref.snapshot_id,)
+    yield KeepReason.BRANCH, _kept_by_branches(request, refs)
+    read_to = [ref.snapshot_id for ref in refs if _ref_reason(ref) is KeepReason.CONSUMER]
+    yield KeepReason.CONSUMER, still_to_read(request.state, read_to, expired_refs)
+
+
 def _in_window(request: KeepRequest, ends: Mapping[int, datetime | None]) -> Iterator[int]:
+    if request.let_go:
+        return
     for snapshot_id, end in ends.items():
         if request.window is None or end is None or end >= request.as_of - request.window:
             yield snapshot_id
@@ -181,56 +188,62 @@ def _ref_reason(ref: SnapshotRef) -> KeepReason:
     return KeepReason.NAMED if ref.max_ref_age_ms == FOREVER_MS else KeepReason.TAG
 
 
-def _expired_refs(request: KeepRequest) -> set[str]:
-    """Refs past their age, as plain Iceberg counts it: from the snapshot's commit time (F-3).
+def _is_over(request: KeepRequest, ref: SnapshotRef) -> bool:
+    """Whether a ref is past its age, as plain Iceberg counts it: from its snapshot's commit (F-3).
 
-    A dropped table keeps all of them until it is let go; then its branches go, whatever their age.
+    Of a dropped table that is let go all branches are, whatever their age.
     """
-    if not request.managed or request.held or (request.dropped and not request.let_go):
-        return set()
-    state = request.state
-    default = _number(state, "history.expire.max-ref-age-ms")
-    expired = set()
-    for ref in state.refs.values():
-        if request.let_go and ref.is_branch:
-            if ref.snapshot_id not in request.handoff_pending:
-                expired.add(ref.name)
-            continue
-        limit = default if ref.max_ref_age_ms is None else ref.max_ref_age_ms
-        if ref.name == MAIN or limit is None:
-            continue
-        if ref.name.startswith(OWN_TAGS) and ref.max_ref_age_ms is None:
-            continue  # ours, and held until somebody lets go; a table default does not end it
-        if ref.snapshot_id in request.leased or ref.snapshot_id in request.handoff_pending:
-            continue
-        age = request.as_of - state.snapshots[ref.snapshot_id].committed_at
-        if age // timedelta(milliseconds=1) > limit:
-            expired.add(ref.name)
-    return expired
+    if ref.snapshot_id in request.handoff_pending:
+        return False
+    if request.let_go and ref.is_branch:
+        return True
+    limit = _age_limit(request.state, ref)
+    if ref.name == MAIN or limit is None or ref.snapshot_id in request.leased:
+        return False
+    return not _is_within(request, request.state.snapshots[ref.snapshot_id], limit)
 
 
-def _kept_by_branches(request: KeepRequest, refs: Sequence[SnapshotRef]) -> set[int]:
+def _age_limit(state: TableMetadata, ref: SnapshotRef) -> int | None:
+    """Milliseconds; None is no limit: a table's default ends no tag of ours, only people do."""
+    if ref.max_ref_age_ms is not None or ref.name.startswith(OWN_TAGS):
+        return ref.max_ref_age_ms
+    return _number(state, "history.expire.max-ref-age-ms")
+
+
+def _is_within(request: KeepRequest, snapshot: Snapshot, limit: int) -> bool:
+    """Whether a snapshot's age is at most so many milliseconds."""
+    age = request.as_of - snapshot.committed_at
+    return age // timedelta(milliseconds=1) <= limit
+
+
+def _kept_by_branches(request: KeepRequest, refs: Sequence[SnapshotRef]) -> Iterator[int]:
     """Ancestors that plain Iceberg keeps: the newest few of each branch, and those young enough.
 
     `max-snapshot-age-ms` counts only where somebody set it; Iceberg's default of five days is
     nobody's wish (C-3), and a short one never shortens a window.
     """
     state = request.state
-    raw_count = state.properties.get("history.expire.min-snapshots-to-keep", "1")
-    # A count that cannot be read keeps the branch whole.
-    default_count = int(raw_count) if raw_count.isdecimal() else len(state.snapshots)
+    default_count = _least_snapshots(state)
     default_age = _number(state, "history.expire.max-snapshot-age-ms")
-    retained: set[int] = set()
-    for ref in (ref for ref in refs if ref.is_branch):
+    for ref in _branches(refs):
         count = ref.min_snapshots_to_keep or default_count or 1
-        age = ref.max_snapshot_age_ms if ref.max_snapshot_age_ms is not None else default_age
+        age = default_age if ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms
         for position, snapshot in enumerate(state.ancestry(ref.snapshot_id)):
-            span = (request.as_of - snapshot.committed_at) // timedelta(milliseconds=1)
-            if position >= count and (age is None or span > age):
+            is_young = age is not None and _is_within(request, snapshot, age)
+            if position >= count and not is_young:
                 break
             if position:  # the head itself is kept as a head
-                retained.add(snapshot.snapshot_id)
-    return retained
+                yield snapshot.snapshot_id
+
+
+def _least_snapshots(state: TableMetadata) -> int:
+    """Of a branch that has no count of its own; a count that cannot be read keeps it whole."""
+    raw = state.properties.get("history.expire.min-snapshots-to-keep", "1")
+    return int(raw) if raw.isdecimal() else len(state.snapshots)
+
+
+def _branches(refs: Iterable[SnapshotRef]) -> list[SnapshotRef]:
+    return [ref for ref in refs if ref.is_branch]
 
 
 def superseded_at(request: KeepRequest, refs: Sequence[SnapshotRef]) -> dict[int, datetime | None]:
@@ -241,58 +254,78 @@ def superseded_at(request: KeepRequest, refs: Sequence[SnapshotRef]) -> dict[int
     saw it on no branch; else `as_of`. Where several lines of history hold a snapshot, the latest
     end counts.
     """
-    state = request.state
+    state, branches = request.state, _branches(refs)
+    on_branch = {s.snapshot_id for ref in branches for s in state.ancestry(ref.snapshot_id)}
+    going = list(_ends_of_going(request, refs, on_branch))
+    held = on_branch.union(snapshot_id for snapshot_id, _ in going)
     ends: dict[int, list[datetime]] = {}
-    for log_entry, following in zip(state.snapshot_log, state.snapshot_log[1:], strict=False):
-        ends.setdefault(log_entry.snapshot_id, []).append(following.at)
-    log = state.snapshot_log
-    logged = {log_entry.snapshot_id for log_entry in log}
+    for snapshot_id, end in chain(
+        _ends_in_log(request),
+        _ends_on_branches(state, branches),
+        going,
+        _ends_on_main(state, held),
+    ):
+        ends.setdefault(snapshot_id, []).append(end)
+    for snapshot_id in state.snapshots.keys() - held:
+        unproved = _end_off_branches(request, snapshot_id, proved=snapshot_id in ends)
+        ends.setdefault(snapshot_id, []).extend(unproved)
+    heads = {ref.snapshot_id for ref in branches}
+    return {
+        # Nothing proved on any line: unknown means later.
+        each: None if each in heads else max(ends.get(each) or [request.as_of])
+        for each in state.snapshots
+    }
+
+
+End = tuple[int, datetime]
+"""A snapshot, and when a line of history that holds it shows something else."""
+
+
+def _logged(state: TableMetadata) -> set[int]:
+    return {log_entry.snapshot_id for log_entry in state.snapshot_log}
+
+
+def _ends_in_log(request: KeepRequest) -> Iterator[End]:
+    log = request.state.snapshot_log
+    for log_entry, following in pairwise(log):
+        yield log_entry.snapshot_id, following.at
     if log:  # where the log's last entry is not main's head, nobody knows when it ended
-        ends.setdefault(log[-1].snapshot_id, []).append(request.as_of)
-    on_branch: set[int] = set()
-    going: set[int] = set()
-    for ref in (ref for ref in refs if ref.is_branch):
-        child = None
-        for snapshot in state.ancestry(ref.snapshot_id):
-            on_branch.add(snapshot.snapshot_id)
-            if child and not (ref.name == MAIN and snapshot.snapshot_id in logged):
-                ends.setdefault(snapshot.snapshot_id, []).append(child.committed_at)
-            child = snapshot
-    for ref in (ref for ref in state.refs.values() if ref.is_branch and ref not in refs):
-        # A branch that goes today was readable until today, by its own line (PX-8).
+        yield log[-1].snapshot_id, request.as_of
+
+
+def _ends_on_branches(state: TableMetadata, branches: Sequence[SnapshotRef]) -> Iterator[End]:
+    logged = _logged(state)
+    for ref in branches:
+        for child, parent in pairwise(state.ancestry(ref.snapshot_id)):
+            if ref.name != MAIN or parent.snapshot_id not in logged:
+                yield parent.snapshot_id, child.committed_at
+
+
+def _ends_of_going(
+    request: KeepRequest, refs: Sequence[SnapshotRef], on_branch: Set[int]
+) -> Iterator[End]:
+    """A branch that goes today was readable until today, by its own line (PX-8)."""
+    state = request.state
+    for ref in _branches(ref for ref in state.refs.values() if ref not in refs):
         end = request.as_of
         for snapshot in state.ancestry(ref.snapshot_id):
             if snapshot.snapshot_id in on_branch:
                 break
-            going.add(snapshot.snapshot_id)
-            ends.setdefault(snapshot.snapshot_id, []).append(end)
+            yield snapshot.snapshot_id, end
             end = snapshot.committed_at
-    heads = {ref.snapshot_id for ref in refs if ref.is_branch}
-    latest: dict[int, datetime | None] = {}
-    for snapshot_id in state.snapshots:
-        if snapshot_id in heads:
-            latest[snapshot_id] = None
-            continue
-        if snapshot_id not in on_branch and snapshot_id not in going:
-            unproved = _end_off_branches(request, snapshot_id, proved=snapshot_id in ends)
-            ends.setdefault(snapshot_id, []).extend(unproved)
-        elif snapshot_id not in logged:
-            ends.setdefault(snapshot_id, []).extend(_end_on_main(state, snapshot_id))
-        # Nothing proved on any line: unknown means later.
-        latest[snapshot_id] = max(ends.get(snapshot_id) or [request.as_of])
-    return latest
 
 
-def _end_on_main(state: TableMetadata, snapshot_id: int) -> list[datetime]:
-    """Until when main may have held a snapshot that its log, cut or cleared, no longer names.
+def _ends_on_main(state: TableMetadata, held: Set[int]) -> list[End]:
+    """Until when main may have held snapshots that its log, cut or cleared, no longer names.
 
     A child on some branch does not end that: main may have been replaced, or the child published,
     long after the child's commit.
     """
-    log = state.snapshot_log
+    unlogged, log = held - _logged(state), state.snapshot_log
     if log:
-        return [log[0].at] if state.snapshots[snapshot_id].committed_at < log[0].at else []
-    return [] if MAIN in state.refs else [state.last_updated]
+        first = log[0].at
+        return [(each, first) for each in unlogged if state.snapshots[each].committed_at < first]
+    return [] if MAIN in state.refs else [(each, state.last_updated) for each in unlogged]
 
 
 def _end_off_branches(request: KeepRequest, snapshot_id: int, *, proved: bool) -> list[datetime]:
