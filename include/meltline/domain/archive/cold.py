@@ -22,6 +22,7 @@ from meltline.domain.retention.policy import (
     AccountPolicy,
     Levels,
     parse_days,
+    settings,
 )
 from meltline.domain.retention.profiles import Cadence
 from meltline.domain.retention.retained_snapshots import KeepSet
@@ -70,7 +71,7 @@ def cold_policy(account: AccountPolicy, levels: Levels) -> ColdPolicy:
 
 
 def _nearest(levels: Levels, key: str) -> tuple[str, str] | None:
-    return next(((name, level[key]) for name, level in levels if key in level), None)
+    return next(iter(settings(levels, key)), None)
 
 
 def _cadence(account: AccountPolicy, levels: Levels, warnings: list[str]) -> tuple[Cadence, str]:

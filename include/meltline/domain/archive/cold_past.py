@@ -138,14 +138,13 @@ class ColdPast:
             yield logged.at
 
     def _by_tag(self, name: str, side: Side) -> Resolved:
-        ref = self.state.refs.get(name)
-        resolved = self.of(ref.snapshot_id) if ref and not ref.is_branch else None
+        tags = self.state.tags
+        resolved = self.of(tags[name]) if name in tags else None
         if resolved is None:
-            tags = sorted(n for n, r in self.state.refs.items() if not r.is_branch)
             raise RefNotFound(
                 f"no archived snapshot of {self.table} had a tag {name}",
                 object=str(self.table),
-                expected=", ".join(tags[:8]) or "a tag; none of its copies has one",
+                expected=", ".join(sorted(tags)[:8]) or "a tag; none of its copies has one",
                 found=name,
                 next=f"`meltline cold list {self.table}` lists what is there",
             )
@@ -174,11 +173,11 @@ class ColdPast:
 
     def _gap(self, at: datetime) -> OutsideRetention:
         """The error that names what cold has on both sides of an instant."""
-        spans = sorted((*self._span(copy), copy.snapshot_id) for copy in self._copies())
-        proved = [span for span in spans if span[0] < span[1]]
+        spans = ((*self._span(copy), copy.snapshot_id) for copy in self._copies())
+        proved = sorted(span for span in spans if span[0] < span[1])
         before = max((s for s in proved if s[1] <= at), key=lambda s: s[1], default=None)
         after = next((s for s in proved if s[0] > at), None)
-        nearest = [_span_text(*span) for span in (before, after) if span is not None]
+        nearest = [_span_text(*span) for span in filter(None, (before, after))]
         return OutsideRetention(
             f"cold does not have what {self.table} was at {format_instant(at)}",
             object=str(self.table),

@@ -6,7 +6,7 @@ and named by the table, until its files are gone: so a prune that was killed is 
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,21 +98,36 @@ def without_snapshots(
         updates: Properties that it says from then on.
     """
     assert newest(document) not in ids
-    pruned = dict(document)
-    pruned["snapshots"] = [s for s in document["snapshots"] if s["snapshot-id"] not in ids]
-    pruned["refs"] = {n: r for n, r in document["refs"].items() if r["snapshot-id"] not in ids}
-    for key in _STATISTICS:
-        if key in pruned:
-            pruned[key] = [f for f in document[key] or () if f["snapshot-id"] not in ids]
-    remaining = {s["snapshot-id"] for s in pruned["snapshots"]}
-    log = document.get("snapshot-log") or []
-    before = [None, *(logged["snapshot-id"] for logged in log)]
-    pruned["snapshot-log"] = [
+    snapshots = _without(document["snapshots"], ids)
+    remaining = {snapshot["snapshot-id"] for snapshot in snapshots}
+    return {
+        **document,
+        **{key: _without(document[key] or (), ids) for key in _STATISTICS if key in document},
+        "snapshots": snapshots,
+        "refs": {n: r for n, r in document["refs"].items() if r["snapshot-id"] not in ids},
+        "snapshot-log": _with_gaps(document.get("snapshot-log") or [], remaining),
+        "properties": {**_forgotten(document.get("properties") or {}, ids), **updates},
+    }
+
+
+Records = Sequence[Mapping[str, Any]]
+
+
+def _without(records: Records, ids: Collection[int]) -> Records:
+    return [record for record in records if record["snapshot-id"] not in ids]
+
+
+def _forgotten(properties: Mapping[str, str], ids: Collection[int]) -> Mapping[str, str]:
+    """Properties without those that tell of these copies."""
+    removed = {f"{ARCHIVED}{id}" for id in ids}
+    return {key: text for key, text in properties.items() if key not in removed}
+
+
+def _with_gaps(log: Records, remaining: Collection[int]) -> Records:
+    """Entries of what remains, and those that end it."""
+    followed = [None, *(logged["snapshot-id"] for logged in log)]
+    return [
         logged
-        for logged, previous in zip(log, before[: len(log)], strict=True)
+        for logged, previous in zip(log, followed, strict=False)
         if logged["snapshot-id"] in remaining or previous in remaining
     ]
-    removed = {f"{ARCHIVED}{id}" for id in ids}
-    properties = {k: v for k, v in (document.get("properties") or {}).items() if k not in removed}
-    pruned["properties"] = {**properties, **updates}
-    return pruned

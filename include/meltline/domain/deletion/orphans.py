@@ -114,10 +114,8 @@ def verdict_on(
         settings: Ages.
     """
     modified = stray.modified_at
-    if stray.bytes is None or modified is None or modified <= _EPOCH:
+    if modified is None or modified <= _EPOCH or is_odd(stray.path) or _may_be_folder(stray):
         return StrayVerdict.ODD
-    if is_odd(stray.path) or (stray.bytes == 0 and "." not in stray.path.rpartition("/")[2]):
-        return StrayVerdict.ODD  # the latter is how object stores keep an empty folder
     if modified > listed_at - settings.minimum_age:  # a time to come too: the clocks disagree
         return StrayVerdict.YOUNG
     if sighting is None or not _is_unchanged(stray, sighting):
@@ -125,6 +123,12 @@ def verdict_on(
     if sighting.listed_at > listed_at - settings.listings_apart:
         return StrayVerdict.SEEN_RECENTLY
     return StrayVerdict.ORPHAN
+
+
+def _may_be_folder(stray: OrphanCandidate) -> bool:
+    """Of unknown size, or as object stores keep an empty folder."""
+    is_empty = stray.bytes == 0 and "." not in stray.path.rpartition("/")[2]
+    return stray.bytes is None or is_empty
 
 
 def _is_unchanged(stray: OrphanCandidate, sighting: OrphanObservation) -> bool:

@@ -1,6 +1,7 @@
 """Whether a plan may still be carried out on a table that has moved since it was planned."""
 
 from meltline.domain.deletion.plan import Plan
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.retained_snapshots import KeepRequest, keep_set
 
 
@@ -25,6 +26,10 @@ def still_valid(plan: Plan, request: KeepRequest) -> str:
     for name in plan.refs:
         if name not in keeps.expired_refs:
             return f"ref {name} is not past its age any more"
+    return _moved_head(plan, state)
+
+
+def _moved_head(plan: Plan, state: TableMetadata) -> str:
     for name, head in plan.heads.items():
         now = state.refs.get(name)
         if name in plan.refs:

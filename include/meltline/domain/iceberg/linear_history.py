@@ -9,6 +9,7 @@ Such a snapshot is known by its changes; any other is read wholly (decision 020)
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile, pairwise
 
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
@@ -55,22 +56,28 @@ def steps_of(
         listed: The manifests of its snapshots, by snapshot id, as far as their lists were read.
         tip: The newest snapshot that is known by its changes; None begins with the oldest one.
     """
-    ids = [snapshot.snapshot_id for snapshot in line]
-    if not line or (tip is not None and tip not in ids):
-        return []
-    steps: list[SnapshotDelta] = []
     if tip is None:
-        first = listed.get(ids[0])
-        if first is None or not all(_is_counted(manifest) for manifest in first):
-            return []
-        steps.append(SnapshotDelta(line[0], is_first=True, manifests=tuple(first)))
-    start = 0 if tip is None else ids.index(tip)
-    for parent, child in zip(line[start:], line[start + 1 :], strict=False):
+        steps = _first_step(line, listed)
+        line = line if steps else []
+    else:
+        steps = []
+        line = list(dropwhile(lambda snapshot: snapshot.snapshot_id != tip, line))
+    for parent, child in pairwise(line):
         before, after = listed.get(parent.snapshot_id), listed.get(child.snapshot_id)
         if before is None or after is None or not _follows(parent, before, child, after):
             break
         steps.append(SnapshotDelta(child, is_first=False, manifests=_new(before, after)))
     return steps
+
+
+def _first_step(
+    line: Sequence[Snapshot], listed: Mapping[int, Sequence[ManifestFile]]
+) -> list[SnapshotDelta]:
+    """The oldest snapshot with all that is alive in it; none where nobody has counted that."""
+    first = listed.get(line[0].snapshot_id) if line else None
+    if first is None or not all(_is_counted(manifest) for manifest in first):
+        return []
+    return [SnapshotDelta(line[0], is_first=True, manifests=tuple(first))]
 
 
 def _follows(

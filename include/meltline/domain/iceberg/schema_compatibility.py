@@ -107,28 +107,30 @@ def _require_fields(state: TableMetadata, old: Schema, new: Schema) -> None:
 
 
 def _require(state: TableMetadata, column: str, old: Type, new: Type) -> None:
-    if isinstance(old, str) and isinstance(new, str):
-        if old == new or _is_promotion(old, new):
-            return
-    elif not isinstance(old, str) and not isinstance(new, str) and old["type"] == new["type"]:
-        if old["type"] == "struct":
+    was, now = _kind(old), _kind(new)
+    if not isinstance(old, str) and not isinstance(new, str) and was == now:
+        if was == "struct":
             return _require_fields(state, old, new)
         for part in _parts(new):
             _require(state, column, old[part], new[part])
-        return None
-    was, now = (kind if isinstance(kind, str) else kind["type"] for kind in (old, new))
-    raise SchemaIncompatible(
-        f"{state.name}: {column} was {was} then and is {now} now",
-        object=str(state.name),
-        expected="a type that the old values can be read as",
-        found=f"{was} and {now}",
-        next="--schema snapshot reads the rows as they were",
-    )
+    elif not (isinstance(old, str) and isinstance(new, str) and _is_promotion(old, new)):
+        raise SchemaIncompatible(
+            f"{state.name}: {column} was {was} then and is {now} now",
+            object=str(state.name),
+            expected="a type that the old values can be read as",
+            found=f"{was} and {now}",
+            next="--schema snapshot reads the rows as they were",
+        )
+    return None
+
+
+def _kind(type: Type) -> str:
+    return type if isinstance(type, str) else str(type["type"])
 
 
 def _is_promotion(old: str, new: str) -> bool:
-    """Whether the spec lets a column of one type become the other."""
-    if (old, new) in _PROMOTIONS or old == "unknown":
+    """Whether the spec lets a column of one type become the other, or it is the same."""
+    if (old, new) in _PROMOTIONS or old in (new, "unknown"):
         return True
     if not (old.startswith("decimal(") and new.startswith("decimal(")):
         return False

@@ -138,6 +138,11 @@ class TableMetadata:
         """Each branch's head snapshot, by branch name."""
         return {ref.name: ref.snapshot_id for ref in self.refs.values() if ref.is_branch}
 
+    @property
+    def tags(self) -> dict[str, int]:
+        """Each tag's snapshot, by the tag's name."""
+        return {ref.name: ref.snapshot_id for ref in self.refs.values() if not ref.is_branch}
+
     def ancestry(self, snapshot_id: int) -> Iterator[Snapshot]:
         """The snapshot and its ancestors, newest first, as far as the metadata knows them."""
         seen: set[int] = set()
@@ -242,10 +247,7 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
     _refuse_unsupported(name, location, document, properties)
     version = int(document["format-version"])
     shared = SharedFacts()
-    listed = [_snapshot(raw, version, shared) for raw in _listed(document, "snapshots")]
-    snapshots = {s.snapshot_id: s for s in listed}
-    if len(snapshots) < len(listed):
-        raise ValueError("two snapshots have one id")
+    snapshots = _snapshots(document, version, shared)
     uuid = _identity(document, version)
     state = TableMetadata(
         name=name,
@@ -258,12 +260,7 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
         last_updated=from_millis(_whole(document["last-updated-ms"])),
         snapshots=snapshots,
         refs=_refs(document),
-        snapshot_log=tuple(
-            SnapshotLogEntry(
-                shared.instant(_whole(e["timestamp-ms"])), shared.id(_whole(e["snapshot-id"]))
-            )
-            for e in _listed(document, "snapshot-log")
-        ),
+        snapshot_log=_snapshot_log(document, shared),
         metadata_log=tuple(_text(e["metadata-file"]) for e in _listed(document, "metadata-log")),
         statistics=tuple(_statistics(document)),
         properties=properties,
@@ -307,51 +304,84 @@ def _identity(document: Mapping[str, object], version: int) -> str:
     return uuid
 
 
+def _snapshots(
+    document: Mapping[str, object], version: int, shared: SharedFacts
+) -> dict[int, Snapshot]:
+    listed = [_snapshot(raw, version, shared) for raw in _listed(document, "snapshots")]
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in listed}
+    if len(snapshots) < len(listed):
+        raise ValueError("two snapshots have one id")
+    return snapshots
+
+
+def _snapshot_log(
+    document: Mapping[str, object], shared: SharedFacts
+) -> tuple[SnapshotLogEntry, ...]:
+    return tuple(
+        SnapshotLogEntry(
+            shared.instant(_whole(logged["timestamp-ms"])),
+            shared.id(_whole(logged["snapshot-id"])),
+        )
+        for logged in _listed(document, "snapshot-log")
+    )
+
+
 def _snapshot(raw: Mapping[str, object], version: int, shared: SharedFacts) -> Snapshot:
     parent = raw.get("parent-snapshot-id")
     if raw.get("key-id") is not None:
         raise ValueError(f"snapshot {raw['snapshot-id']} is encrypted")
-    inline: list[str] = []
-    manifest_list = ""
-    if version == 1 and "manifest-list" not in raw:
-        inline = [_text(path) for path in _listed(raw, "manifests", required=True)]
-    else:
-        manifest_list = _text(raw["manifest-list"])
-    if any("\n" in path for path in (manifest_list, *inline)):  # `place` has a path a line
-        raise ValueError(f"snapshot {raw['snapshot-id']} has a line break in a path")
+    manifest_list, inline = _manifests(raw, version)
     return Snapshot(
         snapshot_id=shared.id(_whole(raw["snapshot-id"])),
         committed_at=shared.instant(_whole(raw["timestamp-ms"])),
         parent_id=None if parent is None or parent == -1 else shared.id(_whole(parent)),
         sequence_number=_whole(raw.get("sequence-number") or 0),
         manifest_list=manifest_list,
-        inline_manifests=tuple(inline),
+        inline_manifests=inline,
         summary=shared.summary(dict(raw.get("summary") or {})),  # type: ignore[call-overload]
     )
 
 
+def _manifests(raw: Mapping[str, object], version: int) -> tuple[str, tuple[str, ...]]:
+    """A snapshot's manifest list, or in the oldest form of format 1 its manifests."""
+    inline: tuple[str, ...] = ()
+    manifest_list = ""
+    if version == 1 and "manifest-list" not in raw:
+        inline = tuple(_text(path) for path in _listed(raw, "manifests", required=True))
+    else:
+        manifest_list = _text(raw["manifest-list"])
+    if any("\n" in path for path in (manifest_list, *inline)):  # `place` has a path a line
+        raise ValueError(f"snapshot {raw['snapshot-id']} has a line break in a path")
+    return manifest_list, inline
+
+
 def _refs(document: Mapping[str, object]) -> dict[str, SnapshotRef]:
-    refs: dict[str, SnapshotRef] = {}
-    for name, raw in dict(document.get("refs") or {}).items():  # type: ignore[call-overload]
-        kind = str(raw["type"]).lower()
-        if kind not in ("branch", "tag"):
-            raise ValueError(f"ref {name} is a {kind}")
-        if name == MAIN and kind != "branch":
-            raise ValueError("main is a tag")
-        refs[name] = SnapshotRef(
-            name=name,
-            snapshot_id=_whole(raw["snapshot-id"]),
-            is_branch=kind == "branch",
-            max_ref_age_ms=_optional(raw.get("max-ref-age-ms")),
-            max_snapshot_age_ms=_optional(raw.get("max-snapshot-age-ms")),
-            min_snapshots_to_keep=_optional(raw.get("min-snapshots-to-keep")),
-        )
+    listed = dict(document.get("refs") or {})  # type: ignore[call-overload]
+    refs = {name: _ref(name, raw) for name, raw in listed.items()}
     current = document.get("current-snapshot-id")
-    if MAIN not in refs and current is not None and current != -1:
+    if current is None:
+        return refs
+    if MAIN not in refs and current != -1:
         refs[MAIN] = SnapshotRef(MAIN, _whole(current), is_branch=True)
-    if MAIN in refs and current is not None and refs[MAIN].snapshot_id != current:
+    if MAIN in refs and refs[MAIN].snapshot_id != current:
         raise ValueError(f"main is {refs[MAIN].snapshot_id}, current-snapshot-id is {current}")
     return refs
+
+
+def _ref(name: str, raw: Mapping[str, object]) -> SnapshotRef:
+    kind = str(raw["type"]).lower()
+    if kind not in ("branch", "tag"):
+        raise ValueError(f"ref {name} is a {kind}")
+    if name == MAIN and kind != "branch":
+        raise ValueError("main is a tag")
+    return SnapshotRef(
+        name=name,
+        snapshot_id=_whole(raw["snapshot-id"]),
+        is_branch=kind == "branch",
+        max_ref_age_ms=_optional(raw.get("max-ref-age-ms")),
+        max_snapshot_age_ms=_optional(raw.get("max-snapshot-age-ms")),
+        min_snapshots_to_keep=_optional(raw.get("min-snapshots-to-keep")),
+    )
 
 
 def _statistics(document: Mapping[str, object]) -> Iterator[StatisticsFile]:

@@ -20,6 +20,7 @@ from meltline.domain.retention.policy import (
     PROFILE,
     AccountPolicy,
     Levels,
+    settings,
 )
 from meltline.domain.units import (
     format_duration,
@@ -179,14 +180,14 @@ def consumer_keep(account: AccountPolicy, levels: Levels) -> ConsumerKeep:
         account: The account level, as `meltline.yaml` has it.
         levels: The table's level and those around it, nearest first.
     """
-    settings = [(name, level[CONSUMER_KEEP]) for name, level in levels if CONSUMER_KEEP in level]
-    if not settings:
+    stated = settings(levels, CONSUMER_KEEP)
+    if not stated:
         written = account.consumer_keep != AccountPolicy.consumer_keep
         return ConsumerKeep(account.consumer_keep, ACCOUNT if written else PROFILE)
-    source, raw = settings[0]
+    source, raw = stated[0]
     if (span := read_keep(raw)) is not None:
         return ConsumerKeep(span, source)
-    spans = [span for _, text in settings[1:] if (span := read_keep(text)) is not None]
+    spans = [span for _, text in stated[1:] if (span := read_keep(text)) is not None]
     longest = max([account.consumer_keep, *spans])
     warning = (
         f"{source}: {CONSUMER_KEEP}={raw} is no duration from {format_duration(SHORTEST)} to "

@@ -185,11 +185,7 @@ def is_enabled(levels: Levels) -> bool:
 
     Anything but a plain `true` counts as an opt-out: an odd word keeps the files.
     """
-    return all(
-        properties[ENABLED].strip().lower() == "true"
-        for _, properties in levels
-        if ENABLED in properties
-    )
+    return all(word.strip().lower() == "true" for _, word in settings(levels, ENABLED))
 
 
 def allowed_days(profile: Profile, *, transient: bool) -> tuple[int, int | None]:
@@ -208,10 +204,14 @@ def is_transient(levels: Levels) -> bool:
 
 
 def _flag(levels: Levels, key: str) -> tuple[bool, str]:
-    for name, properties in levels:
-        if key in properties:
-            return properties[key].strip().lower() == "true", name
+    for name, word in settings(levels, key):
+        return word.strip().lower() == "true", name
     return False, PROFILE
+
+
+def settings(levels: Levels, key: str) -> list[tuple[str, str]]:
+    """What the levels say of a property, nearest first, each with the level's name."""
+    return [(name, properties[key]) for name, properties in levels if key in properties]
 
 
 def _retention_days(
@@ -224,35 +224,32 @@ def _retention_days(
     profile = account.profile
     default = profile.transient_default_days if transient else profile.default_days
     least, maximum = allowed_days(profile, transient=transient)
-    settings: list[tuple[str, str]] = [
-        (name, properties[RETENTION]) for name, properties in levels if RETENTION in properties
-    ]
+    stated = settings(levels, RETENTION)
     if account.retention_days is not None:
-        settings.append((ACCOUNT, str(account.retention_days)))
-    if not settings:
+        stated.append((ACCOUNT, str(account.retention_days)))
+    if not stated:
         return default, PROFILE
-    source, raw = settings[0]
+    source, raw = stated[0]
     days = parse_days(raw)
-    if days == INFINITE:
-        if maximum is None:
-            return None, source
-        stated = INFINITE
-    elif isinstance(days, int) and least <= days <= (maximum if maximum is not None else days):
-        return days, source
-    else:
-        stated = raw
+    if _is_between(days, least, maximum):
+        return _finite_days(days), source
     # Out of range: the longest of what is known applies, and it is said.
-    allowed = [default, *(_finite_days(parse_days(text)) for _, text in settings)]
-    old = remembered.days(source, RETENTION)
-    if old is not None:
-        allowed.append(_finite_days(old))
-    longest = _longest(allowed, maximum)
+    former = remembered.days(source, RETENTION)
+    known = [*(parse_days(text) for _, text in stated), *([] if former is None else [former])]
+    longest = _longest([default, *map(_finite_days, known)], maximum)
     warnings.append(
-        f"{source}: {RETENTION}={stated} is outside {least} to "
+        f"{source}: {RETENTION}={INFINITE if days == INFINITE else raw} is outside {least} to "
         f"{'no maximum' if maximum is None else maximum} of profile {profile.name}; "
         f"{INFINITE if longest is None else f'{longest} days'} applied"
     )
     return longest, source
+
+
+def _is_between(days: int | str | None, least: int, maximum: int | None) -> bool:
+    """Without a maximum `infinite` is too; what cannot be read never is."""
+    if days == INFINITE:
+        return maximum is None
+    return isinstance(days, int) and least <= days <= (days if maximum is None else maximum)
 
 
 def _longest(days: Sequence[int | None], maximum: int | None) -> int | None:
@@ -308,19 +305,14 @@ def _failsafe(
     own = account.transient_failsafe_days if transient else account.failsafe_days
     default = profile.transient_failsafe_days if transient else profile.failsafe_days
     days, source = (default, PROFILE) if own is None else (own, ACCOUNT)
-    for name, properties in levels:
-        if FAILSAFE in properties:
-            parsed, source = parse_days(properties[FAILSAFE]), name
-            if isinstance(parsed, int) and parsed >= least_failsafe(profile, transient=transient):
-                days = parsed
-            else:
-                old = remembered.days(name, FAILSAFE)
-                days = max(days, default, old if isinstance(old, int) else 0)
-                warnings.append(
-                    f"{name}: {FAILSAFE}={properties[FAILSAFE]} is out of range; "
-                    f"{days} days applied"
-                )
-            break
+    for source, raw in settings(levels, FAILSAFE)[:1]:
+        parsed = parse_days(raw)
+        if isinstance(parsed, int) and parsed >= least_failsafe(profile, transient=transient):
+            days = parsed
+        else:
+            old = remembered.days(source, FAILSAFE)
+            days = max(days, default, old if isinstance(old, int) else 0)
+            warnings.append(f"{source}: {FAILSAFE}={raw} is out of range; {days} days applied")
     return timedelta(hours=24 * min(days, LONGEST_DAYS)), source
 
 
@@ -329,15 +321,15 @@ def _writer_keep(
 ) -> tuple[timedelta, str]:
     """How long silent writers count; a word out of order gives the longest of all that is known."""
     default, own = AccountPolicy.writer_keep, min(account.writer_keep, _LONGEST)
-    settings = [(name, level[WRITER_KEEP]) for name, level in levels if WRITER_KEEP in level]
-    if not settings:
+    stated = settings(levels, WRITER_KEEP)
+    if not stated:
         return own, PROFILE if own == default else ACCOUNT
-    source, raw = settings[0]
+    source, raw = stated[0]
     if (span := read_writer_keep(raw)) is not None:
         return span, source
     words = [
         remembered.values.get(source, {}).get(WRITER_KEEP, ""),
-        *(word for _, word in settings),
+        *(word for _, word in stated),
     ]
     spans = [span for word in words if (span := read_writer_keep(word)) is not None]
     longest = max([own, default, *spans])

@@ -28,27 +28,31 @@ from meltline.domain.retention.policy import (
 from meltline.domain.retention.profiles import Cadence
 from meltline.domain.units import format_duration
 
+_IN_DAYS = (RETENTION, FAILSAFE, MIN_RETENTION, COLD_RETENTION)
+
 
 def is_in_order(profile: Profile, key: str, setting: str, *, transient: bool) -> bool:
     """Whether a policy's value is one that the profile allows."""
-    days = parse_days(setting)
-    if key == RETENTION:
-        least, most = allowed_days(profile, transient=transient)
-        if days == INFINITE:
-            return most is None
-        return isinstance(days, int) and least <= days <= (LONGEST_DAYS if most is None else most)
-    if key == FAILSAFE:
-        least = least_failsafe(profile, transient=transient)
-        return isinstance(days, int) and least <= days <= LONGEST_DAYS
-    if key == COLD:
-        return setting.strip().lower() in [str(word) for word in Cadence]
+    if key in _IN_DAYS:
+        return _is_in_range(parse_days(setting), *_day_limits(profile, key, transient=transient))
     if key == CONSUMER_KEEP:
         return read_keep(setting) is not None
     if key == WRITER_KEEP:
         return read_writer_keep(setting) is not None
-    if key in (MIN_RETENTION, COLD_RETENTION):
-        return isinstance(days, int) and 0 <= days <= LONGEST_DAYS
-    return setting.strip().lower() in ("true", "false")
+    return setting.strip().lower() in (list(Cadence) if key == COLD else ("true", "false"))
+
+
+def _is_in_range(days: int | str | None, least: int, most: int | None) -> bool:
+    if days == INFINITE:
+        return most is None
+    return isinstance(days, int) and least <= days <= (LONGEST_DAYS if most is None else most)
+
+
+def _day_limits(profile: Profile, key: str, *, transient: bool) -> tuple[int, int | None]:
+    """The least and the most days; without a most, `infinite` is allowed too."""
+    if key == RETENTION:
+        return allowed_days(profile, transient=transient)
+    return least_failsafe(profile, transient=transient) if key == FAILSAFE else 0, LONGEST_DAYS
 
 
 def require_allowed(
@@ -95,12 +99,9 @@ def _range(profile: Profile, key: str, *, transient: bool) -> str:
     if key == WRITER_KEEP:
         return f"0d to {LONGEST_DAYS}d"
     word = f"profile {profile.name}{' for transient objects' if transient else ''}"
-    if key == RETENTION:
-        least, most = allowed_days(profile, transient=transient)
-        above = f"days or {INFINITE}" if most is None else f"to {most} days"
-        return f"{least} {above} ({word})"
-    least = least_failsafe(profile, transient=transient) if key == FAILSAFE else 0
-    return f"{least} to {LONGEST_DAYS} days ({word})"
+    least, most = _day_limits(profile, key, transient=transient)
+    above = f"days or {INFINITE}" if most is None else f"to {most} days"
+    return f"{least} {above} ({word})"
 
 
 def require_new(
@@ -119,10 +120,9 @@ def require_new(
     """
     if before == after:
         return
+    used = f"{len(tables)} tables in it" if tables else ""
     if state is not None:
         used = "a table that has been written to" if state.snapshots or state.snapshot_log else ""
-    else:
-        used = f"{len(tables)} tables in it" if tables else ""
     if not used:
         return
     raise TransientImmutable(

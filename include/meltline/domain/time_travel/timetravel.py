@@ -6,7 +6,7 @@ REPLACE clears it), the metadata file that was current then tells. Where neither
 answer is an error: never the nearest snapshot, never an empty result.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,7 +17,7 @@ from meltline.domain.errors import (
     StatementNotFound,
     UsageInvalid,
 )
-from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.domain.iceberg.timeline import is_gap
 from meltline.domain.retention.policy import INFINITE, Retention, parse_days
 from meltline.domain.units import format_duration, format_instant
@@ -212,40 +212,30 @@ def _logged(state: TableMetadata, position: int) -> Resolved:
 def _by_metadata(past: Past, at: datetime, side: Side) -> Resolved | None:
     """By the metadata file that was current at an instant, of those that the log still names."""
     state = past.state
-    files = [(file, state.metadata_times[file]) for file in state.metadata_log]
-    files.append((state.metadata_location, state.last_updated))
-    position = _reached([time for _, time in files], at, side)
+    files = (*state.metadata_log, state.metadata_location)
+    times = [*(state.metadata_times[file] for file in state.metadata_log), state.last_updated]
+    position = _reached(times, at, side)
     if position is None:
         return None
-    file, since = files[position]
+    file = files[position]
     former = state if file == state.metadata_location else past.read(file)
     if former is None or former.table_uuid != state.table_uuid:
         return None
-    until = files[position + 1][1] if position + 1 < len(files) else None
-    if MAIN not in former.refs:
-        return Resolved(None, since, until)
-    head = former.refs[MAIN].snapshot_id
-    last = former.snapshot_log[-1] if former.snapshot_log else None
-    start = last.at if last and last.snapshot_id == head else since
-    return Resolved(head, start, until)
+    head, start, log = former.current_snapshot_id, times[position], former.snapshot_log
+    if log and log[-1].snapshot_id == head:
+        start = log[-1].at
+    return Resolved(head, start, times[position + 1] if position + 1 < len(times) else None)
 
 
 def _by_statement(past: Past, statement: StatementPoint, side: Side) -> Resolved:
     """AT is the state after its last commit, BEFORE the one before its first."""
-    own = {
-        snapshot.snapshot_id: snapshot
+    own = [
+        snapshot
         for snapshot in past.state.snapshots.values()
         if snapshot.summary.get(STATEMENT_ID) == statement.id
-    }
-    log = past.state.snapshot_log
-    # In the order in which main first saw them: a rollback may bring one back later.
-    seen = dict.fromkeys(logged.snapshot_id for logged in log if logged.snapshot_id in own)
-    if seen:
-        chosen = list(seen)[-1 if side is Side.AT else 0]
-        return _by_commit(past, chosen, side)
+    ]
     if own:
-        moments = [snapshot.committed_at for snapshot in own.values()]
-        return _by_time(past, max(moments) if side is Side.AT else min(moments), side)
+        return _by_commits(past, own, side)
     if statement.completed_at is not None:
         return _by_time(past, statement.completed_at, side)
     raise StatementNotFound(
@@ -255,6 +245,16 @@ def _by_statement(past: Past, statement: StatementPoint, side: Side) -> Resolved
         found="none of that id; what it wrote may have expired",
         next="give a time instead",
     )
+
+
+def _by_commits(past: Past, own: Sequence[Snapshot], side: Side) -> Resolved:
+    ids = {snapshot.snapshot_id for snapshot in own}
+    # In the order in which main first saw them: a rollback may bring one back later.
+    seen = dict.fromkeys(e.snapshot_id for e in past.state.snapshot_log if e.snapshot_id in ids)
+    if seen:
+        return _by_commit(past, list(seen)[-1 if side is Side.AT else 0], side)
+    moments = [snapshot.committed_at for snapshot in own]
+    return _by_time(past, max(moments) if side is Side.AT else min(moments), side)
 
 
 def _by_commit(past: Past, snapshot_id: int, side: Side) -> Resolved:
@@ -276,22 +276,21 @@ def _by_commit(past: Past, snapshot_id: int, side: Side) -> Resolved:
 
 def _by_tag(past: Past, name: str, side: Side) -> Resolved:
     state = past.state
-    ref = state.refs.get(name)
-    if ref is None or ref.is_branch:
+    snapshot_id = state.tags.get(name)
+    if snapshot_id is None:
         raise RefNotFound(
             f"{state.name} has no tag {name}",
             object=str(state.name),
-            expected=", ".join(sorted(n for n, r in state.refs.items() if not r.is_branch)[:8])
-            or "a tag; the table has none",
-            found=name if ref is None else f"a branch {name}",
+            expected=", ".join(sorted(state.tags)[:8]) or "a tag; the table has none",
+            found=f"a branch {name}" if name in state.refs else name,
             next=f"`meltline tags {state.name}` lists its tags",
         )
-    snapshot = state.snapshots[ref.snapshot_id]
     seen = [logged.snapshot_id for logged in state.snapshot_log]
-    if snapshot.snapshot_id not in seen:
+    if snapshot_id in seen:
         if side is Side.BEFORE:
-            return _by_time(past, snapshot.committed_at, side)
-        return Resolved(snapshot.snapshot_id, snapshot.committed_at, None)
+            return _by_commit(past, snapshot_id, side)
+        return _logged(state, seen.index(snapshot_id))
+    committed_at = state.snapshots[snapshot_id].committed_at
     if side is Side.BEFORE:
-        return _by_commit(past, snapshot.snapshot_id, side)
-    return _logged(state, seen.index(snapshot.snapshot_id))
+        return _by_time(past, committed_at, side)
+    return Resolved(snapshot_id, committed_at, None)
