@@ -70,7 +70,7 @@ INDEX = (
     ),
     Mutation(
         "what a gate read before is not asked for planned files", "adapters/proofs/proof_reader.py",
-        "{path: sound[key_hash(path)] for path in covered}", "{path: () for path in covered}",
+        "hits=sound[numbers[path]]", "hits=()",
         (f"{PROOFS}::test_a_planned_file_is_found_though_the_index_knows_nothing",),
     ),
     Mutation(

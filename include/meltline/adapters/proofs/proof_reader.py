@@ -8,13 +8,14 @@ longer agree the manifest is read from its file again (docs/decisions/003). The 
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.manifests.pyiceberg_reader import ListedManifest, live_columns
@@ -34,12 +35,25 @@ from meltline.ports import ObjectReader, ProofResult, ProofSnapshot, SnapshotKey
 _FEW = 5_000  # files: below, a Spark job takes longer to start than reading them here
 _A_FILE = 16_000_000  # entries whose hashes make one file of the ledger
 _ASKED = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("rows", pa.int64())])
+_LIST = pa.schema(
+    [("number", pa.int64()), ("manifest_list", pa.string()), ("inline", pa.list_(pa.string()))]
+)
+_SIZE = pa.schema([("manifest", pa.string()), ("key_hash", pa.int64()), ("bytes", pa.int64())])
 Batches = Iterable[pa.RecordBatch]
+Hits = Mapping[int, tuple[int, ...]]
+"""Those of the wanted hashes that sound proofs of manifests hold, by the hash of its path."""
 
 
 @dataclass
-class _Found:
-    """What has been found out so far."""
+class _Reach:
+    """Which lists and manifests the snapshots refer to, as far as it has been found out.
+
+    Attributes:
+        manifests: Paths of each snapshot's manifests; `listed` has these manifests by path.
+        tables: Those that refer to a manifest, by its path.
+        sizes: Lengths of lists, by path; `lists` says how they were when they were read now.
+        errors: By table.
+    """
 
     manifests: dict[SnapshotKey, list[str]] = field(default_factory=dict)
     listed: dict[str, ListedManifest] = field(default_factory=dict)
@@ -57,6 +71,27 @@ class _Found:
 
     def fail(self, uuid: str, error: str) -> None:
         self.errors.setdefault(uuid, []).append(error)
+
+    def fail_broken(self, proofs: Iterable[ManifestProof]) -> None:
+        """Notes with each table what is wrong with its manifests."""
+        for proof in proofs:
+            for uuid in self.tables[proof.path] if proof.error else ():
+                self.fail(uuid, proof.error)
+
+    def result(
+        self, proofs: Mapping[str, ManifestProof], planned: Mapping[int, Sequence[str]], read: int
+    ) -> ProofResult:
+        """What proofs of all its manifests come to, of which so many were read from their files."""
+        return ProofResult(
+            manifests={key: tuple(paths) for key, paths in self.manifests.items()},
+            live_files={path: proof.live_files for path, proof in proofs.items()},
+            live_bytes={path: proof.live_bytes for path, proof in proofs.items()},
+            sizes=self.sizes | {path: manifest.bytes for path, manifest in self.listed.items()},
+            hits={p: _planned(proof.hits, planned) for p, proof in proofs.items() if proof.hits},
+            errors={uuid: tuple(messages) for uuid, messages in self.errors.items()},
+            read=read,
+            lists=self.lists,
+        )
 
 
 class SparkProofReader:
@@ -83,41 +118,14 @@ class SparkProofReader:
     ) -> ProofResult:
         """Looks for the wanted paths in everything the snapshots refer to. See the port."""
         prior = self._book.open(since) if since is not None and snapshots else KnownProof()
-        reach, by_hash = _Found(), _by_hash(sought)
-        lists = [prior.list_of(s.manifest_list) for s in snapshots]
-        unread = [s for s, listed in zip(snapshots, lists, strict=True) if listed is None]
-        self._read_lists(unread, reach)
-        sound = self._ask(prior, filter(None, lists), reach, by_hash)
-        again = [
-            s
-            for s, listed in zip(snapshots, lists, strict=True)
-            if listed and not _recall(s, listed, prior, sound, reach)
-        ]
-        self._read_lists(again, reach)
+        reach, planned = _Reach(), _by_hash(sought)
+        sound, opened = self._follow(snapshots, prior, reach, planned)
         covered = _covered(reach, prior, sound)
-        fresh = [m for path, m in reach.listed.items() if path not in covered]
-        proofs = {proof.path: proof for proof in self._read_manifests(fresh, by_hash)}
-        for path, proof in proofs.items():
-            for uuid in reach.tables[path] if proof.error else ():
-                reach.fail(uuid, proof.error)
-        hits = {path: sound[key_hash(path)] for path in covered}
-        hits |= {path: proof.hits for path, proof in proofs.items()}
-        self._book.write(proofs.values(), _proved_lists([*unread, *again], reach, proofs))
-        live = {**covered, **proofs}
-        return ProofResult(
-            manifests={key: tuple(paths) for key, paths in reach.manifests.items()},
-            live_files={path: proof.live_files for path, proof in live.items()},
-            live_bytes={path: proof.live_bytes for path, proof in live.items()},
-            sizes=reach.sizes | {path: m.bytes for path, m in reach.listed.items()},
-            hits={
-                path: tuple(planned for hashed in sorted({*of}) for planned in by_hash[hashed])
-                for path, of in hits.items()
-                if of
-            },
-            errors={uuid: tuple(messages) for uuid, messages in reach.errors.items()},
-            read=len(proofs),
-            lists=reach.lists,
-        )
+        fresh = [manifest for path, manifest in reach.listed.items() if path not in covered]
+        proofs = {proof.path: proof for proof in self._read_manifests(fresh, planned)}
+        reach.fail_broken(proofs.values())
+        self._book.write(proofs.values(), _proved_lists(opened, reach, proofs))
+        return reach.result({**covered, **proofs}, planned, len(proofs))
 
     def forget(self, before: datetime) -> str:
         """Drops what was read before then. See the port."""
@@ -125,7 +133,7 @@ class SparkProofReader:
 
     def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
         """Bytes of the distinct live files of each table's snapshots, read from the files."""
-        reach = _Found()
+        reach = _Reach()
         self._read_lists(snapshots, reach)
         of_table = pa.Table.from_pylist(
             [
@@ -136,7 +144,7 @@ class SparkProofReader:
             schema=pa.schema([("manifest", pa.string()), ("table_uuid", pa.string())]),
         )
         rows = self._shared_out(list(reach.listed.values())).mapInArrow(
-            _sizes(self._store), "manifest string, key_hash bigint, bytes bigint"
+            _sizes(self._store), from_arrow_schema(_SIZE)
         )
         totals = (
             rows.join(F.broadcast(self._spark.createDataFrame(of_table)), "manifest")
@@ -149,19 +157,39 @@ class SparkProofReader:
         sums = {row["table_uuid"]: int(row["bytes"]) for row in totals}
         return {snapshot.table_uuid: sums.get(snapshot.table_uuid, 0) for snapshot in snapshots}
 
+    def _follow(
+        self,
+        snapshots: Sequence[ProofSnapshot],
+        prior: KnownProof,
+        reach: _Reach,
+        sought: Collection[int],
+    ) -> tuple[Hits, list[ProofSnapshot]]:
+        """Follows snapshots to their manifests, by what was proved before as far as it is sound.
+
+        Returns:
+            The hits in manifests that were proved before, and the snapshots whose lists were read.
+        """
+        lists = [(snapshot, prior.list_of(snapshot.manifest_list)) for snapshot in snapshots]
+        unread = [snapshot for snapshot, listed in lists if listed is None]
+        self._read_lists(unread, reach)
+        sound = self._ask(prior, [listed for _, listed in lists if listed], reach, sought)
+        again = [s for s, listed in lists if listed and not _recall(s, listed, prior, sound, reach)]
+        self._read_lists(again, reach)
+        return sound, [*unread, *again]
+
     def _ask(
         self,
         prior: KnownProof,
         lists: Iterable[KnownList],
-        reach: _Found,
+        reach: _Reach,
         sought: Collection[int],
-    ) -> Mapping[int, tuple[int, ...]]:
+    ) -> Hits:
         """Asks all that was proved before for the wanted hashes, in one go."""
         numbers = {number for listed in lists for number in listed.manifests}
         numbers |= prior.manifests.keys() & set(map(key_hash, reach.listed))
         return self._book.ask({n: prior.manifests[n] for n in numbers}, sought) if numbers else {}
 
-    def _read_lists(self, snapshots: Sequence[ProofSnapshot], reach: _Found) -> None:
+    def _read_lists(self, snapshots: Sequence[ProofSnapshot], reach: _Reach) -> None:
         for snapshot, rows in zip(snapshots, self._lists(snapshots), strict=True):
             error = next((row["error"] for row in rows if row["error"]), "")
             if error:
@@ -184,17 +212,10 @@ class SparkProofReader:
         ]
         if len(rows) <= _FEW:
             return list(thread_map(lambda row: list(read_list(self._store, row)), rows))
-        schema = pa.schema(
-            [
-                ("number", pa.int64()),
-                ("manifest_list", pa.string()),
-                ("inline", pa.list_(pa.string())),
-            ]
-        )
-        requests = pa.Table.from_pylist(rows, schema=schema)
-        frame = spread(self._spark, requests, [1] * len(rows))
+        frame = spread(self._spark, pa.Table.from_pylist(rows, schema=_LIST), [1] * len(rows))
+        listed = frame.mapInArrow(_list_reader(self._store), from_arrow_schema(LISTED))
         answer: list[list[dict[str, Any]]] = [[] for _ in rows]
-        for row in frame.mapInArrow(_list_reader(self._store), _ddl(LISTED)).toArrow().to_pylist():
+        for row in listed.toArrow().to_pylist():
             answer[row["number"]].append(row)
         return answer
 
@@ -205,7 +226,9 @@ class SparkProofReader:
         if not self._is_worth_a_job(manifests, entries):
             return list(thread_map(lambda m: prove_manifest(self._store, m, hashes), manifests))
         shared = self._spark.sparkContext.broadcast(hashes)
-        frame = self._shared_out(manifests).mapInArrow(_prover(self._store, shared), _ddl(MANIFEST))
+        frame = self._shared_out(manifests).mapInArrow(
+            _prover(self._store, shared), from_arrow_schema(MANIFEST)
+        )
         if entries <= self.entries_here:
             return _proofs(frame)
         saved = frame.persist()
@@ -233,7 +256,7 @@ def _recall(
     listed: KnownList,
     prior: KnownProof,
     sound: Collection[int],
-    reach: _Found,
+    reach: _Reach,
 ) -> bool:
     """Takes over what an earlier proof read from this snapshot's list.
 
@@ -246,11 +269,11 @@ def _recall(
     return True
 
 
-def _covered(reach: _Found, prior: KnownProof, sound: Collection[int]) -> dict[str, ManifestProof]:
+def _covered(reach: _Reach, prior: KnownProof, sound: Hits) -> dict[str, ManifestProof]:
     """Manifests that were proved before, as long as they are, and whose hashes are sound."""
     numbers = {path: key_hash(path) for path in reach.listed}
     return {
-        path: prior.manifests[numbers[path]]
+        path: replace(prior.manifests[numbers[path]], hits=sound[numbers[path]])
         for path, manifest in reach.listed.items()
         if numbers[path] in sound and _is_same(prior.manifests[numbers[path]], manifest)
     }
@@ -262,7 +285,7 @@ def _is_same(proof: ManifestProof, manifest: ListedManifest) -> bool:
 
 
 def _proved_lists(
-    snapshots: Sequence[ProofSnapshot], reach: _Found, proofs: Mapping[str, ManifestProof]
+    snapshots: Sequence[ProofSnapshot], reach: _Reach, proofs: Mapping[str, ManifestProof]
 ) -> Iterator[tuple[str, int, Sequence[str]]]:
     """Lists that were read now, with every manifest of theirs proved, now or before."""
     broken = {path for path, proof in proofs.items() if proof.error}
@@ -283,6 +306,10 @@ def _by_hash(planned_paths: Sequence[str]) -> dict[int, list[str]]:
     for path in planned_paths:
         paths.setdefault(key_hash(path), []).append(path)
     return paths
+
+
+def _planned(hits: Iterable[int], planned: Mapping[int, Sequence[str]]) -> tuple[str, ...]:
+    return tuple(path for number in sorted({*hits}) for path in planned[number])
 
 
 def _proofs(frame: DataFrame) -> list[ManifestProof]:
@@ -316,8 +343,6 @@ def _prover(store: ObjectReader, sought: Any) -> Callable[[Batches], Iterator[pa
 
 
 def _sizes(store: ObjectReader) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    schema = pa.schema([("manifest", pa.string()), ("key_hash", pa.int64()), ("bytes", pa.int64())])
-
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
@@ -327,12 +352,6 @@ def _sizes(store: ObjectReader) -> Callable[[Batches], Iterator[pa.RecordBatch]]
                     "key_hash": [key_hash(path) for path in live.paths],
                     "bytes": live.sizes,
                 }
-                yield pa.RecordBatch.from_pydict(columns, schema=schema)
+                yield pa.RecordBatch.from_pydict(columns, schema=_SIZE)
 
     return read
-
-
-def _ddl(schema: pa.Schema) -> str:
-    words = {pa.string(): "string", pa.int64(): "bigint", pa.binary(): "binary"}
-    words[pa.list_(pa.int64())] = "array<bigint>"
-    return ", ".join(f"{field.name} {words[field.type]}" for field in schema)
