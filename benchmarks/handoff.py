@@ -6,6 +6,7 @@ Two nights: the oldest hundred snapshots of one table, then the next ten.
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from benchmarks.results import Figure, Outcome
 from benchmarks.sides import BARE, Run, Stopwatch
 from benchmarks.staging import read_document, rows
 from benchmarks.watch import watching
+from meltline.adapters.archive.archive import ColdArchive
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_cache import ArchiveBook
-from meltline.adapters.archive.spark_archive import SparkArchive
+from meltline.adapters.archive.spark_archive import SparkCrew
 from meltline.adapters.catalogs.sql_catalog import SqlTables
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.config.load import load_config
@@ -175,7 +177,7 @@ def _hand_off(hot: Lake, cold: Lake, night: Night) -> Run:
     ledger = memory_control_ledger(WallClock())
     ledger.database.prepare()
     book = ArchiveBook(ledger.copies, store, f"file://{cold.place}")
-    archive = SparkArchive(hot.spark, stores, catalog, book, WallClock())
+    archive = ColdArchive(stores, catalog, partial(SparkCrew, hot.spark), book, WallClock())
     request = _request(hot, cold, night)
     watch = Stopwatch()
     with watching([*hot.metadata_folders(), cold.place]) as watched, watch.timing("handoff"):

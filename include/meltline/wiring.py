@@ -191,7 +191,8 @@ class Wiring:
 
     def _archive(self, spark: Any, ledgers: ReadContext, cold: ColdTier) -> dict[str, Any]:
         """What writes cold, and what reads it for the gate."""
-        from meltline.adapters.archive.spark_archive import SparkArchive  # noqa: PLC0415 - starts slowly
+        from meltline.adapters.archive.archive import ColdArchive  # noqa: PLC0415 - Arrow
+        from meltline.adapters.archive.spark_archive import SparkCrew  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.row_comparer import SparkRowComparer  # noqa: PLC0415
         from meltline.adapters.spark.session import prepare_catalog  # noqa: PLC0415
 
@@ -200,7 +201,9 @@ class Wiring:
         catalog = open_catalog(catalogs[self.config.cold], store)
         book = ArchiveBook(ledgers.control.copies, cold.writer, cold.warehouse)
         return {
-            "archive": SparkArchive(spark, self._tiers(store), catalog, book, self.clock),
+            "archive": ColdArchive(
+                self._tiers(store), catalog, partial(SparkCrew, spark), book, self.clock
+            ),
             "rows": SparkRowComparer(spark, catalogs, cold.warehouse),
             "prepare_cold": partial(prepare_catalog, spark, catalogs[self.config.cold]),
         }

@@ -72,13 +72,13 @@ COLD_COPIES = (
     ),
     Mutation(
         "a copy is not read back", "adapters/archive/copies.py",
-        "        if not self.cold.proves_writes(target) and self._digest(self.cold, target) != sent:\n",
+        "        if not self.cold.proves_writes(target) and _digest(self._parts(self.cold, target)) != sent:\n",
         "        if False:\n", (COPY_PROOFS,),
     ),
     Mutation(
         "a path that was written twice passes for its first copy", "adapters/archive/copies.py",
-        "        if copy is not None and is_known and self.mends:\n",
-        "        if copy is not None and is_known:\n", (COPY_PROOFS,),
+        "        if self.mends and copy and prior and copy.sha256 == prior.sha256:\n",
+        "        if copy and prior and copy.sha256 == prior.sha256:\n", (COPY_PROOFS,),
     ),
     Mutation(
         "a lost copy is not looked for where its original is alive", "app/archive/cold_mending.py",

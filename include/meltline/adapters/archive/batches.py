@@ -141,7 +141,7 @@ def completed(
         StoreRefused: A store refuses, or something else lies in a copy's place.
     """
     manifests = [prior[target] for target in pending.targets.values()]
-    fresh = [credit.pop(path) for path in pending.targets if path in credit]
+    fresh = [credit.pop(path) for path in pending.targets.keys() & credit]
     statistics = pending.statistics
     sizes = [m.bytes for m in manifests] + [file.bytes for file in statistics.values()]
     copied = _statistics_copied(crew, statistics)

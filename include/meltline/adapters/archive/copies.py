@@ -138,24 +138,38 @@ class Stores:
             FileNotFoundError: Hot does not have it and it is needed; or StoreRefused.
             StoreRefused: The two differ and nobody knows the copy for damaged, or a store refuses.
         """
-        target = self.target(path)
-        copy = self._copied(target)
-        is_known = prior is not None and copy is not None and copy.sha256 == prior.sha256
-        if copy is not None and is_known and self.mends:
+        copy = self._copied(self.target(path))
+        if self.mends and copy and prior and copy.sha256 == prior.sha256:
             return Brought(False, copy)
-        source = self._digest_of_original(path, size)
-        if copy is not None and copy.sha256 == source:
+        source = _digest(self._counted(path, size))
+        if copy and copy.sha256 == source:
             return Brought(False, copy)
-        if is_known or (prior is not None and prior.sha256 != source):
-            raise _refused(path, "the bytes that were copied once", "others")
-        if copy is not None and not (prior or self.mends):
+        if prior:
+            if prior.sha256 != source:
+                raise _refused(path, "the bytes that were copied once", "others")
+        elif copy:
+            self._make_room(path, size, copy)
+        return Brought(True, self._copied_anew(path, size, source))
+
+    def _make_room(self, path: str, size: int, copy: CopyProof) -> None:
+        """Lets go of what lies in the copy's place, holds other bytes, and nobody knows.
+
+        What cannot be told to be damaged is set aside: perhaps its path was written twice in hot.
+        """
+        target = copy.path
+        if not self.mends:
             raise _refused(target, f"the bytes of {path}", "others")
-        if copy is not None and copy.bytes == size and prior is None:
-            self._set_aside(target, copy)
-        written = self._put(target, self._counted(path, size), size)
+        if copy.bytes == size:
+            self.pace.wait()
+            aside = f"{target}.before-{copy.sha256[:16]}"
+            self.cold.write_stream(aside, self._parts(self.cold, target))
+
+    def _copied_anew(self, path: str, size: int, source: str) -> CopyProof:
+        """A copy of what has this digest, or none."""
+        written = self._put(self.target(path), self._counted(path, size), size)
         if written.sha256 != source:
             raise _refused(path, "the same bytes twice", "others the second time")
-        return Brought(True, written)
+        return written
 
     def _copied(self, target: str) -> CopyProof | None:
         """A file of cold, read; None where it is not there."""
@@ -163,31 +177,13 @@ class Stores:
         copy = self.cold.measure(target)
         if copy is None:
             return None
-        return replace(_unread(copy, target), sha256=self._digest(self.cold, target))
-
-    def _digest(self, store: CopySource, path: str) -> str:
-        digest = sha256()
-        for part in self._parts(store, path):
-            digest.update(part)
-        return digest.hexdigest()
+        return replace(_unread(copy, target), sha256=_digest(self._parts(self.cold, target)))
 
     def _parts(self, store: CopySource, path: str) -> Iterator[bytes]:
         """A file in parts, each in its turn."""
         for part in store.stream(path):
             yield part
             self.pace.wait()
-
-    def _digest_of_original(self, path: str, size: int) -> str:
-        digest = sha256()
-        for part in self._counted(path, size):
-            digest.update(part)
-        return digest.hexdigest()
-
-    def _set_aside(self, target: str, proof: CopyProof) -> None:
-        """What nobody can tell to be damaged is kept: perhaps its path was written twice in hot."""
-        self.pace.wait()
-        aside = f"{target}.before-{proof.sha256[:16]}"
-        self.cold.write_stream(aside, self._parts(self.cold, target))
 
     def _put(self, target: str, parts: Iterable[bytes], size: int) -> CopyProof:
         """Writes a file of cold, and makes sure that it holds what was sent."""
@@ -201,7 +197,7 @@ class Stores:
         self.pace.wait()
         self.cold.write_stream(target, hashed())
         sent = digest.hexdigest()
-        if not self.cold.proves_writes(target) and self._digest(self.cold, target) != sent:
+        if not self.cold.proves_writes(target) and _digest(self._parts(self.cold, target)) != sent:
             self.cold.delete([target])  # nobody has registered these bytes: they were just written
             raise _refused(target, "the bytes that were sent", "others when it was read again")
         return self._measured(target, size, sent)
@@ -225,6 +221,13 @@ class Stores:
             raise _refused(path, f"{size} bytes, as the manifest says", "no such file") from None
         if sent != size:
             raise _refused(path, f"{size} bytes, as the manifest says", f"{sent} bytes")
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    digest = sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _unread(file: StoredObject, target: str) -> CopyProof:

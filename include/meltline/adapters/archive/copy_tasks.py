@@ -315,26 +315,28 @@ class LocalCrew:
         replaced: Sequence[str] = (),
     ) -> Mapping[str, ManifestDone] | None:
         """Has cold hold each manifest. See the port."""
-        read = {manifest.path: needs_of(self._stores, manifest) for manifest in manifests}
-        needed = dict.fromkeys(file for need, _ in read.values() for file in need)
-        done = self._cold_files(needed, replaced if is_worth_reading(manifests, self._few) else ())
-        files = [file for file in needed if file not in done]
-        for start in range(0, len(files), _PORTION):
+        needs = {manifest: needs_of(self._stores, manifest) for manifest in manifests}
+        files = dict.fromkeys(file for of, _ in needs.values() for file in of)
+        done = self._cold_files(files, replaced if is_worth_reading(manifests, self._few) else ())
+        missing = [file for file in files if file not in done]
+        for start in range(0, len(missing), _PORTION):
             if not may_go_on():
                 return None
-            done |= self._bring(files[start : start + _PORTION])
+            done |= self._bring(missing[start : start + _PORTION])
+        return self._finished(needs, done)
+
+    def _finished(
+        self,
+        needs: Mapping[ManifestFile, tuple[Sequence[NeededFile], str]],
+        done: Mapping[NeededFile, FileDone],
+    ) -> Mapping[str, ManifestDone]:
+        """What came of manifests, written once their files are there; each file counts once."""
         credited: set[str] = set()
-        outcomes = {}
-        for manifest in manifests:
-            needs, error = read[manifest.path]
-            wrong = error or next((done[file].error for file in needs if done[file].error), "")
-            brought = [done[file] for file in needs]
-            outcomes[manifest.path] = (
-                ManifestDone(manifest.path, error=wrong)
-                if wrong
-                else self._finish(manifest, brought, credited)
-            )
-        self._book.save([done.proof for done in outcomes.values() if done.proof])
+        outcomes = {
+            manifest.path: self._finish(manifest, error, [done[file] for file in files], credited)
+            for manifest, (files, error) in needs.items()
+        }
+        self._book.save([outcome.proof for outcome in outcomes.values() if outcome.proof])
         return outcomes
 
     def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
@@ -355,23 +357,36 @@ class LocalCrew:
     def _bring(self, files: Sequence[NeededFile]) -> dict[NeededFile, FileDone]:
         with ThreadPoolExecutor(self._threads) as pool:
             done = dict(zip(files, pool.map(partial(bring, self._stores), files), strict=True))
-            unread = {f: d.proof for f, d in done.items() if d.proof and not d.proof.sha256}
-            prior = self._book.of([proof.path for proof in unread.values()])
-            doubtful = [f for f, d in unread.items() if not settled(self._stores, prior, d)]
-            proofs = [prior.get(unread[file].path) for file in doubtful]
-            again = pool.map(partial(read_again, self._stores), doubtful, proofs)
+            doubtful = self._doubtful(done)
+            again = pool.map(partial(read_again, self._stores), doubtful, doubtful.values())
             done |= zip(doubtful, again, strict=True)
         self._book.save([d.proof for d in done.values() if d.proof and d.proof.sha256])
         return done
 
+    def _doubtful(self, done: Mapping[NeededFile, FileDone]) -> dict[NeededFile, CopyProof | None]:
+        """What was found in cold and has to be read, with what the book knows of it."""
+        unread = {f: d.proof for f, d in done.items() if d.proof and not d.proof.sha256}
+        prior = self._book.of([proof.path for proof in unread.values()])
+        return {
+            file: prior.get(proof.path)
+            for file, proof in unread.items()
+            if not settled(self._stores, prior, proof)
+        }
+
     def _finish(
-        self, manifest: ManifestFile, files: Sequence[FileDone], credited: set[str]
+        self, manifest: ManifestFile, error: str, files: Sequence[FileDone], credited: set[str]
     ) -> ManifestDone:
+        if wrong := error or _first_error(files):
+            return ManifestDone(manifest.path, error=wrong)
         amended = {file.path: file.amended for file in files if file.is_rewritten}
         done = write_manifest(self._stores, manifest, amended)
         new = [file for file in files if file.is_new and file.path not in credited]
         credited.update(file.path for file in new)
         return with_copied(done, len(new), sum(file.bytes for file in new))
+
+
+def _first_error(files: Sequence[FileDone]) -> str:
+    return next((file.error for file in files if file.error), "")
 
 
 def with_copied(done: ManifestDone, files: int, bytes: int) -> ManifestDone:

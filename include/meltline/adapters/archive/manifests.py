@@ -183,19 +183,20 @@ def _turn(file: Record, warehouse: str, amended: Amended | None) -> None:
     file["file_path"] = mirrored(file["file_path"], warehouse)
     if referenced := file.get("referenced_data_file"):
         file["referenced_data_file"] = mirrored(referenced, warehouse)
-    if not _is_rewritten(file):
-        return
     if amended is not None:
         file["file_size_in_bytes"] = amended.bytes
         if file.get("split_offsets") is not None and _format(file) != Need.PUFFIN:
             file["split_offsets"] = None  # the row groups begin elsewhere
-    for name, exact in (
-        ("lower_bounds", amended.lower if amended else ""),
-        ("upper_bounds", amended.upper if amended else ""),
-    ):
-        for bound in file.get(name) or ():
-            if bound["key"] == _FILE_PATH_ID:
-                bound["value"] = (exact or mirrored(bound["value"].decode(), warehouse)).encode()
+    if _is_rewritten(file):
+        _turn_bounds(file.get("lower_bounds"), amended.lower if amended else "", warehouse)
+        _turn_bounds(file.get("upper_bounds"), amended.upper if amended else "", warehouse)
+
+
+def _turn_bounds(bounds: Sequence[Record] | None, exact: str, warehouse: str) -> None:
+    """Has the bounds of the data files that deletes are for name the copies of these."""
+    for bound in bounds or ():
+        if bound["key"] == _FILE_PATH_ID:
+            bound["value"] = (exact or mirrored(bound["value"].decode(), warehouse)).encode()
 
 
 # --- manifest lists -------------------------------------------------------------------------------

@@ -46,21 +46,22 @@ class ColdMender:
 
     def mend(self, originals: Sequence[Original]) -> Iterator[Mended]:
         """Files first, then manifests, then lists: each names those before it."""
-        files = [f for f in originals if f.kind in _AS_THEY_ARE + _REWRITTEN]
-        needed, errors = dict[str, NeededFile](), dict[str, str]()
-        for file in files:
-            try:
-                needed[file.path] = _needed(file)
-            except ValueError as fault:
-                errors[file.path] = failure_text(file.path, fault)
-        yield from (Mended(path, error=error) for path, error in errors.items())
-        for done in self.crew.prove(list(needed.values())):
-            yield Mended(done.path, done.is_new and not done.error, done.error)
+        yield from self._files([f for f in originals if f.kind in _AS_THEY_ARE + _REWRITTEN])
         for kind, make in (
             (FileKind.MANIFEST, self._manifest),
             (FileKind.MANIFEST_LIST, self._list),
         ):
             yield from self._metadata([f for f in originals if f.kind is kind], make)
+
+    def _files(self, originals: Sequence[Original]) -> Iterator[Mended]:
+        needed: dict[str, NeededFile] = {}
+        for file in originals:
+            try:
+                needed[file.path] = _needed(file)
+            except ValueError as fault:
+                yield Mended(file.path, error=failure_text(file.path, fault))
+        for done in self.crew.prove(list(needed.values())):
+            yield Mended(done.path, done.is_new and not done.error, done.error)
 
     def _metadata(
         self, originals: Sequence[Original], make: Callable[[Original], bytes]

@@ -6,16 +6,12 @@ manifest. Within a batch a file that many manifests name is copied once.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from meltline.adapters.archive.archive import ColdArchive
-from meltline.adapters.archive.batches import BatchLimits
-from meltline.adapters.archive.cold_tables import ColdCatalog
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import (
     FileDone,
@@ -47,7 +43,6 @@ from meltline.adapters.archive.spark_tasks import (
     read_needs,
     write_manifests,
 )
-from meltline.domain.clock import Clock
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.ports import CopyCache
 
@@ -60,30 +55,6 @@ _FILES = pa.schema(
 )
 _FOUND = ("place", "path", "hot_bytes", "need", *PROOF)
 _AMENDED = "collect_list(struct(path, bytes, lower, upper)) FILTER (WHERE is_rewritten) AS amended"
-
-
-class SparkArchive(ColdArchive):
-    """The port `Archive` on Spark's executors.
-
-    Args:
-        spark: The session.
-        stores: Hot's and cold's; they are sent to executors.
-        catalog: The cold catalog.
-        book: Remembers each copy.
-        clock: Dates the verification.
-        limits: Of a batch.
-    """
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        stores: Stores,
-        catalog: ColdCatalog,
-        book: CopyCache,
-        clock: Clock,
-        limits: BatchLimits | None = None,
-    ) -> None:
-        super().__init__(stores, catalog, partial(SparkCrew, spark), book, clock, limits)
 
 
 class SparkCrew:
