@@ -165,15 +165,11 @@ class SnapshotRows:
             )
             for row in counted.to_pylist()
         }
-        live_parts = {
-            key: [live.get(manifest) for manifest in manifests]
+        totals = {
+            key: _total([live.get(manifest) for manifest in manifests])
             for key, manifests in standing.manifests_by_snapshot()
         }
-        return {
-            key: (sum(part[0] for part in totals), sum(part[1] for part in totals))
-            for key, parts in live_parts.items()
-            if len(totals := [part for part in parts if part is not None]) == len(parts)
-        }
+        return {key: total for key, total in totals.items() if total is not None}
 
     def _stored(self, ids: pa.Array) -> dict[int, tuple[int, int]]:
         """Live rows of manifests and their bytes, by the manifest's id."""
@@ -200,6 +196,14 @@ def _live(files: int, rows: int, size: int) -> tuple[int, int] | None:
     """A manifest's live files and their bytes; None where entries of it are missing."""
     copies = max(rows // files, 1) if files else 1
     return (files, size // copies) if rows == copies * files else None
+
+
+def _total(parts: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
+    """Files and bytes of manifests together; None where one of them is unknown."""
+    whole = [part for part in parts if part is not None]
+    if len(whole) < len(parts):
+        return None
+    return sum(files for files, _ in whole), sum(size for _, size in whole)
 
 
 class SideFileRows:

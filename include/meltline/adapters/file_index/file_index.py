@@ -90,32 +90,32 @@ class ReferenceRows:
         """Files, manifests and manifest lists that only these snapshots refer to."""
         if not candidates:
             return ()
-        standing = (
-            self._snapshots.standing()
-            if within is None
-            else self._snapshots.standing().of_tables(within.tables)
-        )
+        standing = self._snapshots.standing()
+        if within is not None:
+            standing = standing.of_tables(within.tables)
         split = standing.split(set(candidates))
         manifests = self._manifests(split.manifests)
-        wholly = [row["manifest_id"] for row in manifests if row["whole"] is not False]
-        few = sum(row["files"] for row in manifests if row["whole"] is not False)
-        files = self._ended_spans(split)
-        if wholly and few <= self._driver_rows:
-            leaving = self._tables.look("entries", _LEAVING, LIVE, among=("manifest_id", wholly))
-            files += _rows(leaving)
-        referenced = self._kept_among(files, split, within)
-        if few > self._driver_rows:
-            many = self._many_files(wholly, split, within)
-            referenced |= self._on_lines([row["key_hash"] for row in many], split.staying)
-            files += many
-        files = [row for row in files if row["key_hash"] not in referenced]
+        files = self._files(split, manifests, within)
         rows = [*_rows(split.lists), *manifests, *files]
-        waiting = set(self._waiting_among([row["key_hash"] for row in rows]))
+        waiting = set(self._departures.waiting().among(_hashes(rows)).hashes.to_pylist())
         return _gathered((row for row in rows if row["key_hash"] not in waiting), split.manifests)
 
-    def _waiting_among(self, hashes: Sequence[int]) -> Sequence[int]:
-        hashes_waiting: list[int] = self._departures.waiting().among(hashes).hashes.to_pylist()
-        return hashes_waiting
+    def _files(
+        self, split: Split, manifests: Sequence[Row], within: Neighbourhood | None
+    ) -> list[Row]:
+        """Files that leaving snapshots refer to, by spans or by these manifests, and no other."""
+        read_wholly = [row for row in manifests if row["whole"] is not False]
+        ids = [row["manifest_id"] for row in read_wholly]
+        is_little = sum(row["files"] for row in read_wholly) <= self._driver_rows
+        files = self._ended_spans(split)
+        if ids and is_little:
+            files += _rows(self._tables.look("entries", _LEAVING, LIVE, ("manifest_id", ids)))
+        referenced = self._kept_among(files, split, within)
+        if not is_little:
+            many = self._many_files(ids, split, within)
+            referenced |= self._on_lines(_hashes(many), split.staying)
+            files += many
+        return [row for row in files if row["key_hash"] not in referenced]
 
     def _live(self) -> DataFrame:
         return self._tables.read("entries").where(F.col("status") < int(EntryStatus.DELETED))
@@ -178,7 +178,7 @@ class ReferenceRows:
         for row in files:
             first = row["since"] if "since" in row else row["sequence_number"]
             floors[row["table_uuid"]] = min(first, floors.get(row["table_uuid"], first))
-        hashes = list({row["key_hash"] for row in files})
+        hashes = list(set(_hashes(files)))
         narrow = _is_narrow(floors, within) and split.leaves_the_newer(floors)
         floor = min(floors.values()) if narrow else 0
         referenced = self._on_lines(hashes, split.staying, floor)
@@ -340,6 +340,10 @@ def _is_narrow(floors: Mapping[str, int], within: Neighbourhood | None) -> bool:
 def _rows(table: pa.Table) -> list[Row]:
     rows: list[Row] = table.to_pylist()
     return rows
+
+
+def _hashes(rows: Iterable[Row]) -> list[int]:
+    return [row["key_hash"] for row in rows]
 
 
 def _gathered(rows: Iterable[Row], leaving: Mapping[int, set[str]]) -> list[DepartingFile]:

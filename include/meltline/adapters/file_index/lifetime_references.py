@@ -33,11 +33,12 @@ class LineUses:
         )
         uses = [flat[place][2] for place in self._points.order.to_pylist()]
         self._ranked = sorted(set(uses), key=lambda use: use.until or _NEVER)
-        ranks = {use: rank for rank, use in enumerate(self._ranked)}
-        kinds = {(use.stage, use.is_now) for use in self._ranked}
+        by_kind: dict[tuple[str, bool], dict[FileReference, int]] = {}
+        for rank, use in enumerate(self._ranked):
+            by_kind.setdefault((use.stage, use.is_now), {})[use] = rank
         self._kinds = [
-            pa.array((ranks[u] if (u.stage, u.is_now) == kind else -1 for u in uses), pa.int64())
-            for kind in sorted(kinds)
+            pa.array((ranks.get(use, -1) for use in uses), pa.int64())
+            for _, ranks in sorted(by_kind.items())
         ]
 
     def numbered(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:

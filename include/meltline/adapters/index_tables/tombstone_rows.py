@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -26,14 +28,8 @@ class ItemRows:
         """Stores the items of plans, in one commit; a retry finds them and stores nothing."""
         stored = self._tables.values("plan_items", "plan_id", list(plans))
         new = [(key, file) for key, files in plans.items() if key not in stored for file in files]
-        columns: dict[str, list[Any]] = {
-            "plan_id": [plan_id for plan_id, _ in new],
-            "path": [file.path for _, file in new],
-            "kind": [str(file.kind) for _, file in new],
-            "bytes": [file.bytes for _, file in new],
-            "owner": [file.owner for _, file in new],
-            "due_at": [file.due_at for _, file in new],
-        }
+        columns = {"plan_id": [plan_id for plan_id, _ in new]}
+        columns |= _columns([file for _, file in new], PlannedFile)
         self._tables.append_columns("plan_items", columns, ",".join(sorted(plans)[:20]))
 
     def of(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
@@ -65,17 +61,9 @@ class DepartureRows:
         new = [
             (marker, row) for marker, of in departures.items() if marker not in stored for row in of
         ]
-        columns: dict[str, list[Any]] = {
-            "path": [row.path for _, row in new],
+        columns = {
+            **_columns([row for _, row in new], Departure),
             "key_hash": [key_hash(row.path) for _, row in new],
-            "kind": [str(row.kind) for _, row in new],
-            "bytes": [row.bytes for _, row in new],
-            "owner": [row.owner for _, row in new],
-            "plan_id": [row.plan_id for _, row in new],
-            "departed_at": [row.departed_at for _, row in new],
-            "due_at": [row.due_at for _, row in new],
-            "state": [str(row.state) for _, row in new],
-            "recorded_at": [row.recorded_at for _, row in new],
             "written_ns": [self._next_moment()] * len(new),
             "marker": [marker for marker, _ in new],
         }
@@ -133,6 +121,13 @@ class DepartureRows:
         rows = self._tables.look("settled_departures", ("key_hash",), among=among)
         settled_hashes = set(rows.column("key_hash").to_pylist())
         return {path for path in paths if key_hash(path) in settled_hashes}
+
+
+def _columns(
+    rows: Sequence[Departure | PlannedFile], of: type[Departure | PlannedFile]
+) -> dict[str, list[Any]]:
+    """What stands in each field, by its name, which is the column's as well."""
+    return {field.name: list(map(attrgetter(field.name), rows)) for field in fields(of)}
 
 
 def _by_path(file: Departure | PlannedFile) -> str:

@@ -59,8 +59,8 @@ def decoded(request: Asked) -> int:
     """About how many entries reading a manifest decodes; of changes those at its beginning."""
     if request.step is None or request.step.is_first:
         return request.manifest.entries
-    changed = (request.manifest.added_files or 0) + (request.manifest.deleted_files or 0)
-    return min(2 * changed, request.manifest.entries)
+    added, _, deleted = request.manifest.counts
+    return min(2 * (added + deleted), request.manifest.entries)
 
 
 def spellings(homes: Sequence[str]) -> Sequence[str]:
@@ -136,23 +136,25 @@ _CHANGE_ROWS = _columns(
 )
 
 
+def _expected(request: Asked) -> dict[int, int]:
+    """Rows that reading a manifest gives, by status; the first step adds all that is alive."""
+    added, existing, deleted = request.manifest.counts
+    if request.step is None:
+        return {_ADDED: added, _EXISTING: existing, _DELETED: deleted}
+    return (
+        {_ADDED: added + existing} if request.step.is_first else {_ADDED: added, _DELETED: deleted}
+    )
+
+
 def agreed(request: Asked, rows: Mapping[int, tuple[int, int]]) -> ManifestOutcome | None:
     """A manifest's outcome from its counted rows; None where they are not what its list says."""
     manifest, step = request.manifest, request.step
-    added, existing = manifest.added_files or 0, manifest.existing_files or 0
-    deleted = manifest.deleted_files or 0
-    expected = {_ADDED: added, _EXISTING: existing, _DELETED: deleted}
-    if step is not None:
-        live = added + existing if step.is_first else added
-        expected = {_ADDED: live, _DELETED: 0 if step.is_first else deleted}
     counts = {status: files for status, (files, _) in rows.items()}
-    if counts != {status: files for status, files in expected.items() if files}:
+    if counts != {status: files for status, files in _expected(request).items() if files}:
         return None
     return ManifestOutcome(
         manifest.path,
-        added,
-        existing,
-        deleted,
+        *manifest.counts,
         owners=(request.table_uuid,),
         bytes_added=rows.get(_ADDED, (0, 0))[1] if step else 0,
         bytes_removed=rows.get(_DELETED, (0, 0))[1] if step else 0,

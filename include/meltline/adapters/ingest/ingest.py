@@ -34,7 +34,7 @@ from meltline.adapters.ingest.ingest_job import (
 from meltline.adapters.ingest.outcome_rows import outcome_of
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.manifests.spark_decoder import Step
-from meltline.domain.iceberg.files import ManifestFile, ManifestOutcome
+from meltline.domain.iceberg.files import ManifestOutcome
 from meltline.domain.iceberg.linear_history import SnapshotDelta
 from meltline.domain.iceberg.locations import Ownership, location_key
 from meltline.ports import IngestRequest, ObjectReader
@@ -95,23 +95,16 @@ class ManifestRows:
             for request in requests
             for manifest in request.manifests
         ]
-        outcomes = self._colliding(reads)
-        reads = [r for r in reads if r.manifest.path not in outcomes]
         homes = {request.table_uuid: spellings(request.homes) for request in requests}
-        large = sum(map(decoded, reads)) > self.limits.bulk_entries
-        bulk = [r for r in reads if is_large(r, homes, self.limits.bulk_manifest)]
-        outcomes |= self._ingest_bulk(bulk, homes, marker) if large and bulk else {}
-        remaining = [r for r in reads if r.manifest.path not in outcomes]
-        read = self._ingest_rest(remaining, ownerships, marker)
-        outcomes |= {outcome.path: outcome for outcome in read}
-        ingested = [
-            (request, manifest, outcomes[manifest.path])
-            for request in requests
-            for manifest in request.manifests
-        ]
-        rows = [_manifest_row(*r) for r in ingested if not r[2].error]
+        by_path = self._colliding(reads)
+        by_path |= self._ingest_bulk(_without(reads, by_path), homes, marker)
+        for outcome in self._ingest_rest(_without(reads, by_path), ownerships, marker):
+            by_path[outcome.path] = outcome
+        outcomes = [by_path[read.manifest.path] for read in reads]
+        read_now = zip(reads, outcomes, strict=True)
+        rows = [_manifest_row(read, outcome) for read, outcome in read_now if not outcome.error]
         self._tables.append("manifests", rows, marker)
-        return [outcome for _, _, outcome in ingested]
+        return outcomes
 
     def _known_manifests(self, paths: Sequence[str], *, wholly: bool = True) -> dict[int, str]:
         """Where manifests lie that have the ids of these, and were read, or read wholly.
@@ -166,16 +159,21 @@ class ManifestRows:
         return [outcome_of(row) for row in outcomes]
 
     def _ingest_bulk(self, requests: Sequence[Asked], homes: Homes, marker: str) -> Outcomes:
-        """What Spark's own decoder takes. Manifests that do not add up are left to the other way.
+        """Large ones by Spark's own decoder, where there is enough to read.
+
+        Manifests that do not add up are left to the other way.
 
         Of changes only what the beginning of a manifest holds is decoded at first: there are most
         of them.
         """
         outcomes: Outcomes = {}
+        if sum(map(decoded, requests)) <= self.limits.bulk_entries:
+            return outcomes
+        bulk = [r for r in requests if is_large(r, homes, self.limits.bulk_manifest)]
         for step, table in ((False, "entries"), (True, "changes")):
-            of_step = [r for r in requests if (r.step is not None) is step]
+            of_step = [r for r in bulk if (r.step is not None) is step]
             for fronts in (True, False) if step else (False,):
-                unread = [r for r in of_step if r.manifest.path not in outcomes]
+                unread = _without(of_step, outcomes)
                 if sum(map(decoded, unread)) > self.limits.bulk_entries:
                     outcomes |= self._write_bulk(table, unread, homes, marker, fronts=fronts)
         return outcomes
@@ -219,16 +217,18 @@ def _step(step: SnapshotDelta | None) -> Step | None:
     return Step(step.snapshot.snapshot_id, step.snapshot.sequence_number, step.is_first)
 
 
-def _manifest_row(
-    request: IngestRequest, manifest: ManifestFile, outcome: ManifestOutcome
-) -> dict[str, Any]:
+def _without(requests: Sequence[Asked], outcomes: Outcomes) -> Sequence[Asked]:
+    return [request for request in requests if request.manifest.path not in outcomes]
+
+
+def _manifest_row(request: Asked, outcome: ManifestOutcome) -> dict[str, Any]:
     return {
         "table_uuid": request.table_uuid,
-        "manifest_id": key_hash(manifest.path),
-        "path": manifest.path,
-        "bytes": manifest.bytes,
+        "manifest_id": key_hash(outcome.path),
+        "path": outcome.path,
+        "bytes": request.manifest.bytes,
         "added": outcome.added,
         "existing": outcome.existing,
         "deleted": outcome.deleted,
-        "whole": request.changes_of is None,
+        "whole": request.step is None,
     }

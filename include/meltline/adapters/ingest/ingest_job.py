@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from meltline.adapters.index_tables.schema import CHANGES, ENTRIES
 from meltline.adapters.ingest.outcome_rows import outcome_rows
@@ -23,7 +24,7 @@ from meltline.adapters.manifests.prefix_reads import read_prefix, read_whole
 from meltline.adapters.manifests.spark_decoder import Step
 from meltline.adapters.spark.distribution import spread
 from meltline.concurrency import thread_map
-from meltline.domain.errors import MetadataUnreadable, StoreRefused
+from meltline.domain.errors import MeltlineError, MetadataUnreadable, StoreRefused
 from meltline.domain.iceberg.files import EntryStatus, ManifestEntry, ManifestFile, ManifestOutcome
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership
 from meltline.domain.places import places_in
@@ -71,13 +72,6 @@ _RESULT = pa.schema(
 _ROWS_PER_BATCH = 20_000
 OUTCOME = "manifest IS NOT NULL"  # marks a manifest's outcome row among entries
 CHANGE = "since IS NOT NULL"  # marks a row of `changes` among those of `entries`
-RESULT = (
-    "table_uuid string, manifest_id bigint, path string, key_hash bigint, kind string, "
-    "bytes bigint, status int, snapshot_id bigint, sequence_number bigint, part bigint, "
-    "since bigint, until bigint, manifest string, "
-    "manifest_bytes bigint, added int, existing int, deletes int, owners array<string>, "
-    "error string, bytes_added bigint, bytes_removed bigint, odd string, places array<string>"
-)
 
 
 @dataclass(frozen=True)
@@ -144,7 +138,7 @@ def index_spread(
     ]
     frame = pa.Table.from_pylist(rows, schema=_REQUEST)
     parts = spread(spark, frame, [r.manifest.bytes for r in requests])
-    return parts.mapInArrow(_reader(store, tuple(ownerships)), RESULT)
+    return parts.mapInArrow(_reader(store, tuple(ownerships)), from_arrow_schema(_RESULT))
 
 
 def _reader(
@@ -244,10 +238,7 @@ class _Columns:
             if step is None
             else [step.snapshot_id] * count
         )
-        lists["sequence_number"] += [
-            manifest.sequence_number if e.sequence_number is None else e.sequence_number
-            for e in entries
-        ]
+        lists["sequence_number"] += [_sequence_number_of(file, manifest) for file in entries]
         lists["part"] += [part_hash(file.path, file.part) for file in entries]
 
     def _add_spans(self, since: Sequence[int | None], until: Sequence[int | None]) -> None:
@@ -279,7 +270,11 @@ def _read(
     except FileNotFoundError:
         return ManifestOutcome(path, error=f"{path} is missing")
     except StoreRefused as error:
-        return ManifestOutcome(path, error=f"{error.message}: {error.found}")
+        return _failed(request.manifest, error)
+
+
+def _failed(manifest: ManifestFile, error: MeltlineError) -> ManifestOutcome:
+    return ManifestOutcome(manifest.path, error=f"{error.message}: {error.found}")
 
 
 def read_checked(
@@ -289,9 +284,15 @@ def read_checked(
     try:
         entries = checked_entries(manifest, content)
     except MetadataUnreadable as error:
-        return (), ManifestOutcome(manifest.path, error=f"{error.message}: {error.found}")
+        return (), _failed(manifest, error)
+    return entries, _counted(manifest, entries, owners)
+
+
+def _counted(
+    manifest: ManifestFile, entries: Sequence[ManifestEntry], owners: OwnerIndex
+) -> ManifestOutcome:
     counts = Counter(file.status for file in entries)
-    return entries, ManifestOutcome(
+    return ManifestOutcome(
         path=manifest.path,
         added=counts[EntryStatus.ADDED],
         existing=counts[EntryStatus.EXISTING],
@@ -316,31 +317,35 @@ def read_changes(front: Prefix, manifest: ManifestFile, owners: OwnerIndex, step
     Of the first step all that is alive counts as added, each file since it really was.
     """
     try:
-        if step.is_first:
-            entries = checked_entries(manifest, front.content)
-        else:
-            entries = changed_entries(manifest, front)
+        entries = _entries_of_step(front, manifest, step)
     except MetadataUnreadable as error:
-        return Changed(ManifestOutcome(manifest.path, error=f"{error.message}: {error.found}"))
-    counts = Counter(file.status for file in entries)
+        return Changed(_failed(manifest, error))
     live = [file for file in entries if file.status != EntryStatus.DELETED]
-    removed = [] if step.is_first else [e for e in entries if e.status == EntryStatus.DELETED]
-    outcome = ManifestOutcome(
-        path=manifest.path,
-        added=counts[EntryStatus.ADDED],
+    removed = [file for file in entries if file.status == EntryStatus.DELETED]
+    if step.is_first:
+        removed = []
+    outcome = replace(
+        _counted(manifest, entries, owners),
         existing=manifest.existing_files or 0,
-        deleted=counts[EntryStatus.DELETED],
-        owners=tuple(sorted(_owners(manifest, entries, owners))),
-        bytes_added=sum(file.bytes for file in live),
-        bytes_removed=sum(file.bytes for file in removed),
-        ambiguity="" if step.is_first else _oddity(manifest, entries, step),
+        bytes_added=_size(live),
+        bytes_removed=_size(removed),
+        ambiguity=_ambiguity(manifest, entries, step),
     )
     if outcome.ambiguity:
         return Changed(outcome)
-    since = [_numbered(file, manifest) for file in live]
-    since += [file.file_sequence_number or 0 for file in removed]
-    until: list[int | None] = [None] * len(live)
-    return Changed(outcome, [*live, *removed], since, until + [step.number] * len(removed))
+    changed = [*live, *removed]
+    since = [_numbered(file, manifest) for file in changed]
+    return Changed(outcome, changed, since, [None] * len(live) + [step.number] * len(removed))
+
+
+def _entries_of_step(front: Prefix, manifest: ManifestFile, step: Step) -> Sequence[ManifestEntry]:
+    if step.is_first:
+        return checked_entries(manifest, front.content)
+    return changed_entries(manifest, front)
+
+
+def _size(files: Iterable[ManifestEntry]) -> int:
+    return sum(file.bytes for file in files)
 
 
 def _numbered(file: ManifestEntry, manifest: ManifestFile) -> int:
@@ -350,8 +355,10 @@ def _numbered(file: ManifestEntry, manifest: ManifestFile) -> int:
     return manifest.sequence_number if file.status == EntryStatus.ADDED else 0
 
 
-def _oddity(manifest: ManifestFile, entries: Sequence[ManifestEntry], step: Step) -> str:
+def _ambiguity(manifest: ManifestFile, entries: Sequence[ManifestEntry], step: Step) -> str:
     """Why changes do not belong to their step, or do not say since when a file was there."""
+    if step.is_first:
+        return ""
     for file in entries:
         if _snapshot_of(file, manifest) != step.snapshot_id:
             return f"{file.path} was changed by another snapshot"
@@ -364,6 +371,10 @@ def _oddity(manifest: ManifestFile, entries: Sequence[ManifestEntry], step: Step
 
 def _snapshot_of(file: ManifestEntry, manifest: ManifestFile) -> int | None:
     return manifest.added_snapshot_id if file.snapshot_id is None else file.snapshot_id
+
+
+def _sequence_number_of(file: ManifestEntry, manifest: ManifestFile) -> int:
+    return manifest.sequence_number if file.sequence_number is None else file.sequence_number
 
 
 def _owners(

@@ -79,22 +79,31 @@ def entries_schema(header: bytes) -> str:
 
 
 def _renamed(schema: Any, kept_names: frozenset[str], names: dict[str, str]) -> Any:
-    if isinstance(schema, list):
-        return [_renamed(branch, frozenset(), names) for branch in schema]
-    if isinstance(schema, str):
-        return names.get(schema, schema)
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    if kind == "array":
-        return {"type": kind, "items": _renamed(schema["items"], frozenset(), names)}
-    if kind == "map":
-        return {"type": kind, "values": _renamed(schema["values"], frozenset(), names)}
-    if kind not in ("record", "fixed"):
-        if not isinstance(kind, str | list | dict) or kind == "enum":
-            raise ValueError(f"{kind} is no part of a manifest's schema")
-        return _renamed(kind, kept_names, names)
+    match schema:
+        case str():
+            return names.get(schema, schema)
+        case list():
+            return [_renamed(branch, frozenset(), names) for branch in schema]
+        case {"type": "array"}:
+            return {"type": "array", "items": _renamed(schema["items"], frozenset(), names)}
+        case {"type": "map"}:
+            return {"type": "map", "values": _renamed(schema["values"], frozenset(), names)}
+        case {"type": "fixed"}:
+            return {"type": "fixed", "name": _made_up(schema, names), "size": schema["size"]}
+        case {"type": "record"}:
+            return _renamed_record(schema, kept_names, names)
+        case {"type": str() | list() | dict() as kind} if kind != "enum":
+            return _renamed(kind, kept_names, names)
+    raise ValueError(f"{schema} is no part of a manifest's schema")
+
+
+def _made_up(schema: Any, names: dict[str, str]) -> str:
     name = names[schema["name"]] = f"n{len(names)}"
-    if kind == "fixed":
-        return {"type": kind, "name": name, "size": schema["size"]}
+    return name
+
+
+def _renamed_record(schema: Any, kept_names: frozenset[str], names: dict[str, str]) -> Any:
+    name = _made_up(schema, names)
     fields = [
         {
             "name": field["name"] if field["name"] in kept_names else f"f{number}",
@@ -102,7 +111,7 @@ def _renamed(schema: Any, kept_names: frozenset[str], names: dict[str, str]) -> 
         }
         for number, field in enumerate(schema["fields"])
     ]
-    return {"type": kind, "name": name, "fields": fields}
+    return {"type": "record", "name": name, "fields": fields}
 
 
 def datums(codec: str, packed: Iterable[Block]) -> Iterator[Datum]:

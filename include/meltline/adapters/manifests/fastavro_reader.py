@@ -173,12 +173,8 @@ def changed_entries(manifest: ManifestFile, front: Prefix) -> Sequence[ManifestE
     """
     if manifest.bytes and front.bytes != manifest.bytes:
         raise _mismatch(manifest, f"{manifest.bytes} bytes", f"{front.bytes} bytes")
-    missing = Counter(
-        {
-            EntryStatus.ADDED: manifest.added_files or 0,
-            EntryStatus.DELETED: manifest.deleted_files or 0,
-        }
-    )
+    added, _, deleted = manifest.counts
+    missing = Counter({EntryStatus.ADDED: added, EntryStatus.DELETED: deleted})
     entries: list[ManifestEntry] = []
     for file in read_manifest(manifest.path, front.content) if missing.total() else ():
         if file.status != EntryStatus.EXISTING:

@@ -44,11 +44,14 @@ class Field:
     is_text: bool = False
     is_needed: bool = True
 
-    def refuse_other(self, reader: Reader) -> None:
-        """Raises TypeError where the file has something else in this field."""
+    def step(self, reader: Reader) -> _Step:
+        """Reads it as the file has it. Raises TypeError where that has something else there."""
         inner = reader.option if isinstance(reader, OptionReader) else reader
         if not isinstance(inner, StringReader if self.is_text else IntegerReader):
             raise TypeError(f"{inner} in field {self.ids[-1]}")
+        if self.is_needed and _is_option(reader):  # as some writers have it
+            return partial(_required, _step(reader))
+        return _step(reader)
 
 
 class Fields:
@@ -67,27 +70,13 @@ class Fields:
             KeyError: The record has no such field.
             TypeError: It is of another type.
         """
-        self._steps: list[_Step] = []
-        by_ids = {field.ids: field for field in columns}
-        at: dict[_Ids, int] = {}
-        fields = [(reader, by_ids.get(ids)) for ids, reader in _fields(record)]
-        for passed, run in groupby(fields, lambda field: _is_option(field[0]) and not field[1]):
-            if passed:
-                self._steps.append(partial(_options, [reader for reader, _ in run]))
-                continue
-            for reader, field in run:
-                step = _step(reader)
-                if field is not None:
-                    field.refuse_other(reader)
-                    at[field.ids] = len(self._steps)
-                    if field.is_needed and _is_option(reader):  # as some writers have it
-                        step = partial(_required, step)
-                self._steps.append(step)
-        for field in columns:
-            if not field.is_needed and field.ids not in at:
-                at[field.ids] = len(self._steps)
-                self._steps.append(lambda *_: lambda: None)
-        self._wanted = itemgetter(*(at[field.ids] for field in columns))
+        steps = list(_steps(record, columns))
+        there = {field for _, field in steps}
+        absent = [field for field in columns if not field.is_needed and field not in there]
+        steps += [(lambda *_: lambda: None, field) for field in absent]
+        self._steps = [step for step, _ in steps]
+        places = {field: place for place, (_, field) in enumerate(steps)}
+        self._wanted = itemgetter(*(places[field] for field in columns))
 
     def of(self, block: bytes, records: int) -> Iterator[tuple[Any, ...]]:
         """The wanted fields of a block's records.
@@ -104,6 +93,17 @@ class Fields:
             yield select([read() for read in steps])
         if decoder.tell() != len(block):
             raise ValueError(f"{records} records take {decoder.tell()} of {len(block)} bytes")
+
+
+def _steps(record: Reader, columns: Sequence[Field]) -> Iterator[tuple[_Step, Field | None]]:
+    """How a record is gone through, and which field each step reads; None where it passes over."""
+    by_ids = {field.ids: field for field in columns}
+    fields = [(reader, by_ids.get(ids)) for ids, reader in _fields(record)]
+    for passed, run in groupby(fields, lambda field: _is_option(field[0]) and not field[1]):
+        if passed:
+            yield partial(_options, [reader for reader, _ in run]), None
+        else:
+            yield from ((field.step(r) if field else _step(r), field) for r, field in run)
 
 
 def _fields(struct: Reader, above: _Ids = ()) -> Iterator[tuple[_Ids, Reader]]:

@@ -13,12 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from meltline.adapters.manifests.avro_blocks import (
     ENTRIES_READ,
@@ -70,11 +72,6 @@ _DATUM = pa.schema(
         ("datum", pa.binary()),
     ]
 )
-_DATUM_SQL = (
-    "table_uuid string, manifest_id bigint, added_snapshot_id bigint, list_sequence_number bigint, "
-    "home string, home_key string, other_home string, other_home_key string, step_id bigint, "
-    "step_number bigint, step_is_first boolean, schema int, datum binary"
-)
 
 _Unit = dict[str, Any]
 
@@ -106,12 +103,6 @@ class BulkManifest:
         """The manifest's id in the ledger."""
         return key_hash(self.manifest.path)
 
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """Its ADDED, EXISTING and DELETED entries, as its manifest list counts them."""
-        m = self.manifest
-        return m.added_files or 0, m.existing_files or 0, m.deleted_files or 0
-
 
 def bulk_entries(
     spark: SparkSession,
@@ -142,7 +133,7 @@ def bulk_entries(
     slices = _slices(manifests, spark.sparkContext.defaultParallelism, fronts)
     table = pa.table({"units": slices}, schema=pa.schema([("units", pa.list_(_UNIT))]))
     parts = spread(spark, table, [1] * len(slices))
-    decoded = parts.mapInArrow(_reader(store, schemas), _DATUM_SQL)
+    decoded = parts.mapInArrow(_reader(store, schemas), from_arrow_schema(_DATUM))
     carried = [name for name in _DATUM.names if name not in ("schema", "datum")]
     entries = decoded.select(*carried, F.inline(_decoded(schemas)))
     if changes_only:
@@ -176,7 +167,10 @@ def _schema_of(store: ObjectReader, path: str) -> str:
 
 
 def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list[list[_Unit]]:
-    """Manifests, and parts of very large ones, dealt out to slices of about the same weight."""
+    """Manifests, and parts of very large ones, dealt out to slices of about the same weight.
+
+    A part takes every so many blocks of its manifest, so that the parts hold each block once.
+    """
     fronted = {bulk: fronts and not (bulk.step and bulk.step.is_first) for bulk in manifests}
     weights = {bulk: _weight(bulk, front=fronted[bulk]) for bulk in manifests}
     total = sum(weights.values())
@@ -187,12 +181,17 @@ def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list
         for parts in [1 if fronted[bulk] else max(1, round(weight * count / max(total, 1)))]
         for part in range(parts)
     ]
-    # The heaviest first, each to the slice that has the least so far: no slice is then heavier than
-    # the lightest by more than one unit. A part takes every so many blocks of its manifest, so that
-    # the parts together hold each block once.
+    return _dealt_out(units, count)
+
+
+def _dealt_out(units: Sequence[tuple[int, _Unit]], count: int) -> list[list[_Unit]]:
+    """The heaviest first, each to the slice that has the least so far.
+
+    So no slice is heavier than the lightest by more than one unit.
+    """
     slices: list[list[_Unit]] = [[] for _ in range(count)]
     lightest = [(0, number) for number in range(count)]
-    for weight, unit in sorted(units, key=lambda weighed: weighed[0], reverse=True):
+    for weight, unit in sorted(units, key=itemgetter(0), reverse=True):
         filled, number = lightest[0]
         slices[number].append(unit)
         heapq.heapreplace(lightest, (filled + weight, number))
@@ -200,13 +199,13 @@ def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list
 
 
 def _weight(bulk: BulkManifest, *, front: bool) -> int:
-    added, existing, deleted = bulk.counts
-    share = (added + deleted) / max(1, added + existing + deleted) if front else 1
+    added, _, deleted = bulk.manifest.counts
+    share = (added + deleted) / max(1, bulk.manifest.entries) if front else 1
     return 1 + int(bulk.manifest.bytes * share)
 
 
 def _unit(bulk: BulkManifest, part: int, parts: int, *, front: bool) -> _Unit:
-    added, existing, deleted = bulk.counts
+    added, _, deleted = bulk.manifest.counts
     homes = (*bulk.homes, None, None)
     return {
         "table_uuid": bulk.table_uuid,
@@ -222,8 +221,8 @@ def _unit(bulk: BulkManifest, part: int, parts: int, *, front: bool) -> _Unit:
         "step_is_first": bulk.step and bulk.step.is_first,
         "manifest": bulk.manifest.path,
         "manifest_bytes": bulk.manifest.bytes,
-        "records": added + existing + deleted,
-        "wanted": added + deleted if front else added + existing + deleted,
+        "records": bulk.manifest.entries,
+        "wanted": added + deleted if front else bulk.manifest.entries,
         "front": front_length(bulk.manifest) if front else None,
         "part": part,
         "parts": parts,

@@ -42,7 +42,12 @@ class ManifestFile:
     @property
     def entries(self) -> int:
         """How many entries it has, as far as its list counts them."""
-        return sum(n or 0 for n in (self.added_files, self.existing_files, self.deleted_files))
+        return sum(self.counts)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Its ADDED, EXISTING and DELETED entries; what its list does not count is none."""
+        return self.added_files or 0, self.existing_files or 0, self.deleted_files or 0
 
 
 @dataclass(frozen=True, slots=True)
