@@ -89,7 +89,8 @@ PLACES = (
         "return Why.LINK if folder.leads_out else None", "return None", (*NAMES, *DISK),
     ),
     Mutation(
-        "roots: an object without a folder is taken for another", "adapters/object_store/stores.py",
+        "roots: an object without a folder is taken for another",
+        "adapters/object_store/cloud_objects.py",
         "                if folder:  # else", "                if True:  # else",
         ("tests/contract/object_store/test_object_stats.py",),
     ),

@@ -168,5 +168,5 @@ def test_each_of_many_paths_has_the_key_that_it_has_alone(bucket: Bucket) -> Non
 
 def _keys(store: ObjectStores, paths: list[str]) -> dict[str, tuple[tuple[str, str], str]]:
     """In which store some paths lie, and with which keys; without those that nobody can spell."""
-    batches, _ = store._by_place(paths)
+    batches, _ = store.cloud._by_place(paths)
     return {path: (place, key) for place, batch in batches.items() for path, key in batch}

@@ -7,7 +7,7 @@ from typing import Protocol
 import obstore
 from obstore.exceptions import BaseError
 
-from meltline.adapters.object_store.local import LocalFiles
+from meltline.adapters.object_store.stats import shown
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import split_location
@@ -59,7 +59,6 @@ class FolderStores:
     def __init__(self, properties: Mapping[str, str]) -> None:
         """Takes a catalog's properties, as `ObjectStores` does."""
         self._stores = ObjectStores(properties)
-        self._local = LocalFiles()
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Everything under a folder."""
@@ -69,24 +68,16 @@ class FolderStores:
         """What lies right in a folder; one that is not there is empty."""
         base = folder.rstrip("/") + "/"
         if not self.measures(base):
-            files, folders = self._local.names(base)
+            files, folders = self._stores.local.names(base)
             return Level((), tuple(files), tuple(f"{base}{name}/" for name in folders))
         location = split_location(base)
-        store, prefix = self._stores.cloud(location, folder), location.path.removeprefix("/")
+        store, prefix = self._stores.cloud.open(location, folder), location.path.removeprefix("/")
         try:
             page = obstore.list_with_delimiter(store, prefix or None)
         except (BaseError, OSError, ValueError) as error:
             raise _refused(folder, error) from None  # the client's words may hold a signed address
         return Level(
-            tuple(
-                StoredObject(
-                    base + file["path"][len(prefix) :],
-                    file["size"],
-                    file["last_modified"],
-                    file["e_tag"] or "",
-                )
-                for file in page["objects"]
-            ),
+            tuple(shown(base + file["path"][len(prefix) :], file) for file in page["objects"]),
             (),
             tuple(f"{base}{name[len(prefix) :].rstrip('/')}/" for name in page["common_prefixes"]),
         )
@@ -97,7 +88,7 @@ class FolderStores:
 
     def measure(self, path: str) -> StoredObject | None:
         """A file that was listed by its name alone; None when it is gone since."""
-        return self._local.measure(path)
+        return self._stores.local.measure(path)
 
 
 def _refused(folder: str, error: Exception) -> StoreRefused:

@@ -1,0 +1,284 @@
+"""Objects of S3, GCS and Azure, through obstore.
+
+Paths come and go as Iceberg writes them: nothing is encoded, decoded or collapsed. A key that
+obstore cannot spell (`a//b`, `.`, `..`) is refused and so its object is kept. PyIceberg's FileIO
+is no way out: it cannot spell `a//b` either, and it cuts a key at `#` or `?`, which was seen to
+reach another object.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from itertools import chain
+
+import obstore
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+from meltline.adapters.object_store.cloud import CloudStore, open_cloud_store, reason_of
+from meltline.adapters.object_store.stats import shown, stats_of
+from meltline.domain.errors import StoreRefused
+from meltline.domain.iceberg.locations import Location, split_location
+from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
+
+_BULK = 250  # keys of one request: each counts as a write, and large requests throttle themselves
+_REQUESTS = 4  # requests that one process sends at a time
+_PART = 8 * 1024 * 1024
+_PARTS = 2  # parts of one object on their way at a time
+_UNPROVED_S3 = ("s3.endpoint", "s3.anonymous")  # not Amazon's own, or nothing is signed
+_GIVE_UP_AFTER = 3  # keys in a row that got no answer: the store is not there
+
+Batch = list[tuple[str, str]]  # paths of one store, each with its key there
+
+
+class CloudObjects:
+    """The object-store port over every bucket and container that the configured catalogs use.
+
+    Holds only properties, so that executors can be sent one; each process opens its own stores.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        """Takes a catalog's properties in PyIceberg's words, such as `s3.endpoint`."""
+        self._properties = dict(properties)
+        self._stores: dict[tuple[str, str], CloudStore] = {}
+
+    def __repr__(self) -> str:
+        return f"CloudObjects({', '.join(sorted(self._properties))})"  # values may be secrets
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_properties": self._properties, "_stores": {}}
+
+    def read(self, path: str) -> bytes:
+        store, key = self._find(path)
+        with _refusing("read", path):
+            return bytes(obstore.get(store, key).bytes())
+
+    def read_prefix(self, path: str, length: int) -> Prefix:
+        store, key = self._find(path)
+        with _refusing("read", path):
+            answer = obstore.get(store, key, options={"range": (0, length)})
+            return Prefix(bytes(answer.bytes()), answer.meta["size"])
+
+    def size(self, path: str) -> int | None:
+        file = self.measure(path)
+        return None if file is None else file.bytes
+
+    def measure(self, path: str) -> StoredObject | None:
+        store, key = self._find(path)
+        try:
+            with _refusing("measure", path):
+                return shown(path, obstore.head(store, key))
+        except FileNotFoundError:
+            return None
+
+    def proves_writes(self, path: str) -> bool:
+        """Amazon's S3 itself verifies what each signed request carries.
+
+        Others that speak S3 may sign and not look; GCS and Azure are not asked for it.
+        """
+        is_s3 = _place(split_location(path))[0] == "s3"
+        return is_s3 and not any(self._properties.get(key) for key in _UNPROVED_S3)
+
+    def write(self, path: str, content: bytes) -> datetime:
+        store, key = self._find(path)
+        with _refusing("write", path):
+            obstore.put(store, key, content)
+            return obstore.head(store, key)["last_modified"]
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        store, key = self._find(path)
+        with _refusing("read", path):
+            for part in obstore.get(store, key).stream(min_chunk_size=_PART):
+                yield bytes(part)
+
+    def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
+        """Writes an object from parts. See the port.
+
+        Each request to S3 is signed over the SHA-256 of what it carries, and refused where that
+        arrives otherwise. GCS and Azure are trusted with TLS alone.
+        """
+        store, key = self._find(path)
+        remaining = iter(parts)
+        first = next(remaining, b"")
+        with _refusing("write", path):
+            if (second := next(remaining, None)) is None:
+                obstore.put(store, key, first, use_multipart=False)
+                return
+            parts = chain((first, second), _from_a_thread(remaining))
+            obstore.put(store, key, parts, chunk_size=_PART, max_concurrency=_PARTS)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        base = prefix.rstrip("/") + "/"
+        location = split_location(base)
+        folder = location.path.removeprefix("/")
+        store = self.open(location, prefix)
+        if folder and not _can_spell(folder.removesuffix("/")):
+            raise _unspellable(prefix)
+        with _refusing("list", prefix):
+            for page in obstore.list(store, folder or None):
+                for meta in page:
+                    path = base + meta["path"][len(folder) :]
+                    yield shown(path, meta)
+
+    def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
+        """Deletes objects in bulk, an outcome per path, in their order."""
+        batches, errors = self._by_place(paths)
+        for place, batch in batches.items():
+            parts = [batch[start : start + _BULK] for start in range(0, len(batch), _BULK)]
+            with ThreadPoolExecutor(_REQUESTS) as pool:
+                for failures in pool.map(partial(_delete_bulk, self._stores[place]), parts):
+                    errors |= failures
+        return [DeleteOutcome(path, errors[path]) for path in paths]
+
+    def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+        """What lies under paths now, by few requests where they lie close together."""
+        batches, errors = self._by_place(paths)
+        stats = {path: ObjectStat(path, error=error) for path, error in errors.items()}
+        for place, batch in batches.items():
+            stats |= stats_of(self._stores[place], batch)
+        return [stats[path] for path in paths]
+
+    def _by_place(
+        self, paths: Sequence[str]
+    ) -> tuple[dict[tuple[str, str], Batch], dict[str, str]]:
+        """The paths with their keys, by store; and why some have none."""
+        batches: dict[tuple[str, str], Batch] = {}
+        errors: dict[str, str] = {}
+        folders: dict[str, tuple[Batch, str]] = {}  # thousands of objects, few folders
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            if folder in folders and _can_spell(name):
+                batch, front = folders[folder]
+                batch.append((path, front + name))
+                continue
+            try:
+                place, key = self._spot(path)
+            except StoreRefused as error:
+                errors[path] = str(error)
+            else:
+                batch = batches.setdefault(place, [])
+                batch.append((path, key))
+                if folder:  # else the name holds the scheme too
+                    folders[folder] = batch, key.removesuffix(name)
+        return batches, errors
+
+    def _find(self, path: str) -> tuple[CloudStore, str]:
+        place, key = self._spot(path)
+        return self._stores[place], key
+
+    def _spot(self, path: str) -> tuple[tuple[str, str], str]:
+        """In which store an object lies, open by now, and its key there."""
+        location = split_location(path)
+        self.open(location, path)
+        key = location.path.removeprefix("/")
+        if not _can_spell(key):
+            raise _unspellable(path)
+        return _place(location), key
+
+    def open(self, location: Location, path: str) -> CloudStore:
+        """The store of a location; `path` is what a refusal names."""
+        place = _place(location)
+        if place not in self._stores:
+            with _refusing("open the store of", path):
+                self._stores[place] = open_cloud_store(*place, self._properties)
+        return self._stores[place]
+
+
+def _from_a_thread(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The same parts: inside its runtime, where obstore asks for them, no read of its may begin."""
+    with ThreadPoolExecutor(1) as elsewhere:
+        while (part := elsewhere.submit(next, parts, None).result()) is not None:
+            yield part
+
+
+# --- spelling --------------------------------------------------------------------------------
+
+_SCHEMES = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gs"),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "abfs"),
+}
+
+
+def _place(location: Location) -> tuple[str, str]:
+    return _SCHEMES.get(location.scheme, location.scheme), location.authority
+
+
+def _can_spell(key: str) -> bool:
+    """Whether obstore sends this very key: no part empty, `.` or `..`, no control character."""
+    return key.isprintable() and not {"", ".", ".."}.intersection(key.split("/"))
+
+
+def _unspellable(path: str) -> StoreRefused:
+    return StoreRefused(
+        f"no client here can spell {path!r}, so it is left alone",
+        object=path,
+        expected="a key without empty parts, '.', '..' and control characters",
+        found=path,
+        next="if it is a table's location, copy the table to one without them",
+    )
+
+
+# --- deleting --------------------------------------------------------------------------------
+
+
+def _delete_bulk(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Deletes one batch at once, and where that fails key by key; an error or "" per path."""
+    try:
+        obstore.delete(store, [key for _, key in batch])
+    except (BaseError, OSError, ValueError):
+        return _delete_singly(store, batch)
+    return {path: "" for path, _ in batch}
+
+
+def _delete_singly(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, str]:
+    errors: dict[str, str] = {}
+    unanswered = 0
+    for path, key in batch:
+        if unanswered >= _GIVE_UP_AFTER and not _answers(store, key):
+            break
+        try:
+            obstore.delete(store, key)
+            errors[path] = ""
+        except FileNotFoundError:
+            errors[path] = ""
+        except (BaseError, OSError, ValueError) as error:
+            errors[path] = reason_of(error)
+            if not isinstance(error, PermissionDeniedError | UnauthenticatedError):
+                unanswered += 1
+                continue
+        unanswered = 0
+    not_tried = "not tried: the store did not answer for the files before"
+    return {path: errors.get(path, not_tried) for path, _ in batch}
+
+
+def _answers(store: CloudStore, key: str) -> bool:
+    """Whether the store says anything at all; else a batch would wait for every key's retries."""
+    try:
+        obstore.head(store, key)
+    except (FileNotFoundError, PermissionDeniedError, UnauthenticatedError):
+        return True
+    except (BaseError, OSError, ValueError):
+        return False
+    return True
+
+
+# --- trouble ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _refusing(action: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except (BaseError, OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and action != "write":
+            raise FileNotFoundError(path) from None
+        reason = reason_of(error)
+        raise StoreRefused(
+            f"cannot {action} {path}: {reason}",
+            object=path,
+            expected="an answer from the store",
+            found=reason,
+            next="check the store, its address and the credentials in meltline.yaml",
+        ) from None  # the client's own words may hold a signed address
