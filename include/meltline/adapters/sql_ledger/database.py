@@ -1,16 +1,18 @@
 """What every part of the ledger is given: transactions, readiness, and the newest time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, func, or_, select, text, update
+from sqlalchemy import Connection, Executable, Select, Table, func, or_, select, text, update
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from meltline.access import Access
 from meltline.adapters.sql_ledger.engine import WRITES, open_engine, scrubbed, shown
 from meltline.adapters.sql_ledger.refusals import not_prepared
+from meltline.adapters.sql_ledger.rows import R, from_row, insert_new, upsert
 from meltline.adapters.sql_ledger.tables.schema import REVISION, current_revision, marks
 from meltline.domain.clock import Clock
 from meltline.domain.errors import SetupMissing
@@ -76,6 +78,30 @@ class Database:
             self._ready = current_revision(connection) == REVISION
         return self._ready
 
+    def records(self, kind: type[R], query: Select[Any]) -> list[R]:
+        """What the rows of a query store, in their order."""
+        with self.reading() as connection:
+            return [from_row(kind, row) for row in connection.execute(query)]
+
+    def record(self, kind: type[R], query: Select[Any]) -> R | None:
+        """What the first row of a query stores; None where it has none."""
+        return next(iter(self.records(kind, query.limit(1))), None)
+
+    def save(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+        """Stores rows, each in place of the one with its key."""
+        with self.writing() as connection:
+            upsert(connection, table, rows)
+
+    def add(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+        """Stores rows; those whose key is there already stay as they are."""
+        with self.writing() as connection:
+            insert_new(connection, table, rows)
+
+    def change(self, statement: Executable) -> int:
+        """Carries a statement out, and tells how many rows it changed."""
+        with self.writing() as connection:
+            return connection.execute(statement).rowcount
+
     def generation(self) -> int:
         """The ledger's generation; 0 until one is set."""
         with self.reading() as connection:
@@ -83,8 +109,7 @@ class Database:
 
     def set_generation(self, number: int) -> None:
         """Sets the generation: which ledger it is (docs/safety.md)."""
-        with self.writing() as connection:
-            connection.execute(update(marks).values(generation=number))
+        self.change(update(marks).values(generation=number))
 
     def newest_time(self) -> datetime | None:
         """The newest time at which anything was written, by the injected clock."""

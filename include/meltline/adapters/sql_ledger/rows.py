@@ -1,17 +1,16 @@
 """Records to rows and back, and how rows are stored: a column bears its field's name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Connection, Row, Table
+from sqlalchemy import Column, Connection, Row, Select, Table, delete
 from sqlalchemy.dialects import postgresql, sqlite
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 R = TypeVar("R", bound="DataclassInstance")
-Asked = TypeVar("Asked")
 ASKED_AT_ONCE = 500
 """So many values one statement names: every database takes as many."""
 THE_ROW = 1
@@ -28,9 +27,26 @@ def from_row(kind: type[R], row: Row[Any]) -> R:
     return kind(**{field.name: row._mapping[field.name] for field in fields(kind)})
 
 
-def in_parts(names: Sequence[Asked]) -> list[Sequence[Asked]]:
-    """The same values, as many at a time as one statement may name."""
-    return [names[at : at + ASKED_AT_ONCE] for at in range(0, len(names), ASKED_AT_ONCE)]
+def rows_in(
+    connection: Connection, query: Select[Any], column: Column[Any], values: Iterable[Any]
+) -> Iterator[Row[Any]]:
+    """A query's rows that have one of these values in a column, asked for in their order."""
+    for part in _in_parts(values):
+        yield from connection.execute(query.where(column.in_(part)))
+
+
+def delete_in(
+    connection: Connection, column: Column[Any], values: Iterable[Any], *where: Any
+) -> None:
+    """Deletes the rows that have one of these values in a column, as far as the rest holds."""
+    for part in _in_parts(values):
+        connection.execute(delete(column.table).where(column.in_(part), *where))
+
+
+def _in_parts(values: Iterable[Any]) -> list[Sequence[Any]]:
+    """The values in their order, as many at a time as one statement may name."""
+    ordered = sorted(set(values))
+    return [ordered[at : at + ASKED_AT_ONCE] for at in range(0, len(ordered), ASKED_AT_ONCE)]
 
 
 def insert_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.parts.locks import LockRows
 from meltline.adapters.sql_ledger.refusals import batch_not_ours, living_claim
-from meltline.adapters.sql_ledger.rows import from_row, in_parts, insert_new, to_row, upsert
+from meltline.adapters.sql_ledger.rows import delete_in, insert_new, rows_in, to_row
 from meltline.adapters.sql_ledger.tables.schema import (
     BatchState,
     batches,
@@ -120,19 +120,14 @@ class VetoRows:
     database: Database
 
     def all(self) -> Sequence[PurgeVeto]:
-        with self.database.reading() as connection:
-            rows = connection.execute(select(wanted_back).order_by(wanted_back.c.id))
-            return [from_row(PurgeVeto, row) for row in rows]
+        return self.database.records(PurgeVeto, select(wanted_back).order_by(wanted_back.c.id))
 
     def add(self, veto: PurgeVeto) -> None:
-        with self.database.writing() as connection:
-            upsert(connection, wanted_back, [to_row(veto)])
+        self.database.save(wanted_back, [to_row(veto)])
 
     def remove(self, ids: Sequence[str]) -> None:
         with self.database.writing() as connection:
-            for id in ids:
-                condition = wanted_back.c.id == id
-                connection.execute(delete(wanted_back).where(condition))
+            delete_in(connection, wanted_back.c.id, ids)
 
 
 def _key(claim: Claim) -> _Key:
@@ -146,12 +141,13 @@ def _keys(claims: Iterable[Claim]) -> set[_Key]:
 def _stored(connection: Connection, claims: Sequence[Claim]) -> dict[_Key, Row[Any]]:
     """The batches of some claims; on Postgres nobody else changes them meanwhile."""
     query = select(batches).order_by(batches.c.plan_id, batches.c.number).with_for_update()
-    plans, keys = sorted({claim.plan_id for claim in claims}), _keys(claims)
-    rows = {}
-    for part in in_parts(plans):
-        for row in connection.execute(query.where(batches.c.plan_id.in_(part))):
-            rows[row.plan_id, row.number] = row
-    return {key: row for key, row in rows.items() if key in keys}
+    rows = rows_in(connection, query, batches.c.plan_id, _plans(claims))
+    by_key, keys = {(row.plan_id, row.number): row for row in rows}, _keys(claims)
+    return {key: row for key, row in by_key.items() if key in keys}
+
+
+def _plans(claims: Iterable[Claim]) -> set[str]:
+    return {claim.plan_id for claim in claims}
 
 
 def _is_of(batch: Row[Any] | None, claim: Claim) -> bool:
@@ -187,10 +183,9 @@ def _batch_key(claim: Claim) -> dict[str, object]:
 
 def _paths_of(connection: Connection, claims: Sequence[Claim]) -> dict[_Key, list[str]]:
     paths: dict[_Key, list[str]] = {}
-    for part in in_parts(sorted({claim.plan_id for claim in claims})):
-        query = select(claimed_paths).where(claimed_paths.c.plan_id.in_(part))
-        for row in connection.execute(query.order_by(claimed_paths.c.position)):
-            paths.setdefault((row.plan_id, row.number), []).append(row.path)
+    query = select(claimed_paths).order_by(claimed_paths.c.position)
+    for row in rows_in(connection, query, claimed_paths.c.plan_id, _plans(claims)):
+        paths.setdefault((row.plan_id, row.number), []).append(row.path)
     return paths
 
 

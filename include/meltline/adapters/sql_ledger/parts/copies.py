@@ -1,13 +1,13 @@
 """Copies in the cold tier, as the ledger remembers them: cold itself can tell them again."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, delete, select
+from sqlalchemy import Row, select
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.rows import in_parts, to_row, upsert
+from meltline.adapters.sql_ledger.rows import delete_in, rows_in, to_row
 from meltline.adapters.sql_ledger.tables.schema import archived, copies
 from meltline.domain.archive.archive import ArchivedSnapshot, Validity
 from meltline.domain.archive.cold_proofs import CopyProof
@@ -20,24 +20,23 @@ class ArchivedRows:
     database: Database
 
     def all(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
-        parts = [None] if uuids is None else in_parts(sorted(set(uuids)))
-        snapshots: list[ArchivedSnapshot] = []
+        query = select(archived)
         with self.database.reading() as connection:
-            for part in parts:
-                query = select(archived)
-                query = query if part is None else query.where(archived.c.table_uuid.in_(part))
-                snapshots += [_from_row(row) for row in connection.execute(query)]
+            rows: Iterable[Row[Any]] = (
+                connection.execute(query)
+                if uuids is None
+                else rows_in(connection, query, archived.c.table_uuid, uuids)
+            )
+            snapshots = [_from_row(row) for row in rows]
         return sorted(snapshots, key=lambda c: (c.table_uuid, c.committed_at, c.snapshot_id))
 
     def save(self, copies: Sequence[ArchivedSnapshot]) -> None:
-        with self.database.writing() as connection:
-            upsert(connection, archived, [_to_row(copy) for copy in copies])
+        self.database.save(archived, [_to_row(copy) for copy in copies])
 
     def forget(self, uuid: str, snapshots: Collection[int]) -> None:
         with self.database.writing() as connection:
-            for part in in_parts(sorted(set(snapshots))):
-                condition = (archived.c.table_uuid == uuid) & archived.c.snapshot_id.in_(part)
-                connection.execute(delete(archived).where(condition))
+            of_table = archived.c.table_uuid == uuid
+            delete_in(connection, archived.c.snapshot_id, snapshots, of_table)
 
 
 @dataclass(frozen=True)
@@ -47,22 +46,16 @@ class CopyRows:
     database: Database
 
     def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
-        proofs: dict[str, CopyProof] = {}
         with self.database.reading() as connection:
-            for part in in_parts(sorted(set(paths))):
-                query = select(copies).where(copies.c.path.in_(part))
-                rows = (CopyProof(**row._mapping) for row in connection.execute(query))
-                proofs |= {proof.path: proof for proof in rows}
-        return proofs
+            rows = rows_in(connection, select(copies), copies.c.path, paths)
+            return {row.path: CopyProof(**row._mapping) for row in rows}
 
     def save(self, proofs: Collection[CopyProof]) -> None:
-        with self.database.writing() as connection:
-            upsert(connection, copies, [to_row(proof) for proof in proofs])
+        self.database.save(copies, [to_row(proof) for proof in proofs])
 
     def forget(self, paths: Collection[str]) -> None:
         with self.database.writing() as connection:
-            for part in in_parts(sorted(set(paths))):
-                connection.execute(delete(copies).where(copies.c.path.in_(part)))
+            delete_in(connection, copies.c.path, paths)
 
 
 def _to_row(copy: ArchivedSnapshot) -> dict[str, object]:

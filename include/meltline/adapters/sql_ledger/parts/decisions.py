@@ -7,7 +7,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.parts.locks import LockRows
-from meltline.adapters.sql_ledger.rows import from_row, insert_new, to_row, upsert
+from meltline.adapters.sql_ledger.rows import to_row
 from meltline.adapters.sql_ledger.tables import decision_tables as tables
 from meltline.adapters.sql_ledger.tables.decision_tables import epochs
 from meltline.adapters.sql_ledger.tables.schema import marks
@@ -25,8 +25,7 @@ class DecisionRows:
 
     def disowned_times(self) -> Sequence[DisownedTime]:
         query = select(tables.disowned_times).order_by(tables.disowned_times.c.seq)
-        with self.database.reading() as connection:
-            return [from_row(DisownedTime, row) for row in connection.execute(query)]
+        return self.database.records(DisownedTime, query)
 
     def disown_time(self, word: DisownedTime) -> bool:
         newest = update(marks).where(marks.c.newest == word.recorded).values(newest=word.at)
@@ -38,18 +37,15 @@ class DecisionRows:
         return True
 
     def vouched(self) -> Sequence[VouchedFile]:
-        with self.database.reading() as connection:
-            rows = connection.execute(select(tables.vouched)).all()
-        return sorted((from_row(VouchedFile, row) for row in rows), key=lambda file: file.table)
+        files = self.database.records(VouchedFile, select(tables.vouched))
+        return sorted(files, key=lambda file: file.table)
 
     def save_vouched(self, files: Sequence[VouchedFile]) -> None:
-        with self.database.writing() as connection:
-            upsert(connection, tables.vouched, [to_row(file) for file in files])
+        self.database.save(tables.vouched, [to_row(file) for file in files])
 
     def forget_vouched(self, table: TableName) -> bool:
-        with self.database.writing() as connection:
-            of_table = tables.vouched.c.table == table
-            return bool(connection.execute(delete(tables.vouched).where(of_table)).rowcount)
+        of_table = tables.vouched.c.table == table
+        return bool(self.database.change(delete(tables.vouched).where(of_table)))
 
     def lifted_guards(self) -> frozenset[str]:
         with self.database.reading() as connection:
@@ -57,13 +53,11 @@ class DecisionRows:
             return frozenset(uuids)
 
     def save_lifted_guard(self, table_uuid: str) -> None:
-        with self.database.writing() as connection:
-            insert_new(connection, tables.lifted_guards, [{"table_uuid": table_uuid}])
+        self.database.add(tables.lifted_guards, [{"table_uuid": table_uuid}])
 
     def forget_lifted_guard(self, table_uuid: str) -> None:
         of_table = tables.lifted_guards.c.table_uuid == table_uuid
-        with self.database.writing() as connection:
-            connection.execute(delete(tables.lifted_guards).where(of_table))
+        self.database.change(delete(tables.lifted_guards).where(of_table))
 
 
 @dataclass(frozen=True)
@@ -76,18 +70,13 @@ class EpochRows:
         newest = select(func.coalesce(func.max(epochs.c.number), 0)).where(epochs.c.confirmed)
         first = newest.scalar_subquery() if number is None else number
         query = select(epochs).where(epochs.c.number >= first)
-        with self.database.reading() as connection:
-            rows = connection.execute(query.order_by(epochs.c.number, epochs.c.nonce)).all()
-        return [from_row(Epoch, row) for row in rows]
+        return self.database.records(Epoch, query.order_by(epochs.c.number, epochs.c.nonce))
 
     def add(self, epoch: Epoch) -> None:
-        with self.database.writing() as connection:
-            connection.execute(insert(epochs), to_row(epoch))
+        self.database.change(insert(epochs).values(to_row(epoch)))
 
     def confirm(self, nonce: str) -> None:
-        with self.database.writing() as connection:
-            matching = update(epochs).where(epochs.c.nonce == nonce)
-            connection.execute(matching.values(confirmed=True))
+        self.database.change(update(epochs).where(epochs.c.nonce == nonce).values(confirmed=True))
 
     def has(self, why: str) -> bool:
         query = select(epochs.c.nonce).where(epochs.c.why == why, epochs.c.confirmed).limit(1)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, bindparam, select, update
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.holding import Holding
 from meltline.adapters.sql_ledger.refusals import lock_lost
-from meltline.adapters.sql_ledger.rows import in_parts, insert_new
+from meltline.adapters.sql_ledger.rows import insert_new, rows_in
 from meltline.adapters.sql_ledger.tables.schema import locks
 from meltline.domain.errors import MeltlineError
 from meltline.domain.units import format_instant, from_millis
@@ -115,9 +115,7 @@ def _stored(
 ) -> dict[str, Row[Any]]:
     """The rows of some locks, by key; on Postgres nobody else changes them meanwhile."""
     query = select(locks).order_by(locks.c.key).with_for_update(read=not update)
-    parts = in_parts(sorted(set(keys)))
-    rows = (row for part in parts for row in connection.execute(query.where(locks.c.key.in_(part))))
-    return {row.key: row for row in rows}
+    return {row.key: row for row in rows_in(connection, query, locks.c.key, keys)}
 
 
 def _set(

@@ -3,10 +3,17 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import delete, select
+from sqlalchemy import select
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.rows import ASKED_AT_ONCE, from_row, in_parts, to_row, upsert
+from meltline.adapters.sql_ledger.rows import (
+    ASKED_AT_ONCE,
+    delete_in,
+    from_row,
+    rows_in,
+    to_row,
+    upsert,
+)
 from meltline.adapters.sql_ledger.tables import schema
 from meltline.domain.retention.retained_snapshots import SnapshotObservation
 from meltline.ports import RememberedMetadata
@@ -39,17 +46,13 @@ class ObservationRows:
             for table_uuid, by_snapshot in sightings.items()
             for snapshot_id, sighting in by_snapshot.items()
         ]
-        with self.database.writing() as connection:
-            upsert(connection, schema.sightings, rows)
+        self.database.save(schema.sightings, rows)
 
     def documents(self, locations: Sequence[str]) -> Mapping[str, RememberedMetadata]:
-        table, by_location = schema.metadata_documents, {}
+        table = schema.metadata_documents
         with self.database.reading() as connection:
-            for part in in_parts(locations):
-                for row in connection.execute(select(table).where(table.c.location.in_(part))):
-                    document = from_row(RememberedMetadata, row)
-                    by_location[document.location] = document
-        return by_location
+            rows = rows_in(connection, select(table), table.c.location, locations)
+            return {row.location: from_row(RememberedMetadata, row) for row in rows}
 
     def save_documents(
         self, documents: Sequence[RememberedMetadata], current: Collection[str]
@@ -57,10 +60,9 @@ class ObservationRows:
         table = schema.metadata_documents
         with self.database.reading() as connection:
             locations = set(connection.execute(select(table.c.location)).scalars())
-        old = sorted(locations.difference(current))
+        old = locations.difference(current)
         if not documents and not old:
             return
         with self.database.writing() as connection:
             upsert(connection, table, [to_row(document) for document in documents])
-            for part in in_parts(old):
-                connection.execute(delete(table).where(table.c.location.in_(part)))
+            delete_in(connection, table.c.location, old)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Select, bindparam, func, select, update
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.parts.locks import LockRows
 from meltline.adapters.sql_ledger.refusals import moved_meanwhile, no_plan, require_move
-from meltline.adapters.sql_ledger.rows import from_row, in_parts, insert_new, to_row
+from meltline.adapters.sql_ledger.rows import from_row, insert_new, rows_in, to_row
 from meltline.adapters.sql_ledger.tables.schema import plans
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError, PlanStale
@@ -77,8 +77,7 @@ class PlanRows:
             query = query.where(plans.c.state.in_(in_states))
         if table_uuid:
             query = query.where(plans.c.table_uuid == table_uuid)
-        with self.database.reading() as connection:
-            return [from_row(Plan, row) for row in connection.execute(query)]
+        return self.database.records(Plan, query)
 
     def move(
         self,
@@ -131,9 +130,7 @@ def _by_ids(connection: Connection, ids: Iterable[str], *, update: bool = False)
     """Plans by their ids; on Postgres, for an update nobody else changes them meanwhile."""
     query = select(plans).order_by(plans.c.id)
     query = query.with_for_update() if update else query
-    parts = in_parts(sorted(set(ids)))
-    rows = (row for part in parts for row in connection.execute(query.where(plans.c.id.in_(part))))
-    return {row.id: from_row(Plan, row) for row in rows}
+    return {row.id: from_row(Plan, row) for row in rows_in(connection, query, plans.c.id, ids)}
 
 
 def _outcome_of(

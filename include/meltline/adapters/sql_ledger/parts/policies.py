@@ -49,13 +49,10 @@ class LeaseRows:
 
     def active(self, now: datetime) -> Sequence[Lease]:
         query = select(schema.leases).where(schema.leases.c.expires_at >= now)
-        with self.database.reading() as connection:
-            rows = connection.execute(query.order_by(schema.leases.c.id)).all()
-        return [from_row(Lease, row) for row in rows]
+        return self.database.records(Lease, query.order_by(schema.leases.c.id))
 
     def save(self, lease: Lease) -> None:
-        with self.database.writing() as connection:
-            upsert(connection, schema.leases, [to_row(lease)])
+        self.database.save(schema.leases, [to_row(lease)])
 
     def renew(self, id: str, now: datetime) -> Lease | None:
         """Makes a lease last its time anew; None where it has ended or is not there.
@@ -77,6 +74,4 @@ class LeaseRows:
             return renewed if answer.rowcount else None
 
     def remove(self, id: str) -> bool:
-        with self.database.writing() as connection:
-            answer = connection.execute(delete(schema.leases).where(schema.leases.c.id == id))
-            return bool(answer.rowcount)
+        return bool(self.database.change(delete(schema.leases).where(schema.leases.c.id == id)))

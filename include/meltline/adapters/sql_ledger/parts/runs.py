@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select, update
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.rows import THE_ROW, from_row, insert_new, to_row, upsert
+from meltline.adapters.sql_ledger.rows import THE_ROW, insert_new, to_row
 from meltline.adapters.sql_ledger.tables import schema
 from meltline.domain.deletion.storage import StorageRow
 from meltline.ports import AuditEntry, RunRecord, StatementRecord, StopSwitch
@@ -20,8 +20,7 @@ class RunRows:
     database: Database
 
     def start(self, run: RunRecord) -> None:
-        with self.database.writing() as connection:
-            insert_new(connection, schema.runs, [to_row(run)])
+        self.database.add(schema.runs, [to_row(run)])
 
     def finish(self, run: RunRecord) -> None:
         ended = update(schema.runs).where(schema.runs.c.id == run.id)
@@ -31,9 +30,8 @@ class RunRows:
 
     def newest(self, limit: int) -> Sequence[RunRecord]:
         latest = (schema.runs.c.started_at.desc(), schema.runs.c.seq.desc())
-        with self.database.reading() as connection:
-            rows = connection.execute(select(schema.runs).order_by(*latest).limit(limit)).all()
-        return [from_row(RunRecord, row) for row in rows]
+        query = select(schema.runs).order_by(*latest).limit(limit)
+        return self.database.records(RunRecord, query)
 
 
 @dataclass(frozen=True)
@@ -43,17 +41,13 @@ class SwitchRow:
     database: Database
 
     def stopped(self) -> StopSwitch | None:
-        with self.database.reading() as connection:
-            row = connection.execute(select(schema.stop_switch)).first()
-        return None if row is None else from_row(StopSwitch, row)
+        return self.database.record(StopSwitch, select(schema.stop_switch))
 
     def set(self, switch: StopSwitch | None) -> None:
-        with self.database.writing() as connection:
-            if switch is None:
-                connection.execute(delete(schema.stop_switch))
-            else:
-                row = {"id": THE_ROW, **to_row(switch)}
-                upsert(connection, schema.stop_switch, [row])
+        if switch is None:
+            self.database.change(delete(schema.stop_switch))
+        else:
+            self.database.save(schema.stop_switch, [{"id": THE_ROW, **to_row(switch)}])
 
 
 @dataclass(frozen=True)
@@ -63,14 +57,11 @@ class StatementRows:
     database: Database
 
     def save(self, statement: StatementRecord) -> None:
-        with self.database.writing() as connection:
-            upsert(connection, schema.statements, [to_row(statement)])
+        self.database.save(schema.statements, [to_row(statement)])
 
     def get(self, id: str) -> StatementRecord | None:
         query = select(schema.statements).where(schema.statements.c.id == id)
-        with self.database.reading() as connection:
-            row = connection.execute(query).first()
-        return None if row is None else from_row(StatementRecord, row)
+        return self.database.record(StatementRecord, query)
 
 
 @dataclass(frozen=True)
@@ -80,8 +71,7 @@ class AuditRows:
     database: Database
 
     def add(self, record: AuditEntry) -> None:
-        with self.database.writing() as connection:
-            connection.execute(insert(schema.audit), to_row(record))
+        self.database.change(insert(schema.audit).values(to_row(record)))
 
     def entries(self, object: str = "", since: datetime | None = None) -> Sequence[AuditEntry]:
         query = select(schema.audit).order_by(schema.audit.c.at, schema.audit.c.seq)
@@ -89,8 +79,7 @@ class AuditRows:
             query = query.where(schema.audit.c.object == object)
         if since is not None:
             query = query.where(schema.audit.c.at >= since)
-        with self.database.reading() as connection:
-            return [from_row(AuditEntry, row) for row in connection.execute(query)]
+        return self.database.records(AuditEntry, query)
 
 
 @dataclass(frozen=True)
@@ -100,11 +89,9 @@ class StorageRows:
     database: Database
 
     def save(self, day: str, rows: Sequence[StorageRow]) -> None:
-        with self.database.writing() as connection:
-            upsert(connection, schema.storage, [{"day": day, **to_row(r)} for r in rows])
+        self.database.save(schema.storage, [{"day": day, **to_row(row)} for row in rows])
 
     def of(self, day: str) -> Sequence[StorageRow]:
         query = select(schema.storage).where(schema.storage.c.day == day)
-        with self.database.reading() as connection:
-            rows = [from_row(StorageRow, row) for row in connection.execute(query)]
+        rows = self.database.records(StorageRow, query)
         return sorted(rows, key=lambda row: (row.table, row.table_uuid))

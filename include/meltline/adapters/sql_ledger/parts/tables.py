@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import delete, select
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.rows import from_row, insert_first, insert_new, to_row, upsert
+from meltline.adapters.sql_ledger.rows import insert_first, to_row, upsert
 from meltline.adapters.sql_ledger.tables import place_tables, schema
 from meltline.domain.deletion.withheld import Withheld, order
 from meltline.domain.iceberg.locations import Ownership
@@ -21,9 +21,8 @@ class RegistrationRows:
     database: Database
 
     def all(self) -> Sequence[KnownTable]:
-        with self.database.reading() as connection:
-            rows = connection.execute(select(schema.tables)).all()
-        return sorted((from_row(KnownTable, row) for row in rows), key=lambda t: (t.name, t.uuid))
+        tables = self.database.records(KnownTable, select(schema.tables))
+        return sorted(tables, key=lambda table: (table.name, table.uuid))
 
     def open(self, tables: Sequence[KnownTable]) -> Sequence[KnownTable]:
         opened: list[KnownTable] = []
@@ -37,20 +36,16 @@ class RegistrationRows:
         return opened
 
     def save(self, tables: Sequence[KnownTable]) -> None:
-        with self.database.writing() as connection:
-            upsert(connection, schema.tables, [to_row(table) for table in tables])
+        self.database.save(schema.tables, [to_row(table) for table in tables])
 
     def ownerships(self) -> Sequence[Ownership]:
-        with self.database.reading() as connection:
-            rows = connection.execute(select(schema.ownerships)).all()
-        owned = (from_row(Ownership, row) for row in rows)
+        owned = self.database.records(Ownership, select(schema.ownerships))
         return sorted(owned, key=lambda o: (o.prefix, o.table_uuid))
 
     def add_ownerships(self, ownerships: Iterable[Ownership], at: datetime) -> None:
         rows = [to_row(ownership) | {"first_seen_at": at} for ownership in ownerships]
         rows.sort(key=lambda row: (str(row["prefix"]), str(row["table_uuid"])))
-        with self.database.writing() as connection:
-            insert_new(connection, schema.ownerships, rows)
+        self.database.add(schema.ownerships, rows)
 
     def sharing(self) -> Sequence[tuple[str, str]]:
         pairs = schema.sharing.c
@@ -61,8 +56,7 @@ class RegistrationRows:
     def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None:
         ordered = sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
         rows = [{"table_uuid": uuid, "other_uuid": peer_uuid} for uuid, peer_uuid in ordered]
-        with self.database.writing() as connection:
-            insert_new(connection, schema.sharing, rows)
+        self.database.add(schema.sharing, rows)
 
 
 @dataclass(frozen=True)
@@ -77,13 +71,10 @@ class PlaceRows:
 
     def add(self, places: Iterable[str]) -> None:
         if rows := [{"place": place} for place in sorted(places)]:
-            with self.database.writing() as connection:
-                insert_new(connection, place_tables.places, rows)
+            self.database.add(place_tables.places, rows)
 
     def withheld(self) -> Sequence[Withheld]:
-        with self.database.reading() as connection:
-            rows = connection.execute(select(place_tables.withheld)).all()
-        files = (from_row(Withheld, row) for row in rows)
+        files = self.database.records(Withheld, select(place_tables.withheld))
         return sorted(files, key=lambda file: (file.step, order(file)))
 
     def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, insert, select
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.rows import from_row, in_parts, to_row
+from meltline.adapters.sql_ledger.rows import delete_in, from_row, rows_in, to_row
 from meltline.adapters.sql_ledger.tables.schema import approvals, gate_results
 from meltline.domain.deletion.gate import GateResult
 from meltline.ports import Approval
@@ -22,43 +22,30 @@ class VerdictRows:
         if results:
             with self.database.writing() as connection:
                 refused = [verdict.plan_id for verdict in results if not verdict.passed]
-                if over := _last_refusals(connection, refused):
-                    for part in in_parts(over):
-                        outdated = delete(gate_results).where(gate_results.c.seq.in_(part))
-                        connection.execute(outdated)
+                newest = _newest(connection, refused).values()
+                over = [number for number, verdict in newest if not verdict.passed]
+                delete_in(connection, gate_results.c.seq, over)
                 connection.execute(insert(gate_results), [to_row(verdict) for verdict in results])
 
     def newest(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
-        query = select(gate_results).order_by(gate_results.c.seq)
-        verdicts: dict[str, GateResult] = {}
         with self.database.reading() as connection:
-            for part in in_parts(plan_ids):
-                for row in connection.execute(query.where(gate_results.c.plan_id.in_(part))):
-                    verdicts[row.plan_id] = from_row(GateResult, row)
-        return verdicts
+            return {id: verdict for id, (_, verdict) in _newest(connection, plan_ids).items()}
 
     def approve(self, approval: Approval) -> None:
-        with self.database.writing() as connection:
-            connection.execute(insert(approvals), to_row(approval))
+        self.database.change(insert(approvals).values(to_row(approval)))
 
     def approval(self, plan_id: str, digest: str) -> Approval | None:
         query = select(approvals).where(
             approvals.c.plan_id == plan_id, approvals.c.digest == digest
         )
-        with self.database.reading() as connection:
-            row = connection.execute(query.order_by(approvals.c.seq.desc()).limit(1)).first()
-        return None if row is None else from_row(Approval, row)
+        return self.database.record(Approval, query.order_by(approvals.c.seq.desc()))
 
     def forget_approvals(self) -> int:
-        with self.database.writing() as connection:
-            return connection.execute(delete(approvals)).rowcount
+        return self.database.change(delete(approvals))
 
 
-def _last_refusals(connection: Connection, plan_ids: Sequence[str]) -> list[int]:
-    """The newest verdict on each of these plans, where that is a refusal, by its number."""
-    newest: dict[str, tuple[int, GateResult]] = {}
+def _newest(connection: Connection, plan_ids: Sequence[str]) -> dict[str, tuple[int, GateResult]]:
+    """The newest verdict on each of these plans, with its number."""
     query = select(gate_results).order_by(gate_results.c.seq)
-    for part in in_parts(plan_ids):
-        for row in connection.execute(query.where(gate_results.c.plan_id.in_(part))):
-            newest[row.plan_id] = (row.seq, from_row(GateResult, row))
-    return [seq for seq, verdict in newest.values() if not verdict.passed]
+    rows = rows_in(connection, query, gate_results.c.plan_id, plan_ids)
+    return {row.plan_id: (row.seq, from_row(GateResult, row)) for row in rows}
