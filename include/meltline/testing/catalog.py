@@ -6,7 +6,7 @@ from threading import RLock
 from typing import Any
 from uuid import uuid4
 
-from meltline.adapters.catalogs.table_commits import commit_edit, not_as_expected, only_observed
+from meltline.adapters.catalogs.table_commits import commit_edit, not_as_expected, require_writable
 from meltline.adapters.catalogs.table_renames import (
     MoveStep,
     Namespaces,
@@ -95,8 +95,7 @@ class MemoryCatalog:
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table's metadata and swaps it in. See the port."""
-        if self._observe_only:
-            raise only_observed(self._name)
+        require_writable(self)
         return commit_edit(
             self, self._store, name, edit, self._clock, unique=self._next_edit, pause=_at_once
         )
@@ -130,8 +129,7 @@ class MemoryCatalog:
         expected: Mapping[str, str | None] | None = None,
     ) -> None:
         """Sets and removes properties of a namespace. See the port."""
-        if self._observe_only:
-            raise only_observed(self._name)
+        require_writable(self)
         with self._guard:
             before = self._namespaces.get(namespace, {})
             for key, text in (expected or {}).items():
@@ -149,8 +147,7 @@ class MemoryCatalog:
         remove: Sequence[tuple[str, ...]] = (),
     ) -> None:
         """Gives tables other names, all or none. See the port."""
-        if self._observe_only:
-            raise only_observed(self._name)
+        require_writable(self)
         commit_moves(
             self,
             self._store,
@@ -192,8 +189,7 @@ class MemoryCatalog:
         self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
     ) -> Mapping[TableName, str]:
         """Registers new tables, all or none. See the port."""
-        if self._observe_only:
-            raise only_observed(self._name)
+        require_writable(self)
         created = {levels: dict(properties) for levels, properties in (namespaces or {}).items()}
         with first_files(self._store, tables, self._clock) as at, self._guard:
             for name in at.keys() & self._tables.keys():
@@ -206,8 +202,7 @@ class MemoryCatalog:
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
         """Takes a table out of the catalog if it still stands there. See the port."""
-        if self._observe_only:
-            raise only_observed(self._name)
+        require_writable(self)
         with self._guard:
             if self._tables.get(name) != metadata_location:
                 return False

@@ -23,9 +23,10 @@ from meltline.adapters.catalogs.table_commits import (
     always_others,
     commit_edit,
     fate_unknown,
+    no_table,
     not_as_expected,
-    only_observed,
     open_document,
+    require_writable,
 )
 from meltline.adapters.catalogs.table_renames import (
     Namespaces,
@@ -139,13 +140,7 @@ class LoadedTables:
         try:
             return self._catalog().load_table((*name.namespace, name.name))
         except NoSuchTableError as missing:
-            raise TableNotFound(
-                f"catalog {self.name} has no table {name}",
-                object=str(name),
-                expected="a table of that name",
-                found="none",
-                next="`meltline storage` lists the tables",
-            ) from missing
+            raise no_table(self.name, name) from missing
         except ValueError as error:  # PyIceberg does not know every type, `variant` for one
             raise MetadataUnreadable(
                 f"{name} cannot be loaded through catalog {self.name}",
@@ -157,8 +152,7 @@ class LoadedTables:
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table where the server writes the metadata (REST). See the port."""
-        if self.observe_only:
-            raise only_observed(self.name)
+        require_writable(self)
         if self._config.type != "rest":
             raise CatalogReadOnly(
                 f"tables of a {self._config.type} catalog cannot be edited without an engine",
@@ -202,11 +196,9 @@ class LoadedTables:
         expected: Mapping[str, str | None] | None = None,
     ) -> None:
         """Sets and removes properties of a namespace. See the port."""
-        if self.observe_only:
-            raise only_observed(self.name)
+        require_writable(self)
+        self._require_namespace(namespace)
         catalog = self._catalog()
-        with suppress(NamespaceAlreadyExistsError):
-            catalog.create_namespace(namespace)
         present = catalog.load_namespace_properties(namespace)
         for key, text in (expected or {}).items():
             if present.get(key) != text:
@@ -222,14 +214,10 @@ class LoadedTables:
         remove: Sequence[tuple[str, ...]] = (),
     ) -> None:
         """Gives tables other names, one by one. See the port."""
-        if self.observe_only:
-            raise only_observed(self.name)
+        require_writable(self)
         catalog = self._catalog()
         for levels, properties in (create or {}).items():
-            try:
-                catalog.create_namespace(levels, dict(properties))
-            except NamespaceAlreadyExistsError as error:
-                raise namespace_taken(self.name, levels) from error
+            self._create_namespace(levels, properties)
         for move in moves:
             if move.source == move.target:
                 self._rewrite(move)
@@ -253,11 +241,9 @@ class LoadedTables:
             move.edit(document)
 
         self.edit_table(move.source, edit)
-        catalog = self._catalog()
-        with suppress(NamespaceAlreadyExistsError):
-            catalog.create_namespace(move.target.namespace)
+        self._require_namespace(move.target.namespace)
         try:
-            catalog.rename_table(
+            self._catalog().rename_table(
                 (*move.source.namespace, move.source.name),
                 (*move.target.namespace, move.target.name),
             )
@@ -267,6 +253,16 @@ class LoadedTables:
             if isinstance(failure, TableAlreadyExistsError):
                 raise name_taken(move.target) from failure
             raise fate_unknown(move.source, type(failure).__name__) from failure
+
+    def _create_namespace(self, levels: tuple[str, ...], properties: Mapping[str, str]) -> None:
+        try:
+            self._catalog().create_namespace(levels, dict(properties))
+        except NamespaceAlreadyExistsError as error:
+            raise namespace_taken(self.name, levels) from error
+
+    def _require_namespace(self, levels: tuple[str, ...]) -> None:
+        with suppress(NamespaceAlreadyExistsError):
+            self._catalog().create_namespace(levels)
 
     def _rewrite(self, move: TableMove) -> None:
         """A table that stays where it is and says something else, which no update could express."""
@@ -298,11 +294,8 @@ class LoadedTables:
         self, name: TableName, metadata_location: str, edit: TableEdit | None = None
     ) -> None:
         """Puts a metadata file under a name. See the port."""
-        if self.observe_only:
-            raise only_observed(self.name)
-        catalog = self._catalog()
-        with suppress(NamespaceAlreadyExistsError):
-            catalog.create_namespace(name.namespace)
+        require_writable(self)
+        self._require_namespace(name.namespace)
         with registrable(self._store, name, metadata_location, edit, WallClock()) as location:
             if location == metadata_location:
                 self._register(name, location)
@@ -332,20 +325,14 @@ class LoadedTables:
         self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
     ) -> Mapping[TableName, str]:
         """Registers new tables one by one; what fails half-way is taken out again. See the port."""
-        if self.observe_only:
-            raise only_observed(self.name)
-        catalog = self._catalog()
+        require_writable(self)
         with first_files(self._store, tables, WallClock()) as at, ExitStack() as back:
             for levels, properties in (namespaces or {}).items():
-                try:
-                    catalog.create_namespace(levels, dict(properties))
-                except NamespaceAlreadyExistsError as error:
-                    raise namespace_taken(self.name, levels) from error
-                back.callback(catalog.drop_namespace, levels)
+                self._create_namespace(levels, properties)
+                back.callback(self._catalog().drop_namespace, levels)
             created: dict[TableName, str] = {}
             for name, location in list(at.items()):
-                with suppress(NamespaceAlreadyExistsError):
-                    catalog.create_namespace(name.namespace)
+                self._require_namespace(name.namespace)
                 self._register_new(name, location)
                 created[name] = at.pop(name)
                 back.callback(self._withdraw, name, location, at)
@@ -363,8 +350,7 @@ class LoadedTables:
         These catalogs can only look before; what moves in between is found again, and kept, by
         the next observation.
         """
-        if self.observe_only:
-            raise only_observed(self.name)
+        require_writable(self)
         try:
             if self.location(name) != metadata_location:
                 return False

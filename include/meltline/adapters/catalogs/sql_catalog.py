@@ -26,8 +26,9 @@ from meltline.adapters.catalogs.sql_rows import (
 from meltline.adapters.catalogs.table_commits import (
     commit_edit,
     fate_unknown,
+    no_table,
     not_as_expected,
-    only_observed,
+    require_writable,
 )
 from meltline.adapters.catalogs.table_renames import (
     MoveStep,
@@ -39,11 +40,7 @@ from meltline.adapters.catalogs.table_renames import (
 )
 from meltline.config.load import CatalogConfig
 from meltline.domain.clock import Clock, WallClock
-from meltline.domain.errors import (
-    CatalogUnlistable,
-    MeltlineError,
-    TableNotFound,
-)
+from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import (
     CatalogEntry,
@@ -195,18 +192,11 @@ class SqlTables:
             raise self._unlistable(type(error).__name__) from error
         if row is not None and row["metadata_location"]:
             return str(row["metadata_location"])
-        raise TableNotFound(
-            f"catalog {self.name} has no table {name}",
-            object=str(name),
-            expected="a table of that name",
-            found="none",
-            next="`meltline storage` lists the tables",
-        )
+        raise no_table(self.name, name)
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table's metadata, unknown fields kept, and swaps it in. See the port."""
-        if self.observe_only:
-            raise only_observed(self.name)
+        require_writable(self)
         return commit_edit(self, self._store, name, edit, self._clock)
 
     def set_table_properties(
@@ -241,8 +231,7 @@ class SqlTables:
         remove: Sequence[tuple[str, ...]] = (),
     ) -> None:
         """Gives tables other names in one transaction. See the port."""
-        if self.observe_only:
-            raise only_observed(self.name)
+        require_writable(self)
         commit_moves(self, self._store, moves, create or {}, remove, self._clock)
 
     def apply(
@@ -271,8 +260,7 @@ class SqlTables:
         Raises:
             CommitConflict: The database failed, and nobody knows when.
         """
-        if self.observe_only:
-            raise only_observed(self.name)
+        require_writable(self)
         with registrable(self._store, name, metadata_location, edit, self._clock) as location:
             self._insert({name: location}, {})
 
@@ -280,8 +268,7 @@ class SqlTables:
         self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
     ) -> Mapping[TableName, str]:
         """Registers new tables in one transaction. See the port."""
-        if self.observe_only:
-            raise only_observed(self.name)
+        require_writable(self)
         with first_files(self._store, tables, self._clock) as at:
             self._insert(at, namespaces or {})
         return at
@@ -304,8 +291,7 @@ class SqlTables:
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
         """Takes a table's row away if it still stands there. See the port."""
-        if self.observe_only:
-            raise only_observed(self.name)
+        require_writable(self)
         with self._begin() as connection:
             tables, _ = reflect(connection)
             where = (*self._row_of(tables, name), tables.c.metadata_location == metadata_location)
@@ -323,8 +309,7 @@ class SqlTables:
         expected: Mapping[str, str | None] | None = None,
     ) -> None:
         """Sets and removes properties of a namespace in one transaction. See the port."""
-        if self.observe_only:
-            raise only_observed(self.name)
+        require_writable(self)
         changes = {**dict.fromkeys(removals), **updates}
         try:
             with self._begin() as connection:

@@ -6,10 +6,10 @@ from typing import Protocol
 from uuid import uuid4
 
 from meltline.domain.clock import Clock
-from meltline.domain.errors import CatalogReadOnly, CommitConflict
+from meltline.domain.errors import CatalogReadOnly, CommitConflict, TableNotFound
 from meltline.domain.iceberg.metadata_editor import MetadataEditor, unreadable
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import MetadataFiles, TableEdit
+from meltline.ports import Catalog, MetadataFiles, TableEdit
 from meltline.retries import ATTEMPTS, until_done
 
 
@@ -97,14 +97,26 @@ def fate_unknown(name: TableName, answer: str) -> CommitConflict:
     )
 
 
-def only_observed(catalog: str) -> CatalogReadOnly:
-    """A catalog that is read for reachability alone."""
-    return CatalogReadOnly(
-        f"catalog {catalog} is only observed",
-        object=catalog,
-        expected="a catalog without observe-only: true",
-        found="observe-only: true",
-        next="make the change with the tool that owns that catalog",
+def require_writable(catalog: Catalog) -> None:
+    """Raises CatalogReadOnly where a catalog is read for reachability alone."""
+    if catalog.observe_only:
+        raise CatalogReadOnly(
+            f"catalog {catalog.name} is only observed",
+            object=catalog.name,
+            expected="a catalog without observe-only: true",
+            found="observe-only: true",
+            next="make the change with the tool that owns that catalog",
+        )
+
+
+def no_table(catalog: str, name: TableName) -> TableNotFound:
+    """A catalog has no table of that name."""
+    return TableNotFound(
+        f"catalog {catalog} has no table {name}",
+        object=str(name),
+        expected="a table of that name",
+        found="none",
+        next="`meltline storage` lists the tables",
     )
 
 
