@@ -6,11 +6,13 @@ manifest. Within a batch a file that many manifests name is copied once.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import reduce
 
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import (
@@ -34,7 +36,6 @@ from meltline.adapters.archive.spark_tasks import (
     Row,
     bring_files,
     file_done,
-    in_words,
     manifest_done,
     proof_of,
     proof_row,
@@ -140,7 +141,7 @@ class SparkCrew:
 
     def _spread(self, frame: DataFrame, work: Batches, schema: pa.Schema) -> DataFrame:
         """Work done by all executors, a part each of the rows."""
-        return frame.repartition(2 * self._tasks).mapInArrow(work, in_words(schema))
+        return frame.repartition(2 * self._tasks).mapInArrow(work, from_arrow_schema(schema))
 
     def _brought(
         self, needs: DataFrame, present: DataFrame, portion: int, portions: int
@@ -192,9 +193,7 @@ class SparkCrew:
         needs: DataFrame,
         brought: Sequence[DataFrame],
     ) -> dict[str, ManifestDone]:
-        files = brought[0]
-        for more in brought[1:]:
-            files = files.unionByName(more)
+        files = reduce(DataFrame.unionByName, brought)
         special = files.where("is_rewritten OR error IS NOT NULL").drop("place", "need", *PROOF)
         amended = (
             needs.withColumnRenamed("bytes", "hot_bytes")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -97,10 +96,27 @@ Batches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Row = dict[str, Any]
 
 
-def in_words(schema: pa.Schema) -> str:
-    """A schema in Spark's words."""
-    words = {pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int", pa.bool_(): "boolean"}
-    return ", ".join(f"{field.name} {words[field.type]}" for field in schema)
+def _row_by_row(work: Callable[[Row], Iterable[Row]], schema: pa.Schema) -> Batches:
+    """Has each row make rows of a schema."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = (row for batch in batches for row in batch.to_pylist())
+        return _in_batches((made for row in rows for made in work(row)), schema)
+
+    return run
+
+
+def _file_by_file(work: Callable[[NeededFile, Row], FileDone]) -> Batches:
+    """Has each file come to something (`BROUGHT`), several at a time."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+        with ThreadPoolExecutor(THREADS) as pool:
+            for batch in batches:
+                requests = batch.to_pylist()
+                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in requests]
+                yield from map(_as_brought, requests, pool.map(work, files, requests))
+
+    return lambda batches: _in_batches(rows(batches), BROUGHT)
 
 
 def _in_batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -121,57 +137,35 @@ def _ref(row: Row) -> ManifestFile:
 def read_needs(stores: Stores) -> Batches:
     """Manifests (`ASKED`) to the files that they need (`NEEDS`), or why they cannot be read."""
 
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                files, error = needs_of(stores, _ref(row))
-                for file in files:
-                    target = stores.target(file.path) if file.need is Need.COPY else None
-                    yield {"place": row["place"], **asdict(file), "target": target, "error": None}
-                if error:
-                    yield {"place": row["place"], "error": error}
+    def needs(row: Row) -> Iterator[Row]:
+        files, error = needs_of(stores, _ref(row))
+        for file in files:
+            target = stores.target(file.path) if file.need is Need.COPY else None
+            yield {"place": row["place"], **asdict(file), "target": target, "error": None}
+        if error:
+            yield {"place": row["place"], "error": error}
 
-    return lambda batches: _in_batches(rows(batches), NEEDS)
+    return _row_by_row(needs, NEEDS)
 
 
 def read_named(stores: Stores) -> Batches:
     """Manifests of cold, by path, to the files that they keep alive (`THERE`)."""
 
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-        for batch in batches:
-            for path in batch.column(0).to_pylist():
-                for target, length in files_there(stores, path):
-                    yield {"target": target, "bytes": length}
+    def named(row: Row) -> Iterator[Row]:
+        for target, length in files_there(stores, row["manifest"]):
+            yield {"target": target, "bytes": length}
 
-    return lambda batches: _in_batches(rows(batches), THERE)
+    return _row_by_row(named, THERE)
 
 
 def bring_files(stores: Stores) -> Batches:
     """Files, each with the first manifest that needs it, to what came of them (`BROUGHT`)."""
-
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-        with ThreadPoolExecutor(THREADS) as pool:
-            for batch in batches:
-                requests = batch.to_pylist()
-                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in requests]
-                done = pool.map(partial(bring, stores), files)
-                yield from map(_as_brought, requests, done)
-
-    return lambda batches: _in_batches(rows(batches), BROUGHT)
+    return _file_by_file(lambda file, _: bring(stores, file))
 
 
 def read_files(stores: Stores) -> Batches:
     """Files that cold has, with what is known of them (`DOUBTFUL`), read again (`BROUGHT`)."""
-
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-        with ThreadPoolExecutor(THREADS) as pool:
-            for batch in batches:
-                requests = batch.to_pylist()
-                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in requests]
-                done = pool.map(partial(read_again, stores), files, map(proof_of, requests))
-                yield from map(_as_brought, requests, done)
-
-    return lambda batches: _in_batches(rows(batches), BROUGHT)
+    return _file_by_file(lambda file, row: read_again(stores, file, proof_of(row)))
 
 
 def _as_brought(request: Row, done: FileDone) -> Row:
@@ -227,13 +221,7 @@ def file_done(row: Row) -> FileDone:
 
 def write_manifests(stores: Stores) -> Batches:
     """Manifests, with what was rewritten for them or went wrong, to their ends (`WRITTEN`)."""
-
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                yield _as_row(_written(stores, row))
-
-    return lambda batches: _in_batches(rows(batches), WRITTEN)
+    return _row_by_row(lambda row: [_as_row(_written(stores, row))], WRITTEN)
 
 
 def _written(stores: Stores, row: Row) -> ManifestDone:

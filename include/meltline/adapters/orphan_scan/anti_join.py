@@ -7,6 +7,7 @@ keep a file.
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -54,9 +55,7 @@ class SweepRows:
             self._tables.read("snapshots").select(F.col("list_hash").alias("key_hash")),
             self._tables.read("side_files").select("key_hash"),
         ]
-        rows = sources[0]
-        for more in sources[1:]:
-            rows = rows.unionByName(more)
+        rows = reduce(DataFrame.unionByName, sources)
         if among is not None:
             rows = rows.join(F.broadcast(among), "key_hash", "leftsemi")
         return rows.join(deleted, "key_hash", "leftanti").unionByName(waiting)

@@ -15,6 +15,7 @@ from itertools import chain, islice
 import pyarrow as pa
 import xxhash
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.object_store.folder_listing import FolderLister
@@ -22,10 +23,7 @@ from meltline.domain.deletion.orphans import SweptPlaces, is_passed_over
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.locations import location_key
 
-ROWS = (
-    "path string, key_hash bigint, bytes bigint, modified_at timestamp, note string, files bigint"
-)
-_ROWS_ARROW = pa.schema(
+_ROWS = pa.schema(
     [
         ("path", pa.string()),
         ("key_hash", pa.int64()),
@@ -71,12 +69,12 @@ def list_parts(
     folders = pa.table(columns, schema=_FOLDERS)
     slices = min(len(parts), spark.sparkContext.defaultParallelism * 2)  # each costs a start
     spread = spark.createDataFrame(folders).repartition(max(1, slices))
-    return spread.mapInArrow(_lister(store, places, cut_above), ROWS)
+    return spread.mapInArrow(_lister(store, places, cut_above), from_arrow_schema(_ROWS))
 
 
 def sift_inventory(inventory: DataFrame, places: SweptPlaces) -> DataFrame:
     """The rows of an inventory (`path`, `size`, `modified`) that a sweep looks at, as rows."""
-    return inventory.mapInArrow(_sifter(places), ROWS)
+    return inventory.mapInArrow(_sifter(places), from_arrow_schema(_ROWS))
 
 
 def _lister(
@@ -222,7 +220,7 @@ class _Rows:
         if self._paths:
             yield self._batch()
         self._notes.append({"note": f"{Note.COUNTED}:", "files": self._files})
-        yield pa.RecordBatch.from_pylist(self._notes, schema=_ROWS_ARROW)
+        yield pa.RecordBatch.from_pylist(self._notes, schema=_ROWS)
 
     def _batch(self) -> pa.RecordBatch:
         count = len(self._paths)
@@ -235,7 +233,7 @@ class _Rows:
             pa.nulls(count, pa.int64()),
         ]
         self._paths, self._hashes, self._bytes, self._times = [], array("Q"), [], []
-        return pa.RecordBatch.from_arrays(columns, schema=_ROWS_ARROW)
+        return pa.RecordBatch.from_arrays(columns, schema=_ROWS)
 
 
 def _hash(key: str) -> int:
