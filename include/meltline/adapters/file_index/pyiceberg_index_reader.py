@@ -15,7 +15,7 @@ from pyiceberg.expressions import (
 )
 from pyiceberg.expressions import Reference as Column
 from pyiceberg.expressions.literals import literal
-from pyiceberg.table import DataScan, StaticTable, Table
+from pyiceberg.table import DataScan, StaticTable
 
 from meltline.adapters.catalogs.catalogs import reading_regular_files
 from meltline.adapters.index_tables.rows import departures, newest_rows, planned_files
@@ -204,12 +204,9 @@ class IcebergLedgerReader:
         )
 
     def _open(self, location: str, where: BooleanExpression, columns: tuple[str, ...]) -> DataScan:
-        return self._table(location).scan(row_filter=where, selected_fields=columns)
-
-    def _table(self, location: str) -> Table:
-        return StaticTable.from_metadata(
-            location, reading_regular_files(self._hot.properties, self._hot.warehouse)
-        )
+        properties = reading_regular_files(self._hot.properties, self._hot.warehouse)
+        table = StaticTable.from_metadata(location, properties)
+        return table.scan(row_filter=where, selected_fields=columns)
 
 
 def _together(tables: "list[pa.Table]") -> "pa.Table":

@@ -100,7 +100,7 @@ class LocalFiles:
     def _write(self, path: str, fill: Callable[[BinaryIO], object]) -> datetime:
         """Writes a file under a name of its own, and renames it when it is whole and on disk."""
         try:
-            target = _changeable(path)
+            target = Path(_changeable_name(path))
             target.parent.mkdir(parents=True, exist_ok=True)
             unfinished = target.parent / f".meltline-{uuid4()}"
             try:
@@ -193,20 +193,23 @@ class LocalFiles:
 
         Several at a time: a disk that has not seen a folder lately answers late.
         """
-        return _in_shares(_deleted, paths)
+        return _in_shares(_delete, paths)
 
     def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
         """What lies under many paths now; of a link, the link."""
-        return _in_shares(_stats, paths)
+        return _in_shares(_stat, paths)
 
 
-def _in_shares(work: Callable[[Sequence[str]], list[Answer]], paths: Sequence[str]) -> list[Answer]:
+def _in_shares(work: Callable[[str], Answer], paths: Sequence[str]) -> list[Answer]:
+    def worked(share: Sequence[str]) -> list[Answer]:
+        return [work(path) for path in share]
+
     if len(paths) <= _FEW:
-        return work(paths)
-    share = -(-len(paths) // _THREADS)
-    shares = [paths[at : at + share] for at in range(0, len(paths), share)]
+        return worked(paths)
+    size = -(-len(paths) // _THREADS)
+    shares = [paths[at : at + size] for at in range(0, len(paths), size)]
     with ThreadPoolExecutor(_THREADS) as pool:
-        return [answer for part in pool.map(work, shares) for answer in part]
+        return [answer for answers in pool.map(worked, shares) for answer in answers]
 
 
 def _pour(file: BinaryIO, parts: Iterable[bytes]) -> str:
@@ -229,10 +232,6 @@ def _require_same(file: BinaryIO, expected: str) -> None:
         raise OSError("what was written is not what was sent")
 
 
-def _stats(paths: Sequence[str]) -> list[ObjectStat]:
-    return [_stat(path) for path in paths]
-
-
 def _stat(path: str) -> ObjectStat:
     try:
         status = os.lstat(_local_name(path))
@@ -246,20 +245,15 @@ def _stat(path: str) -> ObjectStat:
     return ObjectStat(path, file, is_link=stat.S_ISLNK(status.st_mode))
 
 
-def _deleted(paths: Sequence[str]) -> list[DeleteOutcome]:
-    return [DeleteOutcome(path, _delete(path)) for path in paths]
-
-
-def _delete(path: str) -> str:
-    """Deletes one file; returns why it could not, or nothing."""
+def _delete(path: str) -> DeleteOutcome:
     try:
         file = _changeable_name(path)
         folder, _, name = file.rpartition("/")
         _unlink(file)
         _unlink(f"{folder}/.{name}.crc")
     except (OSError, ValueError, StoreRefused) as error:
-        return str(error)
-    return ""
+        return DeleteOutcome(path, str(error))
+    return DeleteOutcome(path)
 
 
 def _unlink(file: str) -> None:
@@ -318,10 +312,6 @@ def _local_name(path: str) -> str:
             next="have the table's location corrected; until then its files are kept",
         )
     return location.path
-
-
-def _changeable(path: str) -> Path:
-    return Path(_changeable_name(path))
 
 
 def _changeable_name(path: str) -> str:

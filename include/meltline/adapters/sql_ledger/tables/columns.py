@@ -84,7 +84,7 @@ class Json(TypeDecorator[T]):
     impl = Text
     cache_ok = True
 
-    def __init__(self, dump: Callable[[T], object], load: Callable[[object], T]) -> None:
+    def __init__(self, dump: Callable[[T], object], load: Callable[[Any], T]) -> None:
         super().__init__()
         self.dump = dump
         self.load = load

@@ -3,7 +3,7 @@
 A change here needs a new revision under `migrations/versions` and a new `REVISION`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import astuple
 from enum import StrEnum
 from typing import Any
@@ -57,14 +57,6 @@ class BatchState(StrEnum):
     DONE = "done"
 
 
-def _load_tuple(raw: Any) -> tuple[Any, ...]:
-    return tuple(raw)
-
-
-def _load_heads(raw: Any) -> Mapping[str, int]:
-    return dict(raw)
-
-
 def _dump_failed(failed: Iterable[FailedExpectation]) -> object:
     return [astuple(expectation) for expectation in failed]
 
@@ -74,7 +66,7 @@ def _load_failed(raw: Any) -> tuple[FailedExpectation, ...]:
 
 
 def _list(name: str) -> "Column[Any]":
-    return Column(name, Json(list, _load_tuple), nullable=False)
+    return Column(name, Json[Any](list, tuple), nullable=False)
 
 
 # One row: when anything was last written, and which generation this ledger is.
@@ -250,7 +242,7 @@ plans = Table(
     _list("snapshots"),
     _list("refs"),
     _list("gone_snapshots"),
-    Column("heads", Json(dict, _load_heads), nullable=False),
+    Column("heads", Json[Any](dict, dict), nullable=False),
     instant("window_start", nullable=True),
     count("files"),
     count("bytes"),
