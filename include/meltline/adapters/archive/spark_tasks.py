@@ -101,7 +101,7 @@ def _row_by_row(work: Callable[[Row], Iterable[Row]], schema: pa.Schema) -> Batc
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (row for batch in batches for row in batch.to_pylist())
-        return _in_batches((made for row in rows for made in work(row)), schema)
+        return _in_batches((answer for row in rows for answer in work(row)), schema)
 
     return run
 
@@ -151,11 +151,11 @@ def read_needs(stores: Stores) -> Batches:
 def read_named(stores: Stores) -> Batches:
     """Manifests of cold, by path, to the files that they keep alive (`THERE`)."""
 
-    def named(row: Row) -> Iterator[Row]:
+    def files_named(row: Row) -> Iterator[Row]:
         for target, length in files_there(stores, row["manifest"]):
             yield {"target": target, "bytes": length}
 
-    return _row_by_row(named, THERE)
+    return _row_by_row(files_named, THERE)
 
 
 def bring_files(stores: Stores) -> Batches:

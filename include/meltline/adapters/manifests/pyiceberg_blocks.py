@@ -71,8 +71,8 @@ class Fields:
             TypeError: It is of another type.
         """
         steps = list(_steps(record, columns))
-        there = {field for _, field in steps}
-        absent = [field for field in columns if not field.is_needed and field not in there]
+        read = {field for _, field in steps}
+        absent = [field for field in columns if not field.is_needed and field not in read]
         steps += [(lambda *_: lambda: None, field) for field in absent]
         self._steps = [step for step, _ in steps]
         places = {field: place for place, (_, field) in enumerate(steps)}

@@ -78,7 +78,7 @@ class _Reach:
             for uuid in self.tables[proof.path] if proof.error else ():
                 self.fail(uuid, proof.error)
 
-    def result(
+    def proof_result(
         self, proofs: Mapping[str, ManifestProof], planned: Mapping[int, Sequence[str]], read: int
     ) -> ProofResult:
         """What proofs of all its manifests come to, of which so many were read from their files."""
@@ -125,7 +125,7 @@ class SparkProofReader:
         proofs = {proof.path: proof for proof in self._read_manifests(fresh, planned)}
         reach.fail_broken(proofs.values())
         self._book.write(proofs.values(), _proved_lists(opened, reach, proofs))
-        return reach.result({**covered, **proofs}, planned, len(proofs))
+        return reach.proof_result({**covered, **proofs}, planned, len(proofs))
 
     def forget(self, before: datetime) -> str:
         """Drops what was read before then. See the port."""
