@@ -46,5 +46,4 @@ def clock_disown(
         "leases_shortened": done.leases,
         "left": done.remaining,
     }
-    answer(document, lines, as_json=as_json)
-    return 0
+    return answer(document, lines, as_json=as_json)

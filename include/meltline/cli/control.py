@@ -10,17 +10,15 @@ from meltline.app.catalog.management import detach as detach_tables
 from meltline.app.safety.stop_switch import go as let_go_on
 from meltline.app.safety.stop_switch import stop as stop_everything
 from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, wire
-from meltline.cli.output import console, print_json
+from meltline.cli.output import answer
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import TableName
 
 
 def register(app: typer.Typer) -> None:
     """Adds these commands."""
-    app.command()(stop)
-    app.command()(go)
-    app.command()(attach)
-    app.command()(detach)
+    for command in (stop, go, attach, detach):
+        app.command()(command)
 
 
 def stop(
@@ -39,8 +37,7 @@ def stop(
         )
     document: dict[str, object] = {"stopped": True, "who": switch.who, "reason": reason}
     document |= {"at": switch.at, "catalog_error": unnoted.as_json() if unnoted else None}
-    _answer(as_json, document, line)
-    return 0
+    return answer(document, [line], as_json=as_json)
 
 
 def go(config: ConfigPath = None, as_json: AsJson = False) -> int:
@@ -48,8 +45,8 @@ def go(config: ConfigPath = None, as_json: AsJson = False) -> int:
     ledgers = wire(config).ledgers()
     now = ledgers.clock.now()
     let_go_on(ledgers)
-    _answer(as_json, {"stopped": False, "who": ledgers.who, "at": now}, "Going on.")
-    return 0
+    document = {"stopped": False, "who": ledgers.who, "at": now}
+    return answer(document, ["Going on."], as_json=as_json)
 
 
 def attach(
@@ -63,8 +60,8 @@ def attach(
     ledgers = wire(config).ledgers()
     if not dry_run:
         attach_table(ledgers, name)
-    _answer(as_json, {"table": name, "managed": True, "dry_run": dry_run}, f"{name}: attached.")
-    return 0
+    document = {"table": name, "managed": True, "dry_run": dry_run}
+    return answer(document, [f"{name}: attached."], as_json=as_json)
 
 
 def detach(
@@ -89,8 +86,7 @@ def detach(
     ]
     documents = [{"table": detached.table, "vouched": detached.vouched} for detached in done]
     document = {"tables": documents, "managed": False, "dry_run": dry_run}
-    _answer(as_json, document, "\n".join(lines))
-    return 0
+    return answer(document, lines, as_json=as_json)
 
 
 def _name(text: str) -> TableName:
@@ -104,10 +100,3 @@ def _name(text: str) -> TableName:
             found=text,
             next=str(error),
         ) from error
-
-
-def _answer(as_json: bool, document: dict[str, object], line: str) -> None:
-    if as_json:
-        print_json(document)
-    else:
-        console().print(line)

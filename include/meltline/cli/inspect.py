@@ -13,7 +13,7 @@ from meltline.app.services import ReadContext
 from meltline.app.storage.explain import Explanation, explain_path, explain_table
 from meltline.app.storage.report import StorageHistory, in_flight_bytes, listed_files, storage_rows
 from meltline.cli.options import AsJson, AsOf, ConfigPath, Tables, instant, ready, wire
-from meltline.cli.output import console, plain, print_json, print_rows
+from meltline.cli.output import answer_rows, console, plain, print_json, print_rows, shown_instant
 from meltline.cli.run.lifecycle import PlanName, print_plans
 from meltline.domain.deletion.storage import StorageRow
 from meltline.domain.errors import UsageInvalid
@@ -86,6 +86,29 @@ def storage(
     ] = False,
 ) -> int:
     """Storage by stage: what is active, historical, kept for clones, waiting, gone."""
+    _require_sensible(by, listing, as_of)
+    ledgers = ready(config)
+    stored = listed_files(ledgers) if listing else ()
+    totals = StorageHistory(ledgers).at(instant(as_of), [file.path for file in stored])
+    flying = in_flight_bytes(ledgers, stored, totals) if listing else None
+    rows = [r for r in storage_rows(totals, flying) if selected(r.table, globs(tables))]
+    sums = _summed(rows, by)
+    columns = _columns(sums)
+    return answer_rows(
+        {"rows": sums},
+        (by, *(column.removesuffix("_bytes").replace("_", " ") for column in columns)),
+        [[line["table"], *(_size(line[column]) for column in columns)] for line in sums],
+        as_json=as_json,
+        title=f"Storage at {format_instant(totals.at)}",
+    )
+
+
+def _columns(sums: list[dict[str, Any]]) -> list[str]:
+    """Of other tiers only where there is something in them."""
+    return [b for b in _BYTES if b not in _ELSEWHERE or any(line[b] for line in sums)]
+
+
+def _require_sensible(by: str, listing: bool, as_of: str | None) -> None:
     if by not in _BY:
         raise UsageInvalid(
             f"--by {by} is not known",
@@ -100,24 +123,10 @@ def storage(
             object="--listing",
             next="leave out one of the two",
         )
-    ledgers = ready(config)
-    listed = listed_files(ledgers) if listing else ()
-    totals = StorageHistory(ledgers).at(instant(as_of), [stored.path for stored in listed])
-    flying = in_flight_bytes(ledgers, listed, totals) if listing else None
-    rows = [r for r in storage_rows(totals, flying) if selected(r.table, globs(tables))]
-    document = _summed(rows, by)
-    if as_json:
-        print_json({"rows": document})
-        return 0
-    # Of other tiers only where there is something in them.
-    columns = [b for b in _BYTES if b not in _ELSEWHERE or any(line[b] for line in document)]
-    shown = [
-        [line["table"], *("-" if line[b] is None else format_size(line[b]) for b in columns)]
-        for line in document
-    ]
-    heads = (by, *(column.removesuffix("_bytes").replace("_", " ") for column in columns))
-    print_rows(f"Storage at {format_instant(totals.at)}", heads, shown)
-    return 0
+
+
+def _size(bytes: int | None) -> str:
+    return "-" if bytes is None else format_size(bytes)
 
 
 def _summed(rows: list[StorageRow], by: str) -> list[dict[str, Any]]:
@@ -143,29 +152,28 @@ def explain(
     answer = _explain(ledgers, subject)
     if as_json:
         print_json(answer if isinstance(answer, Explanation) else {"snapshots": answer})
-        return 0
+    else:
+        _print(answer if isinstance(answer, list) else [answer])
+    return 0
+
+
+def _print(explanations: list[Explanation]) -> None:
     rows = [
         [
             e.path,
             e.stage,
             ", ".join(e.keep_reasons) or "-",
             ", ".join(e.referenced_by[:3]) or "-",
-            format_instant(e.since) if e.since else "-",
-            format_instant(e.due_at) if e.due_at else "-",
+            shown_instant(e.since),
+            shown_instant(e.due_at),
         ]
-        for e in _all(answer)
+        for e in explanations
     ]
     print_rows("", ("path", "stage", "kept because", "named by", "since", "until"), rows)
-    writers = [line for e in _all(answer) for line in e.writers]
-    for line in dict.fromkeys(writers):
+    for line in dict.fromkeys(line for e in explanations for line in e.writers):
         console().print(f"writer: {line}")
-    for sentence in sorted({s for e in _all(answer) for s in e.consumers}):
+    for sentence in sorted({s for e in explanations for s in e.consumers}):
         console().print(f"{sentence}.", markup=False)
-    return 0
-
-
-def _all(answer: Explanation | list[Explanation]) -> list[Explanation]:
-    return answer if isinstance(answer, list) else [answer]
 
 
 def _explain(ledgers: ReadContext, subject: str) -> Explanation | list[Explanation]:
@@ -190,11 +198,8 @@ def _explain(ledgers: ReadContext, subject: str) -> Explanation | list[Explanati
 def doctor(config: ConfigPath = None, as_json: AsJson = False) -> int:
     """Everything that keeps a table out, holds a run back, or endangers files."""
     findings = examine(wire(config).ledgers())
-    if as_json:
-        print_json({"findings": findings})
-    elif not findings:
-        console().print("Nothing to report.")
-    else:
-        rows = [[f.level, f.code, f.object, f.message, f.fix] for f in findings]
-        print_rows("", ("level", "code", "object", "message", "fix"), rows)
+    rows = [[f.level, f.code, f.object, f.message, f.fix] for f in findings]
+    columns = ("level", "code", "object", "message", "fix")
+    document, nothing = {"findings": findings}, "Nothing to report."
+    answer_rows(document, columns, rows, as_json=as_json, nothing=nothing)
     return 1 if any(finding.level == "error" for finding in findings) else 0

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -18,21 +18,19 @@ from meltline.domain.units import format_instant
 
 def plain(node: Any) -> Any:
     """Turns facts into JSON: instants in UTC with Z, names as Spark SQL writes them."""
-    if isinstance(node, datetime):
-        return format_instant(node)
-    if isinstance(node, date):
-        return node.isoformat()
-    if isinstance(node, TableName):
-        return str(node)
-    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+    if dataclasses.is_dataclass(node) and not isinstance(node, (type, TableName)):
         return {f.name: plain(getattr(node, f.name)) for f in dataclasses.fields(node)}
     if isinstance(node, Mapping):
         return {str(key): plain(child) for key, child in node.items()}
-    if isinstance(node, str) or node is None or isinstance(node, (bool, int, float)):
-        return str(node) if isinstance(node, str) else node
-    if isinstance(node, (Sequence, set, frozenset)):
+    if isinstance(node, (Sequence, set, frozenset)) and not isinstance(node, str):
         return [plain(child) for child in node]
-    return str(node)
+    return _leaf(node)
+
+
+def _leaf(node: Any) -> bool | int | float | str | None:
+    if node is None or isinstance(node, (bool, int, float)):
+        return node
+    return format_instant(node) if isinstance(node, datetime) else str(node)
 
 
 def print_json(document: Any) -> None:
@@ -40,13 +38,58 @@ def print_json(document: Any) -> None:
     print(json.dumps(plain(document), indent=2, ensure_ascii=False))
 
 
-def answer(document: Any, lines: Sequence[str], *, as_json: bool) -> None:
-    """A command's one answer: the document with `--json`, else a few lines for people."""
+def answer(document: Any, lines: Sequence[str], *, as_json: bool) -> int:
+    """A command's one answer: the document with `--json`, else a few lines for people.
+
+    Returns:
+        0, the exit code of a command that did what it was asked for.
+    """
     if as_json:
         print_json(document)
-        return
+        return 0
     for line in lines:
         console().print(line, markup=False)
+    return 0
+
+
+def answer_rows(
+    document: Any,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    as_json: bool,
+    title: str = "",
+    nothing: str = "",
+    unreadable: Sequence[str] = (),
+) -> int:
+    """A command's one answer: the document with `--json`, else a table for people.
+
+    Args:
+        document: The answer.
+        columns: Heads of the table.
+        rows: Its rows.
+        as_json: Which of the two.
+        title: A line above the table.
+        nothing: What is said instead of a table without rows.
+        unreadable: What nobody could look at, by name; below the table.
+
+    Returns:
+        The exit code: 4 where something was not readable, else 0.
+    """
+    if as_json:
+        print_json(document)
+    elif nothing and not rows:
+        console().print(nothing)
+    else:
+        print_rows(title, columns, rows)
+        if unreadable:
+            print_rows("", ("not readable",), [[name] for name in unreadable])
+    return 4 if unreadable else 0
+
+
+def shown_instant(at: datetime | None, absent: str = "-") -> str:
+    """An instant for people, or what stands where there is none."""
+    return format_instant(at) if at else absent
 
 
 def console() -> Console:

@@ -32,7 +32,6 @@ from meltline.config.values import (
     lasting,
     local_warehouse,
     namespace,
-    nested,
     old_enough,
     positive,
     sqlalchemy_url,
@@ -283,16 +282,9 @@ class ConfigFile(Section):
             raise wrong(f"a catalog other than the hot one: {names}", "add one for the archive")
         if catalog in surroundings.observed:
             raise wrong("a catalog that is not observe-only", "take observe-only from it")
-        place = surroundings.warehouses[catalog]
-        for name, theirs in surroundings.warehouses.items():
-            if (
-                name != catalog
-                and place
-                and theirs
-                and nested(place, theirs, surroundings.directory)
-            ):
-                fix = "give the archive a folder or bucket of its own"
-                raise wrong(f"a catalog whose warehouse is apart from that of {name}", fix)
+        for name in surroundings.nested_with(catalog):
+            fix = "give the archive a folder or bucket of its own"
+            raise wrong(f"a catalog whose warehouse is apart from that of {name}", fix)
         return catalog
 
     @field_validator("deep")

@@ -53,6 +53,15 @@ class Surroundings:
             {name: str(catalog.get("warehouse", "")) for name, catalog in catalogs.items()},
         )
 
+    def nested_with(self, catalog: str) -> list[str]:
+        """Other catalogs whose warehouse lies in this one's, or around it."""
+        place = self.warehouses[catalog]
+        return [
+            name
+            for name, peer in self.warehouses.items()
+            if name != catalog and place and peer and nested(place, peer, self.directory)
+        ]
+
 
 def catalogs_in(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The catalogs of a tree that has not been checked yet, those that are mappings."""

@@ -124,14 +124,12 @@ def _clause(cursor: Cursor, at: int) -> TimeClause | None:
     Raises:
         SqlUnreadable: It does not stand right after a table's name.
     """
-    tokens = cursor.tokens
-    first = at - 1
-    if not tokens[first].is_name or tokens[first].is_word(*_NO_NAMES):
-        if tokens[first].is_symbol(")") or tokens[first].is_word("AS"):
+    tokens, last = cursor.tokens, cursor.tokens[at - 1]
+    if not last.is_name or last.is_word(*_NO_NAMES):
+        if last.is_symbol(")") or last.is_word("AS"):
             cursor.fail("a table's name before the clause")
         return None
-    while first >= 2 and tokens[first - 1].is_symbol(".") and tokens[first - 2].is_name:
-        first -= 2
+    first = _first_part(tokens, at - 1)
     before = tokens[first - 1] if first else None
     if before is None or not (before.is_word(*_BEFORE_TABLES) or before.is_symbol(",")):
         cursor.fail("the clause right after a table's name, and an alias after it")
@@ -142,11 +140,18 @@ def _clause(cursor: Cursor, at: int) -> TimeClause | None:
         table=name,
         point=point,
         name_start=tokens[first].start,
-        name_end=tokens[at - 1].end,
+        name_end=last.end,
         clause_start=start,
         end=cursor.tokens[cursor.at - 1].end,
         needs_alias=not _alias_comes(cursor),
     )
+
+
+def _first_part(tokens: Sequence[Token], last: int) -> int:
+    """Where a name with dots begins, of which the last part stands there."""
+    while last >= 2 and tokens[last - 1].is_symbol(".") and tokens[last - 2].is_name:
+        last -= 2
+    return last
 
 
 def _alias_comes(cursor: Cursor) -> bool:
@@ -159,20 +164,23 @@ def _alias_comes(cursor: Cursor) -> bool:
 
 def _common_tables(cursor: Cursor) -> set[str]:
     """Names of WITH queries: `name AS (`, or `name (columns) AS (`."""
-    names: set[str] = set()
     tokens = cursor.tokens
     if not any(token.is_word("WITH") for token in tokens):
-        return names
-    for at, token in enumerate(tokens[:-2]):
-        if token.is_word("AS") and tokens[at + 1].is_symbol("(") and at > 0:
-            name = at - 1
-            if tokens[name].is_symbol(")"):
-                while name > 0 and not tokens[name].is_symbol("("):
-                    name -= 1
-                name -= 1
-            if name >= 0 and tokens[name].is_name:
-                names.add(tokens[name].text.upper())
-    return names
+        return set()
+    names = [
+        _before_columns(tokens[:at])
+        for at, token in enumerate(tokens[:-2])
+        if token.is_word("AS") and tokens[at + 1].is_symbol("(")
+    ]
+    return {name.text.upper() for name in names if name is not None and name.is_name}
+
+
+def _before_columns(tokens: Sequence[Token]) -> Token | None:
+    """The last token, or where that closes a list of columns the one before the list."""
+    if not (tokens and tokens[-1].is_symbol(")")):
+        return tokens[-1] if tokens else None
+    opening = [at for at, token in enumerate(tokens) if token.is_symbol("(")]
+    return tokens[opening[-1] - 1] if opening and opening[-1] > 0 else None
 
 
 def _views(cursor: Cursor) -> tuple[str, ...]:

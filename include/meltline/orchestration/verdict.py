@@ -51,13 +51,14 @@ def judge(
     complaints += document["notes"]
     tables = document["tables"]
     complaints += [f"{t['table']}: {how}: {t[how]}" for t in tables for how in _WRONG if t.get(how)]
-    if not dry_run:
-        complaints += [
-            f"{plan['table']}: plan {plan['id']} to {plan['kind']} was passed over"
-            for plan in document["plans"]
-            if plan["state"] in _UNFINISHED and _applied_by(plan, states) == "skipped"
-        ]
-    return Verdict(document, tuple(complaints))
+    passed_over = () if dry_run else _passed_over(document["plans"], states)
+    return Verdict(document, (*complaints, *passed_over))
+
+
+def _passed_over(plans: Sequence[Mapping[str, Any]], states: Mapping[str, str]) -> Iterator[str]:
+    for plan in plans:
+        if plan["state"] in _UNFINISHED and _applied_by(plan, states) == "skipped":
+            yield f"{plan['table']}: plan {plan['id']} to {plan['kind']} was passed over"
 
 
 def _applied_by(plan: Mapping[str, Any], states: Mapping[str, str]) -> str | None:

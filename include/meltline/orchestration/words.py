@@ -63,15 +63,16 @@ def _given(
     params: Mapping[str, Any], action: str, *, needs: set[str], knows: set[str]
 ) -> dict[str, str]:
     """The parameters that were filled in. What would be passed over in silence is refused."""
-    filled = {key: str(word).strip() for key, word in params.items() if key not in _ALWAYS}
-    stated = {key for key in filled if params[key] is not None and params[key] is not False}
-    given = {key: word for key, word in filled.items() if word and key in stated}
+    given = {
+        key: str(word).strip()
+        for key, word in params.items()
+        if key not in _ALWAYS and _is_filled(word)
+    }
     missing, unexpected = sorted(needs - given.keys()), sorted(given.keys() - needs - knows)
     if missing or unexpected:
+        problem = f"does not take {', '.join(unexpected)}"
         raise UsageInvalid(
-            f"{action} needs {', '.join(missing)}"
-            if missing
-            else f"{action} does not take {', '.join(unexpected)}",
+            f"{action} needs {', '.join(missing)}" if missing else f"{action} {problem}",
             object=action,
             expected=", ".join(sorted(needs))
             + "".join(f", maybe {name}" for name in sorted(knows)),
@@ -79,6 +80,10 @@ def _given(
             next="trigger the run again with the parameters that this action takes",
         )
     return given
+
+
+def _is_filled(word: object) -> bool:
+    return word is not None and word is not False and bool(str(word).strip())
 
 
 def _words(

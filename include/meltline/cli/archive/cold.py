@@ -20,7 +20,7 @@ from meltline.cli.options import (
     ready,
     ready_wiring,
 )
-from meltline.cli.output import console, print_json, print_rows
+from meltline.cli.output import answer_rows, shown_instant
 from meltline.cli.run.lifecycle import plan_app
 from meltline.domain.clock import resolve_as_of
 from meltline.domain.units import format_instant, format_size
@@ -44,28 +44,32 @@ def status(table: Optional = None, config: ConfigPath = None, as_json: AsJson = 
     """How far the archive is: what waits, what is there, what it takes."""
     ledgers = ready(config)
     statuses = cold_status(ledgers, None if table is None else parse_table_name(table))
-    if as_json:
-        print_json({"cold": ledgers.config.cold or None, "tables": statuses})
-        return 0
     columns = ("table", "policy", "waiting", "archived", "bytes", "oldest", "newest")
-    title = ledgers.config.cold or "no cold tier is configured"
-    print_rows(title, columns, [_line(line) for line in statuses])
-    return 0
+    return answer_rows(
+        {"cold": ledgers.config.cold or None, "tables": statuses},
+        columns,
+        [_line(line) for line in statuses],
+        as_json=as_json,
+        title=ledgers.config.cold or "no cold tier is configured",
+    )
 
 
 def _line(status: ColdStatus) -> list[str]:
-    times = [format_instant(at) if at else "-" for at in (status.oldest, status.newest)]
-    counts = [str(status.waiting), str(status.archived), format_size(status.bytes)]
-    return [str(status.table), status.policy or "not in hot", *counts, *times]
+    return [
+        str(status.table),
+        status.policy or "not in hot",
+        str(status.waiting),
+        str(status.archived),
+        format_size(status.bytes),
+        shown_instant(status.oldest),
+        shown_instant(status.newest),
+    ]
 
 
 def list_copies(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """The archived snapshots of a table: id, time, when they were verified, bytes."""
     name = parse_table_name(table)
     copies = cold_list(ready(config), name)
-    if as_json:
-        print_json({"table": str(name), "snapshots": copies})
-        return 0
     rows = [
         [
             str(c.snapshot_id),
@@ -78,8 +82,8 @@ def list_copies(table: TableArgument, config: ConfigPath = None, as_json: AsJson
         for c in copies
     ]
     columns = ("snapshot", "committed", "verified", "rows", "bytes", "kept until")
-    print_rows(str(name), columns, rows)
-    return 0
+    document = {"table": str(name), "snapshots": copies}
+    return answer_rows(document, columns, rows, as_json=as_json, title=str(name))
 
 
 def verify(
@@ -103,9 +107,7 @@ def verify(
     count = counting.count if counting else None
     results = cold_verify(ledgers, name, snapshot, count, content=content)
     broken = any(verified.problems for verified in results)
-    if as_json:
-        print_json({"table": str(name), "verified": not broken, "snapshots": results})
-        return 1 if broken else 0
+    document = {"table": str(name), "verified": not broken, "snapshots": results}
     lines = [
         [
             str(v.snapshot_id),
@@ -115,7 +117,8 @@ def verify(
         ]
         for v in results
     ]
-    print_rows(str(name), ("snapshot", "files", "rows", "state"), lines)
+    columns = ("snapshot", "files", "rows", "state")
+    answer_rows(document, columns, lines, as_json=as_json, title=str(name))
     return 1 if broken else 0
 
 
@@ -139,7 +142,7 @@ def plan_handoff(
     ledgers = ready(config)
     moment = resolve_as_of(instant(as_of), ledgers.clock.now(), dry_run=True)
     waiting = pending_handoffs(ledgers, read_tables(ledgers), moment, globs(tables))
-    document = [
+    tables_waiting = [
         {
             "table": str(pending.table.state.name),
             "policy": str(pending.policy.cadence),
@@ -148,11 +151,10 @@ def plan_handoff(
         for pending in waiting
         if pending.waiting
     ]
-    if as_json:
-        print_json({"as_of": moment, "cold": ledgers.config.cold or None, "tables": document})
-    elif not document:
-        console().print("Nothing to do.")
-    else:
-        lines = [[str(d["table"]), str(d["policy"]), str(len(d["snapshots"]))] for d in document]
-        print_rows("", ("table", "policy", "snapshots"), lines)
-    return 0
+    return answer_rows(
+        {"as_of": moment, "cold": ledgers.config.cold or None, "tables": tables_waiting},
+        ("table", "policy", "snapshots"),
+        [[str(t["table"]), str(t["policy"]), str(len(t["snapshots"]))] for t in tables_waiting],
+        as_json=as_json,
+        nothing="Nothing to do.",
+    )

@@ -8,7 +8,7 @@ from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.retrieval.restore import Restored
 from meltline.app.retrieval.restore import restore as bring_back
 from meltline.cli.options import AsJson, ConfigPath, DryRun, instant, ready_wiring
-from meltline.cli.output import answer, plain
+from meltline.cli.output import answer, plain, shown_instant
 from meltline.domain.units import format_instant, format_size, parse_moment
 
 
@@ -43,17 +43,15 @@ def restore(
         at=instant(at, "--at", parse_moment),
         dry_run=dry_run,
     )
-    answer({**plain(done), "dry_run": dry_run}, _lines(done, dry_run), as_json=as_json)
-    return 0
+    return answer({**plain(done), "dry_run": dry_run}, _lines(done, dry_run), as_json=as_json)
 
 
 def _lines(done: Restored, dry_run: bool) -> list[str]:
-    until = format_instant(done.valid_to) if done.valid_to else "now"
     verb = "would be" if dry_run else "is"
     lines = [
         f"{done.table} {verb} snapshot {done.snapshot_id} of {done.cold}, committed at "
         f"{format_instant(done.committed_at)}, current from {format_instant(done.valid_from)} "
-        f"to {until}."
+        f"to {shown_instant(done.valid_to, 'now')}."
     ]
     if not dry_run:
         lines.append(f"{done.files} files, {format_size(done.bytes)}, {done.rows} rows.")

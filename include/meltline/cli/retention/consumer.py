@@ -8,9 +8,9 @@ import typer
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.retention.consumers import find_consumers, remove_consumer, set_consumer
 from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, duration, ready
-from meltline.cli.output import answer, print_json, print_rows
+from meltline.cli.output import answer, answer_rows, shown_instant
 from meltline.domain.retention.consumers import Consumer
-from meltline.domain.units import format_duration, format_instant
+from meltline.domain.units import format_duration
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="what the reader is called")]
 consumer_app = typer.Typer(help="Keep what a reader has still to read.", no_args_is_help=True)
@@ -59,8 +59,7 @@ def consumer_set(
         f"until {_end(consumer)}, unless it moves before."
     )
     document = {**_document(consumer, ledgers.clock.now()), "dry_run": dry_run}
-    answer(document, [line], as_json=as_json)
-    return 0
+    return answer(document, [line], as_json=as_json)
 
 
 def consumer_remove(
@@ -75,8 +74,9 @@ def consumer_remove(
     consumer = remove_consumer(ledgers, parse_table_name(table), name, dry_run=dry_run)
     verb = "would no longer keep" if dry_run else "no longer keeps"
     document = {**_document(consumer, ledgers.clock.now()), "dry_run": dry_run}
-    answer(document, [f"consumer {name} {verb} snapshots of {consumer.table}."], as_json=as_json)
-    return 0
+    return answer(
+        document, [f"consumer {name} {verb} snapshots of {consumer.table}."], as_json=as_json
+    )
 
 
 def consumer_list(
@@ -90,10 +90,10 @@ def consumer_list(
     ledgers = ready(config)
     everywhere = find_consumers(ledgers, None if table is None else parse_table_name(table))
     now = ledgers.clock.now()
-    if as_json:
-        documents = [_document(consumer, now) for consumer in everywhere.consumers]
-        print_json({"consumers": documents, "unreadable": everywhere.unreadable})
-        return 4 if everywhere.unreadable else 0
+    document = {
+        "consumers": [_document(consumer, now) for consumer in everywhere.consumers],
+        "unreadable": everywhere.unreadable,
+    }
     rows = [
         [
             c.table,
@@ -102,14 +102,12 @@ def consumer_list(
             _state(c, now),
             _end(c),
             c.who or "-",
-            format_instant(c.moved_at) if c.moved_at else "-",
+            shown_instant(c.moved_at),
         ]
         for c in everywhere.consumers
     ]
-    print_rows("", ("table", "name", "snapshot", "state", "until", "who", "last moved"), rows)
-    if everywhere.unreadable:
-        print_rows("", ("not readable",), [[name] for name in everywhere.unreadable])
-    return 4 if everywhere.unreadable else 0
+    columns = ("table", "name", "snapshot", "state", "until", "who", "last moved")
+    return answer_rows(document, columns, rows, as_json=as_json, unreadable=everywhere.unreadable)
 
 
 def _document(consumer: Consumer, now: datetime) -> dict[str, Any]:
@@ -132,4 +130,4 @@ def _state(consumer: Consumer, now: datetime) -> str:
 
 
 def _end(consumer: Consumer) -> str:
-    return format_instant(consumer.ends_at) if consumer.ends_at else "it is removed"
+    return shown_instant(consumer.ends_at, "it is removed")

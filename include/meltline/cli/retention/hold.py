@@ -8,7 +8,7 @@ import typer
 from meltline.app.retention.holds import add_hold, find_holds, remove_hold
 from meltline.app.safety.audit import decisions
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, instant, ready
-from meltline.cli.output import answer, print_json, print_rows
+from meltline.cli.output import answer, answer_rows, shown_instant
 from meltline.domain.retention.holds import Hold
 from meltline.domain.units import format_instant
 
@@ -43,8 +43,7 @@ def hold_add(
     now = ledgers.clock.now()
     document = {**_document(hold, now), "dry_run": dry_run}
     verb = "would be held" if dry_run else f"is held ({hold.id})"
-    answer(document, [f"{hold.subject} {verb}, until {_until(hold)}."], as_json=as_json)
-    return 0
+    return answer(document, [f"{hold.subject} {verb}, until {_until(hold)}."], as_json=as_json)
 
 
 def hold_remove(
@@ -59,8 +58,7 @@ def hold_remove(
     hold = remove_hold(ledgers, id, reason=reason, dry_run=dry_run)
     document = {**_document(hold, ledgers.clock.now()), "dry_run": dry_run}
     verb = "would no longer be" if dry_run else "is no longer"
-    answer(document, [f"{hold.subject} {verb} held by {hold.id}."], as_json=as_json)
-    return 0
+    return answer(document, [f"{hold.subject} {verb} held by {hold.id}."], as_json=as_json)
 
 
 def hold_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
@@ -68,18 +66,16 @@ def hold_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
     ledgers = ready(config)
     everywhere, now = find_holds(ledgers), ledgers.clock.now()
     holds = [held.hold for held in everywhere.holds]
-    if as_json:
-        documents = [_document(hold, now) for hold in holds]
-        print_json({"holds": documents, "unreadable": everywhere.unreadable})
-        return 4 if everywhere.unreadable else 0
+    document = {
+        "holds": [_document(hold, now) for hold in holds],
+        "unreadable": everywhere.unreadable,
+    }
     rows = [
         [hold.id, hold.subject, _state(hold, now), _until(hold), hold.who or "-", hold.reason]
         for hold in holds
     ]
-    print_rows("", ("id", "object", "state", "until", "who", "reason"), rows)
-    if everywhere.unreadable:
-        print_rows("", ("not readable",), [[name] for name in everywhere.unreadable])
-    return 4 if everywhere.unreadable else 0
+    columns = ("id", "object", "state", "until", "who", "reason")
+    return answer_rows(document, columns, rows, as_json=as_json, unreadable=everywhere.unreadable)
 
 
 def audit(
@@ -92,15 +88,12 @@ def audit(
 ) -> int:
     """Who decided what, when and why; the oldest first."""
     records = decisions(ready(config), of, instant(since, "--since"))
-    if as_json:
-        print_json({"entries": records})
-        return 0
     rows = [
         [format_instant(e.at), e.who, e.action, e.object, e.reason or "-", e.detail or "-"]
         for e in records
     ]
-    print_rows("", ("at", "who", "action", "object", "reason", "detail"), rows)
-    return 0
+    columns = ("at", "who", "action", "object", "reason", "detail")
+    return answer_rows({"entries": records}, columns, rows, as_json=as_json)
 
 
 def _document(hold: Hold, now: datetime) -> dict[str, Any]:
@@ -123,4 +116,4 @@ def _state(hold: Hold, now: datetime) -> str:
 
 
 def _until(hold: Hold) -> str:
-    return format_instant(hold.until) if hold.until else "it is removed"
+    return shown_instant(hold.until, "it is removed")

@@ -8,7 +8,7 @@ import typer
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.retention.leases import acquire_lease, living_leases, release_lease, renew_lease
 from meltline.cli.options import AsJson, ConfigPath, TableArgument, duration, ready
-from meltline.cli.output import answer, print_json, print_rows
+from meltline.cli.output import answer, answer_rows
 from meltline.domain.units import format_duration, format_instant
 from meltline.ports import Lease
 
@@ -37,33 +37,26 @@ def lease_acquire(
     """Keep a snapshot while it is being read: it ends by itself."""
     lasting = duration(ttl, "--ttl")
     lease = acquire_lease(ready(config), parse_table_name(table), snapshot, lasting)
-    _print_lease(
-        lease, f"{lease.id} keeps snapshot {lease.snapshot_id} of {lease.table} until ", as_json
-    )
-    return 0
+    words = f"{lease.id} keeps snapshot {lease.snapshot_id} of {lease.table}"
+    return _print_lease(lease, words, as_json)
 
 
 def lease_renew(id: Id, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """Make a lease last its time anew, from now on."""
     lease = renew_lease(ready(config), id)
-    _print_lease(lease, f"{lease.id} is renewed until ", as_json)
-    return 0
+    return _print_lease(lease, f"{lease.id} is renewed", as_json)
 
 
 def lease_release(id: Id, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """End a lease at once."""
     lease = release_lease(ready(config), id)
     line = f"{lease.id} no longer keeps snapshot {lease.snapshot_id} of {lease.table}."
-    answer({**_document(lease), "released": True}, [line], as_json=as_json)
-    return 0
+    return answer({**_document(lease), "released": True}, [line], as_json=as_json)
 
 
 def lease_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
     """List the leases that have not ended, the first to end first."""
     leases = living_leases(ready(config))
-    if as_json:
-        print_json({"leases": [_document(lease) for lease in leases]})
-        return 0
     rows = [
         [
             lease.id,
@@ -75,13 +68,14 @@ def lease_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
         ]
         for lease in leases
     ]
-    print_rows("", ("id", "table", "snapshot", "until", "ttl", "who"), rows)
-    return 0
+    document = {"leases": [_document(lease) for lease in leases]}
+    columns = ("id", "table", "snapshot", "until", "ttl", "who")
+    return answer_rows(document, columns, rows, as_json=as_json)
 
 
-def _print_lease(lease: Lease, words: str, as_json: bool) -> None:
-    line = f"{words}{format_instant(lease.expires_at)}."
-    answer(_document(lease), [line], as_json=as_json)
+def _print_lease(lease: Lease, words: str, as_json: bool) -> int:
+    line = f"{words} until {format_instant(lease.expires_at)}."
+    return answer(_document(lease), [line], as_json=as_json)
 
 
 def _document(lease: Lease) -> dict[str, object]:

@@ -153,8 +153,7 @@ def _change(
         "effect": done.effect,
         "dry_run": dry_run,
     }
-    answer(document, _lines(done, dry_run), as_json=as_json)
-    return 0
+    return answer(document, _lines(done, dry_run), as_json=as_json)
 
 
 def _lines(done: PolicyChange, dry_run: bool) -> list[str]:

@@ -13,6 +13,7 @@ from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.gate.gate import GATEABLE, run_gate
 from meltline.app.ground.preconditions import require_datable
+from meltline.app.observe.observe import Observation
 from meltline.app.observe.observe import observe as look_at_everything
 from meltline.app.observe.observe import rebuild as rebuild_index
 from meltline.app.purge.plan_purge import plan_purge
@@ -32,7 +33,7 @@ from meltline.cli.options import (
     request,
     wire,
 )
-from meltline.cli.output import answer, console, print_json, print_rows
+from meltline.cli.output import answer, answer_rows, console, print_json, print_rows
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import UsageInvalid
@@ -118,26 +119,28 @@ def observe(
         observation = look_at_everything(services)
     summary = Summary(run_request.run_id, run_request.as_of)
     summary.observed(observation, run_request.tables)
-    lines: list[list[Any]] = [
-        [
-            table.state.name,
-            len(table.state.snapshots),
-            table.managed,
-            observation.blocked.get(table.state.uuid),
-        ]
-        for table in observation.tables
-    ]
-    lines += [[name, None, None, error.message] for name, error in observation.skipped.items()]
-    lines = [line for line in lines if selected(line[0], run_request.tables)]
-    if as_json:
-        columns = ("table", "snapshots", "managed", "skipped")
-        tables_seen = [dict(zip(columns, line, strict=True)) for line in lines]
-        seen = {"run_id": run_request.run_id, "observed_at": observation.at, "tables": tables_seen}
-        print_json({**seen, "notes": summary.notes})
-    else:
-        rows = [[str(line[0]), str(line[1] or "-"), str(line[3] or "ok")] for line in lines]
-        print_rows("", ("table", "snapshots", "state"), rows)
+    lines = [line for line in _seen(observation) if selected(line["table"], run_request.tables)]
+    document = {
+        "run_id": run_request.run_id,
+        "observed_at": observation.at,
+        "tables": lines,
+        "notes": summary.notes,
+    }
+    rows = [[str(t["table"]), str(t["snapshots"] or "-"), t["skipped"] or "ok"] for t in lines]
+    answer_rows(document, ("table", "snapshots", "state"), rows, as_json=as_json)
     return summary.exit_code
+
+
+def _seen(observation: Observation) -> Iterator[dict[str, Any]]:
+    for table in observation.tables:
+        yield {
+            "table": table.state.name,
+            "snapshots": len(table.state.snapshots),
+            "managed": table.managed,
+            "skipped": observation.blocked.get(table.state.uuid),
+        }
+    for name, error in observation.skipped.items():
+        yield {"table": name, "snapshots": None, "managed": None, "skipped": error.message}
 
 
 def plan_expire(

@@ -55,15 +55,15 @@ def travel_point(
             found="both" if at else "neither",
             next="--at includes the change at that point, --before does not",
         )
+    side = Side.AT if at else Side.BEFORE
     if len(given) != 1:
         raise UsageInvalid(
             "one point is needed",
-            object="--at" if at else "--before",
+            object=f"--{side}",
             expected=f"one of {SELECTORS}",
             found=f"{len(given)} of them",
             next="say which point of the past is meant",
         )
-    side = Side.AT if at else Side.BEFORE
     return TravelPoint(side, _selected(ledgers, timestamp, offset, statement, tag))
 
 

@@ -10,7 +10,7 @@ from meltline.app.retrieval.tiers import COLD, locate_anywhere
 from meltline.app.time_travel.query import Answer, SchemaChoice
 from meltline.app.time_travel.query import query as read_past
 from meltline.cli.options import AsJson, ConfigPath, TableArgument, ready_wiring
-from meltline.cli.output import console, print_json, print_rows
+from meltline.cli.output import console, print_json, print_rows, shown_instant
 from meltline.cli.sql.points import (
     SELECTORS,
     At,
@@ -94,14 +94,13 @@ def rows_document(read: ReadRows) -> dict[str, object]:
 
 def _print(rows: Answer) -> None:
     resolved = rows.located.resolved
-    until = format_instant(resolved.valid_to) if resolved.valid_to else "now"
     snapshot = (
         "no snapshot yet" if resolved.snapshot_id is None else f"snapshot {resolved.snapshot_id}"
     )
     where = f"; from cold: {rows.located.state.name}" if rows.located.tier == COLD else ""
     console().print(
         f"{rows.located.table}: {snapshot}, current from {format_instant(resolved.valid_from)} "
-        f"to {until}{where}",
+        f"to {shown_instant(resolved.valid_to, 'now')}{where}",
         markup=False,
     )
     print_read(rows.read)

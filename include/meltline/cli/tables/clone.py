@@ -55,8 +55,7 @@ def clone(
         ignore_insufficient=ignore_insufficient,
         dry_run=dry_run,
     )
-    answer(_document(done, dry_run), _lines(done, dry_run), as_json=as_json)
-    return 0
+    return answer(_document(done, dry_run), _lines(done, dry_run), as_json=as_json)
 
 
 def _document(done: Cloned, dry_run: bool) -> dict[str, object]:

@@ -13,7 +13,7 @@ from meltline.app.drop.history import Listed
 from meltline.app.drop.history import history as list_history
 from meltline.app.drop.recover import recover as bring_back
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, ready
-from meltline.cli.output import answer, print_json, print_rows
+from meltline.cli.output import answer, answer_rows
 from meltline.domain.drop.history import HistoryRow
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.units import format_instant, format_size
@@ -54,10 +54,8 @@ def drop(
         "dry_run": dry_run,
     }
     verb = "would be" if dry_run else "is"
-    lines = [f"{fact.object} {verb} dropped{_table_count(fact.object, done.tables)}."]
-    lines.append(done.ways_back("meltline undrop"))
-    answer(document, lines, as_json=as_json)
-    return 0
+    line = f"{fact.object} {verb} dropped{_table_count(fact.object, done.tables)}."
+    return answer(document, [line, done.ways_back("meltline undrop")], as_json=as_json)
 
 
 def _table_count(name: ObjectName, tables: Sequence[object]) -> str:
@@ -91,8 +89,7 @@ def undrop(
         when = f" of {format_instant(table.committed_at)}" if table.committed_at else ""
         lines.append(f"{table.table} at {at}{when}")
         lines += [f"  already deleted: {path}" for path in table.missing]
-    answer(document, lines, as_json=as_json)
-    return 0
+    return answer(document, lines, as_json=as_json)
 
 
 def rename(
@@ -113,8 +110,7 @@ def rename(
         "dry_run": dry_run,
     }
     verb = "would be" if dry_run else "is"
-    answer(document, [f"{done.before} {verb} {done.after} now."], as_json=as_json)
-    return 0
+    return answer(document, [f"{done.before} {verb} {done.after} now."], as_json=as_json)
 
 
 def history(
@@ -130,14 +126,10 @@ def history(
 ) -> int:
     """List what is there and what can be brought back, every version in a row of its own."""
     rows, unread = list_history(ready(config), listed, like=like, within=within)
-    if as_json:
-        print_json({"rows": rows, "unreadable": unread})
-        return 4 if unread else 0
     columns = list(HistoryRow.__dataclass_fields__)
-    print_rows("", columns, [[_cell(key, row) for key in columns] for row in rows])
-    if unread:
-        print_rows("", ("not readable",), [[name] for name in unread])
-    return 4 if unread else 0
+    cells = [[_cell(key, row) for key in columns] for row in rows]
+    document = {"rows": rows, "unreadable": unread}
+    return answer_rows(document, columns, cells, as_json=as_json, unreadable=unread)
 
 
 def _cell(key: str, row: HistoryRow) -> str:
@@ -184,5 +176,4 @@ def recover(
         f"{done.files_found} files found, {len(done.missing)} missing.",
         *(f"  missing: {path}" for path in done.missing),
     ]
-    answer(document, lines, as_json=as_json)
-    return 0
+    return answer(document, lines, as_json=as_json)

@@ -11,7 +11,7 @@ from meltline.app.refs.diff import Amount
 from meltline.app.refs.diff import diff as compare
 from meltline.app.refs.tags import FOREVER, Tag, add_tag, list_tags, remove_tag
 from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, instant, ready
-from meltline.cli.output import answer, print_json, print_rows
+from meltline.cli.output import answer, answer_rows, shown_instant
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.timeline import Point
 from meltline.domain.units import format_instant, format_size
@@ -48,8 +48,7 @@ def tag(
         _days(retention_days),
         dry_run=dry_run,
     )
-    answer({**_document(done), "dry_run": dry_run}, [_line(done)], as_json=as_json)
-    return 0
+    return answer({**_document(done), "dry_run": dry_run}, [_line(done)], as_json=as_json)
 
 
 def untag(
@@ -62,22 +61,19 @@ def untag(
     """Take a tag away: its snapshot returns to the ordinary rules."""
     removed = remove_tag(ready(config), parse_table_name(table), name, dry_run=dry_run)
     line = f"{removed.table}: {removed.name} no longer keeps snapshot {removed.snapshot_id}."
-    answer({**_document(removed), "dry_run": dry_run}, [line], as_json=as_json)
-    return 0
+    return answer({**_document(removed), "dry_run": dry_run}, [line], as_json=as_json)
 
 
 def tags(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """List a table's tags, and until when each one stays."""
     refs = list_tags(ready(config), parse_table_name(table))
-    if as_json:
-        print_json({"tags": [_document(tag) for tag in refs]})
-        return 0
     rows = [
         [tag.name, tag.kind, str(tag.snapshot_id), format_instant(tag.committed_at), _until(tag)]
         for tag in refs
     ]
-    print_rows("", ("tag", "kind", "snapshot", "committed", "until"), rows)
-    return 0
+    document = {"tags": [_document(tag) for tag in refs]}
+    columns = ("tag", "kind", "snapshot", "committed", "until")
+    return answer_rows(document, columns, rows, as_json=as_json)
 
 
 def rollback(
@@ -150,23 +146,14 @@ def diff(
 ) -> int:
     """Compare two states of a table: files, rows and bytes added and removed on the way."""
     comparison = compare(ready(config), parse_table_name(table), a, b)
-    if as_json:
-        print_json(comparison)
-        return 0
     rows = [
-        [word, *_amount(amount)]
-        for word, amount in (
-            ("added", comparison.added),
-            ("removed", comparison.removed),
-            ("net", comparison.net),
-        )
+        ["added", *_amount(comparison.added)],
+        ["removed", *_amount(comparison.removed)],
+        ["net", *_amount(comparison.net)],
     ]
-    print_rows(
-        f"{comparison.table}: {comparison.a} to {comparison.b}",
-        ("", "files", "rows", "bytes"),
-        rows,
-    )
-    return 0
+    title = f"{comparison.table}: {comparison.a} to {comparison.b}"
+    columns = ("", "files", "rows", "bytes")
+    return answer_rows(comparison, columns, rows, as_json=as_json, title=title)
 
 
 def _amount(amount: Amount) -> list[str]:
@@ -187,8 +174,7 @@ def _print_move(move: Moved, dry_run: bool, as_json: bool) -> int:
     verb = "would be" if dry_run else "is"
     line = f"{move.table}: {move.branch} {verb} at snapshot {move.after}"
     was = "" if move.before is None else f" (was at {move.before})"
-    answer(document, [line + was], as_json=as_json)
-    return 0
+    return answer(document, [line + was], as_json=as_json)
 
 
 def _point(snapshot: int | None, at: str | None) -> Point:
@@ -234,4 +220,4 @@ def _line(tag: Tag) -> str:
 
 
 def _until(tag: Tag) -> str:
-    return format_instant(tag.expires_at) if tag.expires_at else "it is removed"
+    return shown_instant(tag.expires_at, "it is removed")

@@ -6,7 +6,7 @@ import typer
 
 from meltline.app.clone.shares import Shared, create_share, drop_share, list_shares, update_share
 from meltline.cli.options import AsJson, ConfigPath, DryRun, ready
-from meltline.cli.output import answer, print_json, print_rows
+from meltline.cli.output import answer, answer_rows
 from meltline.domain.units import format_instant
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="the share's name")]
@@ -36,8 +36,7 @@ def share_create(
     done = create_share(ready(config), name, source, auto=auto, dry_run=dry_run)
     verb = "would be" if dry_run else "is"
     line = f"{done.share.source} {verb} shared as {done.share.place}{_count(done)}."
-    answer(_document(done, dry_run), [line], as_json=as_json)
-    return 0
+    return answer(_document(done, dry_run), [line], as_json=as_json)
 
 
 def share_update(
@@ -50,8 +49,7 @@ def share_update(
     lines += [f"writes undone: {table.table}" for table in done.tables if table.written]
     lines += [f"taken out: {table}" for table in done.removed]
     lines += [f"not of the share, left alone: {table}" for table in done.foreign]
-    answer(_document(done, dry_run), lines, as_json=as_json)
-    return 0
+    return answer(_document(done, dry_run), lines, as_json=as_json)
 
 
 def share_drop(
@@ -61,8 +59,7 @@ def share_drop(
     done = drop_share(ready(config), name, dry_run=dry_run)
     verb = "would be" if dry_run else "is"
     line = f"{done.share.place} {verb} dropped{_count(done)}. It cannot be brought back."
-    answer(_document(done, dry_run), [line], as_json=as_json)
-    return 0
+    return answer(_document(done, dry_run), [line], as_json=as_json)
 
 
 def share_list(
@@ -74,9 +71,6 @@ def share_list(
 ) -> int:
     """List the shares: what they show, since when, and what has been written to them."""
     shares = list_shares(ready(config), of)
-    if as_json:
-        print_json({"shares": [_document(shared) for shared in shares]})
-        return 0
     rows = [
         [
             shared.share.name,
@@ -91,8 +85,8 @@ def share_list(
         for table in shared.tables
     ]
     columns = ("share", "from", "mode", "pinned", "table", "snapshot", "state")
-    print_rows("", columns, rows)
-    return 0
+    document = {"shares": [_document(shared) for shared in shares]}
+    return answer_rows(document, columns, rows, as_json=as_json)
 
 
 def _document(done: Shared, dry_run: bool | None = None) -> dict[str, object]:
