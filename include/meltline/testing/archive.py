@@ -13,6 +13,7 @@ import fastavro
 from meltline.domain.archive.archive import COLD_OF, Validity, archived_property
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.archive.cold_proofs import CopyProof
+from meltline.domain.archive.pruning import without
 from meltline.domain.archive.seals import foreign_to, with_seal
 from meltline.domain.clock import Clock
 from meltline.domain.errors import MeltlineError
@@ -131,16 +132,7 @@ class MemoryArchive:
         if any(s["snapshot-id"] == sid for s in document["snapshots"]) and old == statistics:
             return str(base)
         is_ours = not foreign_to(document)
-        for key, new in (("snapshots", [raw]), ("statistics", statistics)):
-            document[key] = [row for row in document[key] if row["snapshot-id"] != sid] + new
-        document["last-sequence-number"] = max(
-            document.get("last-sequence-number", 0), raw.get("sequence-number", 0)
-        )
-        newest = max(document["snapshots"], key=lambda s: (s["timestamp-ms"], s["snapshot-id"]))
-        document["current-snapshot-id"] = newest["snapshot-id"]
-        document["refs"] = {"main": {"type": "branch", "snapshot-id": newest["snapshot-id"]}}
-        logged = {"timestamp-ms": newest["timestamp-ms"], "snapshot-id": newest["snapshot-id"]}
-        document["snapshot-log"] = [logged]
+        _put_snapshot(document, raw, statistics)
         key, text = archived_property(
             raw["snapshot-id"],
             validity,
@@ -187,6 +179,22 @@ class MemoryArchive:
     def _document(self, location: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self._store.read(location))
         return document
+
+
+def _put_snapshot(
+    document: dict[str, Any], raw: Mapping[str, Any], statistics: list[dict[str, Any]]
+) -> None:
+    """Adds a snapshot, or replaces it; main is the newest one from then on."""
+    for key, new in (("snapshots", [raw]), ("statistics", statistics)):
+        document[key] = [*without(document[key], [raw["snapshot-id"]]), *new]
+    document["last-sequence-number"] = max(
+        document.get("last-sequence-number", 0), raw.get("sequence-number", 0)
+    )
+    newest = max(document["snapshots"], key=lambda s: (s["timestamp-ms"], s["snapshot-id"]))
+    document["current-snapshot-id"] = newest["snapshot-id"]
+    document["refs"] = {"main": {"type": "branch", "snapshot-id": newest["snapshot-id"]}}
+    logged = {"timestamp-ms": newest["timestamp-ms"], "snapshot-id": newest["snapshot-id"]}
+    document["snapshot-log"] = [logged]
 
 
 @dataclass

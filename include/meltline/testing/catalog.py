@@ -164,26 +164,39 @@ class MemoryCatalog:
     ) -> bool:
         """All of some moves at once. See `table_moves.Rows`."""
         with self._guard:
-            tables = dict(self._tables)
-            for step in steps:
-                if tables.get(step.source) != step.base:
-                    return False
-                del tables[step.source]
+            tables = self._without_sources(steps)
+            if tables is None:
+                return False
             for step in steps:
                 if step.target in tables:
                     raise name_taken(step.target)
                 tables[step.target] = step.new
-            for levels in create:
-                if levels in self._namespaces:
-                    raise namespace_taken(self._name, levels)
-            namespaces = {k: v for k, v in self._namespaces.items() if k not in remove}
-            for levels in remove:
-                within = [n for n in tables if n.namespace[: len(levels)] == levels]
-                if within:
-                    raise not_empty(self._name, levels, str(within[0]))
+            self._namespaces = self._changed_namespaces(tables, create, remove)
             self._tables = tables
-            self._namespaces = namespaces | {k: dict(v) for k, v in create.items()}
             return True
+
+    def _without_sources(self, steps: Sequence[MoveStep]) -> dict[TableName, str] | None:
+        """The tables without those that move; None where one is not what it was."""
+        tables = dict(self._tables)
+        for step in steps:
+            if tables.pop(step.source, None) != step.base:
+                return None
+        return tables
+
+    def _changed_namespaces(
+        self,
+        tables: Mapping[TableName, str],
+        create: Namespaces,
+        remove: Sequence[tuple[str, ...]],
+    ) -> dict[tuple[str, ...], dict[str, str]]:
+        for levels in create.keys() & self._namespaces.keys():
+            raise namespace_taken(self._name, levels)
+        for levels in remove:
+            within = [n for n in tables if n.namespace[: len(levels)] == levels]
+            if within:
+                raise not_empty(self._name, levels, str(within[0]))
+        staying = {k: v for k, v in self._namespaces.items() if k not in remove}
+        return staying | {k: dict(v) for k, v in create.items()}
 
     def create(
         self, tables: Sequence[NewTable], namespaces: Namespaces | None = None

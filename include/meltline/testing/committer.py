@@ -4,12 +4,13 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from meltline.domain.archive.pruning import without
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN
 from meltline.ports import CommitOutcome, ObjectReader
 from meltline.testing.catalog import MemoryCatalog
 
-_STATISTICS = ("statistics", "partition-statistics")
+_BY_SNAPSHOT = {"snapshots", "statistics", "partition-statistics"}
 
 
 class MemoryCommitter:
@@ -48,10 +49,8 @@ def remove_snapshots(document: dict[str, Any], ids: frozenset[int]) -> None:
     The snapshot log loses everything up to its last entry of a removed snapshot: a gap would
     make time travel answer from another snapshot.
     """
-    document["snapshots"] = [s for s in document["snapshots"] if s["snapshot-id"] not in ids]
-    for key in _STATISTICS:
-        if key in document:
-            document[key] = [s for s in document[key] if s["snapshot-id"] not in ids]
+    for key in _BY_SNAPSHOT & document.keys():
+        document[key] = without(document[key], ids)
     dangling = [n for n, ref in (document.get("refs") or {}).items() if ref["snapshot-id"] in ids]
     remove_refs(document, dangling)
     log = document.get("snapshot-log") or []

@@ -1,7 +1,8 @@
 """The file ledger in memory, for tests."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -36,6 +37,9 @@ from meltline.testing.index import (
     MemorySideFiles,
     MemorySnapshots,
 )
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class MemoryItems:
@@ -124,28 +128,36 @@ class MemoryUpkeep:
 
     def settle(self, before: datetime, unfinished: Collection[str]) -> str:
         """Sets aside what was deleted before then: here it always pays."""
-        with self._tables.guard:
-            tips = {
-                SnapshotKey(uuid, tip.snapshot_id)
-                for uuid, tip in MemorySnapshots(self._tables).tips().items()
-            }
-            lists = {location_key(self._tables.snapshots[key].manifest_list) for key in tips}
-            over = {
-                at: departure
-                for at, departure in self._tables.newest.items()
-                if departure.state is DepartureState.DELETED
-                and departure.recorded_at < before
-                and departure.plan_id not in unfinished
-                and at not in lists
-            }
-            departed_lists = {at for at, d in over.items() if d.kind is FileKind.MANIFEST_LIST}
-            for key, record in list(self._tables.snapshots.items()):
-                if record.manifest_list and location_key(record.manifest_list) in departed_lists:
-                    self._tables.settled_snapshots[key] = self._tables.snapshots.pop(key)
-            for side in [side for side in self._tables.side_files if side[1] in over]:
-                self._tables.settled_side_files[side] = self._tables.side_files.pop(side)
-            self._tables.settled |= {at: self._tables.newest.pop(at) for at in over}
+        tables = self._tables
+        with tables.guard:
+            over = self._deleted(before, unfinished)
+            lists = {at for at, d in over.items() if d.kind is FileKind.MANIFEST_LIST}
+            _set_aside(
+                tables.snapshots,
+                tables.settled_snapshots,
+                [k for k, r in tables.snapshots.items() if location_key(r.manifest_list) in lists],
+            )
+            _set_aside(
+                tables.side_files,
+                tables.settled_side_files,
+                [side for side in tables.side_files if side[1] in over],
+            )
+            _set_aside(tables.newest, tables.settled, over)
             return f"{len(over)} deleted files set aside" if over else ""
+
+    def _deleted(self, before: datetime, unfinished: Collection[str]) -> dict[str, Departure]:
+        """What was deleted before then, but for lists of the heads that are known by changes."""
+        deleted = {
+            at: departure
+            for at, departure in self._tables.newest.items()
+            if departure.state is DepartureState.DELETED
+            and departure.recorded_at < before
+            and departure.plan_id not in unfinished
+        }
+        for uuid, tip in MemorySnapshots(self._tables).tips().items():
+            record = self._tables.snapshots[SnapshotKey(uuid, tip.snapshot_id)]
+            deleted.pop(location_key(record.manifest_list), None)
+        return deleted
 
     def rebuild(self, readable: Collection[str]) -> None:
         """Forgets what these tables' metadata can tell again; what others refer to stays known."""
@@ -163,6 +175,10 @@ class MemoryUpkeep:
             self._tables.side_files = {
                 k: f for k, f in self._tables.side_files.items() if k[0] not in readable
             }
+
+
+def _set_aside(rows: dict[K, V], settled: dict[K, V], keys: Iterable[K]) -> None:
+    settled.update({key: rows.pop(key) for key in keys})
 
 
 def memory_file_ledger(tables: MemoryTables) -> FileLedger:

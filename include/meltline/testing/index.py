@@ -28,6 +28,8 @@ from meltline.ports import (
 )
 from meltline.testing.file_tables import MemoryTables, ReadManifest
 
+Records = Mapping[SnapshotKey, SnapshotRecord]
+
 
 @dataclass
 class _Leaving:
@@ -189,66 +191,66 @@ class MemoryReferences:
         if not leaving:
             return ()
         with self._tables.guard:
-            records = {
-                key: record
-                for key, record in self._tables.known().items()
-                if within is None or key.table_uuid in within.tables
-            }
-            files: dict[str, _Leaving] = {}
-            floors: dict[str, int] = {}
-            kept_manifests = {
-                location_key(m.path)
-                for key, record in records.items()
-                for m in (record.manifests if key not in leaving else ())
-            }
-            for key, record in records.items():
-                if key not in leaving:
-                    continue
-                for path, kind, size in self._tables.named_by(record):
-                    file = files.setdefault(location_key(path), _Leaving(path, str(kind), size))
-                    file.path, file.bytes = min(file.path, path), max(file.bytes, size)
-                    file.tables.add(key.table_uuid)
-                left_out = [
-                    m for m in record.manifests if location_key(m.path) not in kept_manifests
-                ]
-                first = min(self._sequence_numbers(left_out), default=0)
-                floors[key.table_uuid] = min(floors.get(key.table_uuid, first), first)
-            referenced = self._referenced_within(records, leaving, within, floors)
+            records = self._records(within)
+            going = {key: record for key, record in records.items() if key in leaving}
+            staying = {key: record for key, record in records.items() if key not in leaving}
+            floors = self._floors(going, staying)
+            referenced = self._referenced_within(staying, within, floors)
             return [
                 DepartingFile(file.path, file.kind, file.bytes, tuple(sorted(file.tables)))
-                for key, file in files.items()
+                for key, file in self._named_by(going).items()
                 if key not in referenced and not self._tables.waits(key)
             ]
 
-    def _sequence_numbers(self, manifests: Sequence[ManifestFile]) -> Iterator[int]:
+    def _records(self, within: Neighbourhood | None) -> Records:
+        return {
+            key: record
+            for key, record in self._tables.known().items()
+            if within is None or key.table_uuid in within.tables
+        }
+
+    def _named_by(self, going: Records) -> dict[str, _Leaving]:
+        files: dict[str, _Leaving] = {}
+        for key, record in going.items():
+            for path, kind, size in self._tables.named_by(record):
+                file = files.setdefault(location_key(path), _Leaving(path, str(kind), size))
+                file.path, file.bytes = min(file.path, path), max(file.bytes, size)
+                file.tables.add(key.table_uuid)
+        return files
+
+    def _floors(self, going: Records, staying: Records) -> dict[str, int]:
+        """The least sequence number, by table, of what stands in manifests that all leave."""
+        kept_manifests = {
+            location_key(m.path) for record in staying.values() for m in record.manifests
+        }
+        floors: dict[str, int] = {}
+        for key, record in going.items():
+            left_out = [m for m in record.manifests if location_key(m.path) not in kept_manifests]
+            first = min((number for _, number in self._numbered(left_out)), default=0)
+            floors[key.table_uuid] = min(floors.get(key.table_uuid, first), first)
+        return floors
+
+    def _numbered(self, manifests: Sequence[ManifestFile]) -> Iterator[tuple[ManifestEntry, int]]:
+        """What manifests keep alive, with sequence numbers, their own or inherited ones."""
         for manifest in manifests:
             read = self._tables.manifests.get(location_key(manifest.path))
             for file in read.live if read else ():
                 own = file.sequence_number
-                yield manifest.sequence_number if own is None else own
+                yield file, manifest.sequence_number if own is None else own
 
     def _referenced_within(
-        self,
-        records: Mapping[SnapshotKey, SnapshotRecord],
-        leaving: Collection[SnapshotKey],
-        within: Neighbourhood | None,
-        floors: Mapping[str, int],
+        self, staying: Records, within: Neighbourhood | None, floors: Mapping[str, int]
     ) -> set[str]:
         """What the others refer to, as narrowly as `within` lets it be looked for."""
         referenced: set[str] = set()
-        for key, record in records.items():
-            if key in leaving:
-                continue
+        for key, record in staying.items():
             referenced.update(location_key(manifest.path) for manifest in record.manifests)
             referenced.add(location_key(record.manifest_list))
             linear = within is not None and key.table_uuid in within.linear
             floor = floors.get(key.table_uuid, 0) if linear else 0
-            for manifest in record.manifests:
-                read = self._tables.manifests.get(location_key(manifest.path))
-                for file in read.live if read else ():
-                    own = file.sequence_number
-                    if (manifest.sequence_number if own is None else own) >= floor:
-                        referenced.add(location_key(file.path))
+            for file, number in self._numbered(record.manifests):
+                if number >= floor:
+                    referenced.add(location_key(file.path))
         return referenced
 
     def _referenced(self, records: Sequence[SnapshotRecord]) -> set[str]:

@@ -98,11 +98,11 @@ def without_snapshots(
         updates: Properties that it says from then on.
     """
     assert newest(document) not in ids
-    snapshots = _without(document["snapshots"], ids)
+    snapshots = without(document["snapshots"], ids)
     remaining = {snapshot["snapshot-id"] for snapshot in snapshots}
     return {
         **document,
-        **{key: _without(document[key] or (), ids) for key in _STATISTICS if key in document},
+        **{key: without(document[key] or (), ids) for key in _STATISTICS if key in document},
         "snapshots": snapshots,
         "refs": {n: r for n, r in document["refs"].items() if r["snapshot-id"] not in ids},
         "snapshot-log": _with_gaps(document.get("snapshot-log") or [], remaining),
@@ -113,7 +113,8 @@ def without_snapshots(
 Records = Sequence[Mapping[str, Any]]
 
 
-def _without(records: Records, ids: Collection[int]) -> Records:
+def without(records: Records, ids: Collection[int]) -> Records:
+    """Snapshots, or what else a document says of them one by one, without those of these ids."""
     return [record for record in records if record["snapshot-id"] not in ids]
 
 
