@@ -26,8 +26,9 @@ from meltline.adapters.object_store.stores import ObjectStores
 from meltline.config.load import load_config
 from meltline.domain.archive.archive import Validity
 from meltline.domain.clock import WallClock
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata, parse_table
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest
 from meltline.testing.control.ledger import memory_control_ledger
 

@@ -25,7 +25,7 @@ from meltline.adapters.manifests import pyiceberg_reader as gate
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.domain.iceberg.metadata_editor import parse_json
-from meltline.domain.iceberg.table_metadata import parse_table
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.ports import Prefix
 from tests.lake.damage import MANIFEST, MANIFEST_LIST, METADATA, Sample, samples
 from tests.lives.histories import NAME

@@ -64,7 +64,7 @@ IDENTITY = (
     ),
     Mutation(
         "a line break in the path of a list is a letter like any other",
-        "domain/iceberg/table_metadata.py",
+        "domain/iceberg/metadata_parser.py",
         'if any("\\n" in path for path in',
         'if any(not path and "\\n" in path for path in',
         ("tests/unit/iceberg/test_table.py",),

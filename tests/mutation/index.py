@@ -136,7 +136,7 @@ INDEX = (
         "        referenced = self._on_lines(list(by_hash), standing)\n", "        referenced = set[int]()\n", (ON_SPARK,),
     ),
     Mutation(
-        "whatever stands for a table's UUID is taken for one", "domain/iceberg/table_metadata.py",
+        "whatever stands for a table's UUID is taken for one", "domain/iceberg/metadata_parser.py",
         "    if not _UUID.fullmatch(uuid):\n", "    if not uuid:\n", (TABLE,),
     ),
     Mutation(

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from meltline.adapters.manifests.pyiceberg_reader import listed_manifests, live_files
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.metadata_editor import parse_json
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import parse_table
 from meltline.ports import ObjectReader, RowSample
 from meltline.testing.catalog import MemoryCatalog
 

@@ -20,8 +20,8 @@ from meltline.domain.archive.archive import COLD_OF, Validity, read_archived
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.errors import CommitConflict
 from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import parse_table
 from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest
 from tests.lake.lake import COLD_WAREHOUSE, WAREHOUSE, Lake, Table
 from tests.lives.kills import Killed, Process

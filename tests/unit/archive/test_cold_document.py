@@ -15,8 +15,8 @@ from meltline.domain.archive.cold_document import (
     first_document,
     with_snapshots,
 )
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import parse_table
 from meltline.domain.units import from_millis
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

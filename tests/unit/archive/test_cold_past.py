@@ -25,8 +25,8 @@ from meltline.domain.errors import (
     StatementNotFound,
     TableNotFound,
 )
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import parse_table
 from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
     Moment,

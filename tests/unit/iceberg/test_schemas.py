@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from meltline.domain.errors import MetadataUnreadable, SchemaIncompatible
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.schema_compatibility import changed_schema, require_readable
-from meltline.domain.iceberg.table_metadata import TableMetadata, parse_table
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from tests.lives.histories import UUID
 
 NAME = TableName.parse("lake.air.t")

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.table_metadata import (
     MAIN,
     SnapshotLogEntry,
     SnapshotRef,
     StatisticsFile,
     TableMetadata,
-    parse_table,
 )
 from meltline.domain.units import from_millis
 from tests.lives.histories import NAME, UUID

@@ -27,13 +27,9 @@ from meltline.domain.iceberg.metadata_editor import (
     first_file,
     parse_json,
 )
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import (
-    Snapshot,
-    StatisticsFile,
-    TableMetadata,
-    parse_table,
-)
+from meltline.domain.iceberg.table_metadata import Snapshot, StatisticsFile, TableMetadata
 from meltline.ports import HandoffRequest, NewTable, TableEdit
 
 

@@ -11,8 +11,9 @@ from meltline.app.services import ReadContext
 from meltline.concurrency import THREADS, thread_map
 from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
 from meltline.domain.iceberg.metadata_editor import parse_json, unreadable
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import TableMetadata, parse_table
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import CatalogEntry, ObjectReader, RememberedMetadata
 
 _MOST_REMEMBERED = 32 * 1024 * 1024  # bytes; a larger file is read each time

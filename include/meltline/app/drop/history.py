@@ -28,9 +28,10 @@ from meltline.domain.drop.history import (
 )
 from meltline.domain.errors import MeltlineError, NamespaceNotFound, UsageInvalid
 from meltline.domain.iceberg.metadata_editor import parse_json, unreadable
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import split_name
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
-from meltline.domain.iceberg.table_metadata import TableMetadata, parse_table
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.policy import Levels, effective_retention
 from meltline.ports import CatalogEntry, CatalogListing
 

@@ -15,8 +15,9 @@ from datetime import datetime
 from typing import Any
 
 from meltline.domain.errors import MetadataUnreadable
+from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import MAIN, SnapshotRef, TableMetadata, parse_table
+from meltline.domain.iceberg.table_metadata import MAIN, SnapshotRef, TableMetadata
 from meltline.domain.units import to_millis
 
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"

@@ -1,0 +1,227 @@
+"""Reads a metadata document into facts; what does not follow the spec is refused."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
+from meltline.domain.iceberg.interning import SharedFacts
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import (
+    MAIN,
+    Snapshot,
+    SnapshotLogEntry,
+    SnapshotRef,
+    StatisticsFile,
+    TableMetadata,
+)
+from meltline.domain.units import from_millis
+
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
+
+NEWEST_FORMAT = 3
+
+
+def parse_table(name: TableName, location: str, size: int, document: object) -> TableMetadata:
+    """Reads a metadata document into facts, or says why it cannot be trusted.
+
+    Args:
+        name: Under which name the catalog has it.
+        location: Where the metadata file lies.
+        size: The metadata file's length in bytes.
+        document: The parsed JSON.
+
+    Raises:
+        FormatUnsupported: A format above 3, or encryption.
+        MetadataUnreadable: A required field is missing or of the wrong shape, or a ref or the
+            current snapshot names a snapshot that is not there.
+    """
+    try:
+        return _parse(name, location, size, document)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise MetadataUnreadable(
+            f"{name}: the metadata file does not follow the Iceberg spec",
+            object=location,
+            expected="table metadata of format 1, 2 or 3",
+            found=f"{type(error).__name__}: {error}",
+            next="read the table with another engine; restore the file, or drop the table",
+        ) from error
+
+
+def _parse(name: TableName, location: str, size: int, document: object) -> TableMetadata:
+    if not isinstance(document, dict):
+        raise TypeError(f"a JSON object was expected, not {type(document).__name__}")
+    properties = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
+    _refuse_unsupported(name, location, document, properties)
+    version = int(document["format-version"])
+    shared = SharedFacts()
+    snapshots = _snapshots(document, version, shared)
+    uuid = _identity(document, version)
+    state = TableMetadata(
+        name=name,
+        uuid=uuid,
+        table_uuid=uuid,
+        metadata_location=location,
+        metadata_bytes=size,
+        location=_text(document["location"]),
+        format_version=version,
+        last_updated=from_millis(_whole(document["last-updated-ms"])),
+        snapshots=snapshots,
+        refs=_refs(document),
+        snapshot_log=_snapshot_log(document, shared),
+        metadata_log=tuple(_text(e["metadata-file"]) for e in _listed(document, "metadata-log")),
+        statistics=tuple(_statistics(document)),
+        properties=properties,
+        metadata_times={
+            _text(e["metadata-file"]): from_millis(_whole(e["timestamp-ms"]))
+            for e in _listed(document, "metadata-log")
+        },
+    )
+    for ref in state.refs.values():
+        if ref.snapshot_id not in snapshots:
+            raise ValueError(f"ref {ref.name} names snapshot {ref.snapshot_id}, which is not there")
+    return state
+
+
+def _refuse_unsupported(
+    name: TableName, location: str, document: Mapping[str, object], properties: Mapping[str, str]
+) -> None:
+    version = document["format-version"]
+    unsupported = ""
+    if type(version) is not int or not 1 <= version <= NEWEST_FORMAT:
+        unsupported = f"format {version}"
+    elif document.get("encryption-keys") or "encryption.key-id" in properties:
+        unsupported = "an encrypted table"
+    if unsupported:
+        raise FormatUnsupported(
+            f"{name} is {unsupported}: Meltline does not handle it",
+            object=location,
+            expected=f"formats 1 to {NEWEST_FORMAT}, not encrypted",
+            found=unsupported,
+            next="nothing of it or of tables that share its files is touched; maintain it yourself",
+        )
+
+
+def _identity(document: Mapping[str, object], version: int) -> str:
+    # Format 1 allows tables without a UUID; the location is then the only lasting identity.
+    if version == 1 and document.get("table-uuid") is None:
+        return f"location:{_text(document['location'])}"
+    uuid = _text(document["table-uuid"])
+    if not _UUID.fullmatch(uuid):
+        raise ValueError(f"table-uuid {uuid!r} is no UUID")
+    return uuid
+
+
+def _snapshots(
+    document: Mapping[str, object], version: int, shared: SharedFacts
+) -> dict[int, Snapshot]:
+    listed = [_snapshot(raw, version, shared) for raw in _listed(document, "snapshots")]
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in listed}
+    if len(snapshots) < len(listed):
+        raise ValueError("two snapshots have one id")
+    return snapshots
+
+
+def _snapshot_log(
+    document: Mapping[str, object], shared: SharedFacts
+) -> tuple[SnapshotLogEntry, ...]:
+    return tuple(
+        SnapshotLogEntry(
+            shared.instant(_whole(logged["timestamp-ms"])),
+            shared.id(_whole(logged["snapshot-id"])),
+        )
+        for logged in _listed(document, "snapshot-log")
+    )
+
+
+def _snapshot(raw: Mapping[str, object], version: int, shared: SharedFacts) -> Snapshot:
+    parent = raw.get("parent-snapshot-id")
+    if raw.get("key-id") is not None:
+        raise ValueError(f"snapshot {raw['snapshot-id']} is encrypted")
+    manifest_list, inline = _manifests(raw, version)
+    return Snapshot(
+        snapshot_id=shared.id(_whole(raw["snapshot-id"])),
+        committed_at=shared.instant(_whole(raw["timestamp-ms"])),
+        parent_id=None if parent is None or parent == -1 else shared.id(_whole(parent)),
+        sequence_number=_whole(raw.get("sequence-number") or 0),
+        manifest_list=manifest_list,
+        inline_manifests=inline,
+        summary=shared.summary(dict(raw.get("summary") or {})),  # type: ignore[call-overload]
+    )
+
+
+def _manifests(raw: Mapping[str, object], version: int) -> tuple[str, tuple[str, ...]]:
+    """A snapshot's manifest list, or in the oldest form of format 1 its manifests."""
+    inline: tuple[str, ...] = ()
+    manifest_list = ""
+    if version == 1 and "manifest-list" not in raw:
+        inline = tuple(_text(path) for path in _listed(raw, "manifests", required=True))
+    else:
+        manifest_list = _text(raw["manifest-list"])
+    if any("\n" in path for path in (manifest_list, *inline)):  # `place` has a path a line
+        raise ValueError(f"snapshot {raw['snapshot-id']} has a line break in a path")
+    return manifest_list, inline
+
+
+def _refs(document: Mapping[str, object]) -> dict[str, SnapshotRef]:
+    listed = dict(document.get("refs") or {})  # type: ignore[call-overload]
+    refs = {name: _ref(name, raw) for name, raw in listed.items()}
+    current = document.get("current-snapshot-id")
+    if current is None:
+        return refs
+    if MAIN not in refs and current != -1:
+        refs[MAIN] = SnapshotRef(MAIN, _whole(current), is_branch=True)
+    if MAIN in refs and refs[MAIN].snapshot_id != current:
+        raise ValueError(f"main is {refs[MAIN].snapshot_id}, current-snapshot-id is {current}")
+    return refs
+
+
+def _ref(name: str, raw: Mapping[str, object]) -> SnapshotRef:
+    kind = str(raw["type"]).lower()
+    if kind not in ("branch", "tag"):
+        raise ValueError(f"ref {name} is a {kind}")
+    if name == MAIN and kind != "branch":
+        raise ValueError("main is a tag")
+    return SnapshotRef(
+        name=name,
+        snapshot_id=_whole(raw["snapshot-id"]),
+        is_branch=kind == "branch",
+        max_ref_age_ms=_optional(raw.get("max-ref-age-ms")),
+        max_snapshot_age_ms=_optional(raw.get("max-snapshot-age-ms")),
+        min_snapshots_to_keep=_optional(raw.get("min-snapshots-to-keep")),
+    )
+
+
+def _statistics(document: Mapping[str, object]) -> Iterator[StatisticsFile]:
+    for key in ("statistics", "partition-statistics"):
+        for raw in _listed(document, key):
+            yield StatisticsFile(
+                _whole(raw["snapshot-id"]),
+                _text(raw["statistics-path"]),
+                _whole(raw["file-size-in-bytes"]),
+            )
+
+
+def _listed(raw: Mapping[str, object], key: str, *, required: bool = False) -> list[Any]:
+    records = raw[key] if required else raw.get(key)
+    if records is None and not required:
+        return []
+    if not isinstance(records, list):
+        raise TypeError(f"{key}: a list was expected, not {records!r}")
+    return records
+
+
+def _text(raw: object) -> str:
+    if not isinstance(raw, str) or not raw:
+        raise TypeError(f"a text was expected, not {raw!r}")
+    return raw
+
+
+def _whole(raw: object) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int):
+        raise TypeError(f"a whole number was expected, not {raw!r}")
+    return raw
+
+
+def _optional(raw: object) -> int | None:
+    return None if raw is None else _whole(raw)
