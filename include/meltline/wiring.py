@@ -147,6 +147,13 @@ class Wiring:
         pace = Pace(self.config.handoff.requests_per_second)
         return DeepCopies(Stores(cold, cold, self.config.deep, pace=pace))
 
+    def _session(self, app: str, config: Config) -> Any:
+        """The process's Spark session, started or joined, which knows the catalogs in there."""
+        from meltline.adapters.spark.session import open_session  # noqa: PLC0415 - starts slowly
+
+        self._progress("starting Spark")
+        return open_session(config, app, self._environ)
+
     def services(self, app: str, run_id: str = "") -> SweepServices:
         """Everything that steps need; starts, or joins, the process's Spark session."""
         from meltline.adapters.file_index.file_index import spark_file_ledger  # noqa: PLC0415
@@ -155,12 +162,11 @@ class Wiring:
         from meltline.adapters.proofs.proof_cache import ProofCache  # noqa: PLC0415
         from meltline.adapters.proofs.proof_reader import SparkProofReader  # noqa: PLC0415
         from meltline.adapters.spark.committer import JvmCommitter  # noqa: PLC0415 - starts slowly
-        from meltline.adapters.spark.session import open_session, spark_catalog  # noqa: PLC0415
+        from meltline.adapters.spark.session import spark_catalog  # noqa: PLC0415
 
         ledgers = replace(self.ledgers(), run_id=run_id)
-        self._progress("starting Spark")
         gc.set_threshold(*_COLLECT_SELDOM)
-        spark = open_session(self.config, app, self._environ)
+        spark = self._session(app, self.config)
         hot = self.config.catalogs[self.config.hot]
         ledger = (spark, self.store, spark_catalog(hot), self.config.ledger_namespace)
         book = ProofCache(LedgerTables(*ledger), self.clock)
@@ -221,12 +227,10 @@ class Wiring:
         """What brings archived files back; starts, or joins, the process's Spark session."""
         from meltline.adapters.archive.retrieval import ColdRetriever  # noqa: PLC0415 - Arrow
         from meltline.adapters.archive.spark_archive import SparkCrew  # noqa: PLC0415 - starts slowly
-        from meltline.adapters.spark.session import open_session  # noqa: PLC0415
 
         cold = self._cold_store
         assert cold is not None  # a restore has looked into it by now
-        self._progress("starting Spark")
-        spark = open_session(self.config, "restore", self._environ)
+        spark = self._session("restore", self.config)
         back = replace(self._tiers(cold), hot=cold, cold=self.store)
         return Retrieval(
             ColdRetriever(back, partial(SparkCrew, spark)),
@@ -235,22 +239,17 @@ class Wiring:
 
     def snapshot_reader(self) -> SnapshotReader:
         """What reads rows; starts, or joins, the process's Spark session."""
-        from meltline.adapters.spark.session import open_session  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.snapshot_reader import SparkSnapshotReader  # noqa: PLC0415
 
-        self._progress("starting Spark")
-        spark = open_session(self.config, "query", self._environ)
-        return SparkSnapshotReader(spark, self.config.catalogs)
+        return SparkSnapshotReader(self._session("query", self.config), self.config.catalogs)
 
     def sql_engine(self, standing: ObjectName) -> SqlEngine:
         """What carries out SQL; starts, or joins, the process's session, and stands there."""
-        from meltline.adapters.spark.session import open_session  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
 
-        self._progress("starting Spark")
         # Nobody writes to the archive by SQL: the session does not know it (AR-34).
         config = _without_cold(self.config)
-        engine = SparkSqlEngine(open_session(config, "sql", self._environ), config)
+        engine = SparkSqlEngine(self._session("sql", config), config)
         engine.stand(standing)
         return engine
 

@@ -1,6 +1,5 @@
 """Commands that only look, without a JVM: storage, show, explain, doctor."""
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -17,10 +16,9 @@ from meltline.cli.output import answer_rows, console, plain, print_json, print_r
 from meltline.cli.run.lifecycle import PlanName, print_plans
 from meltline.domain.deletion.storage import StorageRow
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.iceberg.names import TableName, selected
+from meltline.domain.iceberg.names import TableName, selected, split_snapshot
 from meltline.domain.units import format_instant, format_size
 
-_SNAPSHOT = re.compile(r"^(?P<table>.+)@(?P<snapshot>-?\d+)$")
 _BY: dict[str, Callable[[TableName], str]] = {
     "table": str,
     "namespace": lambda name: str(name).rsplit(".", 1)[0],
@@ -179,9 +177,9 @@ def _print(explanations: list[Explanation]) -> None:
 def _explain(ledgers: ReadContext, subject: str) -> Explanation | list[Explanation]:
     if "/" in subject:
         return explain_path(ledgers, subject)
-    snapshot = _SNAPSHOT.match(subject)
+    table, snapshot_id = split_snapshot(subject)
     try:
-        name = TableName.parse(snapshot["table"] if snapshot else subject)
+        name = TableName.parse(table)
     except ValueError as error:
         raise UsageInvalid(
             f"{subject} is neither a path nor a table",
@@ -190,9 +188,8 @@ def _explain(ledgers: ReadContext, subject: str) -> Explanation | list[Explanati
             found=subject,
             next=str(error),
         ) from error
-    if snapshot:
-        return explain_table(ledgers, name, int(snapshot["snapshot"]))[0]
-    return explain_table(ledgers, name)
+    explanations = explain_table(ledgers, name, snapshot_id)
+    return explanations if snapshot_id is None else explanations[0]
 
 
 def doctor(config: ConfigPath = None, as_json: AsJson = False) -> int:

@@ -19,7 +19,9 @@ from meltline.adapters.catalogs.table_renames import (
 )
 from meltline.domain.clock import Clock, WallClock
 from meltline.domain.errors import CatalogUnlistable, TableNotFound
+from meltline.domain.iceberg.metadata_editor import next_number
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import ENGINE_DELETES_METADATA
 from meltline.domain.units import to_millis
 from meltline.ports import (
     CatalogEntry,
@@ -31,7 +33,6 @@ from meltline.ports import (
 )
 
 _DEFAULT_LOG_LENGTH = 100
-_ENGINE_DELETES = "write.metadata.delete-after-commit.enabled"
 
 
 class MemoryCatalog:
@@ -271,10 +272,11 @@ class MemoryCatalog:
             if self._tables.get(name) != base:
                 return None
             forgotten = self._log_base(base, document)
-            new = _next_location(base, self._new_id())
+            folder = base.rpartition("/")[0]
+            new = f"{folder}/{next_number(base):05d}-{self._new_id()}.metadata.json"
             self._store.write(new, json.dumps(document).encode())
             self._tables[name] = new
-        if (document.get("properties") or {}).get(_ENGINE_DELETES) == "true":
+        if (document.get("properties") or {}).get(ENGINE_DELETES_METADATA) == "true":
             self._store.delete(forgotten)
         return new
 
@@ -290,13 +292,6 @@ class MemoryCatalog:
         now = to_millis(self._clock.now())
         document["last-updated-ms"] = max(document["last-updated-ms"], now)
         return forgotten
-
-
-def _next_location(base: str, unique: str) -> str:
-    folder, _, file = base.rpartition("/")
-    version = file.split("-", 1)[0]
-    number = int(version) + 1 if version.isdecimal() else 0
-    return f"{folder}/{number:05d}-{unique}.metadata.json"
 
 
 def _at_once(seconds: float) -> None:

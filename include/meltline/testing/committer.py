@@ -6,11 +6,9 @@ from typing import Any
 
 from meltline.domain.archive.pruning import without
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import MAIN
+from meltline.domain.iceberg.table_metadata import MAIN, STATISTICS
 from meltline.ports import CommitOutcome, ObjectReader
 from meltline.testing.catalog import MemoryCatalog
-
-_BY_SNAPSHOT = {"snapshots", "statistics", "partition-statistics"}
 
 
 class MemoryCommitter:
@@ -49,7 +47,7 @@ def remove_snapshots(document: dict[str, Any], ids: frozenset[int]) -> None:
     The snapshot log loses everything up to its last entry of a removed snapshot: a gap would
     make time travel answer from another snapshot.
     """
-    for key in _BY_SNAPSHOT & document.keys():
+    for key in document.keys() & {"snapshots", *STATISTICS}:
         document[key] = without(document[key], ids)
     dangling = [n for n, ref in (document.get("refs") or {}).items() if ref["snapshot-id"] in ids]
     remove_refs(document, dangling)

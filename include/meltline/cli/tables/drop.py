@@ -1,6 +1,5 @@
 """Commands about what comes and goes: drop, undrop, rename, history, recover."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
@@ -15,13 +14,13 @@ from meltline.app.drop.recover import recover as bring_back
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, ready
 from meltline.cli.output import answer, answer_rows
 from meltline.domain.drop.history import HistoryRow
+from meltline.domain.iceberg.names import split_snapshot
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.units import format_instant, format_size
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="catalog.database[.schema][.table], odd parts in ``")
 ]
-_SNAPSHOT = re.compile(r"^(?P<table>.+)@(?P<snapshot>-?\d+)$")
 
 
 def register(app: typer.Typer) -> None:
@@ -150,13 +149,13 @@ def recover(
     dry_run: DryRun = False,
 ) -> int:
     """Bring back what waits in failsafe as a new table, best effort: failsafe is no backup."""
-    match = _SNAPSHOT.match(table)
+    name, snapshot_id = split_snapshot(table)
     done = bring_back(
         ready(config),
-        match["table"] if match else table,
+        name,
         target,
         reason=reason,
-        snapshot_id=int(match["snapshot"]) if match else None,
+        snapshot_id=snapshot_id,
         dry_run=dry_run,
     )
     document = {

@@ -5,15 +5,15 @@ the document is written whole. Nothing that it holds ever goes or falls: snapsho
 tags, sequence numbers, row ids.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from meltline.domain.archive.archive import COLD_OF, Validity, archived_property
-from meltline.domain.clone.clones import ENGINE_DELETES_METADATA, GC, copied_properties
-from meltline.domain.iceberg.table_metadata import MAIN
+from meltline.domain.clone.clones import GC, copied_properties
+from meltline.domain.iceberg.table_metadata import ENGINE_DELETES_METADATA, MAIN, STATISTICS
 from meltline.domain.units import to_millis
 
 Document = dict[str, Any]
@@ -25,7 +25,6 @@ _DESCRIPTIONS = (
 )
 _COUNTERS = ("last-sequence-number", "last-column-id", "last-partition-id", "next-row-id")
 _FORMAT_1_ONLY = ("schema", "partition-spec")
-_STATISTICS = ("statistics", "partition-statistics")
 _NOT_COPIED = ("meltline.", "history.expire.")
 
 
@@ -126,7 +125,7 @@ def with_snapshots(cold: Mapping[str, Any], addition: Addition, at: datetime) ->
     if merged["snapshots"]:
         merged["current-snapshot-id"] = merged["snapshots"][-1]["snapshot-id"]
         merged["refs"] = _refs(merged, hot, [registration.snapshot_id for registration in new])
-    for key in _STATISTICS:
+    for key in STATISTICS:
         merged[key] = _merged(merged.get(key), _statistics(hot, key, new), "snapshot-id")
     return merged
 
@@ -195,11 +194,15 @@ def _log(cold: Mapping[str, Any], hot: Mapping[str, Any], archived: set[int]) ->
         for log in (cold, hot)
         for logged in log.get("snapshot-log") or ()
     }
-    line = [entries[key] for key in sorted(entries, key=lambda key: key[0])]
-    before = [None, *(logged["snapshot-id"] for logged in line)]
+    return with_gaps([entries[key] for key in sorted(entries, key=lambda key: key[0])], archived)
+
+
+def with_gaps(log: Sequence[Document], archived: Collection[int]) -> list[Document]:
+    """A log's entries of what cold has, and those at which that was replaced."""
+    before = [None, *(logged["snapshot-id"] for logged in log)]
     return [
         logged
-        for logged, previous in zip(line, before[: len(line)], strict=True)
+        for logged, previous in zip(log, before, strict=False)
         if logged["snapshot-id"] in archived or previous in archived
     ]
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from meltline.domain.archive.archive import ARCHIVED
-from meltline.domain.iceberg.table_metadata import MAIN
+from meltline.domain.archive.cold_document import with_gaps
+from meltline.domain.iceberg.table_metadata import MAIN, STATISTICS
 
 PRUNING = "meltline.pruning."
 """With a digest behind it, a property of a cold table: where the plan lies that is not finished."""
 
 _DIGEST_LETTERS = 16
-_STATISTICS = ("statistics", "partition-statistics")
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ def without_snapshots(
     remaining = {snapshot["snapshot-id"] for snapshot in snapshots}
     return {
         **document,
-        **{key: without(document[key] or (), ids) for key in _STATISTICS if key in document},
+        **{key: without(document[key] or (), ids) for key in STATISTICS if key in document},
         "snapshots": snapshots,
         "refs": {n: r for n, r in document["refs"].items() if r["snapshot-id"] not in ids},
-        "snapshot-log": _with_gaps(document.get("snapshot-log") or [], remaining),
+        "snapshot-log": with_gaps(document.get("snapshot-log") or [], remaining),
         "properties": {**_forgotten(document.get("properties") or {}, ids), **updates},
     }
 
@@ -122,13 +122,3 @@ def _forgotten(properties: Mapping[str, str], ids: Collection[int]) -> Mapping[s
     """Properties without those that tell of these copies."""
     removed = {f"{ARCHIVED}{id}" for id in ids}
     return {key: text for key, text in properties.items() if key not in removed}
-
-
-def _with_gaps(log: Records, remaining: Collection[int]) -> Records:
-    """Entries of what remains, and those that end it."""
-    followed = [None, *(logged["snapshot-id"] for logged in log)]
-    return [
-        logged
-        for logged, previous in zip(log, followed, strict=False)
-        if logged["snapshot-id"] in remaining or previous in remaining
-    ]

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 
 from meltline.domain.clone.clones import (
-    ENGINE_DELETES_METADATA,
     GC,
     Columns,
     Identity,
@@ -21,6 +20,7 @@ from meltline.domain.clone.clones import (
     first_moment,
 )
 from meltline.domain.iceberg.metadata_editor import NextMetadata, first_file
+from meltline.domain.iceberg.table_metadata import ENGINE_DELETES_METADATA, STATISTICS
 from meltline.domain.units import format_instant
 
 RESTORED = "meltline.restored-"
@@ -28,7 +28,6 @@ RESTORED = "meltline.restored-"
 
 _OURS = "meltline."
 _GUARDS = (GC, ENGINE_DELETES_METADATA)
-_STATISTICS = ("statistics", "partition-statistics")
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def restored_metadata(
     restored["properties"] = _properties(source, at)
     restored |= _partitioning(source.document, restored, files.spec_id)
     restored["snapshots"] = [_snapshot(raw, files) for raw in restored["snapshots"]]
-    for key in _STATISTICS:
+    for key in STATISTICS:
         restored[key] = _statistics(source, key, files.statistics)
     return first_file(own.name, restored, unique)
 

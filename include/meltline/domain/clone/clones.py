@@ -14,7 +14,12 @@ from typing import Any
 from meltline.domain.drop.drops import KEYS
 from meltline.domain.iceberg.metadata_editor import NextMetadata, first_file
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.domain.iceberg.table_metadata import (
+    ENGINE_DELETES_METADATA,
+    MAIN,
+    STATISTICS,
+    TableMetadata,
+)
 from meltline.domain.retention.policy import HOLD
 from meltline.domain.units import format_instant, to_millis
 
@@ -23,7 +28,6 @@ GC_BEFORE = "meltline.gc-enabled-before"
 """What `gc.enabled` was before a table came to share files; `NOT_SET` where it was not set."""
 
 NOT_SET = "not set"
-ENGINE_DELETES_METADATA = "write.metadata.delete-after-commit.enabled"
 _PATHS = (
     "write.data.path",
     "write.metadata.path",
@@ -210,7 +214,7 @@ def only_snapshot(document: Document, snapshot_id: int | None) -> dict[str, Any]
         copy["refs"] = {}
         if copy["format-version"] < _FORMAT_WITHOUT_NUMBER:
             copy["current-snapshot-id"] = -1
-    for key in ("statistics", "partition-statistics"):
+    for key in STATISTICS:
         if key in copy:
             copy[key] = []
     return copy

@@ -172,7 +172,7 @@ class MetadataEditor:
         surplus = 0 if owned else max(0, len(log) - self._versions_kept())
         document["metadata-log"] = log[surplus:]
         document["last-updated-ms"] = to_millis(self.at)
-        return _file(self.state.name, document, self._folder(), _next_number(base), unique)
+        return _file(self.state.name, document, self._folder(), next_number(base), unique)
 
     def _versions_kept(self) -> int:
         raw = self.properties.get(PREVIOUS_VERSIONS, "")
@@ -261,10 +261,10 @@ def unreadable(
 
 def is_first_file(location: str) -> bool:
     """Whether a metadata file's name says that none came before it."""
-    version = location.rpartition("/")[2].partition("-")[0]
-    return version.isdecimal() and int(version) == 0
+    return next_number(location) == 1
 
 
-def _next_number(base: str) -> int:
+def next_number(base: str) -> int:
+    """With what the name of the file begins that follows a metadata file; 0 where it has none."""
     version = base.rpartition("/")[2].partition("-")[0]
     return int(version) + 1 if version.isdecimal() else 0

@@ -9,6 +9,7 @@ from meltline.domain.iceberg.interning import SharedFacts
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import (
     MAIN,
+    STATISTICS,
     Snapshot,
     SnapshotLogEntry,
     SnapshotRef,
@@ -193,7 +194,7 @@ def _ref(name: str, raw: Mapping[str, object]) -> SnapshotRef:
 
 
 def _statistics(document: Mapping[str, object]) -> Iterator[StatisticsFile]:
-    for key in ("statistics", "partition-statistics"):
+    for key in STATISTICS:
         for raw in _listed(document, key):
             yield StatisticsFile(
                 _whole(raw["snapshot-id"]),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WITH_SNAPSHOT = re.compile(r"(.+)@(-?\d+)$")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
@@ -37,6 +38,12 @@ def split_name(text: str) -> tuple[str, ...]:
         if text[at] != ".":
             raise ValueError(f"{text!r} is not a dotted name")
         at += 1
+
+
+def split_snapshot(text: str) -> tuple[str, int | None]:
+    """`NAME@SNAPSHOT` in its two parts; without a snapshot it is all name."""
+    match = _WITH_SNAPSHOT.match(text)
+    return (match[1], int(match[2])) if match else (text, None)
 
 
 @dataclass(frozen=True, order=True)

@@ -9,6 +9,9 @@ from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
 
 MAIN = "main"
+STATISTICS = ("statistics", "partition-statistics")
+"""The lists of a metadata document that name files of statistics by snapshot."""
+ENGINE_DELETES_METADATA = "write.metadata.delete-after-commit.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,5 +205,5 @@ class TableMetadata:
     @property
     def engine_deletes_metadata(self) -> bool:
         """Whether the engine itself deletes metadata files that leave the log."""
-        flag = self.properties.get("write.metadata.delete-after-commit.enabled", "false")
+        flag = self.properties.get(ENGINE_DELETES_METADATA, "false")
         return flag.strip().lower() == "true"
