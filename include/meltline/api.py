@@ -30,7 +30,7 @@ def sql(
     statement_id: str = "",
 ) -> Any:
     """Carries out a statement in your session. See `meltline.sql`."""
-    wiring, ledgers = _open(config)
+    wiring, context = _open(config)
     engine = wiring.sql_engine_of(spark)
     request = StatementRequest(
         statement,
@@ -39,7 +39,7 @@ def sql(
         statement_id=statement_id,
         fetch=False,
     )
-    outcome = run_statement(ledgers, lambda: engine, request)
+    outcome = run_statement(context, lambda: engine, request)
     if outcome.read is not None:
         return engine.frame(outcome.read)
     return outcome.frame
@@ -63,7 +63,7 @@ class Reader:
 
     table: TableName
     name: str
-    _ledgers: ReadContext = field(repr=False)
+    _context: ReadContext = field(repr=False)
 
     def position(self) -> Consumer | None:
         """Up to where it has read, and until when that is kept; None while it is unknown.
@@ -71,7 +71,7 @@ class Reader:
         Raises:
             MeltlineError: There is no such table, or it cannot be read.
         """
-        consumers = find_consumers(self._ledgers, self.table).consumers
+        consumers = find_consumers(self._context, self.table).consumers
         return next((consumer for consumer in consumers if consumer.name == self.name), None)
 
     def set(
@@ -92,12 +92,12 @@ class Reader:
         """
         keep = parse_duration(expires_after) if isinstance(expires_after, str) else expires_after
         return set_consumer(
-            self._ledgers, self.table, self.name, snapshot_id, expires_after=keep, reset=reset
+            self._context, self.table, self.name, snapshot_id, expires_after=keep, reset=reset
         )
 
     def remove(self) -> None:
         """Ends it. Raises ConsumerNotFound where it is not there."""
-        remove_consumer(self._ledgers, self.table, self.name)
+        remove_consumer(self._context, self.table, self.name)
 
 
 def consumer(table: str, name: str, *, config: Path | str | None = None) -> Reader:
@@ -108,6 +108,6 @@ def consumer(table: str, name: str, *, config: Path | str | None = None) -> Read
 def _open(config: Path | str | None) -> tuple[Wiring, ReadContext]:
     path = None if config is None else Path(config)
     wiring = Wiring(load_config(path, os.environ, Path.cwd()), progress=lambda line: None)
-    ledgers = wiring.ledgers()
-    require_prepared(ledgers)
-    return wiring, ledgers
+    context = wiring.ledgers()
+    require_prepared(context)
+    return wiring, context

@@ -164,14 +164,14 @@ class Wiring:
         from meltline.adapters.spark.committer import JvmCommitter  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.session import spark_catalog  # noqa: PLC0415
 
-        ledgers = replace(self.ledgers(), run_id=run_id)
+        context = replace(self.ledgers(), run_id=run_id)
         gc.set_threshold(*_COLLECT_SELDOM)
         spark = self._session(app, self.config)
         hot = self.config.catalogs[self.config.hot]
         ledger = (spark, self.store, spark_catalog(hot), self.config.ledger_namespace)
         book = ProofCache(LedgerTables(*ledger), self.clock)
         return SweepServices(
-            **{name: getattr(ledgers, name) for name in ReadContext.__dataclass_fields__},
+            **{name: getattr(context, name) for name in ReadContext.__dataclass_fields__},
             files=spark_file_ledger(LedgerTables(*ledger), self.store),
             committer=JvmCommitter(spark, self.config.catalogs),
             deleter=StoreDeleter(self.store, Confinement(self.config.roots, self.store).misplaced),
@@ -182,7 +182,7 @@ class Wiring:
                 self.config.catalogs,
             ),
             gate=self.gate(run_id),
-            **(self._archive(spark, ledgers, ledgers.cold) if ledgers.cold else {}),
+            **(self._archive(spark, context, context.cold) if context.cold else {}),
         )
 
     def gate(self, run_id: str) -> GreatExpectationsEngine:
@@ -195,7 +195,7 @@ class Wiring:
             self.config.local_access,
         )
 
-    def _archive(self, spark: Any, ledgers: ReadContext, cold: ColdTier) -> dict[str, Any]:
+    def _archive(self, spark: Any, context: ReadContext, cold: ColdTier) -> dict[str, Any]:
         """What writes cold, and what reads it for the gate."""
         from meltline.adapters.archive.archive import ColdArchive  # noqa: PLC0415 - Arrow
         from meltline.adapters.archive.spark_archive import SparkCrew  # noqa: PLC0415 - starts slowly
@@ -205,7 +205,7 @@ class Wiring:
         store, catalogs = self._cold_store, self.config.catalogs
         assert store is not None  # the tier has it
         catalog = open_catalog(catalogs[self.config.cold], store)
-        book = ArchiveBook(ledgers.control.copies, cold.writer, cold.warehouse)
+        book = ArchiveBook(context.control.copies, cold.writer, cold.warehouse)
         return {
             "archive": ColdArchive(
                 self._tiers(store), catalog, partial(SparkCrew, spark), book, self.clock

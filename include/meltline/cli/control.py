@@ -42,10 +42,10 @@ def stop(
 
 def go(config: ConfigPath = None, as_json: AsJson = False) -> int:
     """Let destructive steps go on again."""
-    ledgers = wire(config).ledgers()
-    now = ledgers.clock.now()
-    let_go_on(ledgers)
-    document = {"stopped": False, "who": ledgers.who, "at": now}
+    context = wire(config).ledgers()
+    now = context.clock.now()
+    let_go_on(context)
+    document = {"stopped": False, "who": context.who, "at": now}
     return answer(document, ["Going on."], as_json=as_json)
 
 
@@ -57,9 +57,9 @@ def attach(
 ) -> int:
     """Put a table under Meltline's care again."""
     name = _name(table)
-    ledgers = wire(config).ledgers()
+    context = wire(config).ledgers()
     if not dry_run:
-        attach_table(ledgers, name)
+        attach_table(context, name)
     document = {"table": name, "managed": True, "dry_run": dry_run}
     return answer(document, [f"{name}: attached."], as_json=as_json)
 

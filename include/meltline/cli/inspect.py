@@ -55,10 +55,10 @@ def show_plan(
     items: Annotated[bool, typer.Option("--items", help="list every file")] = False,
 ) -> int:
     """A stored plan, and with --items every file of it."""
-    ledgers = ready(config)
-    stored = ledgers.control.plans.get(plan)
+    context = ready(config)
+    stored = context.control.plans.get(plan)
     document: dict[str, Any] = plan_document(stored)
-    files = ledgers.reader.items(stored.id) if items else []
+    files = context.reader.items(stored.id) if items else []
     if items:
         document["items"] = [plain(file) for file in files]
     if as_json:
@@ -85,10 +85,10 @@ def storage(
 ) -> int:
     """Storage by stage: what is active, historical, kept for clones, waiting, gone."""
     _require_sensible(by, listing, as_of)
-    ledgers = ready(config)
-    stored = listed_files(ledgers) if listing else ()
-    totals = StorageHistory(ledgers).at(instant(as_of), [file.path for file in stored])
-    flying = in_flight_bytes(ledgers, stored, totals) if listing else None
+    context = ready(config)
+    stored = listed_files(context) if listing else ()
+    totals = StorageHistory(context).at(instant(as_of), [file.path for file in stored])
+    flying = in_flight_bytes(context, stored, totals) if listing else None
     rows = [r for r in storage_rows(totals, flying) if selected(r.table, globs(tables))]
     sums = _summed(rows, by)
     columns = _columns(sums)
@@ -146,8 +146,8 @@ def explain(
     as_json: AsJson = False,
 ) -> int:
     """Why a file, a table's snapshots, or one snapshot is kept, and until when."""
-    ledgers = ready(config)
-    answer = _explain(ledgers, subject)
+    context = ready(config)
+    answer = _explain(context, subject)
     if as_json:
         print_json(answer if isinstance(answer, Explanation) else {"snapshots": answer})
     else:
@@ -174,9 +174,9 @@ def _print(explanations: list[Explanation]) -> None:
         console().print(f"{sentence}.", markup=False)
 
 
-def _explain(ledgers: ReadContext, subject: str) -> Explanation | list[Explanation]:
+def _explain(context: ReadContext, subject: str) -> Explanation | list[Explanation]:
     if "/" in subject:
-        return explain_path(ledgers, subject)
+        return explain_path(context, subject)
     table, snapshot_id = split_snapshot(subject)
     try:
         name = TableName.parse(table)
@@ -188,7 +188,7 @@ def _explain(ledgers: ReadContext, subject: str) -> Explanation | list[Explanati
             found=subject,
             next=str(error),
         ) from error
-    explanations = explain_table(ledgers, name, snapshot_id)
+    explanations = explain_table(context, name, snapshot_id)
     return explanations if snapshot_id is None else explanations[0]
 
 

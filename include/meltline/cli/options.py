@@ -59,9 +59,9 @@ def ready(config: Path | None) -> ReadContext:
 def ready_wiring(config: Path | None) -> tuple[Wiring, ReadContext]:
     """The same, with the wiring for what starts a JVM later on. Raises as `ready` does."""
     wiring = wire(config)
-    ledgers = wiring.ledgers()
-    require_prepared(ledgers)
-    return wiring, ledgers
+    context = wiring.ledgers()
+    require_prepared(context)
+    return wiring, context
 
 
 def instant(

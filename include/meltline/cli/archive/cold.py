@@ -42,15 +42,15 @@ def register(app: typer.Typer) -> None:
 
 def status(table: Optional = None, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """How far the archive is: what waits, what is there, what it takes."""
-    ledgers = ready(config)
-    statuses = cold_status(ledgers, None if table is None else parse_table_name(table))
+    context = ready(config)
+    statuses = cold_status(context, None if table is None else parse_table_name(table))
     columns = ("table", "policy", "waiting", "archived", "bytes", "oldest", "newest")
     return answer_rows(
-        {"cold": ledgers.config.cold or None, "tables": statuses},
+        {"cold": context.config.cold or None, "tables": statuses},
         columns,
         [_line(line) for line in statuses],
         as_json=as_json,
-        title=ledgers.config.cold or "no cold tier is configured",
+        title=context.config.cold or "no cold tier is configured",
     )
 
 
@@ -101,11 +101,11 @@ def verify(
     ] = False,
 ) -> int:
     """Open every manifest in cold and look for every file; nothing of hot is needed."""
-    wiring, ledgers = ready_wiring(config)
+    wiring, context = ready_wiring(config)
     name = parse_table_name(table)
     counting = wiring.services("cold verify").rows if rows else None
     count = counting.count if counting else None
-    results = cold_verify(ledgers, name, snapshot, count, content=content)
+    results = cold_verify(context, name, snapshot, count, content=content)
     broken = any(verified.problems for verified in results)
     document = {"table": str(name), "verified": not broken, "snapshots": results}
     lines = [
@@ -139,9 +139,9 @@ def plan_handoff(
     config: ConfigPath = None, as_json: AsJson = False, tables: Tables = "", as_of: AsOf = None
 ) -> int:
     """Show which expired snapshots wait for their copy in cold; nothing is stored."""
-    ledgers = ready(config)
-    moment = resolve_as_of(instant(as_of), ledgers.clock.now(), dry_run=True)
-    waiting = pending_handoffs(ledgers, read_tables(ledgers), moment, globs(tables))
+    context = ready(config)
+    moment = resolve_as_of(instant(as_of), context.clock.now(), dry_run=True)
+    waiting = pending_handoffs(context, read_tables(context), moment, globs(tables))
     tables_waiting = [
         {
             "table": str(pending.table.state.name),
@@ -152,7 +152,7 @@ def plan_handoff(
         if pending.waiting
     ]
     return answer_rows(
-        {"as_of": moment, "cold": ledgers.config.cold or None, "tables": tables_waiting},
+        {"as_of": moment, "cold": context.config.cold or None, "tables": tables_waiting},
         ("table", "policy", "snapshots"),
         [[str(t["table"]), str(t["policy"]), str(len(t["snapshots"]))] for t in tables_waiting],
         as_json=as_json,

@@ -52,10 +52,10 @@ def prune(
         )
     moment = instant(before, "--before", parse_moment)
     assert moment is not None  # it is no option that can be left out
-    wiring, ledgers = ready_wiring(config)
-    engine = wiring.gate(f"cold-prune-{format_instant(ledgers.clock.now())}")
+    wiring, context = ready_wiring(config)
+    engine = wiring.gate(f"cold-prune-{format_instant(context.clock.now())}")
     name = parse_table_name(table)
-    prunes = take_out(ledgers, engine, name, moment, reason, dry_run=not yes)
+    prunes = take_out(context, engine, name, moment, reason, dry_run=not yes)
     lines = [line for pruned in prunes for line in _pruned(pruned)]
     answer({"prunes": prunes, "dry_run": not yes}, lines, as_json=as_json)
     return 1 if any(pruned.errors for pruned in prunes) else 0

@@ -33,9 +33,9 @@ def restore(
     ] = None,
 ) -> int:
     """Copy an archived snapshot back into the hot warehouse, as a new table."""
-    wiring, ledgers = ready_wiring(config)
+    wiring, context = ready_wiring(config)
     done = bring_back(
-        ledgers,
+        context,
         wiring.retrieval,
         target,
         parse_table_name(from_cold),

@@ -42,10 +42,10 @@ def consumer_set(
     ] = False,
 ) -> int:
     """Say up to which snapshot a reader has read: this one and all later ones are kept."""
-    ledgers = ready(config)
+    context = ready(config)
     lasting = None if expires_after is None else duration(expires_after, "--expires-after")
     consumer = set_consumer(
-        ledgers,
+        context,
         parse_table_name(table),
         name,
         snapshot,
@@ -58,7 +58,7 @@ def consumer_set(
         f"consumer {name} {verb} snapshot {snapshot} of {consumer.table} and all later ones "
         f"until {_end(consumer)}, unless it moves before."
     )
-    document = {**_document(consumer, ledgers.clock.now()), "dry_run": dry_run}
+    document = {**_document(consumer, context.clock.now()), "dry_run": dry_run}
     return answer(document, [line], as_json=as_json)
 
 
@@ -70,10 +70,10 @@ def consumer_remove(
     dry_run: DryRun = False,
 ) -> int:
     """End a consumer: what it alone has kept returns to the ordinary rules."""
-    ledgers = ready(config)
-    consumer = remove_consumer(ledgers, parse_table_name(table), name, dry_run=dry_run)
+    context = ready(config)
+    consumer = remove_consumer(context, parse_table_name(table), name, dry_run=dry_run)
     verb = "would no longer keep" if dry_run else "no longer keeps"
-    document = {**_document(consumer, ledgers.clock.now()), "dry_run": dry_run}
+    document = {**_document(consumer, context.clock.now()), "dry_run": dry_run}
     return answer(
         document, [f"consumer {name} {verb} snapshots of {consumer.table}."], as_json=as_json
     )
@@ -87,9 +87,9 @@ def consumer_list(
     as_json: AsJson = False,
 ) -> int:
     """List consumers: up to where, since when, until when; those that end soon say so."""
-    ledgers = ready(config)
-    everywhere = find_consumers(ledgers, None if table is None else parse_table_name(table))
-    now = ledgers.clock.now()
+    context = ready(config)
+    everywhere = find_consumers(context, None if table is None else parse_table_name(table))
+    now = context.clock.now()
     document = {
         "consumers": [_document(consumer, now) for consumer in everywhere.consumers],
         "unreadable": everywhere.unreadable,

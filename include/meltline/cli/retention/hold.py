@@ -37,10 +37,10 @@ def hold_add(
     ] = None,
 ) -> int:
     """Hold a table, a namespace or a snapshot: nothing of it departs or is purged."""
-    ledgers = ready(config)
+    context = ready(config)
     end = instant(until, "--until")
-    hold = add_hold(ledgers, name, reason=reason, until=end, kind=kind, dry_run=dry_run)
-    now = ledgers.clock.now()
+    hold = add_hold(context, name, reason=reason, until=end, kind=kind, dry_run=dry_run)
+    now = context.clock.now()
     document = {**_document(hold, now), "dry_run": dry_run}
     verb = "would be held" if dry_run else f"is held ({hold.id})"
     return answer(document, [f"{hold.subject} {verb}, until {_until(hold)}."], as_json=as_json)
@@ -54,17 +54,17 @@ def hold_remove(
     dry_run: DryRun = False,
 ) -> int:
     """End a hold: what it alone has kept returns to the ordinary rules."""
-    ledgers = ready(config)
-    hold = remove_hold(ledgers, id, reason=reason, dry_run=dry_run)
-    document = {**_document(hold, ledgers.clock.now()), "dry_run": dry_run}
+    context = ready(config)
+    hold = remove_hold(context, id, reason=reason, dry_run=dry_run)
+    document = {**_document(hold, context.clock.now()), "dry_run": dry_run}
     verb = "would no longer be" if dry_run else "is no longer"
     return answer(document, [f"{hold.subject} {verb} held by {hold.id}."], as_json=as_json)
 
 
 def hold_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
     """List every hold: who, why, until when; those that end soon say so."""
-    ledgers = ready(config)
-    everywhere, now = find_holds(ledgers), ledgers.clock.now()
+    context = ready(config)
+    everywhere, now = find_holds(context), context.clock.now()
     holds = [held.hold for held in everywhere.holds]
     document = {
         "holds": [_document(hold, now) for hold in holds],

@@ -123,7 +123,7 @@ def policy_unset(
 
 
 def _change(
-    ledgers: ReadContext,
+    context: ReadContext,
     name: str | None,
     account: bool,
     kind: ObjectKind | None,
@@ -141,8 +141,8 @@ def _change(
             found="none of them",
             next="name what to set or to unset",
         )
-    object = _object(ledgers, name, account, kind)
-    done = change_policy(ledgers, object, changes, dry_run=dry_run)
+    object = _object(context, name, account, kind)
+    done = change_policy(context, object, changes, dry_run=dry_run)
     document = {
         "object": str(object),
         "kind": object.kind,
@@ -180,9 +180,9 @@ def policy_show(
     kind: Kind = None,
 ) -> int:
     """Show each policy: the object's own word, what it comes to, and who says so."""
-    ledgers = ready(config)
-    object = _object(ledgers, name, account, kind)
-    lines = show_policies(ledgers, object)
+    context = ready(config)
+    object = _object(context, name, account, kind)
+    lines = show_policies(context, object)
     if as_json:
         print_json({"object": str(object), "kind": object.kind, "policies": lines})
         return 0
@@ -198,7 +198,7 @@ def policy_show(
 
 
 def _object(
-    ledgers: ReadContext, name: str | None, account: bool, kind: ObjectKind | None
+    context: ReadContext, name: str | None, account: bool, kind: ObjectKind | None
 ) -> ObjectName:
     if account is (name is not None):
         raise UsageInvalid(
@@ -208,4 +208,4 @@ def _object(
             found="both" if account else "neither",
             next="give one of the two",
         )
-    return ObjectName(ledgers.config.hot) if name is None else find_object(ledgers, name, kind)
+    return ObjectName(context.config.hot) if name is None else find_object(context, name, kind)

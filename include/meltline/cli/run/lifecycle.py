@@ -108,15 +108,15 @@ def observe(
     """Look at every catalog and take in what is new."""
     wiring = wire(config)
     run_request = request(wiring, tables=tables)
-    services = wiring.services("observe", run_request.run_id)
-    require_datable(services)
+    context = wiring.services("observe", run_request.run_id)
+    require_datable(context)
     if rebuild:
-        rebuild_index(services)
-        if services.cold is not None:
-            remember_copies(services)
-    observation = look_at_everything(services)
-    if process_drops(services, observation, run_request.as_of, run_request.tables):
-        observation = look_at_everything(services)
+        rebuild_index(context)
+        if context.cold is not None:
+            remember_copies(context)
+    observation = look_at_everything(context)
+    if process_drops(context, observation, run_request.as_of, run_request.tables):
+        observation = look_at_everything(context)
     summary = Summary(run_request.run_id, run_request.as_of)
     summary.observed(observation, run_request.tables)
     lines = [line for line in _seen(observation) if selected(line["table"], run_request.tables)]
@@ -169,9 +169,9 @@ def _plan(
     wiring: Wiring, kind: PlanKind, tables: str, as_of: str | None, dry_run: bool, as_json: bool
 ) -> int:
     run_request = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run)
-    services = wiring.services(f"plan {kind}", run_request.run_id)
+    context = wiring.services(f"plan {kind}", run_request.run_id)
     summary = Summary(run_request.run_id, run_request.as_of)
-    plans = _make_plans(services, run_request, kind, summary)
+    plans = _make_plans(context, run_request, kind, summary)
     document = {
         "run_id": run_request.run_id,
         "as_of": run_request.as_of,
@@ -188,16 +188,16 @@ def _plan(
 
 
 def _make_plans(
-    services: RunContext, run_request: RunRequest, kind: PlanKind, summary: Summary
+    context: RunContext, run_request: RunRequest, kind: PlanKind, summary: Summary
 ) -> list[Plan]:
-    require_datable(services)
+    require_datable(context)
     if kind is PlanKind.PURGE and not run_request.dry_run:
-        return [planned.plan for planned in Run(services, run_request).plan_purge()]
-    observation = look_at_everything(services)
+        return [planned.plan for planned in Run(context, run_request).plan_purge()]
+    observation = look_at_everything(context)
     summary.observed(observation, run_request.tables)
     make = plan_expiration if kind is PlanKind.EXPIRE else plan_purge
     planned = make(
-        services,
+        context,
         observation,
         run_id=run_request.run_id,
         as_of=run_request.as_of,
@@ -239,8 +239,8 @@ def gate(plan: PlanName, config: ConfigPath = None, as_json: AsJson = False) -> 
             found=str(stored.state),
             next="plan again",
         )
-    services = wiring.services("gate", stored.run_id)
-    judged, verdict = run_gate(services, [stored])[0]
+    context = wiring.services("gate", stored.run_id)
+    judged, verdict = run_gate(context, [stored])[0]
     if as_json:
         print_json(gate_document(verdict))
     else:
@@ -277,23 +277,22 @@ def apply_plan(
 ) -> int:
     """Carry out a plan whose gate has passed."""
     wiring = wire(config)
-    ledgers = wiring.ledgers()
-    stored = ledgers.control.plans.get(plan)
+    stored = wiring.ledgers().control.plans.get(plan)
     if dry_run:
         document = {**plan_document(stored), "would": f"{stored.kind} {stored.files} files"}
         print_json(document) if as_json else print_plans([stored])
         return 0
-    services = wiring.services("apply", stored.run_id)
+    context = wiring.services("apply", stored.run_id)
     if approval:
-        approve(services, [stored], approval)
+        approve(context, [stored], approval)
     summary = Summary(stored.run_id, stored.as_of)
     failed: list[dict[str, str]] = []
     if stored.kind is PlanKind.EXPIRE:
-        expired = apply_expirations(services, [stored])[0]
+        expired = apply_expirations(context, [stored])[0]
         summary.expired([expired])
         error, state = expired.error, expired.plan.state
     else:
-        purged = apply_purges(services, [stored])[0]
+        purged = apply_purges(context, [stored])[0]
         summary.purged([purged])
         error, state = purged.error, purged.plan.state
         failed = [{"path": f.path, "error": f.error} for f in purged.failed]

@@ -42,9 +42,9 @@ def main(step: str, arguments: Sequence[str] | None = None) -> None:
 def _run(step: str, options: argparse.Namespace) -> dict[str, object]:
     wiring = wire(options.config)
     run = request(wiring, **{name: getattr(options, name) for name in OPTIONS})
-    services = replace(wiring.services(step, run.run_id), who=run.who or wiring.who)
-    services.control.runs.start(RunRecord(run.run_id, run.as_of, wiring.clock.now()))
-    return run_step(step_of(step, options.kind), services, run, options.batch).as_json()
+    context = replace(wiring.services(step, run.run_id), who=run.who or wiring.who)
+    context.control.runs.start(RunRecord(run.run_id, run.as_of, wiring.clock.now()))
+    return run_step(step_of(step, options.kind), context, run, options.batch).as_json()
 
 
 def _write(path: Path, document: dict[str, object]) -> None:

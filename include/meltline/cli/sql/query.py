@@ -50,8 +50,8 @@ def query(
     ] = False,
 ) -> int:
     """Read a table's rows as they were at a time, around a statement, or at a tag."""
-    wiring, ledgers = ready_wiring(config)
-    point = travel_point(ledgers, at, before, timestamp, offset, statement, tag)
+    wiring, context = ready_wiring(config)
+    point = travel_point(context, at, before, timestamp, offset, statement, tag)
     if point is None:
         raise UsageInvalid(
             "a point of the past is needed",
@@ -61,7 +61,7 @@ def query(
             next="--at includes the change at that point, --before does not",
         )
     rows = read_past(
-        ledgers,
+        context,
         wiring.snapshot_reader,
         parse_table_name(table),
         point,

@@ -34,10 +34,10 @@ def sql(
     ] = "",
 ) -> int:
     """Carry out a statement: Spark's SQL, with AT and BEFORE, UNDROP, SHOW HISTORY and more."""
-    wiring, ledgers = ready_wiring(config)
-    standing = standing_at(ledgers, within)
+    wiring, context = ready_wiring(config)
+    standing = standing_at(context, within)
     request = StatementRequest(statement, standing, schema, limit, statement_id)
-    outcome = run_statement(ledgers, lambda: wiring.sql_engine(standing), request)
+    outcome = run_statement(context, lambda: wiring.sql_engine(standing), request)
     print_json(_document(outcome)) if as_json else _print(outcome)
     return 4 if outcome.unreadable else 0
 

@@ -44,10 +44,10 @@ def clone(
     ] = False,
 ) -> int:
     """Clone a table, schema or database, as it is or was: no file is copied."""
-    ledgers = ready(config)
-    point = travel_point(ledgers, at, before, timestamp, offset, statement, tag)
+    context = ready(config)
+    point = travel_point(context, at, before, timestamp, offset, statement, tag)
     done = make_clone(
-        ledgers,
+        context,
         source,
         target,
         kind,
