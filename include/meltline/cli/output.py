@@ -87,6 +87,11 @@ def answer_rows(
     return 4 if unreadable else 0
 
 
+def with_tables(tables: Sequence[object]) -> str:
+    """How many tables come with an object, in the words that follow its name."""
+    return f", with {len(tables)} table{'s' if len(tables) != 1 else ''}"
+
+
 def shown_instant(at: datetime | None, absent: str = "-") -> str:
     """An instant for people, or what stands where there is none."""
     return format_instant(at) if at else absent

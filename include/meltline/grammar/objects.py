@@ -156,11 +156,8 @@ def create(cursor: Cursor) -> Statement | None:
     if not cursor.current.is_name or cursor.comes("IF", "NOT", "EXISTS"):
         return None
     target = cursor.name()
-    if cursor.take("CLONE"):
-        return _clone(cursor, kind, target)
-    if kind is ObjectKind.DATABASE and cursor.take("FROM"):
-        return _clone(cursor, kind, target)
-    return None
+    is_clone = cursor.take("CLONE") or (kind is ObjectKind.DATABASE and cursor.take("FROM"))
+    return _clone(cursor, kind, target) if is_clone else None
 
 
 def _clone(cursor: Cursor, kind: ObjectKind, target: Name) -> CloneObject:

@@ -89,29 +89,7 @@ class OffsetSelector:
         return Moment(moment_of_offset(now, float(self.seconds)))
 
 
-@dataclass(frozen=True)
-class StatementSelector:
-    """A statement, by its id."""
-
-    id: str
-
-    def point(self, now: datetime) -> StatementPoint:
-        """The statement."""
-        return StatementPoint(self.id)
-
-
-@dataclass(frozen=True)
-class TagSelector:
-    """A tag, by its name."""
-
-    name: str
-
-    def point(self, now: datetime) -> TagPoint:
-        """The tag."""
-        return TagPoint(self.name)
-
-
-Selector = TimestampSelector | OffsetSelector | StatementSelector | TagSelector
+Selector = TimestampSelector | OffsetSelector | StatementPoint | TagPoint
 
 
 @dataclass(frozen=True)
@@ -128,7 +106,7 @@ class PointInTime:
             UsageInvalid: It has not come yet, or leaves the calendar.
         """
         try:
-            return TravelPoint(self.side, self.selector.point(now))
+            return TravelPoint(self.side, _point(self.selector, now))
         except OverflowError as far:
             raise UsageInvalid(
                 "the point leaves the calendar",
@@ -137,6 +115,12 @@ class PointInTime:
                 found=str(far),
                 next="choose a time in the table's window",
             ) from far
+
+
+def _point(selector: Selector, now: datetime) -> Moment | StatementPoint | TagPoint:
+    if isinstance(selector, StatementPoint | TagPoint):
+        return selector
+    return selector.point(now)
 
 
 def begins_point(cursor: Cursor) -> bool:
@@ -162,7 +146,7 @@ def point_in_time(cursor: Cursor) -> PointInTime:
     """
     if cursor.take("FOR"):
         cursor.expect("TAG")
-        return PointInTime(Side.AT, TagSelector(cursor.string("the tag's name in quotes")))
+        return PointInTime(Side.AT, _tag(cursor))
     side = Side(cursor.choice("AT", "BEFORE").lower())
     cursor.expect_symbol("(")
     word = cursor.choice(*SELECTORS)
@@ -174,12 +158,12 @@ def point_in_time(cursor: Cursor) -> PointInTime:
     return PointInTime(side, selector)
 
 
-def _statement(cursor: Cursor) -> StatementSelector:
-    return StatementSelector(cursor.string("the statement's id in quotes"))
+def _statement(cursor: Cursor) -> StatementPoint:
+    return StatementPoint(cursor.string("the statement's id in quotes"))
 
 
-def _tag(cursor: Cursor) -> TagSelector:
-    return TagSelector(cursor.string("the tag's name in quotes"))
+def _tag(cursor: Cursor) -> TagPoint:
+    return TagPoint(cursor.string("the tag's name in quotes"))
 
 
 # --- moments ----------------------------------------------------------------------------------
@@ -194,9 +178,7 @@ def _timestamp(cursor: Cursor) -> TimestampSelector:
 
 
 def _moment(cursor: Cursor) -> TimestampSelector:
-    if cursor.current.kind is Kind.STRING:
-        return _written(cursor)
-    if cursor.take("TIMESTAMP"):
+    if cursor.current.kind is Kind.STRING or cursor.take("TIMESTAMP"):
         return _written(cursor)
     if cursor.take_symbol("("):
         return _closed(cursor, _timestamp(cursor))

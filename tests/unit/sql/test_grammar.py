@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 from meltline.domain.errors import SqlUnreadable, UsageInvalid
 from meltline.domain.iceberg.objects import ObjectKind
 from meltline.domain.retention.policy import INFINITE, MIN_RETENTION, RETENTION
-from meltline.domain.time_travel.timetravel import Moment, Side, StatementPoint, TravelPoint
+from meltline.domain.time_travel.timetravel import (
+    Moment,
+    Side,
+    StatementPoint,
+    TagPoint,
+    TravelPoint,
+)
 from meltline.grammar import parse
 from meltline.grammar.points import (
     OffsetSelector,
     PointInTime,
     Shift,
-    StatementSelector,
-    TagSelector,
     TimestampSelector,
 )
 from meltline.grammar.statements import (
@@ -42,7 +46,7 @@ from meltline.grammar.statements import (
 
 TABLE, SCHEMA, DATABASE = ObjectKind.TABLE, ObjectKind.SCHEMA, ObjectKind.DATABASE
 NOW = datetime(2026, 3, 31, 12, tzinfo=UTC)
-STATEMENT = StatementSelector("8e5d0ca9-005e-44e6-b858-a8f5b37c5726")
+STATEMENT = StatementPoint("8e5d0ca9-005e-44e6-b858-a8f5b37c5726")
 MORNING = TimestampSelector(datetime(2024, 6, 26, 16, 20, tzinfo=UTC))
 
 
@@ -161,7 +165,7 @@ OTHER_SOURCES: list[tuple[str, Statement]] = [
     ("TAG snapshot 4729 AS 'incident-2024-03-15-conjunction-alert' WITH RETENTION FOREVER;",
      TagSnapshot(4729, "incident-2024-03-15-conjunction-alert", None)),
     (FOR_TAG,
-     reads(FOR_TAG, "table", at(TagSelector("incident-2024-03-15-conjunction-alert")))),
+     reads(FOR_TAG, "table", at(TagPoint("incident-2024-03-15-conjunction-alert")))),
 ]  # fmt: skip
 
 
@@ -213,7 +217,7 @@ def test_a_function_of_lakets_is_seen_wherever_it_is_called(text: str) -> None:
         ("DROP DATABASE d CASCADE", DropObject(DATABASE, ("d",))),
         ("DROP NAMESPACE lake.air", DropObject(SCHEMA, ("lake", "air"))),
         ("CREATE TABLE a CLONE b FOR TAG 'q1'",
-         CloneObject(TABLE, ("a",), ("b",), at(TagSelector("q1")))),
+         CloneObject(TABLE, ("a",), ("b",), at(TagPoint("q1")))),
         ("-- first\nUNDROP /* it */ TABLE `my ``t`; ;", UndropObject(TABLE, ("my `t",))),
         ("CREATE TABLE t (a number(9, 2), number varchar, c varchar(3), s STRUCT<x: INT>)"
          " USING iceberg AS SELECT 1",

@@ -1,10 +1,11 @@
 """What every control ledger refuses, and in which words; the one in memory uses them too."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from meltline.domain.deletion.plan import TRANSITIONS, Plan, PlanState
 from meltline.domain.errors import LockHeld, LockLost, PlanNotFound, PlanStale, SetupMissing
-from meltline.ports import Lock
+from meltline.ports import Lock, PlanTransition
 
 
 def not_prepared(where: str, present: str = "no ledger") -> SetupMissing:
@@ -87,3 +88,18 @@ def moved_meanwhile(plan: Plan, to: PlanState, stored: PlanState) -> PlanStale:
         found=stored,
         next="look at it with `meltline show plan`; the next run goes on from there",
     )
+
+
+def moved(move: PlanTransition, stored: Plan | None) -> Plan:
+    """A plan in its new state.
+
+    Raises:
+        PlanNotFound: It was never stored.
+        PlanStale: It is in another state than the one in which it was seen.
+    """
+    if stored is None:
+        raise no_plan(move.plan.id)
+    if stored.state is not move.plan.state:
+        raise moved_meanwhile(move.plan, move.to, stored.state)
+    base = move.committed_base or stored.committed_base
+    return replace(stored, state=move.to, note=move.note, committed_base=base)

@@ -7,7 +7,7 @@ import typer
 from meltline.app.clone.clone import Cloned, ClonedTable
 from meltline.app.clone.clone import clone as make_clone
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, ready
-from meltline.cli.output import answer
+from meltline.cli.output import answer, with_tables
 from meltline.cli.sql.points import (
     At,
     Before,
@@ -71,8 +71,7 @@ def _document(done: Cloned, dry_run: bool) -> dict[str, object]:
 
 def _lines(done: Cloned, dry_run: bool) -> list[str]:
     verb = "would be" if dry_run else "is"
-    count = len(done.created)
-    tables = "" if done.target.table else f", with {count} table{'s' if count != 1 else ''}"
+    tables = "" if done.target.table else with_tables(done.created)
     return [
         f"{done.target} {verb} a clone of {done.source}{tables}.",
         *(f"{table.table}: {_snapshot(table)}" for table in done.created),

@@ -12,7 +12,7 @@ from meltline.app.drop.history import Listed
 from meltline.app.drop.history import history as list_history
 from meltline.app.drop.recover import recover as bring_back
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, ready
-from meltline.cli.output import answer, answer_rows
+from meltline.cli.output import answer, answer_rows, with_tables
 from meltline.domain.drop.history import HistoryRow
 from meltline.domain.iceberg.names import split_snapshot
 from meltline.domain.iceberg.objects import ObjectName
@@ -58,9 +58,7 @@ def drop(
 
 
 def _table_count(name: ObjectName, tables: Sequence[object]) -> str:
-    if name.table:
-        return ""
-    return f", with {len(tables)} table{'s' if len(tables) != 1 else ''}"
+    return "" if name.table else with_tables(tables)
 
 
 def undrop(

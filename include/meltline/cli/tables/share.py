@@ -6,7 +6,7 @@ import typer
 
 from meltline.app.clone.shares import Shared, create_share, drop_share, list_shares, update_share
 from meltline.cli.options import AsJson, ConfigPath, DryRun, ready
-from meltline.cli.output import answer, answer_rows
+from meltline.cli.output import answer, answer_rows, with_tables
 from meltline.domain.units import format_instant
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="the share's name")]
@@ -35,7 +35,7 @@ def share_create(
     """Share a table, schema or database as it is now: no file is copied."""
     done = create_share(ready(config), name, source, auto=auto, dry_run=dry_run)
     verb = "would be" if dry_run else "is"
-    line = f"{done.share.source} {verb} shared as {done.share.place}{_count(done)}."
+    line = f"{done.share.source} {verb} shared as {done.share.place}{with_tables(done.tables)}."
     return answer(_document(done, dry_run), [line], as_json=as_json)
 
 
@@ -45,7 +45,9 @@ def share_update(
     """Have a share show the present, and let go of what only its old state kept."""
     done = update_share(ready(config), name, dry_run=dry_run)
     verb = "would show" if dry_run else "shows"
-    lines = [f"{done.share.place} {verb} {done.share.source} as it is now{_count(done)}."]
+    lines = [
+        f"{done.share.place} {verb} {done.share.source} as it is now{with_tables(done.tables)}."
+    ]
     lines += [f"writes undone: {table.table}" for table in done.tables if table.written]
     lines += [f"taken out: {table}" for table in done.removed]
     lines += [f"not of the share, left alone: {table}" for table in done.foreign]
@@ -58,7 +60,9 @@ def share_drop(
     """End a share: what only it kept is let go of by the next run."""
     done = drop_share(ready(config), name, dry_run=dry_run)
     verb = "would be" if dry_run else "is"
-    line = f"{done.share.place} {verb} dropped{_count(done)}. It cannot be brought back."
+    line = (
+        f"{done.share.place} {verb} dropped{with_tables(done.tables)}. It cannot be brought back."
+    )
     return answer(_document(done, dry_run), [line], as_json=as_json)
 
 
@@ -103,8 +107,3 @@ def _document(done: Shared, dry_run: bool | None = None) -> dict[str, object]:
         "others": done.foreign,
     }
     return document if dry_run is None else document | {"removed": done.removed, "dry_run": dry_run}
-
-
-def _count(done: Shared) -> str:
-    count = len(done.tables)
-    return f", with {count} table{'s' if count != 1 else ''}"

@@ -235,8 +235,8 @@ def _retention_days(
         return _finite_days(days), source
     # Out of range: the longest of what is known applies, and it is said.
     former = remembered.days(source, RETENTION)
-    known = [*(parse_days(text) for _, text in stated), *([] if former is None else [former])]
-    longest = _longest([default, *map(_finite_days, known)], maximum)
+    stated_days = [*(parse_days(text) for _, text in stated), *([] if former is None else [former])]
+    longest = _longest([default, *map(_finite_days, stated_days)], maximum)
     warnings.append(
         f"{source}: {RETENTION}={INFINITE if days == INFINITE else raw} is outside {least} to "
         f"{'no maximum' if maximum is None else maximum} of profile {profile.name}; "

@@ -1,7 +1,7 @@
 """Plans, and the verdicts on them, in memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from meltline.adapters.sql_ledger import refusals
 from meltline.domain.deletion.gate import GateResult
@@ -90,18 +90,11 @@ class MemoryPlans:
             return answers_of(self._move, moves)
 
     def _move(self, move: PlanTransition) -> Plan:
-        plan, to = move.plan, move.to
-        refusals.require_move(plan, to)
+        refusals.require_move(move.plan, move.to)
         if move.lock is not None:
             self.locks.require(move.lock)
-        stored = self.rows.get(plan.id)
-        if stored is None:
-            raise refusals.no_plan(plan.id)
-        if stored.state is not plan.state:
-            raise refusals.moved_meanwhile(plan, to, stored.state)
-        base = move.committed_base or stored.committed_base
-        updated = replace(stored, state=to, note=move.note, committed_base=base)
-        self.rows[plan.id] = updated
+        updated = refusals.moved(move, self.rows.get(move.plan.id))
+        self.rows[move.plan.id] = updated
         return updated
 
 

@@ -1,17 +1,17 @@
 """Plan headers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, Select, bindparam, func, select, update
 
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.parts.locks import LockRows
-from meltline.adapters.sql_ledger.refusals import moved_meanwhile, no_plan, require_move
+from meltline.adapters.sql_ledger.refusals import moved, no_plan, require_move
 from meltline.adapters.sql_ledger.rows import from_row, insert_new, rows_in, to_row
 from meltline.adapters.sql_ledger.tables.schema import plans
 from meltline.domain.deletion.plan import Plan, PlanState
-from meltline.domain.errors import MeltlineError, PlanStale
+from meltline.domain.errors import MeltlineError, PlanNotFound, PlanStale
 from meltline.ports import Lock, PlanTransition
 
 
@@ -138,13 +138,8 @@ def _outcome_of(
 ) -> Plan | MeltlineError:
     try:
         require_move(move.plan, move.to)
-    except PlanStale as never:
-        return never
-    if move.lock is not None and move.lock in lost:
-        return lost[move.lock]
-    if stored is None:
-        return no_plan(move.plan.id)
-    if stored.state is not move.plan.state:
-        return moved_meanwhile(move.plan, move.to, stored.state)
-    base = move.committed_base or stored.committed_base
-    return replace(stored, state=move.to, note=move.note, committed_base=base)
+        if move.lock is not None and move.lock in lost:
+            return lost[move.lock]
+        return moved(move, stored)
+    except (PlanNotFound, PlanStale) as refused:
+        return refused
