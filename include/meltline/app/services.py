@@ -22,7 +22,7 @@ from meltline.ports import (
     ObjectRemover,
     ObjectWriter,
     PathResolver,
-    ProofReader,
+    ProofCache,
     RowComparer,
 )
 from meltline.ports.retrieval import DeepStore
@@ -104,7 +104,7 @@ class RunContext(ReadContext):
     files: FileLedger
     committer: Committer
     deleter: Deleter
-    proofs: ProofReader
+    proofs: ProofCache
     gate: GateEngine
     archive: Archive | None = field(default=None, kw_only=True)
     rows: RowComparer | None = field(default=None, kw_only=True)

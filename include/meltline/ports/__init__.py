@@ -29,16 +29,40 @@ from meltline.ports.catalogs import (
     TableMove,
 )
 from meltline.ports.control.audit import AuditEntry, AuditLog
-from meltline.ports.control.claims import Claim, ClaimLedger, PurgeVeto, VetoLedger
-from meltline.ports.control.copies import ArchivedLedger, CopyLedger
+from meltline.ports.control.claims import (
+    Claim,
+    ClaimLedger,
+    ClaimReader,
+    PurgeVeto,
+    VetoLedger,
+    VetoReader,
+)
+from meltline.ports.control.copies import (
+    ArchivedLedger,
+    ArchivedReader,
+    CopyLedger,
+    CopyProofReader,
+)
 from meltline.ports.control.database import LedgerDatabase
-from meltline.ports.control.decisions import Decisions, DisownedTime, EpochLedger, VouchedFile
-from meltline.ports.control.incidents import Incident, IncidentLedger
+from meltline.ports.control.decisions import (
+    Decisions,
+    DisownedTime,
+    EpochLedger,
+    VouchedFile,
+    VouchedReader,
+)
+from meltline.ports.control.incidents import Incident, IncidentAlarm, IncidentLedger
 from meltline.ports.control.ledger import ControlLedger
 from meltline.ports.control.locks import Lock, LockTable
 from meltline.ports.control.observations import ObservationLedger, RememberedMetadata
-from meltline.ports.control.plans import PlanLedger, PlanTransition
-from meltline.ports.control.policies import Lease, LeaseLedger, PolicyLedger
+from meltline.ports.control.plans import PlanLedger, PlanReader, PlanTransition
+from meltline.ports.control.policies import (
+    Lease,
+    LeaseLedger,
+    LeaseReader,
+    PolicyLedger,
+    PolicyReader,
+)
 from meltline.ports.control.runs import (
     RunLog,
     RunRecord,
@@ -49,15 +73,23 @@ from meltline.ports.control.runs import (
     StorageHistory,
     SwitchLedger,
 )
-from meltline.ports.control.tables import KnownTable, PlaceLedger, RegistrationLedger
-from meltline.ports.control.verdicts import Approval, VerdictLedger
+from meltline.ports.control.tables import (
+    KnownTable,
+    PlaceLedger,
+    PlaceReader,
+    RegistrationLedger,
+    RegistrationReader,
+)
+from meltline.ports.control.verdicts import Approval, VerdictLedger, VerdictReader
 from meltline.ports.file_ledger import (
+    DepartedFiles,
     DepartingFile,
     DepartureLog,
     FileLedger,
     FileReferences,
     IndexedFile,
     IndexedSnapshot,
+    IndexedSnapshots,
     IndexedSpan,
     IngestRequest,
     LedgerReader,
@@ -65,6 +97,7 @@ from meltline.ports.file_ledger import (
     ManifestIndex,
     Neighbourhood,
     PlanItems,
+    PlannedItems,
     SideFileIndex,
     SnapshotIndex,
     SnapshotKey,
@@ -73,6 +106,7 @@ from meltline.ports.gates import GateEngine
 from meltline.ports.readers import (
     ManifestReader,
     PastView,
+    ProofCache,
     ProofReader,
     ProofResult,
     ProofSnapshot,
@@ -102,6 +136,7 @@ __all__ = [
     "Approval",
     "Archive",
     "ArchivedLedger",
+    "ArchivedReader",
     "AuditEntry",
     "AuditLog",
     "Catalog",
@@ -112,16 +147,19 @@ __all__ = [
     "ChosenSnapshot",
     "Claim",
     "ClaimLedger",
+    "ClaimReader",
     "CommitOutcome",
     "Committer",
     "ControlLedger",
     "CopiedManifest",
     "CopyCache",
     "CopyLedger",
+    "CopyProofReader",
     "CopyReader",
     "Decisions",
     "DeleteOutcome",
     "Deleter",
+    "DepartedFiles",
     "DepartingFile",
     "DepartureLog",
     "DisownedTime",
@@ -132,14 +170,17 @@ __all__ = [
     "HandedOver",
     "HandoffRequest",
     "Incident",
+    "IncidentAlarm",
     "IncidentLedger",
     "IndexedFile",
     "IndexedSnapshot",
+    "IndexedSnapshots",
     "IndexedSpan",
     "IngestRequest",
     "KnownTable",
     "Lease",
     "LeaseLedger",
+    "LeaseReader",
     "LedgerDatabase",
     "LedgerReader",
     "LedgerUpkeep",
@@ -163,11 +204,16 @@ __all__ = [
     "PastView",
     "PathResolver",
     "PlaceLedger",
+    "PlaceReader",
     "PlanItems",
     "PlanLedger",
+    "PlanReader",
     "PlanTransition",
+    "PlannedItems",
     "PolicyLedger",
+    "PolicyReader",
     "Prefix",
+    "ProofCache",
     "ProofReader",
     "ProofResult",
     "ProofSnapshot",
@@ -175,6 +221,7 @@ __all__ = [
     "ReadColumn",
     "ReadRows",
     "RegistrationLedger",
+    "RegistrationReader",
     "RememberedMetadata",
     "RowComparer",
     "RowSample",
@@ -200,6 +247,9 @@ __all__ = [
     "UsageTotals",
     "UsedFile",
     "VerdictLedger",
+    "VerdictReader",
     "VetoLedger",
+    "VetoReader",
     "VouchedFile",
+    "VouchedReader",
 ]

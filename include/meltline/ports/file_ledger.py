@@ -89,7 +89,7 @@ class ManifestIndex(Protocol):
         ...
 
 
-class SnapshotIndex(Protocol):
+class IndexedSnapshots(Protocol):
     """Which snapshots there are, and the manifests of each.
 
     Known is every snapshot ever recorded, whose manifest list has not departed.
@@ -97,10 +97,6 @@ class SnapshotIndex(Protocol):
 
     def known(self) -> set[SnapshotKey]:
         """All known snapshots."""
-        ...
-
-    def record(self, records: Sequence[SnapshotRecord]) -> None:
-        """Appends snapshots, with the manifests that each refers to."""
         ...
 
     def tips(self) -> Mapping[str, IndexedHead]:
@@ -128,6 +124,14 @@ class SnapshotIndex(Protocol):
             records: Snapshots that are not recorded yet.
             read: Manifests that were read just now: never among the answers.
         """
+        ...
+
+
+class SnapshotIndex(IndexedSnapshots, Protocol):
+    """Takes in new snapshots."""
+
+    def record(self, records: Sequence[SnapshotRecord]) -> None:
+        """Appends snapshots, with the manifests that each refers to."""
         ...
 
 
@@ -176,27 +180,24 @@ class SideFileIndex(Protocol):
         ...
 
 
-class PlanItems(Protocol):
+class PlannedItems(Protocol):
     """The files that plans are about."""
-
-    def store(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
-        """Stores the items of plans, in one commit; a plan that has some already keeps those."""
-        ...
 
     def of(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
         """The items of plans, each sorted by path; a plan without any has an empty list."""
         ...
 
 
-class DepartureLog(Protocol):
-    """Files that have left every kept snapshot, and what became of them."""
+class PlanItems(PlannedItems, Protocol):
+    """Stores them."""
 
-    def record(self, departures: Mapping[str, Sequence[Departure]]) -> None:
-        """Appends states of departures, by marker, in one commit.
-
-        A marker whose rows are there already adds nothing: recording twice is recording once.
-        """
+    def store(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
+        """Stores the items of plans, in one commit; a plan that has some already keeps those."""
         ...
+
+
+class DepartedFiles(Protocol):
+    """Files that have left every kept snapshot, and what became of them."""
 
     def in_states(
         self,
@@ -214,6 +215,17 @@ class DepartureLog(Protocol):
 
     def settled(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that were deleted and set aside."""
+        ...
+
+
+class DepartureLog(DepartedFiles, Protocol):
+    """Records what becomes of them."""
+
+    def record(self, departures: Mapping[str, Sequence[Departure]]) -> None:
+        """Appends states of departures, by marker, in one commit.
+
+        A marker whose rows are there already adds nothing: recording twice is recording once.
+        """
         ...
 
 

@@ -85,16 +85,20 @@ class ProofReader(Protocol):
         """
         ...
 
+    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
+        """Bytes of the distinct live files of each table's snapshots, read from the files."""
+        ...
+
+
+class ProofCache(ProofReader, Protocol):
+    """Keeps what was read for earlier proofs."""
+
     def forget(self, before: datetime) -> str:
         """Drops what was read before then, where it pays: no gate asks for it any more.
 
         Returns:
             What was done; empty where nothing was.
         """
-        ...
-
-    def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
-        """Bytes of the distinct live files of each table's snapshots, read from the files."""
         ...
 
 

@@ -23,7 +23,15 @@ class Claim:
     paths: Sequence[str] = ()
 
 
-class ClaimLedger(Protocol):
+class ClaimReader(Protocol):
+    """Which files are being purged."""
+
+    def paths(self) -> Mapping[str, str]:
+        """Paths in claimed, unfinished batches, and the plan that claimed each."""
+        ...
+
+
+class ClaimLedger(ClaimReader, Protocol):
     """Purge batches. Undrop, recover, clone and rollback read the claims and refuse."""
 
     def take(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:
@@ -49,10 +57,6 @@ class ClaimLedger(Protocol):
 
         A claim that a later lock has taken over is left to its holder.
         """
-        ...
-
-    def paths(self) -> Mapping[str, str]:
-        """Paths in claimed, unfinished batches, and the plan that claimed each."""
         ...
 
 
@@ -82,10 +86,14 @@ class PurgeVeto:
     at: datetime
 
 
-class VetoLedger(Protocol):
+class VetoReader(Protocol):
     """Vetoes against a purge: snapshots whose departures are not cancelled yet."""
 
     def all(self) -> Sequence[PurgeVeto]: ...
+
+
+class VetoLedger(VetoReader, Protocol):
+    """Adds vetoes, and forgets those that are done."""
 
     def add(self, veto: PurgeVeto) -> None:
         """Stores a word for a snapshot; the same id again replaces it."""

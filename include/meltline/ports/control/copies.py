@@ -7,7 +7,7 @@ from meltline.domain.archive.archive import ArchivedSnapshot
 from meltline.domain.archive.cold_proofs import CopyProof
 
 
-class ArchivedLedger(Protocol):
+class ArchivedReader(Protocol):
     """Snapshots with a verified copy in cold."""
 
     def all(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
@@ -18,6 +18,10 @@ class ArchivedLedger(Protocol):
         """
         ...
 
+
+class ArchivedLedger(ArchivedReader, Protocol):
+    """Remembers such snapshots."""
+
     def save(self, copies: Sequence[ArchivedSnapshot]) -> None:
         """Stores what is known of copies; what was known of the same ones is replaced."""
         ...
@@ -27,12 +31,16 @@ class ArchivedLedger(Protocol):
         ...
 
 
-class CopyLedger(Protocol):
+class CopyProofReader(Protocol):
     """Single files in cold."""
 
     def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
         """What is known of files, by their path in cold; unknown ones are left out."""
         ...
+
+
+class CopyLedger(CopyProofReader, Protocol):
+    """Remembers such files."""
 
     def save(self, proofs: Collection[CopyProof]) -> None:
         """Stores what is known of files; what was known of the same is replaced."""

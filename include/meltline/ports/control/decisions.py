@@ -55,7 +55,15 @@ class DisownedTime:
     at: datetime
 
 
-class Decisions(Protocol):
+class VouchedReader(Protocol):
+    """People's words for tables that nobody can read."""
+
+    def vouched(self) -> Sequence[VouchedFile]:
+        """Every word that was given and not taken back, by table."""
+        ...
+
+
+class Decisions(VouchedReader, Protocol):
     """Words of people, and guards that are no longer needed."""
 
     def disowned_times(self) -> Sequence[DisownedTime]:
@@ -68,10 +76,6 @@ class Decisions(Protocol):
         Returns:
             False where the newest time is another one; then nothing was done.
         """
-        ...
-
-    def vouched(self) -> Sequence[VouchedFile]:
-        """Every word that was given and not taken back, by table."""
         ...
 
     def save_vouched(self, files: Sequence[VouchedFile]) -> None:

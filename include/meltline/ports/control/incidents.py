@@ -30,15 +30,19 @@ class Incident:
     next: str
 
 
-class IncidentLedger(Protocol):
+class IncidentAlarm(Protocol):
+    """Raises incidents; it ends none."""
+
+    def add(self, incidents: Sequence[Incident]) -> None:
+        """Stores incidents; one that stands already keeps the time at which it was raised."""
+        ...
+
+
+class IncidentLedger(IncidentAlarm, Protocol):
     """Incidents that are not over."""
 
     def all(self) -> Sequence[Incident]:
         """The oldest first."""
-        ...
-
-    def add(self, incidents: Sequence[Incident]) -> None:
-        """Stores incidents; one that stands already keeps the time at which it was raised."""
         ...
 
     def end(self, ids: Sequence[str]) -> None:

@@ -31,19 +31,8 @@ class PlanTransition:
     committed_base: str = ""
 
 
-class PlanLedger(Protocol):
+class PlanReader(Protocol):
     """Plans' headers."""
-
-    def add(self, plans: Sequence[Plan]) -> Sequence[Plan]:
-        """Stores headers; where one of the same id is there already, that one is returned."""
-        ...
-
-    def repeat(self, plans: Sequence[Plan]) -> None:
-        """Makes refused plans those of a later run that planned the very same: to be judged anew.
-
-        Each repeat is counted. One that is not refused any more, or has another digest, stays.
-        """
-        ...
 
     def get(self, id_or_prefix: str) -> Plan:
         """A plan by id, unique prefix or `last`. Raises PlanNotFound."""
@@ -62,6 +51,21 @@ class PlanLedger(Protocol):
         limit: int | None = None,
     ) -> Sequence[Plan]:
         """Plans, newest first; an empty filter lets all pass."""
+        ...
+
+
+class PlanLedger(PlanReader, Protocol):
+    """Stores headers, and moves plans."""
+
+    def add(self, plans: Sequence[Plan]) -> Sequence[Plan]:
+        """Stores headers; where one of the same id is there already, that one is returned."""
+        ...
+
+    def repeat(self, plans: Sequence[Plan]) -> None:
+        """Makes refused plans those of a later run that planned the very same: to be judged anew.
+
+        Each repeat is counted. One that is not refused any more, or has another digest, stays.
+        """
         ...
 
     def move(

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 
-class PolicyLedger(Protocol):
+class PolicyReader(Protocol):
     """The newest policies that were in order."""
 
     def all(self) -> Mapping[str, Mapping[str, str]]:
@@ -15,6 +15,10 @@ class PolicyLedger(Protocol):
         An object is a table's UUID, a namespace as `catalog.levels`, or `account`.
         """
         ...
+
+
+class PolicyLedger(PolicyReader, Protocol):
+    """Remembers policies."""
 
     def save(self, policies: Mapping[str, Mapping[str, str | None]]) -> None:
         """Stores these values, and forgets where one is None; others stay as they are."""
@@ -40,12 +44,16 @@ class Lease:
     ttl_ms: int = 0
 
 
-class LeaseLedger(Protocol):
+class LeaseReader(Protocol):
     """Readers' leases."""
 
     def active(self, now: datetime) -> Sequence[Lease]:
         """Leases that have not ended; in its last millisecond a lease still holds."""
         ...
+
+
+class LeaseLedger(LeaseReader, Protocol):
+    """Gives leases, and ends them."""
 
     def save(self, lease: Lease) -> None: ...
 

@@ -36,12 +36,24 @@ class KnownTable:
     newest: str = ""
 
 
-class RegistrationLedger(Protocol):
+class RegistrationReader(Protocol):
     """Registrations, which folders each owns, and which of them share files."""
 
     def all(self) -> Sequence[KnownTable]:
         """Every one ever seen, by name: one that was renamed has been seen under both names."""
         ...
+
+    def ownerships(self) -> Sequence[Ownership]:
+        """Every prefix ever owned, with its owners."""
+        ...
+
+    def sharing(self) -> Sequence[tuple[str, str]]:
+        """Pairs of tables that share, or ever shared, files; the smaller id first."""
+        ...
+
+
+class RegistrationLedger(RegistrationReader, Protocol):
+    """Opens registrations, and remembers what is new of them."""
 
     def open(self, tables: Sequence[KnownTable]) -> Sequence[KnownTable]:
         """Stores registrations that are new; returns those whose id nobody had before.
@@ -54,16 +66,8 @@ class RegistrationLedger(Protocol):
         """Stores what is known now, one row per id and name: two names can share an id."""
         ...
 
-    def ownerships(self) -> Sequence[Ownership]:
-        """Every prefix ever owned, with its owners."""
-        ...
-
     def add_ownerships(self, ownerships: Iterable[Ownership], at: datetime) -> None:
         """Adds what is new; `at` is when it was first seen. Ownership is never taken away."""
-        ...
-
-    def sharing(self) -> Sequence[tuple[str, str]]:
-        """Pairs of tables that share, or ever shared, files; the smaller id first."""
         ...
 
     def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None:
@@ -71,19 +75,23 @@ class RegistrationLedger(Protocol):
         ...
 
 
-class PlaceLedger(Protocol):
+class PlaceReader(Protocol):
     """Where files lie, and what lies there although nothing refers to it."""
 
     def all(self) -> frozenset[str]:
         """Where files lie, or ever lay, that a table referred to (`domain.places`)."""
         ...
 
-    def add(self, places: Iterable[str]) -> None:
-        """Adds what is new; a place is never taken away."""
-        ...
-
     def withheld(self) -> Sequence[Withheld]:
         """What the last plans of each kind kept although nothing refers to it."""
+        ...
+
+
+class PlaceLedger(PlaceReader, Protocol):
+    """Remembers places, and what is withheld there."""
+
+    def add(self, places: Iterable[str]) -> None:
+        """Adds what is new; a place is never taken away."""
         ...
 
     def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:

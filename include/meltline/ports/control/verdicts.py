@@ -19,15 +19,19 @@ class Approval:
     at: datetime
 
 
-class VerdictLedger(Protocol):
+class VerdictReader(Protocol):
+    """What gates said of plans last."""
+
+    def newest(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
+        """The verdict on each plan that was stored last; absent where there is none."""
+        ...
+
+
+class VerdictLedger(VerdictReader, Protocol):
     """The gates' verdicts on plans, and people's approvals."""
 
     def save(self, results: Sequence[GateResult]) -> None:
         """Adds verdicts; earlier ones stay as history, but a refusal for the last refusal."""
-        ...
-
-    def newest(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
-        """The verdict on each plan that was stored last; absent where there is none."""
         ...
 
     def approve(self, approval: Approval) -> None:
