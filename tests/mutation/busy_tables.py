@@ -24,13 +24,13 @@ BUSY_TABLES = (
         "            return Base.told_by(plan)\n", "            raise\n", (BUSY,),
     ),
     Mutation(
-        "busy tables: a planned snapshot that a new ref reaches is let through", "app/gate/gate_facts.py",
+        "busy tables: a planned snapshot that a new ref reaches is let through", "app/gate/expire_evidence.py",
         "[remaining_refs[sid] for sid in planned & remaining_refs.keys()]", "[]", (BUSY,),
     ),
     Mutation(
         "busy tables: manifest lists that came since the plan are not read", "app/gate/proof.py",
         "            if key not in leaving:\n",
-        "            if key not in leaving and key in services.files.snapshots.known():\n", (BUSY,),
+        "            if key not in leaving and key in sources.snapshots.known():\n", (BUSY,),
     ),
     Mutation(
         "busy tables: a metadata file deleted before it is read makes a table unreadable", "app/catalog/metadata.py",

@@ -354,11 +354,11 @@ MUTATIONS = (
     ),
     Mutation(
         "a word for a file is one for whatever is written there", "app/catalog/management.py",
-        "        and (word.size, word.sha256) == _fingerprint(context.store, pointer.metadata_location)\n", "", (VOUCHING,),
+        "        and (word.size, word.sha256) == _fingerprint(store, pointer.metadata_location)\n", "", (VOUCHING,),
     ),
     Mutation(
         "a gate takes a word for one table for a word for all", "app/catalog/live_catalogs.py",
-        "        unknown -= vouched_for(self.context, unknown)\n",
+        "        unknown -= vouched_for(self.context.control.decisions, self.context.store, unknown)\n",
         "        unknown = unknown if not self.context.control.decisions.vouched() else set()\n", (VOUCHING,),
     ),
     Mutation(
@@ -371,7 +371,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a gate takes what nobody has read for its own table's", "app/gate/proof.py",
-        "    if unknown := _unknown(services, world, scan, remaining):\n", "    if unknown := ():\n", (UNREAD,),
+        "    if unknown := _unknown(sources, world, scan, remaining):\n", "    if unknown := ():\n", (UNREAD,),
     ),
     Mutation(
         "a table is let go though what others took of it has not departed", "app/drop/finalize.py",

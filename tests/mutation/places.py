@@ -11,8 +11,8 @@ PLACES = (
         "stays = outside.keys() | needed.keys()", "stays = outside.keys()", NAMES,
     ),
     Mutation(
-        "places: the gate does not ask for other names", "app/gate/gate_facts.py",
-        "for p in paths if p in case.elsewhere]", "for p in paths if not p]", NAMES,
+        "places: the gate does not ask for other names", "app/gate/cases.py",
+        "for p in paths if p in elsewhere]", "for p in paths if not p]", NAMES,
     ),
     Mutation(
         "places: the last proof does not ask for other names", "app/purge/recheck.py",
@@ -76,8 +76,8 @@ PLACES = (
         "if not any(file.path in outside for file in planned)", "if planned", NAMES,
     ),
     Mutation(
-        "roots: the gate lets a plan pass for what lies outside", "app/gate/gate_facts.py",
-        '"planned_outside_roots": outside(services, paths).keys(),',
+        "roots: the gate lets a plan pass for what lies outside", "app/gate/cases.py",
+        '"planned_outside_roots": outside,',
         '"planned_outside_roots": 0,', NAMES,
     ),
     Mutation(

@@ -57,13 +57,13 @@ WRITERS = (
         "    if SPARK_QUERY in keys:\n", "    if SPARK_QUERY not in keys and False:\n", STREAMS,
     ),
     Mutation(
-        "writers: the gate does not ask", "app/gate/gate_facts.py",
-        '[] if ended else _text(_missed_by_writers(services, case, state))', "[]", STREAMS,
+        "writers: the gate does not ask", "app/gate/expire_evidence.py",
+        '_text(cut_off(state, planned, plan.refs, writers_since))', "[]", STREAMS,
     ),
     Mutation(
         "writers: the gate passes over a snapshot that is a mark itself", "app/gate/needed_snapshots.py",
-        "            signs = _signs(snapshot)\n",
-        "            signs = set() if snapshot.snapshot_id in planned else _signs(snapshot)\n", STREAMS,
+        "        signs = _signs(snapshot)\n",
+        "        signs = set() if snapshot.snapshot_id in planned else _signs(snapshot)\n", STREAMS,
     ),
     Mutation(
         "writers: the gate walks main alone", "app/gate/needed_snapshots.py",

@@ -29,20 +29,30 @@ from meltline.ports.retrieval import DeepStore
 
 
 @dataclass(frozen=True)
-class ColdTier:
-    """Where history goes when it leaves hot. It has credentials of its own (AR-34).
+class ColdReader:
+    """The cold tier, to be read.
 
     Attributes:
-        catalog: Holds the cold tables; `editor` is the same one, to change what it says of them.
-        store: What they lie in, to be read.
+        catalog: Holds the cold tables.
+        store: What they lie in.
         warehouse: Below it lies all of cold.
-        writer: The same store, to be written to; `remover`, to be deleted from.
-        resolver: Where names in it lead.
     """
 
     catalog: Catalog
     store: ObjectReader
     warehouse: str
+
+
+@dataclass(frozen=True)
+class ColdTier(ColdReader):
+    """Where history goes when it leaves hot. It has credentials of its own (AR-34).
+
+    Attributes:
+        editor: The catalog, to change what it says of its tables.
+        writer: The store, to be written to; `remover`, to be deleted from.
+        resolver: Where names in it lead.
+    """
+
     editor: CatalogEditor = field(kw_only=True)
     writer: ObjectWriter = field(kw_only=True)
     remover: ObjectRemover = field(kw_only=True)

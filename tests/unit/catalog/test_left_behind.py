@@ -12,8 +12,8 @@ import pytest
 from meltline.app.drop.drop import drop
 from meltline.app.drop.undrop import undrop
 from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
+from meltline.app.run.gate_step import run_gate
 from meltline.app.storage.file_status import standing_now
 from meltline.domain.deletion.storage import Stage
 from meltline.domain.iceberg.locations import location_key

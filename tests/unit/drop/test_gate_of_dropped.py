@@ -13,9 +13,9 @@ import pytest
 from meltline.app.catalog.dropped import dropped_place
 from meltline.app.drop.drop import drop
 from meltline.app.expire.plan_expiration import PlannedFiles, plan_expiration, store_plans
-from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.retention.holds import add_hold
+from meltline.app.run.gate_step import run_gate
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.limits import Limits
 from meltline.domain.deletion.plan import Plan, PlanKind, plan_digest

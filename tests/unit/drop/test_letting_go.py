@@ -15,10 +15,10 @@ from meltline.app.drop.recover import recover
 from meltline.app.drop.undrop import Undropped, undrop
 from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.retention.holds import add_hold, remove_hold
 from meltline.app.retention.policies import change_policy
+from meltline.app.run.gate_step import run_gate
 from meltline.app.safety.audit import decisions
 from meltline.app.storage.file_status import standing_now
 from meltline.domain.deletion.departed import DepartedObject

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from meltline.app.drop.drop import drop
 from meltline.app.drop.finalize import process_drops
-from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.purge.purge import apply_purges
+from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from meltline.app.safety.audit import decisions
 from meltline.domain.drop.drops import LET_GO

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from meltline.app.drop.recover import Recovered, recover
-from meltline.app.gate.gate import run_gate
 from meltline.app.purge.purge import apply_purges
+from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from meltline.app.safety.audit import decisions
 from meltline.domain.errors import (

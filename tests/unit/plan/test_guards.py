@@ -9,9 +9,9 @@ import pytest
 
 from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import PlannedFiles, plan_expiration
-from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.purge.purge import apply_purges
+from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from meltline.app.services import RunContext
 from meltline.domain.deletion.departed import DepartedObject

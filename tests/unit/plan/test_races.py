@@ -9,10 +9,10 @@ import pytest
 
 from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.purge.purge import apply_purges
 from meltline.app.purge.recheck import PurgeRecheck
+from meltline.app.run.gate_step import run_gate
 from meltline.app.run.judgement import judge
 from meltline.app.run.lifecycle import (
     Run,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
+from meltline.app.run.gate_step import run_gate
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanState
 from tests.lake.lake import Lake, Table

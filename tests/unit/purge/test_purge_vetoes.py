@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges
 from meltline.app.refs.branches import rollback
 from meltline.app.retention.consumers import set_consumer
+from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import (

@@ -14,12 +14,12 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.drop.drop import drop, rename
 from meltline.app.drop.undrop import undrop
 from meltline.app.expire.plan_expiration import plan_expiration, store_plans
-from meltline.app.gate.gate import run_gate
 from meltline.app.gate.needed_snapshots import planned_unread
 from meltline.app.observe.observe import observe
 from meltline.app.refs.branches import rollback
 from meltline.app.retention.consumers import find_consumers, remove_consumer, set_consumer
 from meltline.app.retention.policies import change_policy
+from meltline.app.run.gate_step import run_gate
 from meltline.app.storage.explain import explain_table
 from meltline.domain.deletion.plan import plan_digest
 from meltline.domain.errors import (

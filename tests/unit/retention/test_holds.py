@@ -9,9 +9,9 @@ import pytest
 
 from meltline.app.doctor.doctor import examine
 from meltline.app.drop.drop import drop
-from meltline.app.gate.gate import run_gate
 from meltline.app.purge.purge import apply_purges
 from meltline.app.retention.holds import add_hold, find_holds, remove_hold
+from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.plan import Plan, PlanState

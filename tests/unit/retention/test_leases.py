@@ -11,7 +11,6 @@ import pytest
 
 from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.gate.gate import run_gate
 from meltline.app.observe.observe import observe
 from meltline.app.retention.leases import (
     acquire_lease,
@@ -20,6 +19,7 @@ from meltline.app.retention.leases import (
     release_lease,
     renew_lease,
 )
+from meltline.app.run.gate_step import run_gate
 from meltline.domain.clock import WallClock
 from meltline.domain.deletion.limits import Limits
 from meltline.domain.deletion.plan import Plan

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from meltline.app.catalog.management import detach
-from meltline.app.gate.gate import run_gate
+from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from meltline.domain.deletion.plan import PlanState
 from tests.lake.copies import fresh_lake

@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from meltline.app.archive.cold_tables import ColdTables, no_cold, require_cold
-from meltline.app.services import ColdTier, RunContext
+from meltline.app.services import ColdReader, RunContext
 from meltline.domain.archive.cold_paths import lies_under, mirrored
 from meltline.domain.errors import MeltlineError, StoreRefused
 from meltline.domain.iceberg.files import FileKind, PlannedFile
@@ -73,7 +73,7 @@ def noted(facts: ColdFacts) -> Iterator[None]:
 class Side:
     """The cold tier as the gate sees it, and what reads it."""
 
-    tier: ColdTier
+    tier: ColdReader
     tables: ColdTables
     copies: CopyReader
     rows: RowComparer

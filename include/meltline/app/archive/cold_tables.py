@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from meltline.app.catalog.metadata import load_state, load_states
 from meltline.app.catalog.tables import ObservedTable
-from meltline.app.services import ColdTier, ReadContext
+from meltline.app.services import ColdReader, ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.errors import ColdMissing, MeltlineError
 from meltline.domain.iceberg.names import TableName
@@ -55,7 +55,7 @@ class ColdTables:
     Raises CatalogUnlistable where the catalog cannot be listed.
     """
 
-    tier: ColdTier
+    tier: ColdReader
     _read: dict[TableName, TableMetadata] = field(default_factory=dict)
     _given: dict[TableName, str] = field(default_factory=dict)
 

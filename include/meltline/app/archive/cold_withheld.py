@@ -35,7 +35,7 @@ def without_proof(services: RunContext, due: Mapping[str, Sequence[Departure]]) 
         side = Side.of(services)
         for owner, departures in due.items():
             unproved |= unproved_copies(
-                services.control,
+                services.control.copies,
                 side,
                 [PlannedFile(d.path, d.kind, d.bytes, d.owner) for d in departures],
                 recorded_alone=not groups.members(owner) & archived,

@@ -9,13 +9,13 @@ from meltline.app.catalog.metadata import load_concurrently
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.files import FileKind, PlannedFile
-from meltline.ports import ControlLedger, ObjectReader, StoredObject
+from meltline.ports import ControlLedger, CopyProofReader, ObjectReader, StoredObject
 
 _NOT_IN_COLD = (FileKind.METADATA,)  # an archived table has metadata of its own
 
 
 def unproved_copies(
-    control: ControlLedger,
+    recorded: CopyProofReader,
     side: Side,
     files: Iterable[PlannedFile],
     *,
@@ -28,14 +28,14 @@ def unproved_copies(
     it was recorded. Where the store has no name for the version that it holds, the copy is read.
 
     Args:
-        control: Has what was recorded.
+        recorded: What was recorded.
         side: The cold tier.
         files: Of hot.
         recorded_alone: Look for copies of which something is recorded, and for no others.
         read: Read copies where nothing else tells; else these pass.
     """
     places = side.places(file for file in files if file.kind not in _NOT_IN_COLD)
-    proofs = control.copies.of(list(places))
+    proofs = recorded.of(list(places))
     shown = side.shown(list(proofs if recorded_alone else places))
     why = {copy: f"{copy} has been lost" for copy in proofs if copy not in shown}
     unread = list[CopyProof]()

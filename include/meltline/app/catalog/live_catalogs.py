@@ -9,13 +9,14 @@ from meltline.app.catalog.management import never_read, vouched_for
 from meltline.app.catalog.metadata import load_concurrently, load_states, standing_states
 from meltline.app.catalog.registrations import as_registered, identified
 from meltline.app.services import RunContext
+from meltline.config.load import Config
 from meltline.domain.drop.drops import LET_GO, levels_of
 from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership, claim_prefix
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ACCOUNT, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
+from meltline.ports import CatalogEntry, CatalogListing, KnownTable, RegistrationReader, SnapshotKey
 
 _LEFT = ("gone", LET_GO)
 
@@ -138,7 +139,7 @@ class _Look:
             pointer for pointer, answer in loaded.items() if isinstance(answer, MeltlineError)
         ]
         unknown = set(never_read(rows, unreadable))
-        unknown -= vouched_for(self.context, unknown)
+        unknown -= vouched_for(self.context.control.decisions, self.context.store, unknown)
         for pointer, answer in loaded.items():
             if isinstance(answer, TableMetadata):
                 self.states.append(answer)
@@ -185,19 +186,18 @@ class _Look:
         self.unreadable.setdefault(uuid, []).append(reason)
 
 
-def fresh_owners(context: RunContext, world: LiveCatalogs) -> OwnerIndex:
+def fresh_owners(registrations: RegistrationReader, world: LiveCatalogs) -> OwnerIndex:
     """Owners by today's metadata and by everything the ledger remembers."""
     now = [
         Ownership(claim_prefix(location), state.uuid)
         for state in world.states
         for location in state.owned_locations
     ]
-    return OwnerIndex([*context.control.registrations.ownerships(), *now])
+    return OwnerIndex([*registrations.ownerships(), *now])
 
 
-def ledger_uuids(context: RunContext, world: LiveCatalogs) -> frozenset[str]:
+def ledger_uuids(config: Config, world: LiveCatalogs) -> frozenset[str]:
     """UUIDs of the file ledger's own tables."""
-    config = context.config
     return frozenset(
         state.uuid
         for state in world.states

@@ -20,7 +20,7 @@ from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.policy import ENABLED
-from meltline.ports import CatalogEntry, KnownTable, ObjectReader, VouchedFile
+from meltline.ports import CatalogEntry, KnownTable, ObjectReader, VouchedFile, VouchedReader
 
 
 @dataclass(frozen=True)
@@ -172,14 +172,16 @@ def _was_read(pointer: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
     return is_known and not any(row.incomplete for row in rows)
 
 
-def vouched_for(context: ReadContext, entries: Iterable[CatalogEntry]) -> set[CatalogEntry]:
+def vouched_for(
+    decisions: VouchedReader, store: ObjectReader, entries: Iterable[CatalogEntry]
+) -> set[CatalogEntry]:
     """Those of the tables for which a person's word holds: file and bytes are what they were."""
-    words = {(row.table, row.location): row for row in context.control.decisions.vouched()}
+    words = {(row.table, row.location): row for row in decisions.vouched()}
     return {
         pointer
         for pointer in entries
         if (word := words.get((pointer.name, pointer.metadata_location)))
-        and (word.size, word.sha256) == _fingerprint(context.store, pointer.metadata_location)
+        and (word.size, word.sha256) == _fingerprint(store, pointer.metadata_location)
     }
 
 

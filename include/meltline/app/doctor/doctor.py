@@ -181,7 +181,7 @@ def _words(
     unread = [
         pointer for pointer in never_read(rows, unread) if not is_ledger(context, pointer.name)
     ]
-    vouched = vouched_for(context, unread)
+    vouched = vouched_for(context.control.decisions, context.store, unread)
     names = sorted(str(pointer.name) for pointer in set(unread) - vouched)
     if names:
         yield Finding(

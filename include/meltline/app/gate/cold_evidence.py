@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from meltline.app.archive.cold_facts import ColdFacts, Side, noted
 from meltline.app.catalog.live_catalogs import LiveCatalogs
-from meltline.app.services import RunContext
+from meltline.app.gate.sources import GateSources
+from meltline.config.load import Config
 from meltline.domain.archive.cold import cold_policy
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
@@ -37,24 +38,24 @@ class _Case:
     state: TableMetadata
     expected: set[int]
     facts: ColdFacts
-    cold: TableMetadata | None = None
     checked: list[int] = field(default_factory=list)
     manifests: list[ListedCopy] = field(default_factory=list)
 
 
 def expire_facts(
-    services: RunContext,
+    sources: GateSources,
     world: LiveCatalogs,
     plans: Sequence[Plan],
     items: Mapping[str, Sequence[PlannedFile]],
 ) -> Mapping[str, ColdFacts]:
-    """What is wrong with the copies of what expiration plans let go of, by plan id."""
+    """What is wrong with the copies of what expirations let go of, by plan id."""
     facts = {plan.id: ColdFacts() for plan in plans}
-    cases = [case for plan in plans if (case := _case(services, world, plan, facts[plan.id]))]
+    config = sources.config
+    cases = [case for plan in plans if (case := _case(config, world, plan, facts[plan.id]))]
     if not cases:
         return facts
     try:
-        side = Side.of(services)
+        side = sources.side()
     except MeltlineError as error:
         for case in cases:
             case.facts.missing += [str(sid) for sid in sorted(case.expected)]
@@ -62,24 +63,34 @@ def expire_facts(
         return facts
     for case in cases:
         with noted(case.facts):
-            _check(services, side, case)
+            _check(sources, side, case)
     manifests = {m.path: m for case in cases for m in case.manifests}
-    for plan in plans if manifests else ():
-        with noted(facts[plan.id]):
-            lacking = side.without_mirror(items[plan.id])
-            if lacking:  # needed by any archived snapshot, whichever plan names them
-                alive = side.copies.alive(list(manifests.values()), lacking, of_copies=False)
-                facts[plan.id].files_missing += sorted(alive)
+    if manifests:
+        _look_for_copies(side, list(manifests.values()), items, facts)
     return facts
 
 
-def _case(services: RunContext, world: LiveCatalogs, plan: Plan, facts: ColdFacts) -> _Case | None:
+def _look_for_copies(
+    side: Side,
+    manifests: Sequence[ListedCopy],
+    items: Mapping[str, Sequence[PlannedFile]],
+    facts: Mapping[str, ColdFacts],
+) -> None:
+    """Looks for the copies of planned files, plan by plan."""
+    for plan_id, plan_facts in facts.items():
+        with noted(plan_facts):
+            lacking = side.without_mirror(items[plan_id])
+            if lacking:  # needed by any archived snapshot, whichever plan names them
+                alive = side.copies.alive(manifests, lacking, of_copies=False)
+                plan_facts.files_missing += sorted(alive)
+
+
+def _case(config: Config, world: LiveCatalogs, plan: Plan, facts: ColdFacts) -> _Case | None:
     """A plan's case; None where the policy wants nothing of the table in cold."""
     state = world.of(plan.table_uuid, plan.table)
-    if state is None or plan.kind is not PlanKind.EXPIRE:
+    if state is None:
         return None  # a table that is not there is refused for that
-    levels = world.levels(state, services.config.ledger_namespace)
-    policy = cold_policy(services.config.account, levels)
+    policy = cold_policy(config.account, world.levels(state, config.ledger_namespace))
     if not policy.is_on:
         return None
     return _Case(plan, state, _expected(policy.cadence, state, plan), facts)
@@ -90,44 +101,61 @@ def _expected(cadence: Cadence, state: TableMetadata, plan: Plan) -> set[int]:
     planned = set(plan.snapshots)
     if cadence is Cadence.ALL:
         return planned
-    last = {state.refs[name].snapshot_id for name in plan.refs if name in state.heads}
+    left = {head for name, head in state.heads.items() if name in plan.refs}
+    return planned & (left | _last_by_log(cadence, state) | _last_by_children(cadence, state))
+
+
+def _last_by_log(cadence: Cadence, state: TableMetadata) -> set[int]:
+    return {
+        log_entry.snapshot_id
+        for log_entry, following in pairwise(state.snapshot_log)
+        if _differ(cadence, log_entry.at, following.at)
+    }
+
+
+def _last_by_children(cadence: Cadence, state: TableMetadata) -> set[int]:
+    """Of snapshots without a log entry: it tells when they ended, better than any child."""
     logged = {log_entry.snapshot_id for log_entry in state.snapshot_log}
-    for log_entry, following in pairwise(state.snapshot_log):
-        if _differ(cadence, log_entry.at, following.at):
-            last.add(log_entry.snapshot_id)
-    for head in state.heads.values():
-        for child, parent in pairwise(state.ancestry(head)):
-            if parent.snapshot_id in logged:
-                continue  # the log tells when it ended, better than any child
-            if _differ(cadence, parent.committed_at, child.committed_at):
-                last.add(parent.snapshot_id)
-    return planned & last
+    return {
+        parent.snapshot_id
+        for head in state.heads.values()
+        for child, parent in pairwise(state.ancestry(head))
+        if parent.snapshot_id not in logged
+        and _differ(cadence, parent.committed_at, child.committed_at)
+    }
 
 
 def _differ(cadence: Cadence, first: datetime, second: datetime) -> bool:
     return first.strftime(_STAMPS[cadence]) != second.strftime(_STAMPS[cadence])
 
 
-def _check(services: RunContext, side: Side, case: _Case) -> None:
+def _check(sources: GateSources, side: Side, case: _Case) -> None:
     """Holds each planned snapshot that is in cold, and each that should be, against hot."""
-    facts, state = case.facts, case.state
+    facts, cold = case.facts, None
     try:
-        case.cold = side.tables.of(state.uuid, [_old_name(state)])
+        cold = side.tables.of(case.state.uuid, [_old_name(case.state)])
     except MeltlineError as error:
         facts.note(error)
-    copies = case.cold.snapshots if case.cold else {}
+    copies = cold.snapshots if cold else {}
     facts.missing += [str(sid) for sid in sorted(case.expected - copies.keys())]
     case.checked = [sid for sid in case.plan.snapshots if sid in copies]
-    if case.cold is None or not case.checked:
-        return
-    facts.outside += side.leads_out(case.cold, [copies[sid] for sid in case.checked])
-    for sid in case.checked:
-        if _identity(copies[sid]) != _identity(state.snapshots[sid]):
-            facts.differing.append(f"snapshot {sid} is another one in {case.cold.name}")
-    _compare_manifests(services, side, case)
+    if cold is not None and case.checked:
+        _compare(sources, side, case, cold)
+
+
+def _compare(sources: GateSources, side: Side, case: _Case, cold: TableMetadata) -> None:
+    """Holds the copies of snapshots against the snapshots: where they lie, and what they hold."""
+    facts, state, copies = case.facts, case.state, cold.snapshots
+    facts.outside += side.leads_out(cold, [copies[sid] for sid in case.checked])
+    facts.differing += [
+        f"snapshot {sid} is another one in {cold.name}"
+        for sid in case.checked
+        if _identity(copies[sid]) != _identity(state.snapshots[sid])
+    ]
+    _compare_manifests(sources, side, case, cold)
     ends = sorted(case.checked, key=lambda sid: (copies[sid].committed_at, sid))
     sampled = dict.fromkeys([ends[0], ends[-1]][:_SAMPLES])
-    samples = [RowSample(state.name, case.cold.name, sid) for sid in sampled]
+    samples = [RowSample(state.name, cold.name, sid) for sid in sampled]
     facts.rows_differ += side.rows.differing(samples)
 
 
@@ -142,16 +170,15 @@ def _identity(snapshot: Snapshot) -> tuple[object, ...]:
     return (snapshot.committed_at, snapshot.sequence_number, dict(snapshot.summary))
 
 
-def _compare_manifests(services: RunContext, side: Side, case: _Case) -> None:
+def _compare_manifests(sources: GateSources, side: Side, case: _Case, cold: TableMetadata) -> None:
     """Pairs the manifests of both sides by their paths, and opens what no gate has compared yet."""
-    assert case.cold is not None
     facts, warehouse = case.facts, side.tier.warehouse
     hot = _lists(side, case, case.state, of_copies=False)
-    cold = _lists(side, case, case.cold, of_copies=True)
-    compared = _compared_before(services, side, case)
+    copied = _lists(side, case, cold, of_copies=True)
+    compared = _compared_before(sources, side, case.plan, cold)
     pairs: dict[str, ManifestPair] = {}
-    for sid in hot.keys() & cold.keys():
-        copies = {manifest.path: manifest for manifest in cold[sid]}
+    for sid in hot.keys() & copied.keys():
+        copies = {manifest.path: manifest for manifest in copied[sid]}
         for manifest in hot[sid]:
             copy = copies.pop(mirrored(manifest.path, warehouse), None)
             if copy is None:
@@ -179,23 +206,21 @@ def _lists(
     return lists
 
 
-def _compared_before(services: RunContext, side: Side, case: _Case) -> set[tuple[str, int]]:
+def _compared_before(
+    sources: GateSources, side: Side, plan: Plan, cold: TableMetadata
+) -> set[tuple[str, int]]:
     """Manifests of cold that the gate of the table's last expiration has held against hot's.
 
     A manifest never changes. A plan above the size for full proofs has all of them opened.
     """
-    assert case.cold is not None
-    if case.plan.bytes > services.config.limits.full_proof_above:
+    if plan.bytes > sources.config.limits.full_proof_above:
         return set()
-    applied = services.control.plans.find(
-        table_uuid=case.plan.table_uuid, states=[PlanState.APPLIED]
-    )
-    for plan in applied:
-        copies = [sid for sid in plan.snapshots if sid in case.cold.snapshots]
-        if plan.kind is not PlanKind.EXPIRE or not copies:
+    for applied in sources.plans.find(table_uuid=plan.table_uuid, states=[PlanState.APPLIED]):
+        copies = [sid for sid in applied.snapshots if sid in cold.snapshots]
+        if applied.kind is not PlanKind.EXPIRE or not copies:
             continue
-        newest = max(copies, key=lambda sid: (case.cold.snapshots[sid].committed_at, sid))  # type: ignore[union-attr]
-        path = case.cold.snapshots[newest].manifest_list
+        newest = max(copies, key=lambda sid: (cold.snapshots[sid].committed_at, sid))
+        path = cold.snapshots[newest].manifest_list
         listed = side.copies.lists([path], of_copies=True)[path]
         return set() if isinstance(listed, str) else {(m.path, m.bytes) for m in listed}
     return set()

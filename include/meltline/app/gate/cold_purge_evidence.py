@@ -5,23 +5,24 @@ the ledger or the cold table says was archived. Nothing is asked of a snapshot o
 says so: its own gate has passed it while hot could still tell what the policy wanted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meltline.app.archive.cold_facts import ColdFacts, Side, noted
 from meltline.app.archive.copy_proofs import unproved_copies
 from meltline.app.catalog.live_catalogs import LiveCatalogs
 from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.gate.sources import GateSources
 from meltline.app.safety.departed_objects import DepartedObjects
-from meltline.app.services import RunContext
+from meltline.config.load import Config
 from meltline.domain.archive.archive import COLD_OF, ArchivedSnapshot, read_archived
 from meltline.domain.archive.cold import cold_policy
 from meltline.domain.archive.cold_paths import mirrored, original_of
-from meltline.domain.deletion.plan import Plan, PlanKind
+from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import MeltlineError, PlanNotFound
 from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, PlannedFile
-from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import ListedCopy
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.ports import DepartedFiles, ListedCopy
 
 _BYTES_SAMPLED = 3
 _LOOKED_AT = 100  # files at a time, of which so many are sampled
@@ -41,7 +42,7 @@ class _PurgedTable:
     snapshots: set[int]
     copies: dict[int, ArchivedSnapshot] = field(default_factory=dict)
     cold: TableMetadata | None = None
-    manifests: dict[str, ListedCopy] = field(default_factory=dict)
+    manifests: Mapping[str, ListedCopy] = field(default_factory=dict)
 
     @property
     def archived(self) -> list[int]:
@@ -51,55 +52,57 @@ class _PurgedTable:
 
 
 def purge_facts(
-    services: RunContext,
+    sources: GateSources,
     world: LiveCatalogs,
-    plan: Plan,
     files: Sequence[PlannedFile],
     departed: Mapping[str, Departure],
 ) -> ColdFacts:
     """What is wrong with the copies of what a purge plan's files were part of."""
     facts = ColdFacts()
-    tables = _purged_tables(services, files, departed)
-    required = any(table.copies for table in tables) or _has_policy(services, world, tables)
-    if not required and services.cold is None:
+    tables = _purged_tables(sources, files, departed)
+    required = any(table.copies for table in tables) or _has_policy(sources.config, world, tables)
+    if not required and not sources.config.cold:
         return facts
     with noted(facts):
-        side = Side.of(services)
+        side = sources.side()
         if not required:  # copies may have been made for tables that share the files
-            unproved = unproved_copies(services.control, side, files, recorded_alone=True)
+            unproved = unproved_copies(sources.copies, side, files, recorded_alone=True)
             facts.unproved += unproved.values()
             return facts
-        stays = _Staying(services, side.tier.warehouse, frozenset(file.path for file in files))
+        planned = frozenset(file.path for file in files)
+        stays = _Staying(sources.departures, side.tier.warehouse, planned)
         for table in tables:
             _check(side, table, stays, facts)
-        facts.unproved += unproved_copies(services.control, side, files).values()
-        objects = DepartedObjects.of(services, departed)
-        _check_files(
-            side, tables, [f for f in files if not objects.is_swept(f.path)], objects, facts
-        )
+        facts.unproved += unproved_copies(sources.copies, side, files).values()
+        objects = sources.objects(departed)
+        own = [f for f in files if not objects.is_swept(f.path)]
+        lacking = _look_for_copies(side, tables, own, facts)
+        paths = [f.path for f in own if _is_comparable(f) and f.path not in lacking]
+        sampled = _sampled(paths, objects)
+        facts.rows_differ += side.copies.unequal(sampled, side.tier.warehouse)
     return facts
 
 
 def _purged_tables(
-    services: RunContext, files: Sequence[PlannedFile], departed: Mapping[str, Departure]
+    sources: GateSources, files: Sequence[PlannedFile], departed: Mapping[str, Departure]
 ) -> list[_PurgedTable]:
     """Which snapshots of which tables the files were part of, by the plans that let them go."""
     tables: dict[str, _PurgedTable] = {}
     for name in {departed[file.path].plan_id for file in files if file.path in departed}:
         try:
-            plan = services.control.plans.get(name)
+            plan = sources.plans.get(name)
         except PlanNotFound:
             continue  # files that no snapshot had: orphans, or the metadata of a dropped table
         if plan.id == name and plan.kind is PlanKind.EXPIRE:
             table = tables.setdefault(plan.table_uuid, _PurgedTable(plan.table_uuid, set()))
             table.snapshots.update(plan.snapshots, plan.gone_snapshots)
-    for copy in services.control.archived.all(sorted(tables)) if tables else ():
+    for copy in sources.archived.all(sorted(tables)) if tables else ():
         if copy.snapshot_id in tables[copy.table_uuid].snapshots:
             tables[copy.table_uuid].copies[copy.snapshot_id] = copy
     return list(tables.values())
 
 
-def _has_policy(services: RunContext, world: LiveCatalogs, tables: Sequence[_PurgedTable]) -> bool:
+def _has_policy(config: Config, world: LiveCatalogs, tables: Sequence[_PurgedTable]) -> bool:
     """Whether cold is to be asked although the ledger knows no copy: it may have been lost.
 
     Of a table that is nowhere any more nobody can tell what its policy was.
@@ -107,8 +110,7 @@ def _has_policy(services: RunContext, world: LiveCatalogs, tables: Sequence[_Pur
     uuids = {table.uuid for table in tables}
     states = [state for uuid in uuids for state in world.registrations(uuid)]
     if {state.uuid for state in states} != uuids:
-        return services.cold is not None
-    config = services.config
+        return bool(config.cold)
     return any(
         cold_policy(config.account, world.levels(state, config.ledger_namespace)).is_on
         for state in states
@@ -122,7 +124,7 @@ class _Staying:
     Each run mends their copies, or names them: what cold has lost of them holds up no other file.
     """
 
-    services: RunContext
+    departures: DepartedFiles
     warehouse: str
     planned: frozenset[str]
 
@@ -131,15 +133,16 @@ class _Staying:
         originals = {original_of(copy, self.warehouse) for copy in copies}
         if not originals or "" in originals or originals & self.planned:
             return False
-        waiting = self.services.files.departures.in_states(
+        waiting = self.departures.in_states(
             frozenset({DepartureState.FAILSAFE}), paths=sorted(originals)
         )
         return originals <= {departure.path for departure in waiting}
 
 
 def _check(side: Side, table: _PurgedTable, stays: _Staying, facts: ColdFacts) -> None:
-    names = {copy.table for copy in table.copies.values()}
+    """Holds a table's snapshots that should be in cold against what is there."""
     try:
+        names = {copy.table for copy in table.copies.values()}
         table.cold = side.tables.of(table.uuid, sorted(names))
     except MeltlineError as error:
         facts.note(error)
@@ -150,13 +153,22 @@ def _check(side: Side, table: _PurgedTable, stays: _Staying, facts: ColdFacts) -
     copies = [in_cold[sid] for sid in table.archived if sid in in_cold]
     facts.outside += side.leads_out(table.cold, copies)
     _check_recorded(table, facts)
+    table.manifests = _manifests(side, copies, facts)
+    _check_manifests(side, table, stays, facts)
+
+
+def _manifests(
+    side: Side, copies: Sequence[Snapshot], facts: ColdFacts
+) -> Mapping[str, ListedCopy]:
+    """The manifests of snapshots in cold, by path."""
+    manifests: dict[str, ListedCopy] = {}
     lists = side.copies.lists([copy.manifest_list for copy in copies], of_copies=True)
     for listed in lists.values():
         if isinstance(listed, str):
             facts.unreadable.append(listed)
         else:
-            table.manifests |= {manifest.path: manifest for manifest in listed}
-    _check_manifests(side, table, stays, facts)
+            manifests |= {manifest.path: manifest for manifest in listed}
+    return manifests
 
 
 def _check_recorded(table: _PurgedTable, facts: ColdFacts) -> None:
@@ -189,30 +201,28 @@ def _check_manifests(side: Side, table: _PurgedTable, stays: _Staying, facts: Co
             facts.unreadable.append(f"{manifest.path} has {size} bytes, not {manifest.bytes}")
 
 
-def _check_files(
-    side: Side,
-    tables: Sequence[_PurgedTable],
-    files: Sequence[PlannedFile],
-    departed: DepartedObjects,
-    facts: ColdFacts,
-) -> None:
-    """Planned files that a copy refers to must have their own copy.
-
-    A few are held against their originals once more, whatever anybody has recorded. Where another
-    object lies under a path by now there is no original any more, and nothing is deleted there.
-    """
+def _look_for_copies(
+    side: Side, tables: Sequence[_PurgedTable], files: Sequence[PlannedFile], facts: ColdFacts
+) -> Collection[str]:
+    """Files without a copy; one that a manifest of cold refers to must have its own."""
     manifests = [m for table in tables for m in table.manifests.values()]
     copies = {mirrored(path, side.tier.warehouse): path for path in side.without_mirror(files)}
     if copies and manifests:
         alive = side.copies.alive(manifests, list(copies), of_copies=True)
         facts.files_missing += sorted(copies[path] for path in alive)
-    data_files = [f for f in files if f.kind is FileKind.DATA and f.bytes <= _LARGEST_SAMPLE]
-    sampled = _sampled([f.path for f in data_files if f.path not in copies.values()], departed)
-    facts.rows_differ += side.copies.unequal(sampled, side.tier.warehouse)
+    return copies.values()
+
+
+def _is_comparable(file: PlannedFile) -> bool:
+    return file.kind is FileKind.DATA and file.bytes <= _LARGEST_SAMPLE
 
 
 def _sampled(paths: Sequence[str], departed: DepartedObjects) -> list[str]:
-    """A few of some files, as many as there are of which the object that departed is there."""
+    """A few of some files, to be held against their copies, whatever anybody has recorded.
+
+    Where another object lies under a path by now there is no original any more, and nothing is
+    deleted there: as many as there are of which the object that departed is there.
+    """
     sampled: list[str] = []
     for start in range(0, len(paths), _LOOKED_AT):
         portion = paths[start : start + _LOOKED_AT]

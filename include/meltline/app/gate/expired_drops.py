@@ -4,15 +4,26 @@ It takes nothing from the plan but its name and date, and nothing from the plann
 table refers to a planned file is for the gate's proof, which knows no exception (TT-45).
 """
 
+from collections.abc import Collection
+from datetime import datetime
+
 from meltline.app.catalog.live_catalogs import LiveCatalogs
-from meltline.app.services import RunContext
+from meltline.config.load import Config
 from meltline.domain.deletion.plan import Plan
-from meltline.domain.drop.drops import is_dropped_name, read_drop
+from meltline.domain.drop.drops import Drop, is_dropped_name, read_drop
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.holds import is_held
-from meltline.ports import CatalogEntry
+from meltline.ports import CatalogEntry, CatalogListing
 
 
-def has_ended(services: RunContext, world: LiveCatalogs, plan: Plan) -> bool:
+def has_ended(
+    config: Config,
+    world: LiveCatalogs,
+    state: TableMetadata,
+    plan: Plan,
+    busy: Collection[str],
+    now: datetime,
+) -> bool:
     """Whether a plan is for a dropped table whose frozen retention has ended.
 
     All of this must hold, by the catalog and the metadata file as the gate has just read them:
@@ -22,18 +33,27 @@ def has_ended(services: RunContext, world: LiveCatalogs, plan: Plan) -> bool:
       ended by the plan's `as_of` and by the wall clock, so that no undrop is possible any more;
     * nobody has leased a snapshot of it or wants one back, and no hold lies on it, on the
       namespaces that it was dropped from, or on the account.
+
+    Args:
+        config: Which catalog is the hot one, and what stands for the account.
+        world: The catalogs.
+        state: The planned table, as it is there.
+        plan: The plan.
+        busy: Tables of which a snapshot is leased, or wanted back.
+        now: By the wall clock.
     """
-    state = world.of(plan.table_uuid, plan.table)
-    listing = world.listings.get(services.config.hot)
-    if state is None or listing is None or not is_dropped_name(state.name.namespace):
-        return False
-    if listing.of(state.name) != CatalogEntry(state.name, state.metadata_location):
-        return False
-    drop, now = read_drop(state.name.catalog, state.properties), services.clock.now()
+    drop = _listed_drop(world.listings.get(config.hot), state)
     if drop is None or not drop.is_over(min(plan.as_of, now)):
         return False
-    busy = {lease.table_uuid for lease in services.control.leases.active(now)}
-    busy |= {veto.table_uuid for veto in services.control.vetoes.all()}
-    levels = world.levels(state, services.config.ledger_namespace)
+    levels = world.levels(state, config.ledger_namespace)
     held = any(is_held(properties, now) for _, properties in levels)
     return not held and state.uuid not in busy
+
+
+def _listed_drop(listing: CatalogListing | None, state: TableMetadata) -> Drop | None:
+    """What a table says of its drop, where a catalog lists it as it was read, and as dropped."""
+    if listing is None or not is_dropped_name(state.name.namespace):
+        return None
+    if listing.of(state.name) != CatalogEntry(state.name, state.metadata_location):
+        return None
+    return read_drop(state.name.catalog, state.properties)

@@ -1,68 +1,39 @@
-"""The gate step: evidence, expectations, a stored result per plan and digest."""
+"""The gate: evidence, expectations, and a verdict on each plan. It judges, and does nothing else.
+
+Who has plans judged stores the verdicts and moves the plans (`app.run.gate_step`).
+"""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
-from meltline.app.gate.gate_facts import collect_evidence
-from meltline.app.services import RunContext
+from meltline.app.gate.evidence import collect_evidence
+from meltline.app.gate.sources import GateSources
 from meltline.domain.deletion.gate import GateResult
-from meltline.domain.deletion.plan import Plan, PlanState
-from meltline.domain.errors import GateNotPassed, MeltlineError, PlanStale
-from meltline.ports import PlanTransition, VerdictLedger
-
-GATEABLE = (PlanState.PLANNED, PlanState.PASSED, PlanState.REFUSED)
+from meltline.domain.deletion.plan import Plan
+from meltline.domain.errors import GateNotPassed, MeltlineError
+from meltline.ports import VerdictReader
 
 
-def run_gate(services: RunContext, plans: Sequence[Plan]) -> list[tuple[Plan, GateResult]]:
-    """Judges plans together, stores each verdict, and moves each plan to passed or refused.
+def judge(sources: GateSources, plans: Sequence[Plan]) -> list[GateResult]:
+    """A verdict on each of some plans, judged together.
 
     Whatever goes wrong on the way is a verdict that has not passed.
     """
-    if not plans:
-        return []
-    now = services.clock.now()
+    now = sources.clock.now()
+    results: dict[str, GateResult] = {}
+    failure = "the gate gave no verdict"
     try:
-        evidence = collect_evidence(services, plans)
-        services.progress(f"gate: judging {len(plans)} plans")
-        results = {verdict.plan_id: verdict for verdict in services.gate.judge(evidence, now)}
+        evidence = collect_evidence(sources, plans)
+        sources.progress(f"gate: judging {len(plans)} plans")
+        results = {verdict.plan_id: verdict for verdict in sources.engine.judge(evidence, now)}
     except Exception as crash:
         reason = crash.message if isinstance(crash, MeltlineError) else repr(crash)
-        results = {}
         failure = f"the gate could not judge: {reason}"
-    else:
-        failure = "the gate gave no verdict"
-    verdicts = [
+    return [
         results.get(plan.id)
         or GateResult(plan.id, plan.digest, "none", 0, (), now, now, error=failure)
         for plan in plans
     ]
-    services.control.verdicts.save(verdicts)
-    return list(zip(_transitioned(services, plans, verdicts), verdicts, strict=True))
-
-
-def _transitioned(
-    services: RunContext, plans: Sequence[Plan], verdicts: Sequence[GateResult]
-) -> list[Plan]:
-    """The plans as their verdicts leave them; one that was begun stays what it is."""
-    moves = [
-        PlanTransition(
-            plan,
-            PlanState.PASSED if verdict.passed else PlanState.REFUSED,
-            note=reasons(verdict),
-        )
-        for plan, verdict in zip(plans, verdicts, strict=True)
-        if plan.state in GATEABLE
-    ]
-    by_id: dict[str, Plan] = {}
-    for move, answer in zip(moves, services.control.plans.move_all(moves), strict=True):
-        if isinstance(answer, PlanStale):
-            by_id[move.plan.id] = replace(move.plan, note="another run moved it meanwhile")
-        elif isinstance(answer, MeltlineError):
-            raise answer
-        else:
-            by_id[move.plan.id] = answer
-    return [by_id.get(plan.id, plan) for plan in plans]
 
 
 def reasons(verdict: GateResult) -> str:
@@ -75,7 +46,7 @@ def reasons(verdict: GateResult) -> str:
     return "; ".join(words) or verdict.error
 
 
-def require_passed(verdicts: VerdictLedger, plan: Plan, now: datetime) -> None:
+def require_passed(verdicts: VerdictReader, plan: Plan, now: datetime) -> None:
     """Refuses a plan without a fresh, passed result for exactly its digest.
 
     Raises:

@@ -3,10 +3,11 @@
 Told from the table's metadata alone: neither the planner nor the rules that it plans by are asked.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
+from meltline.app.gate.plan_bases import staying_heads
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
 from meltline.domain.retention.policy import CONSUMER_TAG
@@ -45,19 +46,19 @@ def _replaced_late(state: TableMetadata, refs: Collection[str], start: datetime)
     }
 
 
-def planned_unread(state: TableMetadata | None, plan: Plan) -> set[int]:
+def planned_unread(state: TableMetadata, plan: Plan) -> set[int]:
     """Planned snapshots between a consumer that stays and the head of a branch that stays."""
-    staying = [r for r in state.refs.values() if r.name not in plan.refs] if state else []
-    tags = [r for r in staying if r.name.startswith(CONSUMER_TAG) and not r.is_branch]
-    if state is None or not tags:
-        return set()
-    later = _descendants(state, [tag.snapshot_id for tag in tags])
-    needed: set[int] = set()
-    for ref in staying:
-        at: int | None = ref.snapshot_id if ref.is_branch else None
-        while at in later and at not in needed:
-            needed.add(at)
-            at = state.snapshots[at].parent_id
+    consumers = [
+        snapshot_id
+        for name, snapshot_id in state.tags.items()
+        if name.startswith(CONSUMER_TAG) and name not in plan.refs
+    ]
+    later = _descendants(state, consumers) if consumers else set[int]()
+    needed = {
+        snapshot.snapshot_id
+        for head in staying_heads(plan, state.heads)
+        for snapshot in takewhile(lambda met: met.snapshot_id in later, state.ancestry(head))
+    }
     return needed & set(plan.snapshots)
 
 
@@ -92,18 +93,24 @@ def cut_off(
     missed: set[int] = set()
     for branch, head in state.heads.items():
         line = [] if branch in refs else list(state.ancestry(head))
-        if not any(snapshot.snapshot_id in planned for snapshot in line):
-            continue
-        met: set[_Sign] = set()
-        gaps: list[int] = []
-        for snapshot in line:
-            if snapshot.snapshot_id in planned:
-                gaps.append(snapshot.snapshot_id)
-            signs = _signs(snapshot)
-            if gaps and snapshot.committed_at >= since and not all(_ended(s, met) for s in signs):
-                missed.update(gaps)
-                gaps.clear()
-            met |= signs
+        if any(snapshot.snapshot_id in planned for snapshot in line):
+            missed |= _missed_on(line, planned, since)
+    return missed
+
+
+def _missed_on(line: Iterable[Snapshot], planned: Collection[int], since: datetime) -> set[int]:
+    """The same for the writers of one branch, walked from its head on."""
+    missed: set[int] = set()
+    met: set[_Sign] = set()
+    gaps: list[int] = []
+    for snapshot in line:
+        if snapshot.snapshot_id in planned:
+            gaps.append(snapshot.snapshot_id)
+        signs = _signs(snapshot)
+        if gaps and snapshot.committed_at >= since and not all(_ended(s, met) for s in signs):
+            missed.update(gaps)
+            gaps.clear()
+        met |= signs
     return missed
 
 

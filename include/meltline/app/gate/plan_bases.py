@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from meltline.app.catalog.live_catalogs import LiveCatalogs
 from meltline.app.catalog.metadata import load_concurrently, load_state
-from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import MeltlineError, MetadataMissing
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import SnapshotKey
+from meltline.ports import ObjectReader, SnapshotKey
 
 Totals = tuple[int, int]
 
@@ -35,26 +34,27 @@ class Base:
     @classmethod
     def of(cls, plan: Plan, state: TableMetadata) -> "Base":
         """By the metadata file."""
-        return cls(frozenset(state.snapshots), _staying(plan, state.heads))
+        return cls(frozenset(state.snapshots), staying_heads(plan, state.heads))
 
     @classmethod
     def told_by(cls, plan: Plan, error: str = "") -> "Base":
         """By the plan's header: an engine may delete metadata files once they are replaced."""
         snapshots = frozenset((*plan.snapshots, *plan.heads.values()))
-        return cls(snapshots, _staying(plan, plan.heads), error)
+        return cls(snapshots, staying_heads(plan, plan.heads), error)
 
     def checked_heads(self, plan: Plan, state: TableMetadata) -> frozenset[int]:
         """Heads to check: those of today, and those of the plan's day that are still there."""
-        heads = _staying(plan, state.heads) | (self.heads & state.snapshots.keys())
+        heads = staying_heads(plan, state.heads) | (self.heads & state.snapshots.keys())
         return heads - frozenset(plan.snapshots)  # a head that is planned refuses the plan anyway
 
 
-def _staying(plan: Plan, heads: Mapping[str, int]) -> frozenset[int]:
+def staying_heads(plan: Plan, heads: Mapping[str, int]) -> frozenset[int]:
+    """Heads of the branches that a plan leaves."""
     return frozenset(head for name, head in heads.items() if name not in plan.refs)
 
 
 def read_bases(
-    services: RunContext, world: LiveCatalogs, plans: Sequence[Plan]
+    store: ObjectReader, world: LiveCatalogs, plans: Sequence[Plan]
 ) -> Mapping[str, Base]:
     """Each expiration plan's base, by plan id; a file is read only where its table has moved."""
 
@@ -62,7 +62,7 @@ def read_bases(
         state = world.of(plan.table_uuid, plan.table)
         try:
             if state is None or state.metadata_location != plan.base_location:
-                state = load_state(services.store, plan.table, plan.base_location)
+                state = load_state(store, plan.table, plan.base_location)
         except MetadataMissing:
             return Base.told_by(plan)
         except MeltlineError as error:

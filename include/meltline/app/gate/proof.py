@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from meltline.app.catalog.live_catalogs import LiveCatalogs
+from meltline.app.catalog.live_catalogs import LiveCatalogs, ledger_uuids
 from meltline.app.catalog.management import vouched_for
+from meltline.app.gate.sources import GateSources
 from meltline.app.observe.changed_lists import changed_lists
-from meltline.app.services import RunContext
+from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import CatalogEntry, ProofResult, ProofSnapshot, SnapshotKey
 
 
@@ -75,13 +77,30 @@ class Leaving:
     snapshots: Collection[SnapshotKey]
     released: Collection[tuple[TableName, int]]
 
+    @classmethod
+    def by(cls, plans: Sequence[Plan], states: Sequence[TableMetadata]) -> "Leaving":
+        """What plans let go of; a snapshot that another registration of the table has stays."""
+        leaving = {
+            SnapshotKey(plan.table_uuid, snapshot_id)
+            for plan in plans
+            if plan.kind is PlanKind.EXPIRE
+            for snapshot_id in plan.snapshots
+        }
+        planned = {(plan.table_uuid, plan.table): set(plan.snapshots) for plan in plans}
+        kept = {
+            SnapshotKey(state.uuid, snapshot_id)
+            for state in states
+            for snapshot_id in state.snapshots.keys() - planned.get((state.uuid, state.name), set())
+        }
+        released = {(plan.table, snapshot_id) for plan in plans for snapshot_id in plan.snapshots}
+        return cls(leaving - kept, released)
+
 
 def prove(
-    services: RunContext,
+    sources: GateSources,
     world: LiveCatalogs,
     leaving: Leaving,
     planned: Sequence[str],
-    ledger_uuids: Collection[str],
     since: datetime | None = None,
 ) -> Proof:
     """Looks for the planned paths in everything that remains once `leaving` has left.
@@ -89,18 +108,21 @@ def prove(
     `since` says from when on files that were read for an earlier proof need not be read again;
     None reads everything from the files: a full proof.
     """
-    remaining = _remaining(services, world, leaving.snapshots, ledger_uuids)
-    services.progress(f"gate: proving against {len(remaining)} remaining snapshots")
-    scan = services.proofs.prove(list(remaining.values()), planned, since)
+    remaining = _remaining(sources, world, leaving.snapshots)
+    sources.progress(f"gate: proving against {len(remaining)} remaining snapshots")
+    scan = sources.proofs.prove(list(remaining.values()), planned, since)
     totals = _live_totals(scan, remaining)
     errors = _errors(world, scan, totals)
-    if unknown := _unknown(services, world, scan, remaining):
+    if unknown := _unknown(sources, world, scan, remaining):
         errors[""] = (*errors.get("", ()), *unknown)
     names = {state.uuid: str(state.name) for state in world.states}
-    for key, changed in changed_lists(services, scan.lists, remaining, names).items():
+    raised = changed_lists(
+        sources.snapshots, sources.incidents, sources.clock, scan.lists, remaining, names
+    )
+    for key, changed in raised.items():
         errors[key.table_uuid] = (*errors.get(key.table_uuid, ()), changed.message)
     referenced = dict(_referenced(world, remaining.values(), scan, planned, leaving.released))
-    referenced |= _by_index(services, {*errors, *world.vanished}, world.lost, planned)
+    referenced |= _by_index(sources, {*errors, *world.vanished}, world.lost, planned)
     return Proof(
         world=world,
         scan=scan,
@@ -113,15 +135,13 @@ def prove(
 
 
 def _remaining(
-    services: RunContext,
-    world: LiveCatalogs,
-    leaving: Collection[SnapshotKey],
-    ledger_uuids: Collection[str],
+    sources: GateSources, world: LiveCatalogs, leaving: Collection[SnapshotKey]
 ) -> dict[SnapshotKey, ProofSnapshot]:
     """Every snapshot that is left once `leaving` has left, and those that somebody wants back."""
     remaining: dict[SnapshotKey, ProofSnapshot] = {}
+    own = ledger_uuids(sources.config, world)
     for state in world.states:
-        for snapshot in () if state.uuid in ledger_uuids else state.snapshots.values():
+        for snapshot in () if state.uuid in own else state.snapshots.values():
             key = SnapshotKey(state.uuid, snapshot.snapshot_id)
             if key not in leaving:
                 remaining[key] = ProofSnapshot(
@@ -130,7 +150,7 @@ def _remaining(
                     snapshot.manifest_list,
                     snapshot.inline_manifests,
                 )
-    for veto in services.control.vetoes.all():
+    for veto in sources.vetoes.all():
         # Somebody wants it although no table may have it now.
         key = SnapshotKey(veto.table_uuid, veto.snapshot_id)
         remaining[key] = ProofSnapshot(
@@ -168,10 +188,10 @@ def _errors(
 
 
 def _unknown(
-    services: RunContext,
+    sources: GateSources,
     world: LiveCatalogs,
     scan: ProofResult,
-    remaining: Collection[SnapshotKey],
+    remaining: Mapping[SnapshotKey, ProofSnapshot],
 ) -> tuple[str, ...]:
     """What could not be read of standing tables and was never read before: nobody knows whose.
 
@@ -180,16 +200,17 @@ def _unknown(
     if not scan.errors:
         return ()
     standing = {pointer for listing in world.listings.values() for pointer in listing.entries}
-    indexed = services.files.snapshots.known()
-    new = {key.table_uuid for key in remaining if key not in indexed}
+    new = {key.table_uuid for key in remaining.keys() - sources.snapshots.known()}
+    unread = new & scan.errors.keys()
     broken = {
         CatalogEntry(state.name, state.metadata_location): state.uuid
         for state in world.states
-        if state.uuid in scan.errors and state.uuid in new
+        if state.uuid in unread
     }
     present = broken.keys() & standing
-    unread = {broken[pointer] for pointer in present - vouched_for(services, present)}
-    return tuple(error for uuid in sorted(unread) for error in scan.errors[uuid])
+    vouched = vouched_for(sources.vouched, sources.store, present)
+    uuids = {broken[pointer] for pointer in present - vouched}
+    return tuple(error for uuid in sorted(uuids) for error in scan.errors[uuid])
 
 
 def _lost_by_heads(world: LiveCatalogs, scan: ProofResult) -> frozenset[str]:
@@ -252,18 +273,18 @@ def _referenced(
 
 
 def _by_index(
-    services: RunContext,
-    uuids: Collection[str],
+    sources: GateSources,
+    uuids: set[str],
     snapshots: Collection[SnapshotKey],
     planned: Sequence[str],
 ) -> dict[str, str]:
     """For what cannot be read now, what the index last knew of it stays referenced."""
-    blind = {uuid for uuid in uuids if uuid}
+    blind = uuids - {""}
     if not (blind or snapshots) or not planned:
         return {}
-    indexed = services.files.snapshots.known()
+    indexed = sources.snapshots.known()
     dead = [key for key in indexed if key.table_uuid not in blind and key not in snapshots]
     if len(dead) == len(indexed):
         return {}
-    hits = services.files.references.among(planned, dead)
-    return {path: "a table that cannot be read now" for path in hits}
+    hits = sources.references.among(planned, dead)
+    return dict.fromkeys(hits, "a table that cannot be read now")

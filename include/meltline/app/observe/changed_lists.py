@@ -9,10 +9,18 @@ has the snapshot any more, or until a person has the index made anew.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from meltline.app.services import RunContext
+from meltline.domain.clock import Clock
 from meltline.domain.errors import ListChanged, MeltlineError
 from meltline.domain.iceberg.reachable import ReachableSet
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
-from meltline.ports import Incident, ObjectReader, ProofSnapshot, SnapshotKey
+from meltline.ports import (
+    Incident,
+    IncidentAlarm,
+    IndexedSnapshots,
+    ObjectReader,
+    ProofSnapshot,
+    SnapshotKey,
+)
 
 KIND = ListChanged.__name__
 
@@ -32,7 +40,9 @@ def read_reachable_set(
 
 
 def changed_lists(
-    context: RunContext,
+    index: IndexedSnapshots,
+    incidents: IncidentAlarm,
+    clock: Clock,
     read: Mapping[SnapshotKey, ReachableSet],
     snapshots: Mapping[SnapshotKey, ProofSnapshot],
     names: Mapping[str, str],
@@ -40,19 +50,21 @@ def changed_lists(
     """Holds lists against what is recorded of them, and raises an incident for each that differs.
 
     Args:
-        context: The ports.
+        index: What is recorded.
+        incidents: Where they are raised.
+        clock: By which they are dated.
         read: Lists as they were read just now.
         snapshots: Where each is written down.
         names: Tables' names, for people, by registration.
     """
-    recorded = context.files.snapshots.reachable_sets(list(read))
+    recorded = index.reachable_sets(list(read))
     changed = {
         key: _changed(names.get(key.table_uuid, key.table_uuid), snapshots[key], recorded[key], now)
         for key, now in read.items()
         if key in recorded and now.differs_from(recorded[key])
     }
-    at = context.clock.now()
-    context.control.incidents.add(
+    at = clock.now()
+    incidents.add(
         [
             Incident(
                 id=_id(key),

@@ -140,7 +140,8 @@ def _refuse_changed(
     places = {_key(reading): _place(reading) for reading in listed}
     names = {reading.state.uuid: str(reading.state.name) for reading in listed}
     read = {_key(reading): reading.reachable for reading in listed}
-    changed = changed_lists(context, read, places, names)
+    index, incidents = context.files.snapshots, context.control.incidents
+    changed = changed_lists(index, incidents, context.clock, read, places, names)
     for reading in listed:
         if error := changed.get(_key(reading)):
             refused.setdefault(reading.state.name, error)

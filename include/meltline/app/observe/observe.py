@@ -311,7 +311,8 @@ def _observation(
     entries = [pointer for listing in listings.values() for pointer in listing.entries]
     unread = [pointer for pointer in entries if pointer.name in skipped]
     unread = never_read(tables, unread)
-    unread = sorted(set(unread) - vouched_for(context, unread), key=lambda pointer: pointer.name)
+    vouched = vouched_for(context.control.decisions, context.store, unread)
+    unread = sorted(set(unread) - vouched, key=lambda pointer: pointer.name)
     reasons |= stale.unclear
     in_metadata = {SnapshotKey(s.uuid, snapshot_id) for s in states for snapshot_id in s.snapshots}
     # Of tables that were not read today (unreadable, unlisted) all that is known stays.

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.gate.gate import reasons, run_gate
+from meltline.app.gate.gate import reasons
 from meltline.app.observe.observe import observe
 from meltline.app.purge.plan_purge import end_overtaken, plan_purge, take_back_referenced
+from meltline.app.run.gate_step import run_gate
 from meltline.app.safety.stored_plans import end_plan
 from meltline.app.services import RunContext
 from meltline.domain.deletion.gate import GateResult

@@ -19,7 +19,6 @@ from meltline.app.clone.shares import update_auto_shares
 from meltline.app.drop.finalize import process_drops
 from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.gate.gate import run_gate
 from meltline.app.ground.preconditions import require_clock, require_datable
 from meltline.app.observe.held_back import kept_back
 from meltline.app.observe.observe import Observation, observe
@@ -28,6 +27,7 @@ from meltline.app.purge.look_back import standing_incidents
 from meltline.app.purge.plan_purge import plan_purge, resumable
 from meltline.app.purge.purge import PurgeResult, apply_purges, approve
 from meltline.app.retention.policies import remember_policies
+from meltline.app.run.gate_step import run_gate
 from meltline.app.run.judgement import judge
 from meltline.app.run.run_plans import RunPlans
 from meltline.app.run.steps import STEPS, Role, Step

@@ -1,0 +1,109 @@
+"""A plan before the gate, and what holds for every kind of plan."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TypeAlias
+
+from meltline.app.archive.cold_facts import ColdFacts
+from meltline.app.gate.proof import Proof
+from meltline.app.gate.sources import GateSources
+from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.protected_files import protected_among
+from meltline.domain.deletion.plan import Plan, plan_digest
+from meltline.domain.deletion.sharing_groups import Groups
+from meltline.domain.iceberg.files import PlannedFile
+from meltline.domain.iceberg.locations import OwnerIndex
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.holds import is_held
+from meltline.domain.retention.policy import Levels
+
+Measures: TypeAlias = Mapping[str, Collection[str] | int | float | bool]
+"""What was found, by fact: a number, a flag, or what there are so many of."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all plans of a gate are held against, read once for them.
+
+    Attributes:
+        now: By the wall clock, when the gate began.
+        protected: Keys of metadata files that tables are at, or that stand in their logs.
+        elsewhere: By what other name a planned file may be needed.
+    """
+
+    sources: GateSources
+    now: datetime
+    proof: Proof
+    owners: OwnerIndex
+    groups: Groups
+    protected: Collection[str]
+    elsewhere: Mapping[str, str]
+
+    @property
+    def roots(self) -> Confinement:
+        """Outside of them nothing may go."""
+        return Confinement(self.sources.config.roots, self.sources.resolver)
+
+    def levels(self, state: TableMetadata) -> Levels:
+        """The properties that hold for a table, nearest first."""
+        return self.proof.world.levels(state, self.sources.config.ledger_namespace)
+
+    def is_held(self, state: TableMetadata) -> bool:
+        """Whether a hold lies on a table, or on what it stands in."""
+        return any(is_held(properties, self.now) for _, properties in self.levels(state))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plan, its stored items, and what is wrong with the copies of what it lets go of."""
+
+    plan: Plan
+    files: Sequence[PlannedFile]
+    cold: ColdFacts
+    around: Surroundings
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """Of the planned files."""
+        return [file.path for file in self.files]
+
+    @property
+    def owners(self) -> set[str]:
+        """The plan's table, and those that own planned files."""
+        return {file.owner for file in self.files} | {self.plan.table_uuid}
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The tables of the plan's group, and the owners of its files."""
+        return self.around.groups.members(self.plan.table_uuid) | self.owners
+
+    def errors(self, uuids: Iterable[str]) -> list[str]:
+        """What of some tables could not be read."""
+        return [error for uuid in uuids for error in self.around.proof.errors.get(uuid, ())]
+
+    def common_measures(self, outside: Collection[str], unreadable: Collection[str]) -> Measures:
+        """What every plan must show.
+
+        Args:
+            outside: Planned files outside the roots.
+            unreadable: What could not be read and might need a planned file.
+        """
+        plan, paths, around = self.plan, self.paths, self.around
+        digest = plan_digest(plan.table_uuid, plan.snapshots, plan.refs, self.files)
+        referenced, elsewhere = around.proof.referenced, around.elsewhere
+        archives = around.sources.config.archives
+        return {
+            "digest_matches": digest == plan.digest and len(self.files) == plan.files,
+            "planned_referenced": [p for p in paths if p in referenced]
+            + [f"{p}, maybe the same as {elsewhere[p]}" for p in paths if p in elsewhere],
+            "planned_unowned": [
+                f.path for f in self.files if f.owner not in around.owners.owners(f.path)
+            ],
+            "planned_outside_roots": outside,
+            "planned_protected": protected_among(paths, around.protected, archives),
+            "unreadable": unreadable,
+            **self.cold.as_facts(),
+            "tables_read": len(around.proof.world.states),
+        }

@@ -1,0 +1,94 @@
+"""Evidence: one row of facts per plan, for the gate's expectations (PX-4)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from meltline.app.catalog.live_catalogs import LiveCatalogs, fresh_owners
+from meltline.app.gate.cases import Case, Measures, Surroundings
+from meltline.app.gate.cold_evidence import expire_facts
+from meltline.app.gate.cold_purge_evidence import purge_facts
+from meltline.app.gate.expire_evidence import LedgerFacts, expire_measures
+from meltline.app.gate.proof import Leaving, prove
+from meltline.app.gate.purge_evidence import purge_measures
+from meltline.app.gate.sources import GateSources
+from meltline.app.safety.other_names import OtherNames, needed_by_other_names
+from meltline.app.safety.protected_files import metadata_keys
+from meltline.domain.deletion.gate import GateFacts
+from meltline.domain.deletion.plan import Plan, PlanKind
+from meltline.domain.deletion.sharing_groups import Groups
+from meltline.domain.iceberg.files import DepartureState, PlannedFile
+
+_EXAMPLES = 5
+_Items = Mapping[str, Sequence[PlannedFile]]
+
+
+def collect_evidence(sources: GateSources, plans: Sequence[Plan]) -> list[GateFacts]:
+    """Evidence for some plans of one kind or both; one fresh look serves them all."""
+    if not plans:
+        return []
+    items = sources.items.of([plan.id for plan in plans])
+    around = _surroundings(sources, sources.look(), plans, items)
+    paths, world = _paths(plans, items), around.proof.world
+    expirations = [plan for plan in plans if plan.kind is PlanKind.EXPIRE]
+    facts = LedgerFacts.read(sources, around.proof, expirations, paths)
+    departed = sources.departures.in_states(frozenset(DepartureState), paths=paths)
+    departures = {departure.path: departure for departure in departed}
+    claimed = sources.claims.paths()
+    cold = expire_facts(sources, world, expirations, items)
+
+    def measured(plan: Plan) -> Measures:
+        files = items[plan.id]
+        if plan.kind is PlanKind.EXPIRE:
+            return expire_measures(Case(plan, files, cold[plan.id], around), facts)
+        copies = purge_facts(sources, world, files, departures)
+        return purge_measures(Case(plan, files, copies, around), departures, claimed)
+
+    return [_row(plan, measured(plan)) for plan in plans]
+
+
+def _paths(plans: Sequence[Plan], items: _Items) -> list[str]:
+    return sorted({file.path for plan in plans for file in items[plan.id]})
+
+
+def _surroundings(
+    sources: GateSources, world: LiveCatalogs, plans: Sequence[Plan], items: _Items
+) -> Surroundings:
+    """The proof that serves all plans, and who owns, shares and needs what."""
+    now = sources.clock.now()
+    purged = _paths([plan for plan in plans if plan.kind is PlanKind.PURGE], items)
+    places, stores = sources.places.all(), sources.config.stores
+    names = OtherNames(sources.store, sources.resolver, places, stores)
+    sought = {*_paths(plans, items), *(name for path in purged for name in names.of(path))}
+    leaving = Leaving.by(plans, world.states)
+    proof = prove(sources, world, leaving, sorted(sought), _read_since(sources, plans))
+    return Surroundings(
+        sources,
+        now,
+        proof,
+        owners=fresh_owners(sources.registrations, world),
+        groups=Groups(sources.registrations.sharing()),
+        protected=metadata_keys(world.states),
+        elsewhere=needed_by_other_names(
+            names, purged, lambda candidates: proof.referenced.keys() & candidates
+        ),
+    )
+
+
+def _read_since(sources: GateSources, plans: Sequence[Plan]) -> datetime | None:
+    """From when on the files read for earlier proofs count; None: all are read again."""
+    limits, gates = sources.config.limits, sources.config.gates
+    if any(plan.bytes > limits.full_proof_above for plan in plans):
+        return None
+    return sources.clock.now() - gates.full_proof_every
+
+
+def _row(plan: Plan, measures: Measures) -> GateFacts:
+    facts: dict[str, int | float | bool | str] = {}
+    examples: dict[str, tuple[str, ...]] = {}
+    for fact, measure in measures.items():
+        if isinstance(measure, (bool, int, float)):
+            facts[fact] = measure
+        else:
+            facts[fact] = len(measure)
+            examples[fact] = tuple(sorted(measure)[:_EXAMPLES])
+    return GateFacts(plan.id, plan.digest, plan.kind, facts, examples)

@@ -1,0 +1,232 @@
+"""What an expiration must show: nobody needs its snapshots and refs, and its numbers add up."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from statistics import median
+
+from meltline.app.catalog.tables import remembered
+from meltline.app.gate.cases import Case, Measures
+from meltline.app.gate.expired_drops import has_ended
+from meltline.app.gate.needed_snapshots import cut_off, planned_unread, promised_since
+from meltline.app.gate.plan_bases import Base, differing_heads, read_bases, staying_heads
+from meltline.app.gate.proof import Proof
+from meltline.app.gate.sources import GateSources
+from meltline.domain.deletion.plan import Plan, PlanState
+from meltline.domain.drop.drops import is_dropped_name
+from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.domain.retention.policy import effective_retention
+from meltline.ports import Lease, PlanReader, SnapshotKey
+
+_HISTORY = 10
+_ENOUGH_HISTORY = 3  # growth says nothing while a table has fewer earlier plans
+
+
+@dataclass(frozen=True)
+class LedgerFacts:
+    """What expirations are held against, asked once for all of them: each question is a job.
+
+    Attributes:
+        unknown: Planned paths that the index has never heard of.
+        indexed: Live files and bytes of heads, by the index.
+        distinct: Bytes of the distinct live files that remain of tables that lose much, by UUID.
+        policies: What the control ledger remembers of policies, by object.
+        bases: What each plan was made on, by its id.
+        leases: Those that have not ended.
+        vetoed: Tables of which somebody wants a snapshot back.
+    """
+
+    unknown: Collection[str] = ()
+    indexed: Mapping[SnapshotKey, tuple[int, int]] = field(default_factory=dict)
+    distinct: Mapping[str, int] = field(default_factory=dict)
+    policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    bases: Mapping[str, Base] = field(default_factory=dict)
+    leases: Sequence[Lease] = ()
+    vetoed: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(
+        cls, sources: GateSources, proof: Proof, plans: Sequence[Plan], paths: Sequence[str]
+    ) -> "LedgerFacts":
+        """Of some expirations; `paths` are those of all planned files."""
+        if not plans:
+            return cls()
+        bases = read_bases(sources.store, proof.world, plans)
+        limit = sources.config.limits.max_delete_ratio
+        losing = {p.table_uuid for p in plans if _ratio(p, _remains(proof, p)) > limit}
+        remaining = [s for s in proof.remaining if s.table_uuid in losing]
+        return cls(
+            unknown=sources.references.unknown(paths),
+            indexed=sources.snapshots.live_totals(sorted(_checked_heads(proof, plans, bases))),
+            distinct=sources.proofs.distinct_bytes(remaining) if remaining else {},
+            policies=sources.policies.all(),
+            bases=bases,
+            leases=sources.leases.active(sources.clock.now()),
+            vetoed=frozenset(veto.table_uuid for veto in sources.vetoes.all()),
+        )
+
+    def leased(self, uuid: str) -> set[int]:
+        """Snapshots of a table that somebody reads."""
+        return {lease.snapshot_id for lease in self.leases if lease.table_uuid == uuid}
+
+    @property
+    def busy(self) -> frozenset[str]:
+        """Tables of which somebody reads a snapshot, or wants one back."""
+        return self.vetoed.union(lease.table_uuid for lease in self.leases)
+
+
+def _checked_heads(
+    proof: Proof, plans: Sequence[Plan], bases: Mapping[str, Base]
+) -> set[SnapshotKey]:
+    return {
+        SnapshotKey(plan.table_uuid, head)
+        for plan in plans
+        if (state := proof.world.of(plan.table_uuid, plan.table))
+        for head in bases[plan.id].checked_heads(plan, state)
+    }
+
+
+def expire_measures(case: Case, facts: LedgerFacts) -> Measures:
+    """What was found of an expiration."""
+    plan, around, paths = case.plan, case.around, set(case.paths)
+    state = around.proof.world.of(plan.table_uuid, plan.table)
+    # Of a dropped table whose time is up all goes, as a person has decided; of no other.
+    ended = state is not None and has_ended(
+        around.sources.config, around.proof.world, state, plan, facts.busy, around.now
+    )
+    outside = [path for path in case.paths if not around.roots.covers(path)]
+    unreadable = [*case.errors(case.members), *filter(None, [facts.bases[plan.id].error])]
+    return {
+        **case.common_measures(outside, unreadable),
+        **(_missing(plan) if state is None else _table_measures(case, facts, state, ended=ended)),
+        "planned_main": int(MAIN in plan.refs and not ended),
+        "planned_leased": _text(facts.leased(plan.table_uuid).intersection(plan.snapshots)),
+        "planned_unknown": paths.intersection(facts.unknown),
+        "head_files_lost": paths & around.proof.lost_by_heads,
+        "delete_ratio": 0.0 if ended else _delete_ratio(around.proof, plan, facts.distinct),
+        "growth": 0.0 if ended else _growth(around.sources.plans, plan),
+        "manifests_read": len(around.proof.scan.live_files),
+    }
+
+
+_UNKNOWABLE = (
+    "planned_heads",
+    "planned_ref_targets",
+    "planned_held",
+    "planned_unread",
+    "planned_writer_walks",
+)
+
+
+def _missing(plan: Plan) -> Measures:
+    """Of a table that is not there nobody can tell what may go."""
+    return {
+        **dict.fromkeys(_UNKNOWABLE, ()),
+        "planned_young_refs": plan.refs,
+        "planned_in_window": _text(plan.snapshots),
+        "planned_not_in_metadata": _text(plan.snapshots),
+        "head_totals_differ": ["the table is not there"],
+    }
+
+
+def _table_measures(
+    case: Case, facts: LedgerFacts, state: TableMetadata, *, ended: bool
+) -> Measures:
+    """What the table's metadata tells. `ended`: it was dropped, and its time is up."""
+    plan, planned, around = case.plan, set(case.plan.snapshots), case.around
+    base = facts.bases[plan.id]
+    remaining_refs = {
+        ref.snapshot_id: ref.name for ref in state.refs.values() if ref.name not in plan.refs
+    }
+    return {
+        "planned_heads": _text(planned & staying_heads(plan, state.heads)),
+        "planned_ref_targets": [remaining_refs[sid] for sid in planned & remaining_refs.keys()],
+        "planned_young_refs": [
+            name for name in plan.refs if not _is_past_age(state, name, plan, ended=ended)
+        ],
+        "planned_held": _text(planned) if around.is_held(state) else (),
+        "planned_unread": _text(planned_unread(state, plan)),
+        **(_nothing_promised() if ended else _promised(case, facts, state)),
+        "planned_not_in_metadata": _text(planned - (state.snapshots.keys() & base.snapshots)),
+        "head_totals_differ": [
+            *differing_heads(plan, base, state, around.proof.totals, facts.indexed)
+        ],
+    }
+
+
+def _is_past_age(state: TableMetadata, name: str, plan: Plan, *, ended: bool) -> bool:
+    """Whether a ref is there, and plain Iceberg would let it go by now.
+
+    Of a dropped table whose time is up (`ended`) branches go at any age; tags have one still.
+    """
+    ref = state.refs.get(name)
+    if ref is None:
+        return False
+    if ended and ref.is_branch:
+        return True
+    limit, default = ref.max_ref_age_ms, state.properties.get("history.expire.max-ref-age-ms", "")
+    if limit is None and default.isdecimal():
+        limit = int(default)
+    age = plan.as_of - state.snapshots[ref.snapshot_id].committed_at
+    return limit is not None and age > timedelta(milliseconds=limit)
+
+
+def _nothing_promised() -> Measures:
+    return dict.fromkeys(("planned_in_window", "planned_writer_walks"), ())
+
+
+def _promised(case: Case, facts: LedgerFacts, state: TableMetadata) -> Measures:
+    """Planned snapshots that the window promises, by the log alone, or that a writer walks over."""
+    plan, planned = case.plan, frozenset(case.plan.snapshots)
+    levels = case.around.levels(state)
+    policy = effective_retention(
+        case.around.sources.config.account, levels, remembered(facts.policies, levels, state.uuid)
+    )
+    in_window = planned  # a dropped table's all, until its time is up
+    if policy.window is not None and not is_dropped_name(state.name.namespace):
+        in_window &= promised_since(state, plan.refs, plan.as_of - policy.window)
+    writers_since = plan.as_of - policy.writer_keep
+    return {
+        "planned_in_window": _text(in_window),
+        "planned_writer_walks": _text(cut_off(state, planned, plan.refs, writers_since)),
+    }
+
+
+def _text(ids: Collection[int]) -> list[str]:
+    return [str(snapshot_id) for snapshot_id in sorted(ids)]
+
+
+def _remains(proof: Proof, plan: Plan) -> int:
+    """Bytes that surely remain: at least those of the largest remaining snapshot."""
+    state = proof.world.of(plan.table_uuid, plan.table)
+    metadata = proof.metadata_bytes(plan.table_uuid) + (state.metadata_bytes if state else 0)
+    return metadata + proof.most_live_bytes(plan.table_uuid)
+
+
+def _ratio(plan: Plan, remains: int) -> float:
+    return plan.bytes / max(1, plan.bytes + remains)
+
+
+def _delete_ratio(proof: Proof, plan: Plan, distinct: Mapping[str, int]) -> float:
+    """The part of a table's bytes that departs.
+
+    The largest remaining snapshot shows that at least so much remains; only where that does not
+    already keep the ratio within its limit, the distinct files of all that remain are summed up.
+    """
+    remains = _remains(proof, plan)
+    if plan.table_uuid in distinct:
+        remains += distinct[plan.table_uuid] - proof.most_live_bytes(plan.table_uuid)
+    return _ratio(plan, remains)
+
+
+def _growth(ledger: PlanReader, plan: Plan) -> float:
+    """The plan's size against the median of the table's last ones; 0 where there are too few."""
+    applied = ledger.find(table_uuid=plan.table_uuid, states=[PlanState.APPLIED])
+    earlier = [
+        previous.bytes
+        for previous in applied
+        if previous.kind is plan.kind and previous.id != plan.id and previous.bytes
+    ][:_HISTORY]
+    if len(earlier) < _ENOUGH_HISTORY:
+        return 0.0
+    return plan.bytes / max(1.0, median(earlier))
