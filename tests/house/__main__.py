@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from tests.house import figures, structure
+from tests.house import figures, reach, structure
 from tests.house.figures import Figure
 from tests.house.sources import House, read
 
@@ -52,6 +52,7 @@ RULES = (
     Rule("fmt: skip", figures.unformatted, 0),
     Rule("rooms of one layer in a circle of imports", structure.circles, 0),
     Rule("methods of a protocol", partial(structure.methods, protocols=True), 8),
+    Rule("what a gate reaches that does not only read", reach.dangers, 0),
     Rule("methods of a class", partial(structure.methods, protocols=False), 25),
 )
 

@@ -370,6 +370,15 @@ MUTATIONS = (
         "    return is_known and not any(", "    return bool(rows) and not any(", (VOUCHING, UNREAD),
     ),
     Mutation(
+        "the gate is given what moves plans", "app/gate/sources.py",
+        "    PlanReader,\n", "    PlanLedger as PlanReader,\n", ("tests/unit/house/test_gate_reads.py",),
+    ),
+    Mutation(
+        "a port that the gate reads by learns to write", "ports/control/plans.py",
+        "    def current(self, ids", "    def forget(self, ids: Sequence[str]) -> None: ...\n\n    def current(self, ids",
+        ("tests/unit/house/test_gate_reads.py",),
+    ),
+    Mutation(
         "a gate takes what nobody has read for its own table's", "app/gate/proof.py",
         "    if unknown := _unknown(sources, world, scan, remaining):\n", "    if unknown := ():\n", (UNREAD,),
     ),
