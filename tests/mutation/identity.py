@@ -121,8 +121,8 @@ IDENTITY = (
     Mutation(
         "an incident is over where its table could not be looked at",
         "app/observe/changed_lists.py",
-        "key is None and incident.table_uuid in looked_at",
-        "key is None",
+        "            return incident.table_uuid in looked_at\n",
+        "            return True\n",
         (LISTS,),
     ),
     Mutation(
@@ -142,8 +142,8 @@ IDENTITY = (
     Mutation(
         "a changed list that only a dropped clone names is not looked at again",
         "app/observe/observe.py",
-        "still_changed(context, states, ended",
-        "still_changed(context, readable, ended",
+        "still_changed(incidents, snapshots, context.store, states, ended",
+        "still_changed(incidents, snapshots, context.store, readable, ended",
         (LISTS,),
     ),
     Mutation(
@@ -184,13 +184,13 @@ IDENTITY = (
     Mutation(
         "registrations that nobody knows are not named",
         "app/observe/known_registrations.py",
-        "    new = [_incident(context, uuid, counts[uuid]) for uuid in sorted(counts)]\n",
+        "    new = [_incident(context.clock, uuid, counts[uuid]) for uuid in sorted(counts)]\n",
         "    new: list[Incident] = []\n",
         (RECOGNISED,),
     ),
     Mutation(
         "what a registration alone owned is nobody's once it has gone, though another's log names it",
-        "app/observe/observe.py",
+        "app/observe/recording.py",
         "    ownerships |= {\n        Ownership(o.prefix, heir) for o in recorded for heir in before.get(o.table_uuid, ())\n    }\n",
         "    assert isinstance(before, dict)\n",
         (RECOGNISED,),

@@ -357,13 +357,13 @@ MUTATIONS = (
         "        and (word.size, word.sha256) == _fingerprint(store, pointer.metadata_location)\n", "", (VOUCHING,),
     ),
     Mutation(
-        "a gate takes a word for one table for a word for all", "app/catalog/live_catalogs.py",
-        "        unknown -= vouched_for(self.context.control.decisions, self.context.store, unknown)\n",
-        "        unknown = unknown if not self.context.control.decisions.vouched() else set()\n", (VOUCHING,),
+        "a gate takes a word for one table for a word for all", "app/catalog/management.py",
+        "    unknown -= vouched_for(decisions, store, unknown)\n",
+        "    unknown = unknown if not decisions.vouched() else set()\n", (VOUCHING,),
     ),
     Mutation(
-        "what was read once may not have come to name others' files", "app/observe/observe.py",
-        "            incomplete=state.name in unread\n            or (", "            incomplete=(", (UNREAD,),
+        "what was read once may not have come to name others' files", "app/observe/recording.py",
+        "        incomplete = state.name in unread or (", "        incomplete = (", (UNREAD,),
     ),
     Mutation(
         "new metadata that cannot be read refers to what the old one did", "app/catalog/management.py",
@@ -392,7 +392,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a table that is cloned again counts as one that shares nothing", "app/clone/gc_guard.py",
-        "    context.control.decisions.forget_lifted_guard(seen.uuid)\n", "", ("tests/unit/clone/test_clone_races.py",),
+        "    decisions.forget_lifted_guard(seen.uuid)\n", "", ("tests/unit/clone/test_clone_races.py",),
     ),
     Mutation(
         "a pipe is opened like a file", "adapters/object_store/local.py",
@@ -442,7 +442,7 @@ MUTATIONS = (
     ),
     Mutation(
         "an older state is passed off as the last of a table that left unnoticed", "app/catalog/recoverable.py",
-        "    if snapshot_id is None:\n        _require_noticed(context, name, uuids, listing)\n    else:\n",
+        "    if snapshot_id is None:\n        _require_noticed(name, lost)\n    else:\n",
         "    if snapshot_id is not None:\n", (WAYS_BACK,),
     ),
     Mutation(
@@ -452,7 +452,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a recovery is promised without looking whether the lists are there", "app/catalog/ways_back.py",
-        "    if description is None or not _lists_are_there(context, description.snapshot):\n",
+        "    if description is None or not _lists_are_there(*readers, description.snapshot):\n",
         "    if description is None:\n", (WAYS_BACK,),
     ),
 )  # fmt: skip

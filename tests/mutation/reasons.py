@@ -58,7 +58,7 @@ REASONS = (
     ),
     Mutation(
         "reasons: a head that our commit changed is forgotten the next day", "app/observe/observe.py",
-        "    reasons |= still_changed_heads(context, states, ended=let_go.keys())\n", "", HEADS,
+        "    reasons |= still_changed_heads(incidents, states, ended=let_go.keys())\n", "", HEADS,
     ),
     Mutation(
         "reasons: a prune goes on without a verdict", "app/prune/prune_deletes.py",
@@ -88,7 +88,7 @@ REASONS = (
     ),
     Mutation(
         "reasons: what others committed on our base is taken for ours", "app/observe/ref_check.py",
-        "    if after is None or not _is_ours(plan, before, after):\n", "    if after is None:\n", HEADS,
+        "    if after is not None and _is_ours(plan, before, after):\n", "    if after is not None:\n", HEADS,
     ),
     Mutation(
         "reasons: a prune goes on by its first proof", "app/prune/prune_deletes.py",

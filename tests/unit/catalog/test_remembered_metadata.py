@@ -32,7 +32,9 @@ class Place:
     def uuid(self) -> str:
         """Whose metadata a look finds there."""
         services = self.lake.services(store=self.store)
-        (state,) = remembered_states(services, [self.entry]).values()
+        observations = services.control.observations
+        loaded = remembered_states(services.catalogs, services.store, observations, [self.entry])
+        (state,) = loaded.values()
         assert isinstance(state, TableMetadata), state
         return state.table_uuid
 

@@ -290,9 +290,17 @@ def test_that_a_guard_was_lifted_is_known_of_the_table_and_not_of_a_name() -> No
     services = lake.services()
     states = [load_state(lake.store, t.name, t.metadata_location) for t in (one, other)]
     lake.control.registrations.add_sharing([(one.uuid, other.uuid)])
-    assert may_share(services, states) == {one.uuid, other.uuid}
+    assert may_share(services.control.registrations, services.control.decisions, states) == {
+        one.uuid,
+        other.uuid,
+    }
     lake.control.audit.add(AuditEntry(lake.clock.now(), "x", "lift guard", str(other.name)))
     lake.control.decisions.save_lifted_guard(one.uuid)
-    assert may_share(services, states) == {other.uuid}
-    set_guard(services, states[0])
-    assert may_share(services, states) == {one.uuid, other.uuid}
+    assert may_share(services.control.registrations, services.control.decisions, states) == {
+        other.uuid
+    }
+    set_guard(services.control.decisions, services.editors, states[0])
+    assert may_share(services.control.registrations, services.control.decisions, states) == {
+        one.uuid,
+        other.uuid,
+    }

@@ -284,9 +284,8 @@ def test_every_finding_of_doctor_is_named() -> None:
     source = "".join(text(module) for module in sorted({*modules}))
     found = set(re.findall(r'^\s+"([a-z]+(?:_[a-z]+)*)",$', source, re.MULTILINE))
     found |= set(re.findall(r'_error\("(\w+)"', source))
-    found |= set(re.findall(r'ColdFinding\("\w+", "(\w+)"', source))
+    found |= set(re.findall(r'Finding\("\w+", "(\w+)"', source))
     found |= set(re.findall(r'_refusals\("(\w+)"', source))
-    found |= set(re.findall(r'ConsumerFinding\("(\w+)"', source))
     found -= {"error", "warning", "info"}
     page = text(DOCS / "when-things-go-wrong.md")
     told = set(re.findall(r"^\| `(\w+)` \| (?:error|warning|info) \|", page, re.MULTILINE))

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from meltline.app.doctor.doctor import Finding, examine
+from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
 from meltline.app.drop.drop import drop
+from meltline.app.ground.findings import Finding
 from meltline.app.observe.observe import observe
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges

@@ -13,7 +13,7 @@ from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.iceberg.table_metadata import MAIN, SnapshotRef, TableMetadata
 from meltline.domain.iceberg.timeline import require_snapshot
 from meltline.domain.retention.policy import OWN_TAGS
-from meltline.ports import TableEdit
+from meltline.ports import RegistrationLedger, TableEdit
 
 _LONGEST_NAME = 255
 
@@ -62,16 +62,16 @@ def same_table(seen: TableMetadata, edit: TableEdit) -> TableEdit:
     return guarded
 
 
-def follow(context: ReadContext, states: Sequence[TableMetadata]) -> None:
+def follow(registrations: RegistrationLedger, states: Sequence[TableMetadata]) -> None:
     """Notes where tables stood when their names were changed.
 
     The next observation must see that the new name leads on from the old one, and metadata logs
     are cut one day: after enough commits nothing else could tell.
     """
     at = {(state.uuid, state.name): state.metadata_location for state in states}
-    rows = [row for row in context.control.registrations.all() if (row.uuid, row.name) in at]
+    rows = [row for row in registrations.all() if (row.uuid, row.name) in at]
     moved_rows = [replace(row, metadata_location=at[row.uuid, row.name]) for row in rows]
-    context.control.registrations.save(moved_rows)
+    registrations.save(moved_rows)
 
 
 def pin(document: MetadataEditor, tag: SnapshotRef, words: Mapping[str, str]) -> None:

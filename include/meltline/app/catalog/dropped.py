@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import LET_GO, Drop, is_dropped_name, read_drop, without_drop
@@ -39,23 +40,20 @@ class DroppedNamespace:
 def dropped_tables(context: ReadContext, listing: CatalogListing) -> list[DroppedTable]:
     """The dropped tables of a catalog that can be read and say what they were."""
     entries = [pointer for pointer in listing.entries if is_dropped_name(pointer.name.namespace)]
-    tables: list[DroppedTable] = []
-    for pointer, state in load_tables(context, entries).items():
-        if isinstance(state, TableMetadata):
-            drop = read_drop(pointer.name.catalog, state.properties)
-            if drop is not None and drop.object.table:
-                tables.append(DroppedTable(state, drop))
-    return tables
+    states = metadata_of(load_tables(context, entries).values())
+    drops = ((state, read_drop(state.name.catalog, state.properties)) for state in states)
+    return [DroppedTable(state, drop) for state, drop in drops if drop and drop.object.table]
 
 
 def dropped_namespaces(catalog: str, listing: CatalogListing) -> list[DroppedNamespace]:
     """The dropped schemas and databases of a catalog."""
-    namespaces = []
-    for stands, properties in listing.namespaces.items():
-        drop = read_drop(catalog, properties) if is_dropped_name(stands) else None
-        if drop is not None and not drop.object.table:
-            namespaces.append(DroppedNamespace(stands, drop, without_drop(properties)))
-    return namespaces
+    stones = ((at, words) for at, words in listing.namespaces.items() if is_dropped_name(at))
+    drops = ((at, words, read_drop(catalog, words)) for at, words in stones)
+    return [
+        DroppedNamespace(at, drop, without_drop(words))
+        for at, words, drop in drops
+        if drop and not drop.object.table
+    ]
 
 
 def is_let_go(state: TableMetadata, now: datetime) -> bool:

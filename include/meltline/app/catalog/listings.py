@@ -1,12 +1,39 @@
-"""Listings of catalogs for a step that commits to many tables, one after another."""
+"""Listings of catalogs: of all at once, and for a step that commits to one table after another."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from threading import Lock
 
-from meltline.ports import Catalog, CatalogListing
+from meltline.domain.errors import CatalogUnlistable
+from meltline.ports import Catalog, CatalogEntry, CatalogListing
 
 _FRESH = 1.0  # seconds: a table that moved since is a conflict of its commit, and listed anew
+
+
+@dataclass(frozen=True)
+class ListedCatalogs:
+    """What each catalog holds that could be listed, and why the others could not."""
+
+    listings: Mapping[str, CatalogListing]
+    unlisted: Mapping[str, CatalogUnlistable]
+
+    @property
+    def entries(self) -> list[CatalogEntry]:
+        """The tables of all of them."""
+        return [pointer for listing in self.listings.values() for pointer in listing.entries]
+
+
+def list_catalogs(catalogs: Iterable[Catalog]) -> ListedCatalogs:
+    """Lists each catalog now; what fails is named."""
+    listings: dict[str, CatalogListing] = {}
+    unlisted: dict[str, CatalogUnlistable] = {}
+    for catalog in catalogs:
+        try:
+            listings[catalog.name] = catalog.listing()
+        except CatalogUnlistable as refused:
+            unlisted[catalog.name] = refused
+    return ListedCatalogs(listings, unlisted)
 
 
 class Listings:

@@ -2,23 +2,24 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 
 from meltline.app.catalog.dropped import is_let_go
-from meltline.app.catalog.management import never_read, vouched_for
-from meltline.app.catalog.metadata import load_concurrently, load_states, standing_states
-from meltline.app.catalog.registrations import as_registered, identified
+from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
+from meltline.app.catalog.management import holding_back
+from meltline.app.catalog.metadata import Loaded, load_concurrently, metadata_of, standing_states
+from meltline.app.catalog.registrations import ENDED, LastSeen, identified, load_last_seen
 from meltline.app.services import RunContext
 from meltline.config.load import Config
 from meltline.domain.drop.drops import LET_GO, levels_of
-from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
+from meltline.domain.errors import MeltlineError, MetadataMissing
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership, claim_prefix
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ACCOUNT, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable, RegistrationReader, SnapshotKey
-
-_LEFT = ("gone", LET_GO)
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,7 @@ class LiveCatalogs:
 
     @cached_property
     def _by_uuid(self) -> Mapping[str, Sequence[TableMetadata]]:
-        by_uuid: dict[str, list[TableMetadata]] = {}
-        for state in self.states:
-            by_uuid.setdefault(state.uuid, []).append(state)
-        return by_uuid
+        return grouped(self.states, lambda state: state.uuid)
 
     @cached_property
     def _by_name(self) -> Mapping[tuple[str, TableName], TableMetadata]:
@@ -79,18 +77,14 @@ class LiveCatalogs:
 
 def look_afresh(context: RunContext) -> LiveCatalogs:
     """Lists every catalog and loads every table again, the ones that left their catalog too."""
-    look = _Look(context, context.control.registrations.all())
-    look.list_catalogs()
-    standing = [pointer for listing in look.listings.values() for pointer in listing.entries]
-    left_names = look.names_left(standing)
-    look.add_standing(identified(context, standing_states(context, standing)))
-    loaded = load_states(context.store, left_names)
-    look.add_left(
-        [(row, as_registered(loaded[pointer], row)) for pointer, row in left_names.items()]
-    )
+    listed = list_catalogs(context.catalogs.values())
+    look = _Look(context, context.control.registrations.all(), listed)
+    loaded = standing_states(context.catalogs, context.store, listed.entries)
+    look.add_standing(identified(context, loaded))
+    look.add_left(load_last_seen(context.store, look.names_left()))
     return LiveCatalogs(
         tuple(look.states),
-        look.listings,
+        listed.listings,
         {uuid: tuple(errors) for uuid, errors in look.unreadable.items()},
         frozenset(look.vanished),
         frozenset(look.lost),
@@ -103,75 +97,71 @@ class _Look:
 
     context: RunContext
     rows: Sequence[KnownTable]
-    listings: dict[str, CatalogListing] = field(default_factory=dict)
+    listed: ListedCatalogs
     states: list[TableMetadata] = field(default_factory=list)
     unreadable: dict[str, list[str]] = field(default_factory=dict)
     vanished: set[str] = field(default_factory=set)
     lost: set[SnapshotKey] = field(default_factory=set)
 
-    def list_catalogs(self) -> None:
-        for catalog in self.context.catalogs.values():
-            try:
-                self.listings[catalog.name] = catalog.listing()
-            except CatalogUnlistable as refused:
-                self._note("", f"{catalog.name}: {refused.found}")
+    def __post_init__(self) -> None:
+        for name, refused in self.listed.unlisted.items():
+            self._note("", f"{name}: {refused.found}")
 
-    def names_left(self, standing: Iterable[CatalogEntry]) -> dict[CatalogEntry, KnownTable]:
+    def names_left(self) -> list[KnownTable]:
         """Names that the ledger knows and that are gone, or of catalogs that nobody can list."""
-        present = set(standing)  # by name and place: an old name may be another table's now
+        # By name and place: an old name may be another table's now.
+        present = set(self.listed.entries)
         rows = {CatalogEntry(t.name, t.metadata_location): t for t in self.rows}
-        return {
-            pointer: row
+        return [
+            row
             for pointer, row in rows.items()
-            if (row.status in _LEFT or row.name.catalog not in self.listings)
+            if (row.status in ENDED or row.name.catalog not in self.listed.listings)
             and pointer not in present
-        }
+        ]
 
-    def add_standing(self, loaded: Mapping[CatalogEntry, TableMetadata | MeltlineError]) -> None:
-        rows = self.rows
+    def add_standing(self, loaded: Loaded) -> None:
+        """Adds the tables that stand; what is unreadable is so for all that it may be."""
         # Two registrations may stand at one metadata file: what is unreadable is so for both.
         at: dict[str, set[str]] = {}
-        for table in rows:
+        for table in self.rows:
             at.setdefault(table.metadata_location, set()).add(table.uuid)
-            if table.status not in _LEFT:
+            if table.status not in ENDED:
                 at.setdefault(str(table.name), set()).add(table.uuid)
-        unreadable = [
-            pointer for pointer, answer in loaded.items() if isinstance(answer, MeltlineError)
-        ]
-        unknown = set(never_read(rows, unreadable))
-        unknown -= vouched_for(self.context.control.decisions, self.context.store, unknown)
-        for pointer, answer in loaded.items():
-            if isinstance(answer, TableMetadata):
-                self.states.append(answer)
-                continue
+        self.states += metadata_of(loaded.values())
+        errors = {p: answer for p, answer in loaded.items() if isinstance(answer, MeltlineError)}
+        decisions, store = self.context.control.decisions, self.context.store
+        unknown = holding_back(decisions, store, self.rows, errors)
+        for pointer, error in errors.items():
             whose = at.get(pointer.metadata_location, set()) | at.get(str(pointer.name), set())
             for uuid in [*sorted(whose), *[""] * (pointer in unknown)]:
-                self._note(uuid, f"{pointer.name}: {answer.message}")
+                self._note(uuid, f"{pointer.name}: {error.message}")
 
-    def add_left(self, loaded: Sequence[tuple[KnownTable, TableMetadata | MeltlineError]]) -> None:
+    def add_left(self, last_seen: Sequence[LastSeen]) -> None:
         """Adds what tables were under names that they have left, where none goes on from it."""
         standing_uuids = {state.uuid for state in self.states}
-        let_go = {row.metadata_location for row, _ in loaded if row.status == LET_GO}
-        now = self.context.clock.now()
-        ended = [
-            state
-            for row, state in loaded
-            if row.status == LET_GO and isinstance(state, TableMetadata) and is_let_go(state, now)
-        ]
-        for row, answer in loaded:
-            # Gone for good, and read completely before: the index tells what it referred to.
-            indexed = row.status == "gone" and not row.incomplete
+        let_go = [(row, answer) for row, answer in last_seen if row.status == LET_GO]
+        places = {row.metadata_location for row, _ in let_go}
+        ended = _ended(let_go, self.context.clock.now())
+        for row, answer in last_seen:
             if isinstance(answer, TableMetadata):
-                if not any(successor.continues(answer) for successor in (*self.states, *ended)):
-                    self.states.append(self._without_lost(answer) if indexed else answer)
+                self._add_last(row, answer, ended)
             elif not isinstance(answer, MetadataMissing):
                 self._note(row.uuid, f"{row.name}: {answer.message}")
-            elif row.uuid in standing_uuids or row.metadata_location in let_go:
-                continue  # the table is there by another name, or was let go
-            elif indexed:
-                self.vanished.add(row.uuid)
-            else:
-                self._note(row.uuid, f"{row.name}: {answer.message}")
+            elif row.uuid not in standing_uuids and row.metadata_location not in places:
+                self._note_missing(row, answer)
+
+    def _add_last(
+        self, row: KnownTable, state: TableMetadata, ended: Iterable[TableMetadata]
+    ) -> None:
+        if not any(successor.continues(state) for successor in (*self.states, *ended)):
+            self.states.append(self._without_lost(state) if _is_indexed(row) else state)
+
+    def _note_missing(self, row: KnownTable, error: MetadataMissing) -> None:
+        """Notes a table that is there by no other name, and that was not let go."""
+        if _is_indexed(row):
+            self.vanished.add(row.uuid)
+        else:
+            self._note(row.uuid, f"{row.name}: {error.message}")
 
     def _without_lost(self, state: TableMetadata) -> TableMetadata:
         """A state without the snapshots of which an engine has deleted the manifest list."""
@@ -184,6 +174,16 @@ class _Look:
 
     def _note(self, uuid: str, reason: str) -> None:
         self.unreadable.setdefault(uuid, []).append(reason)
+
+
+def _ended(let_go: Iterable[LastSeen], now: datetime) -> list[TableMetadata]:
+    """Those of tables that were let go, by the ledger, which their own metadata says so of."""
+    return [state for state in metadata_of(s for _, s in let_go) if is_let_go(state, now)]
+
+
+def _is_indexed(row: KnownTable) -> bool:
+    """Gone for good, and read completely before: the index tells what it referred to."""
+    return row.status == "gone" and not row.incomplete
 
 
 def fresh_owners(registrations: RegistrationReader, world: LiveCatalogs) -> OwnerIndex:

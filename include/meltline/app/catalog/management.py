@@ -6,21 +6,29 @@ metadata file, by its place and its bytes, and for nothing that stands there lat
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from meltline.app.catalog.metadata import load_state
+from meltline.app.catalog.metadata import load_if_readable, load_state
+from meltline.app.catalog.registrations import ENDED
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import raise_epoch
 from meltline.app.services import ReadContext
-from meltline.domain.drop.drops import LET_GO
 from meltline.domain.errors import CatalogReadOnly, MeltlineError, TableNotFound, UsageInvalid
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.policy import ENABLED
-from meltline.ports import CatalogEntry, KnownTable, ObjectReader, VouchedFile, VouchedReader
+from meltline.ports import (
+    Catalog,
+    CatalogEditor,
+    CatalogEntry,
+    KnownTable,
+    ObjectReader,
+    VouchedFile,
+    VouchedReader,
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ def attach(context: ReadContext, name: TableName) -> None:
     if was_vouched:
         raise_epoch(context, "attach")
         audit(context, "attach", str(name), detail="the word for it is taken back")
-    (pointer,) = _entries(context, [name])
+    (pointer,) = _entries(context.catalogs, [name])
     try:
         state = load_state(context.store, name, pointer.metadata_location)
     except MeltlineError:
@@ -76,8 +84,8 @@ def detach(
         UsageInvalid: A table was never read completely, and there is no reason.
     """
     rows = context.control.registrations.all()
-    entries = _entries(context, list(dict.fromkeys(names)))
-    never_read = {pointer for pointer in entries if _was_never_read(context, rows, pointer)}
+    entries = _entries(context.catalogs, list(dict.fromkeys(names)))
+    never_read = {pointer for pointer in entries if _was_never_read(context.store, rows, pointer)}
     if never_read and not reason.strip():
         raise _reason_missing(sorted(pointer.name for pointer in never_read))
     return [
@@ -91,7 +99,7 @@ def _detach(
 ) -> DetachedTable:
     at = pointer.metadata_location
     try:
-        at = at if dry_run else _opted_out(context, pointer)
+        at = at if dry_run else _opted_out(context.editors, context.store, pointer)
     except CatalogReadOnly:
         if not never_read:  # else the word is what was asked for
             raise
@@ -104,23 +112,18 @@ def _detach(
     return DetachedTable(pointer.name, vouched)
 
 
-def _opted_out(context: ReadContext, pointer: CatalogEntry) -> str:
+def _opted_out(
+    editors: Mapping[str, CatalogEditor], store: ObjectReader, pointer: CatalogEntry
+) -> str:
     """Has the table say that it is left alone, where it can; returns where it stands then."""
-    state = _state(context, pointer)
+    state = load_if_readable(store, pointer.name, pointer.metadata_location)
     if state is None or state.properties.get(ENABLED) == "false":
         return pointer.metadata_location
 
     def edit(document: MetadataEditor) -> None:
         document.set_properties({ENABLED: "false"})
 
-    return context.editors[pointer.name.catalog].edit_table(pointer.name, edit)
-
-
-def _state(context: ReadContext, pointer: CatalogEntry) -> TableMetadata | None:
-    try:
-        return load_state(context.store, pointer.name, pointer.metadata_location)
-    except MeltlineError:
-        return None
+    return editors[pointer.name.catalog].edit_table(pointer.name, edit)
 
 
 def _vouch(context: ReadContext, name: TableName, location: str, reason: str) -> VouchedFile:
@@ -157,10 +160,8 @@ def never_read(rows: Iterable[KnownTable], unread: Iterable[CatalogEntry]) -> li
         rows: What the ledger knows.
         unread: What catalogs have of such tables.
     """
-    rows_by_name: dict[TableName, list[KnownTable]] = {}
-    for row in rows:
-        if row.status not in ("gone", LET_GO):
-            rows_by_name.setdefault(row.name, []).append(row)
+    standing = (row for row in rows if row.status not in ENDED)
+    rows_by_name = grouped(standing, lambda row: row.name)
     return [
         pointer for pointer in unread if not _was_read(pointer, rows_by_name.get(pointer.name, ()))
     ]
@@ -170,6 +171,27 @@ def _was_read(pointer: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
     place = location_key(pointer.metadata_location)
     is_known = any(location_key(row.metadata_location) == place for row in rows)
     return is_known and not any(row.incomplete for row in rows)
+
+
+def holding_back(
+    decisions: VouchedReader,
+    store: ObjectReader,
+    rows: Iterable[KnownTable],
+    unread: Iterable[CatalogEntry],
+) -> list[CatalogEntry]:
+    """Of tables that cannot be read completely, those that hold all purging back, by name.
+
+    They were never read, and nobody vouches for them.
+
+    Args:
+        decisions: Where people's words stand.
+        store: Where the tables' metadata lies.
+        rows: What the ledger knows.
+        unread: What catalogs have of such tables.
+    """
+    unknown = set(never_read(rows, unread))
+    unknown -= vouched_for(decisions, store, unknown)
+    return sorted(unknown, key=lambda pointer: pointer.name)
 
 
 def vouched_for(
@@ -185,11 +207,10 @@ def vouched_for(
     }
 
 
-def _was_never_read(
-    context: ReadContext, rows: Sequence[KnownTable], pointer: CatalogEntry
-) -> bool:
+def _was_never_read(store: ObjectReader, rows: Sequence[KnownTable], pointer: CatalogEntry) -> bool:
     broken = any(row.name == pointer.name and row.status == "unreadable" for row in rows)
-    unread = broken or _state(context, pointer) is None
+    state = load_if_readable(store, pointer.name, pointer.metadata_location)
+    unread = broken or state is None
     return unread and pointer in never_read(rows, [pointer])
 
 
@@ -204,18 +225,16 @@ def _reason_missing(names: Sequence[TableName]) -> UsageInvalid:
     )
 
 
-def _entries(context: ReadContext, names: Sequence[TableName]) -> list[CatalogEntry]:
-    catalogs = {name.catalog for name in names} & context.catalogs.keys()
-    listed = [
-        pointer for catalog in catalogs for pointer in context.catalogs[catalog].listing().entries
-    ]
-    by_name = {pointer.name: pointer for pointer in listed}
+def _entries(catalogs: Mapping[str, Catalog], names: Sequence[TableName]) -> list[CatalogEntry]:
+    listed = {name.catalog for name in names} & catalogs.keys()
+    pointers = [pointer for name in listed for pointer in catalogs[name].listing().entries]
+    by_name = {pointer.name: pointer for pointer in pointers}
     for name in names:
         if name not in by_name:
             raise TableNotFound(
                 f"no table {name}",
                 object=str(name),
-                expected="a table of " + ", ".join(context.catalogs),
+                expected="a table of " + ", ".join(catalogs),
                 found=str(name),
                 next="`meltline storage` lists the tables",
             )

@@ -7,19 +7,27 @@ from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any, TypeVar
 
-from meltline.app.services import ReadContext
 from meltline.concurrency import THREADS, thread_map
 from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
 from meltline.domain.iceberg.metadata_editor import parse_json, unreadable
 from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import CatalogEntry, ObjectReader, RememberedMetadata
+from meltline.ports import (
+    Catalog,
+    CatalogEntry,
+    ObjectReader,
+    ObservationLedger,
+    RememberedMetadata,
+)
 
 _MOST_REMEMBERED = 32 * 1024 * 1024  # bytes; a larger file is read each time
 _LARGE = 4 * 1024 * 1024  # bytes; taken apart, a document is some ten times as large
 _one_large = Lock()
 _LOOKS = 5  # at a table whose metadata file is gone before it is read
+
+Loaded = Mapping[CatalogEntry, TableMetadata | MeltlineError]
+"""Tables as they were loaded, or why one could not be had."""
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -35,6 +43,14 @@ def load_state(store: ObjectReader, name: TableName, location: str) -> TableMeta
         StoreRefused: The store would not give it.
     """
     return load_document(store, name, location)[0]
+
+
+def load_if_readable(store: ObjectReader, name: TableName, location: str) -> TableMetadata | None:
+    """One table, from one metadata file; None where it cannot be had."""
+    try:
+        return load_state(store, name, location)
+    except MeltlineError:
+        return None
 
 
 def load_document(
@@ -62,9 +78,12 @@ def _read(store: ObjectReader, name: TableName, location: str) -> bytes:
         raise unreadable(name, location, f"{type(error).__name__}: {error}") from error
 
 
-def load_states(
-    store: ObjectReader, entries: Iterable[CatalogEntry]
-) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
+def metadata_of(answers: Iterable[TableMetadata | MeltlineError]) -> list[TableMetadata]:
+    """The tables that could be had."""
+    return [state for state in answers if isinstance(state, TableMetadata)]
+
+
+def load_states(store: ObjectReader, entries: Iterable[CatalogEntry]) -> Loaded:
     """Every table's state, or why it could not be had."""
     pointers = list(entries)
 
@@ -78,15 +97,13 @@ def load_states(
 
 
 def standing_states(
-    context: ReadContext, entries: Iterable[CatalogEntry]
-) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
+    catalogs: Mapping[str, Catalog], store: ObjectReader, entries: Iterable[CatalogEntry]
+) -> Loaded:
     """Every listed table's state: as it was listed, or a newer one where that is gone already."""
-    return _followed(context, load_states(context.store, entries))
+    return _followed(catalogs, store, load_states(store, entries))
 
 
-def _followed(
-    context: ReadContext, loaded: Mapping[CatalogEntry, TableMetadata | MeltlineError]
-) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
+def _followed(catalogs: Mapping[str, Catalog], store: ObjectReader, loaded: Loaded) -> Loaded:
     """Looks again, a few times, for tables that moved on between their listing and their reading.
 
     Some engines delete a metadata file as soon as a commit or two have replaced it. Each answer
@@ -98,25 +115,33 @@ def _followed(
         missing = [
             pointer for pointer, state in states.items() if isinstance(state, MetadataMissing)
         ]
-        try:
-            listings = {c: context.catalogs[c].listing() for c in {e.name.catalog for e in missing}}
-        except CatalogUnlistable:
-            break
-        now = {pointer: listings[pointer.name.catalog].of(pointer.name) for pointer in missing}
-        newer = {
-            pointer: at for pointer, at in now.items() if at is not None and at != newest[pointer]
-        }
+        newer = _newer(catalogs, {pointer: newest[pointer] for pointer in missing})
         if not newer:
             break
         newest |= newer
-        again = load_states(context.store, newer.values())
+        again = load_states(store, newer.values())
         states |= {pointer: again[at] for pointer, at in newer.items()}
     return states
 
 
+def _newer(
+    catalogs: Mapping[str, Catalog], newest: Mapping[CatalogEntry, CatalogEntry]
+) -> dict[CatalogEntry, CatalogEntry]:
+    """Those of some tables that are listed elsewhere than when they were read last, and where."""
+    try:
+        listings = {name: catalogs[name].listing() for name in {e.name.catalog for e in newest}}
+    except CatalogUnlistable:
+        return {}
+    now = {pointer: listings[pointer.name.catalog].of(pointer.name) for pointer in newest}
+    return {pointer: at for pointer, at in now.items() if at is not None and at != newest[pointer]}
+
+
 def remembered_states(
-    context: ReadContext, entries: Iterable[CatalogEntry]
-) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
+    catalogs: Mapping[str, Catalog],
+    store: ObjectReader,
+    observations: ObservationLedger,
+    entries: Sequence[CatalogEntry],
+) -> Loaded:
     """Every table's state; where its metadata file has not moved, without reading any file.
 
     Iceberg never changes a metadata file, so what it said when it was first seen is remembered;
@@ -124,16 +149,14 @@ def remembered_states(
     store: a catalog that numbers its metadata files may use a path again. This serves the planner
     alone: gates and re-proofs read the files.
     """
-    pointers = list(entries)
-    documents = context.control.observations.documents(
-        [pointer.metadata_location for pointer in pointers]
-    )
+    locations = [pointer.metadata_location for pointer in entries]
+    documents = observations.documents(locations)
     fresh: dict[str, RememberedMetadata] = {}
 
     def load(pointer: CatalogEntry) -> TableMetadata | MeltlineError:
         location = pointer.metadata_location
         try:
-            document, stored = documents.get(location), context.store.measure(location)
+            document, stored = documents.get(location), store.measure(location)
             if document and stored and stored.version == document.version:
                 with _room_for(document.size):
                     raw = json.loads(zlib.decompress(document.content))
@@ -143,7 +166,7 @@ def remembered_states(
         except MeltlineError as refused:
             return refused
         try:
-            state, raw = load_document(context.store, pointer.name, location)
+            state, raw = load_document(store, pointer.name, location)
         except MeltlineError as refused:
             return refused
         # As it was before it was read: where another took its place meanwhile, it is read again.
@@ -152,11 +175,9 @@ def remembered_states(
             fresh[location] = RememberedMetadata(location, stored.bytes, content, stored.version)
         return state
 
-    states = dict(zip(pointers, load_concurrently(load, pointers), strict=True))
-    context.control.observations.save_documents(
-        list(fresh.values()), current=[pointer.metadata_location for pointer in pointers]
-    )
-    return _followed(context, states)
+    states = dict(zip(entries, load_concurrently(load, entries), strict=True))
+    observations.save_documents(list(fresh.values()), current=locations)
+    return _followed(catalogs, store, states)
 
 
 def _needed_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -64,11 +64,7 @@ def require_free(name: ObjectName, listing: CatalogListing) -> None:
     Raises:
         NameConflict: It is taken; says how to free it.
     """
-    if name.table:
-        is_taken = any(pointer.name == name.table_name for pointer in listing.entries)
-    else:
-        is_taken = name.namespace in listing.namespaces
-    if is_taken:
+    if is_there(name, listing):
         kind = name.kind
         raise NameConflict(
             f"a {kind} {name} is there already",
@@ -77,6 +73,13 @@ def require_free(name: ObjectName, listing: CatalogListing) -> None:
             found=f"a {kind} of that name",
             next=f"give that one another name first: `meltline rename {name} NEW`",
         )
+
+
+def is_there(name: ObjectName, listing: CatalogListing) -> bool:
+    """Whether a catalog has an object of that name and kind."""
+    if name.table:
+        return listing.of(name.table_name) is not None
+    return name.namespace in listing.namespaces
 
 
 def is_in(levels: tuple[str, ...], outer: tuple[str, ...]) -> bool:

@@ -5,12 +5,12 @@ its own metadata describes it. What an expiration took is described by the metad
 commit replaced, for as long as it waits in failsafe.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from meltline.app.catalog.dropped import DroppedTable, dropped_tables
-from meltline.app.catalog.metadata import load_concurrently, load_state
+from meltline.app.catalog.metadata import load_concurrently, load_if_readable
 from meltline.app.catalog.registrations import ENDED, load_standing
 from meltline.app.ground.purge_vetoes import files_of, veto_for
 from meltline.app.services import ReadContext
@@ -20,7 +20,7 @@ from meltline.domain.errors import MeltlineError, RecoveryImpossible, UsageInval
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
-from meltline.ports import CatalogListing
+from meltline.ports import CatalogListing, KnownTable, ObjectReader, PlanReader, RegistrationReader
 
 
 @dataclass(frozen=True)
@@ -61,26 +61,37 @@ def describe(context: ReadContext, name: TableName, snapshot_id: int | None) -> 
         RecoveryImpossible: Nothing describes it any more, or nobody has looked since it went.
     """
     listing = context.catalogs[name.catalog].listing()
-    dropped = [t for t in dropped_tables(context, listing) if t.drop.object.table_name == name]
-    uuids = {table.uuid for table in context.control.registrations.all() if table.name == name}
+    all_dropped = dropped_tables(context, listing)
+    dropped = [table for table in all_dropped if table.drop.object.table_name == name]
+    rows = context.control.registrations.all()
+    lost = _lost(rows, name, listing, all_dropped)
+    uuids = {row.uuid for row in rows if row.name == name}
     uuids |= {table.state.uuid for table in dropped}
     if snapshot_id is None:
-        _require_noticed(context, name, uuids, listing)
+        _require_noticed(name, lost)
     else:
         _require_expired(context, uuids, dropped, snapshot_id)
     over = [table for table in dropped if not table.drop.is_restorable(context.clock.now())]
-    expirations = list(_expirations(context, uuids))
+    expirations = list(_expirations(context.control.plans, uuids))
     sources = [*expirations, *_standing(over, expirations)]
-    description = _newest_of(context, name, sources, snapshot_id)
-    if description is not None:
-        return description
-    _require_noticed(context, name, uuids, listing)
+    description = _newest_of(
+        context.control.registrations, context.store, name, sources, snapshot_id
+    )
+    if description is None:
+        _require_noticed(name, lost)
+        raise _nothing_describes(name, snapshot_id, has_sources=bool(sources))
+    return description
+
+
+def _nothing_describes(
+    name: TableName, snapshot_id: int | None, *, has_sources: bool
+) -> RecoveryImpossible:
     subject = str(name) if snapshot_id is None else f"{name}@{snapshot_id}"
-    raise RecoveryImpossible(
+    return RecoveryImpossible(
         f"nothing describes {subject} any more",
         object=subject,
         expected="a snapshot that Meltline has expired and that waits in failsafe",
-        found="no metadata file that has it" if sources else "no expiration by Meltline",
+        found="no metadata file that has it" if has_sources else "no expiration by Meltline",
         next="`meltline storage` and `meltline explain` show what is there",
     )
 
@@ -88,32 +99,52 @@ def describe(context: ReadContext, name: TableName, snapshot_id: int | None) -> 
 def last_state(context: ReadContext, table: DroppedTable) -> Description | None:
     """What describes the last state of a dropped table; None where nothing does any more."""
     name = table.drop.object.table_name
-    plans = _expirations(context, {table.state.uuid})
+    plans = _expirations(context.control.plans, {table.state.uuid})
     expirations = [source for source in plans if source.since >= table.drop.at]
-    return _newest_of(context, name, [*expirations, *_standing([table], expirations)], None)
+    return _newest_of(
+        context.control.registrations,
+        context.store,
+        name,
+        [*expirations, *_standing([table], expirations)],
+        None,
+    )
 
 
 def _newest_of(
-    context: ReadContext, name: TableName, sources: Sequence[_Source], snapshot_id: int | None
+    registrations: RegistrationReader,
+    store: ObjectReader,
+    name: TableName,
+    sources: Sequence[_Source],
+    snapshot_id: int | None,
 ) -> Description | None:
     # Of one moment, the table as it stands comes first: it is listed last.
     for source in reversed(sorted(sources, key=lambda source: source.since)):
         if snapshot_id is not None and snapshot_id not in source.ids:
             continue
         origin = source.origin
-        state = _state_before(context, name, origin) if isinstance(origin, Plan) else origin
-        ids = set(source.ids) & state.snapshots.keys() if state else set()
-        if state is None or not ids:
-            continue
-        if snapshot_id is not None:
-            if snapshot_id in ids:
-                return Description(state, state.snapshots[snapshot_id])
-            continue
-        head = state.refs.get(MAIN)
-        newest = max(ids, key=lambda sid: (state.snapshots[sid].committed_at, sid))
-        chosen = head.snapshot_id if head and head.snapshot_id in ids else newest
-        return Description(state, state.snapshots[chosen])
+        state = (
+            _state_before(registrations, store, name, origin)
+            if isinstance(origin, Plan)
+            else origin
+        )
+        snapshot = _described(state, source.ids, snapshot_id) if state else None
+        if state and snapshot:
+            return Description(state, snapshot)
     return None
+
+
+def _described(
+    state: TableMetadata, ids: Iterable[int], snapshot_id: int | None
+) -> Snapshot | None:
+    """The snapshot that is wanted; else of several what main shows, or the newest."""
+    if snapshot_id is not None:
+        return state.snapshots.get(snapshot_id)
+    head = state.current_snapshot_id
+    return max(
+        (state.snapshots[number] for number in ids if number in state.snapshots),
+        key=lambda s: (s.snapshot_id == head, s.committed_at, s.snapshot_id),
+        default=None,
+    )
 
 
 def _standing(tables: Sequence[DroppedTable], expirations: Sequence[_Source]) -> Iterator[_Source]:
@@ -125,41 +156,48 @@ def _standing(tables: Sequence[DroppedTable], expirations: Sequence[_Source]) ->
         yield _Source(max(since), state.uuid, state.snapshots.keys(), state)
 
 
-def _expirations(context: ReadContext, uuids: Collection[str]) -> Iterator[_Source]:
+def _expirations(plans: PlanReader, uuids: Iterable[str]) -> Iterator[_Source]:
     states = [PlanState.APPLIED, PlanState.APPLYING]
     for uuid in sorted(uuids):
-        for plan in context.control.plans.find(table_uuid=uuid, states=states):
+        for plan in plans.find(table_uuid=uuid, states=states):
             if plan.kind is PlanKind.EXPIRE and plan.snapshots:
                 yield _Source(plan.created_at, uuid, plan.snapshots, plan)
 
 
-def _state_before(context: ReadContext, name: TableName, plan: Plan) -> TableMetadata | None:
+def _state_before(
+    registrations: RegistrationReader, store: ObjectReader, name: TableName, plan: Plan
+) -> TableMetadata | None:
     """The table as it was before an expiration, if that metadata file is still there."""
-    rows = [table for table in context.control.registrations.all() if table.uuid == plan.table_uuid]
+    rows = [table for table in registrations.all() if table.uuid == plan.table_uuid]
     lineage = {row.table_uuid for row in rows}  # a path used again may hold another table's
     for at in dict.fromkeys((plan.committed_base, plan.base_location)):
-        try:
-            state = load_state(context.store, name, at) if at else None
-        except MeltlineError:
-            continue
+        state = load_if_readable(store, name, at) if at else None
         if state is not None and state.table_uuid in lineage:
             return replace(state, uuid=plan.table_uuid)
     return None
 
 
-def _require_noticed(
-    context: ReadContext, name: TableName, uuids: Collection[str], listing: CatalogListing
-) -> None:
+def _lost(
+    rows: Sequence[KnownTable],
+    name: TableName,
+    listing: CatalogListing,
+    dropped: Iterable[DroppedTable],
+) -> list[KnownTable]:
+    """Tables that had a name and stand nowhere: what was their last state is not known."""
+    stands = {
+        row.uuid
+        for row in rows
+        if row.status == LET_GO or row.name.catalog != name.catalog or listing.of(row.name)
+    }
+    stands |= {table.state.uuid for table in dropped}
+    return [row for row in rows if row.name == name and row.uuid not in stands]
+
+
+def _require_noticed(name: TableName, lost: Sequence[KnownTable]) -> None:
     """Refuses while the last state of a table that had the name is not known.
 
     An older one would come back in its place, and nobody would be told.
     """
-    names = {pointer.name for pointer in listing.entries}
-    rows = context.control.registrations.all()
-    stands = {r.uuid for r in rows if r.name in names or r.name.catalog != name.catalog}
-    stands |= {t.state.uuid for t in dropped_tables(context, listing)}
-    stands |= {r.uuid for r in rows if r.status == LET_GO}
-    lost = [r for r in rows if r.name == name and r.uuid in uuids and r.uuid not in stands]
     if not lost:
         return
     unseen = any(row.status not in ENDED for row in lost)
@@ -187,16 +225,22 @@ def _require_expired(
                 table.state, snapshot_id, f"`meltline undrop {table.drop.object}` brings it back"
             )
     for row in context.control.registrations.all():
-        catalog = context.catalogs.get(row.name.catalog)
-        if row.uuid not in uuids or catalog is None or is_dropped_name(row.name.namespace):
-            continue
-        try:
-            state = load_standing(context, row.name, catalog.location(row.name))
-        except MeltlineError:
-            continue
-        if state.uuid == row.uuid and snapshot_id in state.snapshots:
+        state = _standing_state(context, row) if row.uuid in uuids else None
+        if state and snapshot_id in state.snapshots:
             ways = "`meltline branch`, `meltline tag` and `meltline rollback` reach it"
             raise _has_not_expired(state, snapshot_id, ways)
+
+
+def _standing_state(context: ReadContext, row: KnownTable) -> TableMetadata | None:
+    """A registration as it stands under a name; None where it does not, or cannot be read."""
+    catalog = context.catalogs.get(row.name.catalog)
+    if catalog is None or is_dropped_name(row.name.namespace):
+        return None
+    try:
+        state = load_standing(context, row.name, catalog.location(row.name))
+    except MeltlineError:
+        return None
+    return state if state.uuid == row.uuid else None
 
 
 def _has_not_expired(state: TableMetadata, snapshot_id: int, ways: str) -> UsageInvalid:

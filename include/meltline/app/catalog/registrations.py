@@ -17,24 +17,31 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from meltline.app.catalog.metadata import (
+    Loaded,
     load_concurrently,
     load_document,
     load_state,
+    load_states,
+    metadata_of,
     standing_states,
 )
 from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import LET_GO
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.locations import claim_prefix, location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
-from meltline.ports import CatalogEntry, CatalogListing, KnownTable
+from meltline.ports import CatalogEntry, CatalogListing, KnownTable, ObjectReader
 
 ENDED = ("gone", LET_GO)
 """The status of a registration that stands under its name no more."""
 
 UNOBSERVED = "unobserved"
 """The status of a registration that a command has met before any observation."""
+
+LastSeen = tuple[KnownTable, TableMetadata | MeltlineError]
+"""A registration, and its metadata as it was last seen, or why that cannot be had."""
 
 
 def newest_of(state: TableMetadata) -> str:
@@ -102,7 +109,7 @@ def with_entries(
     """
     listed = list(states)
     for _ in range(3):  # others may open the same registrations at this moment
-        entries = _Entries.of(context, listed, filed)
+        entries = _Entries.of(context, filed)
         new = entries.assign(listed)
         if new and open_new and filed is None:
             filed = context.reader.registrations()
@@ -121,7 +128,8 @@ def load_standing(
     context: ReadContext, name: TableName, location: str, *, open_new: bool = False
 ) -> TableMetadata:
     """One table as its catalog has it now. Raises as `load_state` does."""
-    (state,) = standing_states(context, [CatalogEntry(name, location)]).values()
+    entries = [CatalogEntry(name, location)]
+    (state,) = standing_states(context.catalogs, context.store, entries).values()
     if isinstance(state, MeltlineError):
         raise state
     return with_entries(context, [state], open_new=open_new)[0]
@@ -140,31 +148,36 @@ def load_opened(
 
 def load_tables(
     context: ReadContext, entries: Iterable[CatalogEntry], *, open_new: bool = False
-) -> Mapping[CatalogEntry, TableMetadata | MeltlineError]:
+) -> Loaded:
     """Every table's state as its catalog has it now, or why it could not be had."""
-    return identified(context, standing_states(context, entries), open_new=open_new)
+    loaded = standing_states(context.catalogs, context.store, entries)
+    return identified(context, loaded, open_new=open_new)
 
 
 def identified(
     context: ReadContext,
-    loaded: Mapping[CatalogEntry, TableMetadata | MeltlineError],
+    loaded: Loaded,
     *,
     open_new: bool = False,
     filed: Collection[str] | None = None,
-) -> dict[CatalogEntry, TableMetadata | MeltlineError]:
+) -> Loaded:
     """The same, each table with the id of its registration (see `with_entries`)."""
-    states = [state for state in loaded.values() if isinstance(state, TableMetadata)]
+    states = metadata_of(loaded.values())
     identified_states = iter(with_entries(context, states, open_new=open_new, filed=filed))
     return {
         e: next(identified_states) if isinstance(s, TableMetadata) else s for e, s in loaded.items()
     }
 
 
-def as_registered(
-    loaded: TableMetadata | MeltlineError, row: KnownTable
-) -> TableMetadata | MeltlineError:
-    """What a registration was at the metadata file that the ledger remembers of it."""
-    return replace(loaded, uuid=row.uuid) if isinstance(loaded, TableMetadata) else loaded
+def load_last_seen(store: ObjectReader, rows: Sequence[KnownTable]) -> list[LastSeen]:
+    """What registrations were at the metadata files that the ledger remembers of them."""
+    entries = [CatalogEntry(row.name, row.metadata_location) for row in rows]
+    loaded = load_states(store, entries)
+    answers = [(row, loaded[at]) for row, at in zip(rows, entries, strict=True)]
+    return [
+        (row, replace(seen, uuid=row.uuid) if isinstance(seen, TableMetadata) else seen)
+        for row, seen in answers
+    ]
 
 
 def known_table(state: TableMetadata, status: str, now: datetime) -> KnownTable:
@@ -189,9 +202,7 @@ def forerunners(
 
     Such a file is not theirs alone: once they are gone, nobody else would delete it.
     """
-    lineages: dict[str, list[TableMetadata]] = {}
-    for state in states:
-        lineages.setdefault(state.table_uuid, []).append(state)
+    lineages = grouped(states, lambda state: state.table_uuid)
     successors: dict[str, list[str]] = {}
     for row in rows:
         for state in lineages.get(row.table_uuid, ()):
@@ -207,10 +218,7 @@ def heirs(rows: Iterable[KnownTable], standing: Sequence[TableMetadata]) -> dict
     what it let go of is the heir's to delete.
     """
     standing_uuids = {state.uuid for state in standing}
-    ended: dict[str, list[KnownTable]] = {}
-    for row in rows:
-        if row.uuid not in standing_uuids:
-            ended.setdefault(row.uuid, []).append(row)
+    ended = grouped((r for r in rows if r.uuid not in standing_uuids), lambda row: row.uuid)
     return {
         uuid: state.uuid
         for uuid, names in ended.items()
@@ -237,15 +245,9 @@ class _Entries:
     _listings: dict[str, CatalogListing | None] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, context: ReadContext, states: Sequence[TableMetadata], filed: Collection[str] | None
-    ) -> "_Entries":
+    def of(cls, context: ReadContext, filed: Collection[str] | None) -> "_Entries":
         known_rows = context.control.registrations.all()
-        uuids = {state.table_uuid for state in states}
-        rows: dict[str, list[KnownTable]] = {}
-        for row in known_rows:
-            if row.table_uuid in uuids:
-                rows.setdefault(row.table_uuid, []).append(row)
+        rows = grouped(known_rows, lambda row: row.table_uuid)
         return cls(context, rows, {row.uuid for row in known_rows}.union(filed or ()))
 
     def with_ids(self, states: Iterable[TableMetadata]) -> Iterator[TableMetadata]:

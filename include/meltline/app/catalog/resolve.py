@@ -1,5 +1,6 @@
 """From the names that people write to the objects that the catalogs hold."""
 
+from meltline.app.catalog.new_names import is_there
 from meltline.app.catalog.registrations import load_standing
 from meltline.app.catalog.ways_back import refuse_dropped
 from meltline.app.services import ReadContext
@@ -42,20 +43,9 @@ def find_object(context: ReadContext, text: str, kind: ObjectKind | None = None)
         ObjectDropped: There was one.
         NamespaceNotFound: There is no such schema or database.
     """
-    try:
-        parts = split_name(text)
-    except ValueError as error:
-        raise _no_name(text, "catalog.namespace or catalog.namespace.table", error) from error
-    if len(parts) < 2:
-        raise _no_name(text, "catalog.namespace or catalog.namespace.table", ValueError("one part"))
+    parts = _parts(text)
     listing = catalog_of(context, parts[0], text).listing()
-    objects: list[ObjectName] = []
-    if len(parts) > 2 and TableName(parts[0], parts[1:-1], parts[-1]) in {
-        pointer.name for pointer in listing.entries
-    }:
-        objects.append(ObjectName(parts[0], parts[1:-1], parts[-1]))
-    if parts[1:] in listing.namespaces:
-        objects.append(ObjectName(parts[0], parts[1:]))
+    objects = [name for name in ObjectName.readings(parts) if is_there(name, listing)]
     matching = [name for name in objects if kind in (None, name.kind)]
     if len(matching) == 1:
         return matching[0]
@@ -68,10 +58,19 @@ def find_object(context: ReadContext, text: str, kind: ObjectKind | None = None)
             next="say --kind table, --kind schema or --kind database",
         )
     if not objects:
-        names = [ObjectName(parts[0], parts[1:])]
-        names += [ObjectName(parts[0], parts[1:-1], parts[-1])] if len(parts) > 2 else []
-        refuse_dropped(context, listing, *names, kind=kind)
+        refuse_dropped(context, listing, *ObjectName.readings(parts), kind=kind)
     raise _not_found(text, kind, objects)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    expected = "catalog.namespace or catalog.namespace.table"
+    try:
+        parts = split_name(text)
+    except ValueError as error:
+        raise _no_name(text, expected, error) from error
+    if len(parts) < 2:
+        raise _no_name(text, expected, ValueError("one part"))
+    return parts
 
 
 def catalog_of(context: ReadContext, name: str, text: str = "") -> Catalog:

@@ -4,12 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from meltline.app.catalog.listings import list_catalogs
+from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.services import ReadContext
 from meltline.domain.archive.archive import Validity
 from meltline.domain.archive.cold import ColdPolicy, chosen, cold_policy
 from meltline.domain.drop.drops import Drop, is_dropped_name, levels_of, read_drop
-from meltline.domain.errors import CatalogUnlistable, TableNotFound
+from meltline.domain.errors import MeltlineError, TableNotFound
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ACCOUNT, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -80,23 +83,12 @@ class Everywhere:
 
 def look_everywhere(context: ReadContext) -> Everywhere:
     """Reads each table's metadata; what fails is named."""
-    listings: dict[str, CatalogListing] = {}
-    states: list[TableMetadata] = []
-    unreadable: list[str] = []
-    for catalog in context.catalogs.values():
-        try:
-            listings[catalog.name] = catalog.listing()
-        except CatalogUnlistable:
-            unreadable.append(catalog.name)
-            continue
-        pointers = listings[catalog.name].entries
-        entries = [pointer for pointer in pointers if not is_ledger(context, pointer.name)]
-        for pointer, state in load_tables(context, entries).items():
-            if isinstance(state, TableMetadata):
-                states.append(state)
-            else:
-                unreadable.append(str(pointer.name))
-    return Everywhere(listings, states, sorted(unreadable))
+    listed = list_catalogs(context.catalogs.values())
+    entries = [pointer for pointer in listed.entries if not is_ledger(context, pointer.name)]
+    loaded = load_tables(context, entries)
+    unread = [str(at.name) for at, answer in loaded.items() if isinstance(answer, MeltlineError)]
+    states = metadata_of(loaded.values())
+    return Everywhere(listed.listings, states, sorted([*listed.unlisted, *unread]))
 
 
 def observed_table(
@@ -125,10 +117,9 @@ def observed_table(
 
 def levels_around(context: ReadContext, name: ObjectName, listing: CatalogListing) -> Levels:
     """The properties of a namespace, of those around it, and of the account, nearest first."""
-    levels: list[tuple[str, Mapping[str, str]]] = []
-    for depth in range(len(name.namespace), 0, -1):
-        level = ObjectName(name.catalog, name.namespace[:depth])
-        levels.append((str(level), listing.namespaces.get(level.namespace, {})))
+    depths = range(len(name.namespace), 0, -1)
+    around = [ObjectName(name.catalog, name.namespace[:depth]) for depth in depths]
+    levels = [(str(level), listing.namespaces.get(level.namespace, {})) for level in around]
     account = listing.namespaces.get((context.config.ledger_namespace,), {})
     return [*levels, (ACCOUNT, account)]
 
@@ -156,10 +147,7 @@ def read_tables(context: ReadContext) -> list[ObservedTable]:
     listings = {name: catalog.listing() for name, catalog in context.catalogs.items()}
     entries = [pointer for listing in listings.values() for pointer in listing.entries]
     ours = load_tables(context, [e for e in entries if not is_ledger(context, e.name)])
-    states = sorted(
-        (state for state in ours.values() if isinstance(state, TableMetadata)),
-        key=lambda state: state.name,
-    )
+    states = sorted(metadata_of(ours.values()), key=lambda state: state.name)
     return [observed_table(context, state, listings[state.name.catalog]) for state in states]
 
 
@@ -185,10 +173,10 @@ def keep_sets(
     context: ReadContext, tables: Sequence[ObservedTable], as_of: datetime
 ) -> list[TableRetention]:
     """The keep set of each table."""
-    retentions = []
-    for request, retention, table in keep_requests(context, tables, as_of):
-        retentions.append(TableRetention(table, retention, keep_set(request)))
-    return retentions
+    return [
+        TableRetention(table, retention, keep_set(request))
+        for request, retention, table in keep_requests(context, tables, as_of)
+    ]
 
 
 def keep_requests(
@@ -197,9 +185,8 @@ def keep_requests(
     """What each table's keep set depends on, by today's policies, leases and holds."""
     sightings = context.control.observations.sightings({table.state.uuid for table in tables})
     policies = context.control.policies.all()
-    leased: dict[str, set[int]] = {}
-    for lease in context.control.leases.active(context.clock.now()):
-        leased.setdefault(lease.table_uuid, set()).add(lease.snapshot_id)
+    leases = context.control.leases.active(context.clock.now())
+    leased = grouped(leases, lambda lease: lease.table_uuid)
     # A dropped table is let go as a whole, so not while somebody reads it or wants it back.
     busy = leased.keys() | {veto.table_uuid for veto in context.control.vetoes.all()}
     archived = archived_ids(context, tables)
@@ -211,7 +198,7 @@ def keep_requests(
             as_of=as_of,
             window=retention.window,
             sightings=sightings.get(uuid, {}),
-            leased=frozenset(leased.get(uuid, ())),
+            leased=frozenset(lease.snapshot_id for lease in leased.get(uuid, ())),
             held=table.held,
             managed=table.managed,
             dropped=table.drop is not None,
@@ -247,7 +234,6 @@ def archived_ids(
 ) -> Mapping[str, frozenset[int]]:
     """Snapshots of which the ledger knows a verified copy in cold, by table UUID."""
     uuids = {t.state.uuid for t in tables if cold_policy_of(context, t).is_on}
-    by_table: dict[str, set[int]] = {}
-    for copy in context.control.archived.all(sorted(uuids)) if uuids else ():
-        by_table.setdefault(copy.table_uuid, set()).add(copy.snapshot_id)
-    return {uuid: frozenset(ids) for uuid, ids in by_table.items()}
+    copies = context.control.archived.all(sorted(uuids)) if uuids else ()
+    by_table = grouped(copies, lambda copy: copy.table_uuid)
+    return {uuid: frozenset(copy.snapshot_id for copy in by_table[uuid]) for uuid in by_table}

@@ -12,7 +12,7 @@ from meltline.domain.errors import MeltlineError, NotDropped, ObjectDropped, Out
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.domain.units import format_instant
-from meltline.ports import CatalogListing
+from meltline.ports import CatalogListing, ManifestReader, ObjectReader
 
 _UNDONE = "`meltline history` lists what can be brought back"
 
@@ -112,7 +112,8 @@ def _beyond_retention(context: ReadContext, listing: CatalogListing, drop: Drop)
 def _last_of(context: ReadContext, table: DroppedTable) -> str:
     """What `recover` makes of a dropped table's last state; empty where it would refuse."""
     description = last_state(context, table)
-    if description is None or not _lists_are_there(context, description.snapshot):
+    readers = (context.store, context.manifests)
+    if description is None or not _lists_are_there(*readers, description.snapshot):
         return ""
     until = safe_until(context, table, description)
     command = recovery_of(f"{table.drop.object}@{description.snapshot.snapshot_id}")
@@ -121,15 +122,13 @@ def _last_of(context: ReadContext, table: DroppedTable) -> str:
     return f"{command} makes a new table of its last state, until {format_instant(until)} at least"
 
 
-def _lists_are_there(context: ReadContext, snapshot: Snapshot) -> bool:
+def _lists_are_there(store: ObjectReader, manifests: ManifestReader, snapshot: Snapshot) -> bool:
     """Whether the files that `recover` cannot do without are there."""
     paths = list(snapshot.inline_manifests)
     if snapshot.manifest_list:
         try:
-            content = context.store.read(snapshot.manifest_list)
-            paths += [
-                ref.path for ref in context.manifests.read_list(snapshot.manifest_list, content)
-            ]
+            content = store.read(snapshot.manifest_list)
+            paths += [ref.path for ref in manifests.read_list(snapshot.manifest_list, content)]
         except (MeltlineError, FileNotFoundError):
             return False
-    return None not in load_concurrently(context.store.size, paths)
+    return None not in load_concurrently(store.size, paths)

@@ -21,7 +21,13 @@ from meltline.app.catalog.new_names import require_free, require_outer, target_n
 from meltline.app.catalog.registrations import load_standing
 from meltline.app.catalog.resolve import find_object, require_changeable
 from meltline.app.clone.clone_points import Children, SkippedTable, sources_at
-from meltline.app.clone.gc_guard import CLONED, set_guard, snapshot_lost, take_back_guard
+from meltline.app.clone.gc_guard import (
+    CLONED,
+    set_guard,
+    snapshot_lost,
+    take_back_guard,
+    taken_back_if_refused,
+)
 from meltline.app.drop.drop import (
     busy,
     levels_within,
@@ -48,7 +54,15 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.domain.time_travel.timetravel import TravelPoint
-from meltline.ports import NOT_REGISTERED, CatalogListing, CatalogRegistrar, NewTable, PurgeVeto
+from meltline.ports import (
+    CatalogListing,
+    CatalogRegistrar,
+    ClaimLedger,
+    ManifestReader,
+    NewTable,
+    ObjectReader,
+    PurgeVeto,
+)
 
 Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
 
@@ -157,7 +171,9 @@ def clone(
     done = _outcome(name, new, parts, children, dry_run=dry_run)
     if not dry_run:
         states = [part.state for part in parts]
-        locked = busy(context, name, states) | {p.own.uuid for p in parts if name.table}
+        locked = busy(context.control.plans, name, states) | {
+            p.own.uuid for p in parts if name.table
+        }
         namespaces = {
             move(TableName(name.catalog, levels, "")).namespace: _copied_properties(
                 listing.namespaces[levels]
@@ -276,29 +292,38 @@ def _register(
         back.callback(context.control.vetoes.remove, [word.id for word in words])
         for word in words:
             context.control.vetoes.add(word)
-        _refuse_claimed(context, words)
+        _refuse_claimed(context.control.claims, context.store, context.manifests, words)
         context.control.registrations.add_sharing(sorted(part.pair for part in sharing))
-        for part in sharing:
-            if set_guard(context, part.state, part.source.snapshot_id):
-                back.callback(take_back_guard, context, part.state, part.own.uuid)
-        try:
+        _guard(context, sharing, back)
+        with taken_back_if_refused(back):
             at = registrar.create([NewTable(p.own.name, p.first) for p in parts], namespaces)
-        except NOT_REGISTERED:
-            raise
-        except BaseException:
-            back.pop_all()  # nobody knows whether they are there: what they need stays
-            raise
         back.callback(_take_out, registrar, at, namespaces)
         settled = _look_again(context, sharing)
         back.pop_all()
     context.control.vetoes.remove(settled)
 
 
-def _refuse_claimed(context: ReadContext, words: Sequence[PurgeVeto]) -> None:
+def _guard(context: ReadContext, parts: Sequence[_Part], back: ExitStack) -> None:
+    for part in parts:
+        if set_guard(
+            context.control.decisions, context.editors, part.state, part.source.snapshot_id
+        ):
+            back.callback(
+                take_back_guard,
+                context.control.registrations,
+                context.editors,
+                part.state,
+                part.own.uuid,
+            )
+
+
+def _refuse_claimed(
+    claims: ClaimLedger, store: ObjectReader, manifests: ManifestReader, words: Sequence[PurgeVeto]
+) -> None:
     """A purge claims first and looks at the words then; so one of the two sees the other."""
-    claimed = context.control.claims.paths()
+    claimed = claims.paths()
     for word in words if claimed else ():
-        needed = {location_key(path) for path in files_of(context.store, context.manifests, word)}
+        needed = {location_key(path) for path in files_of(store, manifests, word)}
         refuse_claimed([p for p in claimed if location_key(p) in needed], word.reason)
 
 
@@ -323,20 +348,26 @@ def _look_again(context: ReadContext, parts: Sequence[_Part]) -> list[str]:
     for part, state in zip(parts, states, strict=True):
         assert part.word is not None and part.snapshot is not None  # only such parts share files
         if state is not None:
-            set_guard(context, part.state)
+            set_guard(context.control.decisions, context.editors, part.state)
         if state is not None and part.snapshot.snapshot_id in state.snapshots:
             settled.append(part.word.id)
         elif part.word.id not in standing:
-            _require_files(context, part.state, part.word)
+            _require_files(
+                context.control.claims, context.store, context.manifests, part.state, part.word
+            )
     return settled
 
 
-def _require_files(context: ReadContext, seen: TableMetadata, word: PurgeVeto) -> None:
+def _require_files(
+    claims: ClaimLedger,
+    store: ObjectReader,
+    manifests: ManifestReader,
+    seen: TableMetadata,
+    word: PurgeVeto,
+) -> None:
     try:
-        _refuse_claimed(context, [word])
-        sizes = load_concurrently(
-            context.store.size, sorted(files_of(context.store, context.manifests, word))
-        )
+        _refuse_claimed(claims, store, manifests, [word])
+        sizes = load_concurrently(store.size, sorted(files_of(store, manifests, word)))
     except FileNotFoundError as missing:
         raise snapshot_lost(seen, word.snapshot_id) from missing
     if None in sizes:

@@ -9,6 +9,7 @@ from meltline.app.catalog.metadata import load_document
 from meltline.app.catalog.registrations import load_opened
 from meltline.app.services import ReadContext
 from meltline.app.time_travel.query import past_of, with_end
+from meltline.domain.clock import Clock
 from meltline.domain.clone.clones import Source, columns_then
 from meltline.domain.drop.history import known_creation
 from meltline.domain.errors import (
@@ -32,7 +33,7 @@ from meltline.domain.time_travel.timetravel import (
     resolve,
 )
 from meltline.domain.units import format_instant
-from meltline.ports import CatalogListing
+from meltline.ports import CatalogListing, ObjectReader
 
 _SHOWN = 5
 Document = Mapping[str, Any]
@@ -80,7 +81,7 @@ def sources_at(
     opened = _open(context, name, listing)
     if point is None:
         return Children(tuple(Source(s, document, s.current_snapshot_id) for s, document in opened))
-    _require_sensible(context, name, point)
+    _require_sensible(context.clock, name, point)
     point = with_end(context, point, [state for state, _ in opened])
     policies = context.control.policies.all()
     sources: list[Source] = []
@@ -89,16 +90,16 @@ def sources_at(
     for state, document in opened:
         try:
             past = past_of(context, state, listing, policies)
-            sources.append(_source_at(context, past, document, point))
-        except BeforeCreation as early:
+            sources.append(_source_at(context.store, past, document, point))
+        except (BeforeCreation, OutsideRetention) as refused:
             if name.table:
                 raise
-            absent.append(SkippedTable(state.name, early.found))
-        except OutsideRetention as outside:
-            if name.table:
-                raise
-            reason = f"{outside.found}; it can be read {outside.expected.removeprefix('a time ')}"
-            short.append(SkippedTable(state.name, reason))
+            if isinstance(refused, BeforeCreation):
+                absent.append(SkippedTable(state.name, refused.found))
+            else:
+                readable = refused.expected.removeprefix("a time ")
+                reason = f"{refused.found}; it can be read {readable}"
+                short.append(SkippedTable(state.name, reason))
     if short and not ignore_insufficient:
         raise _insufficient(name, short)
     return Children(
@@ -113,8 +114,8 @@ def _open(
     return load_opened(context, entries, open_new=True)
 
 
-def _require_sensible(context: ReadContext, name: ObjectName, point: TravelPoint) -> None:
-    now = context.clock.now()
+def _require_sensible(clock: Clock, name: ObjectName, point: TravelPoint) -> None:
+    now = clock.now()
     if isinstance(point.to, Moment) and point.to.at > now:
         raise OutsideRetention(
             f"{name} cannot be cloned as of {format_instant(point.to.at)}: a time to come",
@@ -133,13 +134,13 @@ def _require_sensible(context: ReadContext, name: ObjectName, point: TravelPoint
         )
 
 
-def _source_at(context: ReadContext, past: Past, document: Document, point: TravelPoint) -> Source:
+def _source_at(store: ObjectReader, past: Past, document: Document, point: TravelPoint) -> Source:
     state = past.state
     _require_created(state, point)
     snapshot_id = resolve(past, point).snapshot_id
     earlier = None
     if isinstance(point.to, Moment):
-        earlier = _document_at(context, state, document, point.to.at, point.side)
+        earlier = _document_at(store, state, document, point.to.at, point.side)
     if earlier is not None and (earlier.get("current-snapshot-id") or -1) != (snapshot_id or -1):
         earlier = None  # its clock and the log's differ: the snapshot tells
     return Source(state, document, snapshot_id, columns_then(document, snapshot_id, earlier))
@@ -182,7 +183,7 @@ def _commits_of(state: TableMetadata, statement_id: str) -> Iterator[datetime]:
 
 
 def _document_at(
-    context: ReadContext, state: TableMetadata, document: Document, at: datetime, side: Side
+    store: ObjectReader, state: TableMetadata, document: Document, at: datetime, side: Side
 ) -> Document | None:
     """The metadata that was current at an instant; None where nobody has it any more."""
     files = [(file, state.metadata_times[file]) for file in state.metadata_log]
@@ -193,7 +194,7 @@ def _document_at(
     if come[-1] == state.metadata_location:
         return document
     try:
-        earlier, past = load_document(context.store, state.name, come[-1])
+        earlier, past = load_document(store, state.name, come[-1])
     except MetadataUnreadable:
         return None
     return past if earlier.table_uuid == state.table_uuid else None

@@ -5,8 +5,8 @@ A clone's source gets `gc.enabled=false` before the clone is registered, and kee
 that back once nothing is shared any more.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 
 from meltline.app.catalog.commit import same_table
 from meltline.app.catalog.dropped import let_go_tables
@@ -22,14 +22,27 @@ from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.errors import CommitConflict, MeltlineError
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import CatalogEntry, SnapshotKey
+from meltline.ports import (
+    NOT_REGISTERED,
+    Catalog,
+    CatalogEditor,
+    CatalogEntry,
+    Decisions,
+    RegistrationReader,
+    SnapshotKey,
+)
 
 CLONED = "clone"
 LIFTED = "lift guard"
 """What the audit calls making a clone, and lifting a guard; only written there."""
 
 
-def set_guard(context: ReadContext, seen: TableMetadata, snapshot_id: int | None = None) -> bool:
+def set_guard(
+    decisions: Decisions,
+    editors: Mapping[str, CatalogEditor],
+    seen: TableMetadata,
+    snapshot_id: int | None = None,
+) -> bool:
     """Has engines leave a table alone, if it still has a snapshot.
 
     Returns:
@@ -42,7 +55,7 @@ def set_guard(context: ReadContext, seen: TableMetadata, snapshot_id: int | None
         CatalogReadOnly: It cannot be changed from here.
     """
     changed = False
-    context.control.decisions.forget_lifted_guard(seen.uuid)
+    decisions.forget_lifted_guard(seen.uuid)
 
     def edit(document: MetadataEditor) -> None:
         nonlocal changed
@@ -51,7 +64,7 @@ def set_guard(context: ReadContext, seen: TableMetadata, snapshot_id: int | None
         document.set_properties(guarded(document.properties))
         changed = document.is_changed
 
-    context.editors[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
+    editors[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
     return changed
 
 
@@ -66,30 +79,51 @@ def snapshot_lost(seen: TableMetadata, snapshot_id: int) -> CommitConflict:
     )
 
 
-def lift_guard(context: ReadContext, seen: TableMetadata) -> None:
+def lift_guard(editors: Mapping[str, CatalogEditor], seen: TableMetadata) -> None:
     """Gives a table the `gc.enabled` that it had. Raises as `Catalog.edit_table` does."""
 
     def edit(document: MetadataEditor) -> None:
         if is_guarded(document.properties):
             document.set_properties(*unguarded(document.properties))
 
-    context.editors[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
+    editors[seen.name.catalog].edit_table(seen.name, same_table(seen, edit))
 
 
-def take_back_guard(context: ReadContext, seen: TableMetadata, failed: str) -> None:
+@contextmanager
+def taken_back_if_refused(back: ExitStack) -> Iterator[None]:
+    """While tables are registered: after any failure but a refusal nothing of it is taken back.
+
+    Nobody knows then whether they are there, and what they need stays.
+    """
+    try:
+        yield
+    except NOT_REGISTERED:
+        raise
+    except BaseException:
+        back.pop_all()
+        raise
+
+
+def take_back_guard(
+    registrations: RegistrationReader,
+    editors: Mapping[str, CatalogEditor],
+    seen: TableMetadata,
+    failed: str,
+) -> None:
     """Lifts a guard that was set for a table that did not come, as far as it can be.
 
     Where another table shares files, too, it stays: the daily report lifts it when that has ended.
 
     Args:
-        context: Where the table is.
+        registrations: Who shares files.
+        editors: The catalog that the table is in, among others.
         seen: The table.
         failed: The UUID that the new table would have had.
     """
-    pairs = [pair for pair in context.control.registrations.sharing() if seen.uuid in pair]
+    pairs = [pair for pair in registrations.sharing() if seen.uuid in pair]
     if all({seen.uuid, failed}.issuperset(pair) for pair in pairs):
         with suppress(MeltlineError):
-            lift_guard(context, seen)
+            lift_guard(editors, seen)
 
 
 def lift_ended_guards(context: ReadContext, history: StorageHistory, totals: Totals) -> None:
@@ -103,35 +137,37 @@ def lift_ended_guards(context: ReadContext, history: StorageHistory, totals: Tot
         history: The look at all catalogs and the file ledger that `totals` is made of.
         totals: What is stored now, and who shares it.
     """
-    guarded_ones = [state for state in history.states if _may_lift(context, state)]
+    guarded_ones = [state for state in history.states if _may_lift(context.catalogs, state)]
     if not guarded_ones:
         return
-    shares = _sharing(context, history, totals)
+    shares = _sharing(context.control.registrations, history, totals)
     for state in guarded_ones:
         if state.uuid in shares:
             continue
         try:
             with group_locks(context, [state.uuid], f"lift the guard of {state.name}"):
                 if _is_all_known(context, history, state):
-                    lift_guard(context, state)
+                    lift_guard(context.editors, state)
                     context.control.decisions.save_lifted_guard(state.uuid)
                     audit(context, LIFTED, str(state.name), "it shares no file any more")
         except MeltlineError as stop:
             context.progress(f"report: {state.name} stays guarded today: {stop.message}")
 
 
-def _may_lift(context: ReadContext, state: TableMetadata) -> bool:
+def _may_lift(catalogs: Mapping[str, Catalog], state: TableMetadata) -> bool:
     ours = GC_BEFORE in state.properties and is_guarded(state.properties)
-    catalog = context.catalogs[state.name.catalog]
+    catalog = catalogs[state.name.catalog]
     return ours and not is_dropped_name(state.name.namespace) and not catalog.observe_only
 
 
-def _sharing(context: ReadContext, history: StorageHistory, totals: Totals) -> set[str]:
+def _sharing(
+    registrations: RegistrationReader, history: StorageHistory, totals: Totals
+) -> set[str]:
     """Tables of which some file is referred to, or owned, by another one that is there.
 
     A snapshot that a readable table has let go of refers to nothing any more.
     """
-    rows = context.control.registrations.all()
+    rows = registrations.all()
     uuids = {state.uuid for state in history.states} | {row.uuid for row in rows}
     standing = uuids - let_go_tables(rows).keys()
     holdings = totals.holdings
@@ -150,22 +186,36 @@ def _is_all_known(context: ReadContext, history: StorageHistory, state: TableMet
     rows = context.control.registrations.all()
     if any(row.uuid in group and row.status == "unreadable" for row in rows):
         return False
-    members = [state for state in history.states if state.uuid in group]
-    if any(SnapshotKey(o.uuid, sid) not in history.indexed for o in members for sid in o.snapshots):
-        return False
+    return _is_indexed(history, group) and not _has_come_since(context, history, group)
+
+
+def _is_indexed(history: StorageHistory, group: Collection[str]) -> bool:
+    """Whether all snapshots of a group were known to the look."""
+    members = (state for state in history.states if state.uuid in group)
+    return all(
+        SnapshotKey(state.uuid, number) in history.indexed
+        for state in members
+        for number in state.snapshots
+    )
+
+
+def _has_come_since(context: ReadContext, history: StorageHistory, group: Collection[str]) -> bool:
+    """Whether one of a group has come or moved since the look, or something unreadable has."""
     seen = {CatalogEntry(state.name, state.metadata_location) for state in history.states}
     listings = [catalog.listing() for catalog in context.catalogs.values()]
     new = [e for listing in listings for e in listing.entries if e not in seen]
     later = load_tables(context, [e for e in new if not is_ledger(context, e.name)])
-    return not any(isinstance(o, MeltlineError) or o.uuid in group for o in later.values())
+    return any(isinstance(o, MeltlineError) or o.uuid in group for o in later.values())
 
 
-def may_share(context: ReadContext, states: Sequence[TableMetadata]) -> set[str]:
+def may_share(
+    registrations: RegistrationReader, decisions: Decisions, states: Sequence[TableMetadata]
+) -> set[str]:
     """Tables, by UUID, that the ledger knows to have shared files, with one that is there.
 
     Those are left out whose guard was lifted because nothing was shared any more.
     """
     uuids = {state.uuid for state in states}
-    pairs = [pair for pair in context.control.registrations.sharing() if uuids.issuperset(pair)]
+    pairs = [pair for pair in registrations.sharing() if uuids.issuperset(pair)]
     shared = {uuid for pair in pairs for uuid in pair}
-    return (uuids & shared) - context.control.decisions.lifted_guards()
+    return (uuids & shared) - decisions.lifted_guards()

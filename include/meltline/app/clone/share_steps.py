@@ -1,6 +1,6 @@
 """What making, updating and dropping a share does to tables (ML-19, ML-20)."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,7 @@ from meltline.domain.clone.clones import Source, first_moment, guarded
 from meltline.domain.clone.shares import Share, emptied, pin, shared_document, tag_of
 from meltline.domain.iceberg.metadata_editor import MetadataEditor, NextMetadata, first_file
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import CatalogListing, NewTable, TableMove
+from meltline.ports import CatalogEditor, CatalogListing, NewTable, TableMove
 
 
 def locked(
@@ -25,7 +25,9 @@ def locked(
 ) -> AbstractContextManager[None]:
     """The locks of the sources of these parts. Raises LockHeld."""
     states = [part.source.state for part in parts]
-    return group_locks(context, busy(context, share.source, states), f"share {share.name}")
+    return group_locks(
+        context, busy(context.control.plans, share.source, states), f"share {share.name}"
+    )
 
 
 def pin_all(
@@ -42,13 +44,19 @@ def pin_all(
     context.control.registrations.add_sharing(sorted((uuid, sharer) for uuid, sharer in pairs))
     for part in pinned:
         state = part.source.state
-        _pin(context, share, part.source)
+        _pin(context.editors, share, part.source)
         if back is not None:
-            back.callback(take_back_guard, context, state, part.own.uuid)
-            back.callback(_unpin, context, share, state)
+            back.callback(
+                take_back_guard,
+                context.control.registrations,
+                context.editors,
+                state,
+                part.own.uuid,
+            )
+            back.callback(_unpin, context.editors, share, state)
 
 
-def _pin(context: ReadContext, share: Share, source: Source) -> None:
+def _pin(editors: Mapping[str, CatalogEditor], share: Share, source: Source) -> None:
     """One commit on the source that sees the snapshot, keeps it, and stops engines purging."""
     snapshot_id = source.snapshot_id
     assert snapshot_id is not None  # only what has a snapshot is pinned
@@ -60,10 +68,12 @@ def _pin(context: ReadContext, share: Share, source: Source) -> None:
         document.set_properties(guarded(document.properties))
 
     name = source.state.name
-    context.editors[name.catalog].edit_table(name, same_table(source.state, edit))
+    editors[name.catalog].edit_table(name, same_table(source.state, edit))
 
 
-def _unpin(context: ReadContext, share: Share, source: TableMetadata | None) -> None:
+def _unpin(
+    editors: Mapping[str, CatalogEditor], share: Share, source: TableMetadata | None
+) -> None:
     """Takes the tag away; of a source that is gone there is nothing to take away."""
     if source is None:
         return
@@ -71,7 +81,7 @@ def _unpin(context: ReadContext, share: Share, source: TableMetadata | None) -> 
     def edit(document: MetadataEditor) -> None:
         document.remove_ref(tag_of(share.name))
 
-    editor = context.editors[source.name.catalog]
+    editor = editors[source.name.catalog]
     editor.edit_table(source.name, same_table(source, edit))
 
 
@@ -113,7 +123,7 @@ def unpin_all(
     find = whereabouts(context)
     for table in before:
         if table.origin is not None and table.origin.uuid not in shown:
-            _unpin(context, share, find(table.origin))
+            _unpin(context.editors, share, find(table.origin))
 
 
 def take_away(

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from meltline.app.catalog.dropped import dropped_place
+from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_opened, load_standing, load_tables
 from meltline.app.catalog.resolve import catalog_of
 from meltline.app.clone.clone import clone_naming, new_identity
@@ -22,6 +23,7 @@ from meltline.domain.clone.shares import (
     tag_of,
 )
 from meltline.domain.errors import MeltlineError
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import CatalogEntry, CatalogListing
@@ -175,9 +177,7 @@ def looked_at(context: ReadContext, tables: Sequence[StandingTable]) -> Iterator
 def whereabouts(context: ReadContext) -> Callable[[Origin | None], TableMetadata | None]:
     """Finds a source by its UUID: where it was, under another name since, or among the dropped."""
     rows = context.control.registrations.all()
-    names: dict[str, list[TableName]] = {}
-    for row in rows:
-        names.setdefault(row.uuid, []).append(row.name)
+    by_uuid = grouped(rows, lambda row: row.uuid)
 
     @cache
     def unseen(catalog: str) -> Mapping[str, TableMetadata]:
@@ -185,13 +185,14 @@ def whereabouts(context: ReadContext) -> Callable[[Origin | None], TableMetadata
         seen = {CatalogEntry(row.name, row.metadata_location) for row in rows}
         entries = set(catalog_of(context, catalog).listing().entries) - seen
         loaded = load_tables(context, sorted(entries, key=lambda pointer: pointer.name)).values()
-        return {state.uuid: state for state in loaded if isinstance(state, TableMetadata)}
+        return {state.uuid: state for state in metadata_of(loaded)}
 
     def find(origin: Origin | None) -> TableMetadata | None:
         if origin is None:
             return None
         dropped = dropped_place(origin.uuid, origin.name.catalog)
-        for name in dict.fromkeys((origin.name, *names.get(origin.uuid, ()), dropped)):
+        names = (row.name for row in by_uuid.get(origin.uuid, ()))
+        for name in dict.fromkeys((origin.name, *names, dropped)):
             with suppress(MeltlineError):
                 at = catalog_of(context, name.catalog).location(name)
                 state = load_standing(context, name, at)

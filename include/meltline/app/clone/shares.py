@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from meltline.app.catalog.new_names import require_free
 from meltline.app.catalog.resolve import catalog_of, find_object, require_changeable
 from meltline.app.catalog.share_places import share_at, shares_in
+from meltline.app.clone.gc_guard import taken_back_if_refused
 from meltline.app.clone.share_steps import (
     locked,
     new_tables,
@@ -22,6 +23,7 @@ from meltline.app.clone.share_steps import (
 )
 from meltline.app.clone.share_tables import (
     SharedTable,
+    SharePart,
     StandingTable,
     looked_at,
     share_parts,
@@ -43,7 +45,7 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.names import TableName, split_name
 from meltline.domain.iceberg.objects import ObjectName
-from meltline.ports import NOT_REGISTERED, Catalog, CatalogListing
+from meltline.ports import Catalog, CatalogListing
 
 _LONGEST_NAME = 200
 _SHOWN = 5
@@ -99,14 +101,9 @@ def create_share(
     if not dry_run:
         with locked(context, share, parts), ExitStack() as back:
             pin_all(context, share, parts, back)
-            try:
+            with taken_back_if_refused(back):
                 registrar = context.registrars[catalog.name]
                 registrar.create(new_tables(share, parts), {share.place.namespace: share.written()})
-            except NOT_REGISTERED:
-                raise
-            except BaseException:
-                back.pop_all()  # nobody knows whether they are there: what they need stays
-                raise
             back.pop_all()
         detail = f"{'auto' if auto else 'manual'}, from {origin}: {len(parts)} tables"
         audit(context, "share", str(share.place), detail=detail)
@@ -133,25 +130,29 @@ def update_share(context: ReadContext, name: str, *, dry_run: bool = False) -> S
     share = replace(stored, source=source, at=context.clock.now(), who=context.who)
     standing, foreign = _standing(context, share, listing)
     parts = share_parts(context, share, listing, standing)
-    names = {part.own.name for part in parts}
-    _require_not_taken(share, names.intersection(foreign))
-    surplus = [table for table in standing if table.state.name not in names]
+    shown = {part.own.name: part.shown for part in parts}
+    _require_not_taken(share, shown.keys() & foreign)
+    surplus = [table for table in standing if table.state.name not in shown]
     removed = tuple(table.state.name for table in surplus)
-    done = Shared(share, tuple(part.shown for part in parts), removed, foreign)
+    done = Shared(share, tuple(shown.values()), removed, foreign)
     changed = [part for part in parts if part.is_to_change(share)]
-    if not dry_run and (changed or surplus):
-        with locked(context, share, changed):
-            pin_all(context, share, changed)
-            registrar = context.registrars[catalog.name]
-            registrar.move([rewritten(share, part) for part in changed if part.now])
-            registrar.create(new_tables(share, [part for part in changed if not part.now]))
-        shown = {part.source.state.uuid for part in parts}
-        unpin_all(context, share, standing, shown)
+    if not dry_run and [*changed, *surplus]:
+        _show_present(context, share, changed)
+        unpin_all(context, share, standing, {part.source.state.uuid for part in parts})
         take_away(context, share, surplus, listing)
         editor = context.editors[catalog.name]
         editor.set_namespace_properties(share.place.namespace, share.written())
         _audit_update(context, done)
     return done
+
+
+def _show_present(context: ReadContext, share: Share, parts: Sequence[SharePart]) -> None:
+    """Has tables of a share show what their sources are now; those that are missing are made."""
+    with locked(context, share, parts):
+        pin_all(context, share, parts)
+        registrar = context.registrars[share.place.catalog]
+        registrar.move([rewritten(share, part) for part in parts if part.now])
+        registrar.create(new_tables(share, [part for part in parts if not part.now]))
 
 
 def drop_share(context: ReadContext, name: str, *, dry_run: bool = False) -> Shared:

@@ -1,13 +1,14 @@
 """What `doctor` says about the cold tier: what keeps history from going there."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from meltline.app.archive.archive_snapshots import pending_handoffs
 from meltline.app.archive.cold_tables import ColdTables, plain_name
 from meltline.app.archive.foreign_metadata import foreign_commits, last_of_ours
+from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.tables import ObservedTable, cold_policy_of
-from meltline.app.services import ReadContext
+from meltline.app.ground.findings import Finding
+from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -16,24 +17,13 @@ from meltline.ports import ObjectReader
 _SHOWN = 3
 
 
-@dataclass(frozen=True)
-class ColdFinding:
-    """One thing to know about cold. Level is `error`, `warning` or `info`."""
-
-    level: str
-    code: str
-    object: str
-    message: str
-    fix: str
-
-
-def cold_findings(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterable[ColdFinding]:
+def cold_findings(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterable[Finding]:
     """Policies that cannot be followed, a tier that cannot be read, and what waits for its copy."""
     wanting = [table for table in tables if table.managed and cold_policy_of(context, table).is_on]
     yield from _odd_values(context, tables)
     if context.cold is None:
         for table in wanting:
-            yield ColdFinding(
+            yield Finding(
                 "error",
                 "cold_not_configured",
                 str(table.state.name),
@@ -41,29 +31,32 @@ def cold_findings(context: ReadContext, tables: Sequence[ObservedTable]) -> Iter
                 "name a catalog with `cold:` in meltline.yaml, or set meltline.cold=none on it",
             )
         return
-    cold = ColdTables(context.cold)
-    try:
-        states = cold.all()
-    except MeltlineError as error:
-        yield ColdFinding("error", "cold_unreachable", error.object, _message(error), error.next)
-        return
-    for state in states:
-        if isinstance(state, MeltlineError):
-            yield ColdFinding("error", "cold_unreadable", state.object, _message(state), state.next)
-        else:
-            yield from _foreign(cold.tier.store, state)
-    yield from _names_taken(wanting, [s for s in states if isinstance(s, TableMetadata)])
+    yield from _tier_findings(context.cold, wanting)
     yield from _waiting(context, wanting)
 
 
-def _foreign(store: ObjectReader, state: TableMetadata) -> Iterator[ColdFinding]:
+def _tier_findings(tier: ColdTier, wanting: Sequence[ObservedTable]) -> Iterator[Finding]:
+    try:
+        states = ColdTables(tier).all()
+    except MeltlineError as error:
+        yield Finding("error", "cold_unreachable", error.object, _message(error), error.next)
+        return
+    for state in states:
+        if isinstance(state, MeltlineError):
+            yield Finding("error", "cold_unreadable", state.object, _message(state), state.next)
+        else:
+            yield from _foreign(tier.store, state)
+    yield from _names_taken(wanting, metadata_of(states))
+
+
+def _foreign(store: ObjectReader, state: TableMetadata) -> Iterator[Finding]:
     """Commits to the archive that are not Meltline's: nobody else may write there (AR-34)."""
     commits = foreign_commits(store, state)
     if not commits:
         return
     ours = last_of_ours(store, state)
     back = f"point {state.name} at {ours} again" if ours else "bring the table back from a backup"
-    yield ColdFinding(
+    yield Finding(
         "error",
         "cold_foreign_commit",
         str(state.name),
@@ -76,10 +69,10 @@ def _message(error: MeltlineError) -> str:
     return f"{error.message}: {error.found}" if error.found else error.message
 
 
-def _odd_values(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterator[ColdFinding]:
+def _odd_values(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterator[Finding]:
     for table in tables:
         for warning in cold_policy_of(context, table).warnings:
-            yield ColdFinding(
+            yield Finding(
                 "warning",
                 "policy_out_of_range",
                 str(table.state.name),
@@ -90,14 +83,14 @@ def _odd_values(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterat
 
 def _names_taken(
     wanting: Sequence[ObservedTable], states: Sequence[TableMetadata]
-) -> Iterator[ColdFinding]:
+) -> Iterator[Finding]:
     """Cold tables that bear the name of a hot one, and hold what another table was."""
     holders = {(s.name.namespace, s.name.name): s.properties.get(COLD_OF, "") for s in states}
     for table in wanting:
         name = plain_name(table)
         holder = holders.get((name.namespace, name.name))
         if holder is not None and holder != table.state.uuid:
-            yield ColdFinding(
+            yield Finding(
                 "info",
                 "cold_name_taken",
                 str(name),
@@ -106,10 +99,10 @@ def _names_taken(
             )
 
 
-def _waiting(context: ReadContext, wanting: Sequence[ObservedTable]) -> Iterator[ColdFinding]:
+def _waiting(context: ReadContext, wanting: Sequence[ObservedTable]) -> Iterator[Finding]:
     for pending in pending_handoffs(context, wanting, context.clock.now()):
         if pending.waiting:
-            yield ColdFinding(
+            yield Finding(
                 "info",
                 "handoff_pending",
                 str(pending.table.state.name),

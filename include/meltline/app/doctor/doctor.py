@@ -2,11 +2,13 @@
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 
+from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
 from meltline.app.catalog.management import described, never_read, vouched_for
-from meltline.app.catalog.registrations import load_standing
+from meltline.app.catalog.metadata import metadata_of
+from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.tables import (
     READ_ONLY_TYPES,
     ObservedTable,
@@ -20,12 +22,14 @@ from meltline.app.doctor.cold_findings import cold_findings
 from meltline.app.doctor.drop_risks import drop_risks
 from meltline.app.doctor.exposed_files import open_files
 from meltline.app.drop.external_drops import gone_tables
+from meltline.app.ground.findings import Finding
 from meltline.app.ground.preconditions import require_generation, require_not_behind
 from meltline.app.retention.consumer_findings import consumer_findings
 from meltline.app.retention.holds import ending_soon
 from meltline.app.retention.writers import writer_advice
 from meltline.app.safety.roots import withheld_findings
 from meltline.app.services import ReadContext
+from meltline.config.load import Config
 from meltline.domain.clone.clones import is_guarded
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
@@ -35,20 +39,8 @@ from meltline.domain.units import format_instant
 from meltline.ports import CatalogEntry
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing to know. Level is `error`, `warning` or `info`."""
-
-    level: str
-    code: str
-    object: str
-    message: str
-    fix: str
-
-
 def examine(context: ReadContext) -> list[Finding]:
     """Looks at everything that can be looked at without a JVM; the worst first."""
-    findings: list[Finding] = []
     if not context.control.database.is_prepared():
         return [
             Finding(
@@ -59,8 +51,8 @@ def examine(context: ReadContext) -> list[Finding]:
                 "run `meltline init`",
             )
         ]
-    for check in (_ledger, _incidents, _tables, _plans, _readers):
-        findings += check(context)
+    checks = (_ledger, _incidents, _tables, _plans, _readers)
+    findings = chain.from_iterable(check(context) for check in checks)
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda f: (order[f.level], f.code, f.object))
 
@@ -98,51 +90,40 @@ def _ledger(context: ReadContext) -> list[Finding]:
 
 
 def _tables(context: ReadContext) -> list[Finding]:
-    findings: list[Finding] = []
-    tables: list[ObservedTable] = []
-    listed: list[CatalogEntry] = []
-    if context.config.catalogs[context.config.hot].type in READ_ONLY_TYPES:
-        findings.append(
-            Finding(
-                "error",
-                "catalog_not_managed",
-                context.config.hot,
-                "tables of a REST catalog are read for reachability, never expired",
-                "use a catalog of type sql, hive or glue as hot",
-            )
+    listed = list_catalogs(context.catalogs.values())
+    entries = [pointer for pointer in listed.entries if not is_ledger(context, pointer.name)]
+    loaded = load_tables(context, entries).values()
+    states, now = metadata_of(loaded), context.clock.now()
+    tables = [observed_table(context, s, listed.listings[s.name.catalog]) for s in states]
+    retentions = keep_sets(context, tables, now)
+    return [
+        *_catalogs(context.config, listed),
+        *(_error("table_unreadable", e) for e in loaded if isinstance(e, MeltlineError)),
+        *_seen_before(context),
+        *_words(context, entries, {state.name for state in states}),
+        *_policies(retentions, now),
+        *consumer_findings(context, retentions),
+        *_holds(tables, now),
+        *drop_risks(context, states),
+        *cold_findings(context, tables),
+        *withheld_findings(context, [table.state for table in tables if table.managed]),
+        *_who_else_deletes(
+            states, may_share(context.control.registrations, context.control.decisions, states)
+        ),
+    ]
+
+
+def _catalogs(config: Config, listed: ListedCatalogs) -> Iterable[Finding]:
+    if config.catalogs[config.hot].type in READ_ONLY_TYPES:
+        yield Finding(
+            "error",
+            "catalog_not_managed",
+            config.hot,
+            "tables of a REST catalog are read for reachability, never expired",
+            "use a catalog of type sql, hive or glue as hot",
         )
-    for catalog in context.catalogs.values():
-        try:
-            listing = catalog.listing()
-        except CatalogUnlistable as refused:
-            findings.append(_error("catalog_unlistable", refused))
-            continue
-        listed += listing.entries
-        for pointer in listing.entries:
-            if is_ledger(context, pointer.name):
-                continue
-            try:
-                state = load_standing(context, pointer.name, pointer.metadata_location)
-                tables.append(observed_table(context, state, listing))
-            except MeltlineError as refused:
-                findings.append(_error("table_unreadable", refused))
-    findings += _seen_before(context)
-    findings += _words(context, listed, {table.state.name for table in tables})
-    retentions = keep_sets(context, tables, context.clock.now())
-    findings += _policies(retentions, context.clock.now())
-    for reader in consumer_findings(context, retentions):
-        findings.append(Finding("warning", reader.code, reader.object, reader.message, reader.fix))
-    findings += _holds(context, tables)
-    for risk in drop_risks(context, [table.state for table in tables]):
-        findings.append(Finding("info", risk.code, risk.object, risk.message, risk.fix))
-    for cold in cold_findings(context, tables):
-        findings.append(Finding(cold.level, cold.code, cold.object, cold.message, cold.fix))
-    for held in withheld_findings(context, [t.state for t in tables if t.managed]):
-        findings.append(Finding("warning", held.code, held.object, held.message, held.fix))
-    sharing = may_share(context, [table.state for table in tables])
-    for table in tables:
-        findings += _who_else_deletes(table.state, table.state.uuid in sharing)
-    return findings
+    for refused in listed.unlisted.values():
+        yield _error("catalog_unlistable", refused)
 
 
 def _seen_before(context: ReadContext) -> Iterable[Finding]:
@@ -173,15 +154,10 @@ def _words(
     context: ReadContext, listed: Sequence[CatalogEntry], readable: Collection[TableName]
 ) -> Iterable[Finding]:
     """Tables that were never read and hold all purging back, and for which a person vouches."""
-    rows = context.control.registrations.all()
+    rows, decisions = context.control.registrations.all(), context.control.decisions
     broken = {row.name for row in rows if row.status == "unreadable"}
-    unread = [
-        pointer for pointer in listed if pointer.name in broken or pointer.name not in readable
-    ]
-    unread = [
-        pointer for pointer in never_read(rows, unread) if not is_ledger(context, pointer.name)
-    ]
-    vouched = vouched_for(context.control.decisions, context.store, unread)
+    unread = never_read(rows, [p for p in listed if p.name in broken or p.name not in readable])
+    vouched = vouched_for(decisions, context.store, unread)
     names = sorted(str(pointer.name) for pointer in set(unread) - vouched)
     if names:
         yield Finding(
@@ -193,7 +169,7 @@ def _words(
             "make them readable; where none refers to another table's files: "
             f"`meltline detach {shlex.join(names)} --reason TEXT`",
         )
-    for word in context.control.decisions.vouched():
+    for word in decisions.vouched():
         if CatalogEntry(word.table, word.location) in vouched:
             yield Finding(
                 "info",
@@ -225,8 +201,8 @@ def _policies(retentions: Sequence[TableRetention], now: datetime) -> Iterable[F
             )
 
 
-def _holds(context: ReadContext, tables: list[ObservedTable]) -> Iterable[Finding]:
-    for hold in ending_soon(tables, context.clock.now()):
+def _holds(tables: list[ObservedTable], now: datetime) -> Iterable[Finding]:
+    for hold in ending_soon(tables, now):
         yield Finding(
             "warning",
             "hold_ends_soon",
@@ -236,24 +212,26 @@ def _holds(context: ReadContext, tables: list[ObservedTable]) -> Iterable[Findin
         )
 
 
-def _who_else_deletes(state: TableMetadata, shares: bool) -> Iterable[Finding]:
-    name = str(state.name)
-    if state.engine_deletes_metadata:
-        yield Finding(
-            "info",
-            "engine_deletes_metadata",
-            name,
-            "its engine deletes old metadata files itself; Meltline leaves them alone",
-            "unset write.metadata.delete-after-commit.enabled to have them kept in failsafe",
-        )
-    if shares and not is_guarded(state.properties):
-        yield Finding(
-            "warning",
-            "shared_files_unguarded",
-            name,
-            "it shares files with another table, and other tools may still expire or purge it",
-            "set gc.enabled=false on it",
-        )
+def _who_else_deletes(
+    states: Sequence[TableMetadata], sharing: Collection[str]
+) -> Iterable[Finding]:
+    for state in states:
+        if state.engine_deletes_metadata:
+            yield Finding(
+                "info",
+                "engine_deletes_metadata",
+                str(state.name),
+                "its engine deletes old metadata files itself; Meltline leaves them alone",
+                "unset write.metadata.delete-after-commit.enabled to have them kept in failsafe",
+            )
+        if state.uuid in sharing and not is_guarded(state.properties):
+            yield Finding(
+                "warning",
+                "shared_files_unguarded",
+                str(state.name),
+                "it shares files with another table, and other tools may still expire or purge it",
+                "set gc.enabled=false on it",
+            )
 
 
 def _incidents(context: ReadContext) -> Iterable[Finding]:

@@ -1,9 +1,9 @@
 """Where a plain DROP deletes: catalogs and tables at which `meltline drop` should be used."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from meltline.app.ground.findings import Finding
 from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import is_dropped_name, read_drop
 from meltline.domain.iceberg.locations import claim_prefix
@@ -14,24 +14,15 @@ _GC = "gc.enabled"
 _HIVE_PURGE = "external.table.purge"
 
 
-@dataclass(frozen=True)
-class DropRisk:
-    """Something that an engine's DROP would do to files that could still be wanted."""
-
-    code: str
-    object: str
-    message: str
-    fix: str
-
-
-def drop_risks(context: ReadContext, states: Sequence[TableMetadata]) -> list[DropRisk]:
+def drop_risks(context: ReadContext, states: Sequence[TableMetadata]) -> list[Finding]:
     """What `doctor` says about drops, from the tables that could be read."""
-    risks: list[DropRisk] = []
+    risks: list[Finding] = []
     for name, catalog in context.config.catalogs.items():
         own = [s for s in states if s.name.catalog == name]
         if catalog.type == "rest" and own:
             risks.append(
-                DropRisk(
+                Finding(
+                    "info",
                     "drop_may_delete",
                     name,
                     "its server decides whether a plain DROP TABLE deletes files",
@@ -43,11 +34,12 @@ def drop_risks(context: ReadContext, states: Sequence[TableMetadata]) -> list[Dr
     return [*risks, *_sharing_folders(states), *_without_facts(states), *_kept_by_refs(states, now)]
 
 
-def _purgeable(catalog: str, states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
+def _purgeable(catalog: str, states: Sequence[TableMetadata]) -> Iterable[Finding]:
     live = [s for s in states if not is_dropped_name(s.name.namespace)]
     plain = [s for s in live if s.properties.get(_HIVE_PURGE, "").strip().lower() == "true"]
     if plain:
-        yield DropRisk(
+        yield Finding(
+            "info",
             "drop_deletes",
             catalog,
             f"{_HIVE_PURGE}=true: a plain DROP TABLE deletes the files of {_names(plain)}",
@@ -55,7 +47,8 @@ def _purgeable(catalog: str, states: Sequence[TableMetadata]) -> Iterable[DropRi
         )
     open_ones = [s for s in live if s.properties.get(_GC, "true").strip().lower() != "false"]
     if open_ones:
-        yield DropRisk(
+        yield Finding(
+            "info",
             "drop_purge_deletes",
             catalog,
             "DROP TABLE … PURGE, and in some engines a plain DROP TABLE, deletes the files of "
@@ -64,7 +57,7 @@ def _purgeable(catalog: str, states: Sequence[TableMetadata]) -> Iterable[DropRi
         )
 
 
-def _sharing_folders(states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
+def _sharing_folders(states: Sequence[TableMetadata]) -> Iterable[Finding]:
     """A table that was made anew under a dropped one's name, in the same folder (TT-41)."""
     dropped = {
         claim_prefix(state.location): state
@@ -74,7 +67,8 @@ def _sharing_folders(states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
     for state in states:
         dropped_table = dropped.get(claim_prefix(state.location))
         if dropped_table is not None and dropped_table.uuid != state.uuid:
-            yield DropRisk(
+            yield Finding(
+                "info",
                 "folder_of_a_dropped_table",
                 str(state.name),
                 f"it lies in the folder of a dropped table, {dropped_table.name}",
@@ -83,12 +77,13 @@ def _sharing_folders(states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
             )
 
 
-def _without_facts(states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
+def _without_facts(states: Sequence[TableMetadata]) -> Iterable[Finding]:
     for state in states:
         if not is_dropped_name(state.name.namespace):
             continue
         if read_drop(state.name.catalog, state.properties) is None:
-            yield DropRisk(
+            yield Finding(
+                "info",
                 "dropped_without_facts",
                 str(state.name),
                 "it stands among the dropped tables and does not say what it was: it is kept",
@@ -96,13 +91,14 @@ def _without_facts(states: Sequence[TableMetadata]) -> Iterable[DropRisk]:
             )
 
 
-def _kept_by_refs(states: Sequence[TableMetadata], now: datetime) -> Iterable[DropRisk]:
+def _kept_by_refs(states: Sequence[TableMetadata], now: datetime) -> Iterable[Finding]:
     """Dropped tables that nobody can bring back and that a tag keeps from being let go."""
     for state in states:
         drop = read_drop(state.name.catalog, state.properties)
         tags = sorted(ref.name for ref in state.refs.values() if not ref.is_branch)
         if is_dropped_name(state.name.namespace) and drop and drop.is_over(now) and tags:
-            yield DropRisk(
+            yield Finding(
+                "info",
                 "dropped_but_tagged",
                 str(state.name),
                 f"it was {drop.object}, its retention has ended, and tags keep parts of it: "

@@ -82,15 +82,9 @@ def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> 
     hot = context.catalogs[config.hot]
     properties = hot.listing().namespaces.get((config.ledger_namespace,), {})
     stated, ours = properties.get(GENERATION), context.control.database.generation()
-    if stated is not None or ours > 0:
-        try:
-            require_generation(context)
-        except LedgerOutOfStep:
-            if not adopt:
-                raise
-        else:
-            roots = proposed_roots(context)
-            return Initialised(ours, adopted=False, sandbox=sandbox, storage_roots=roots)
+    if _goes_on(context, stated, ours, adopt=adopt):
+        roots = proposed_roots(context)
+        return Initialised(ours, adopted=False, sandbox=sandbox, storage_roots=roots)
     number = max(int(stated or 0), ours) + 1
     restarted = _restart_failsafe(context) if adopt else 0
     lost = _forget_permissions(context, properties, unknown_since) if adopt else None
@@ -101,6 +95,23 @@ def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> 
     audit(context, "init", f"generation {number}", detail=detail)
     roots = proposed_roots(context)
     return Initialised(number, adopt, sandbox, restarted, storage_roots=roots, lost=lost)
+
+
+def _goes_on(context: RunContext, stated: str | None, ours: int, *, adopt: bool) -> bool:
+    """Whether there is a ledger and it is the catalog's: there is nothing to begin then.
+
+    Raises:
+        LedgerOutOfStep: It is not, and `adopt` was not given.
+    """
+    if stated is None and ours == 0:
+        return False
+    try:
+        require_generation(context)
+    except LedgerOutOfStep:
+        if not adopt:
+            raise
+        return False
+    return True
 
 
 def _forget_permissions(

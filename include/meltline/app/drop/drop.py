@@ -29,7 +29,7 @@ from meltline.domain.iceberg.objects import DROPPED_NAMESPACE, ObjectKind, Objec
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.policy import Retention, effective_retention
 from meltline.domain.units import format_instant
-from meltline.ports import CatalogListing, CatalogRegistrar, TableEdit, TableMove
+from meltline.ports import CatalogListing, CatalogRegistrar, PlanReader, TableEdit, TableMove
 
 Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
 
@@ -167,11 +167,11 @@ def _carry_out(
     stones: Namespaces,
 ) -> None:
     name = done.drop.object
-    with group_locks(context, busy(context, name, states), f"drop {name}"):
+    with group_locks(context, busy(context.control.plans, name, states), f"drop {name}"):
         places = _places(states, listing, done.drop)
         moves = [TableMove(s.name, places[s.name], _mark(s, done.drop)) for s in states]
         context.registrars[name.catalog].move(moves, create=stones, remove=remove)
-        follow(context, states)
+        follow(context.control.registrations, states)
     _audit_drop(context, done)
 
 
@@ -237,12 +237,12 @@ def _retention(
     return effective_retention(context.config.account, around, remembered_policy)
 
 
-def busy(context: ReadContext, name: ObjectName, states: Sequence[TableMetadata]) -> set[str]:
+def busy(plans: PlanReader, name: ObjectName, states: Sequence[TableMetadata]) -> set[str]:
     """Tables to lock. Of a container, those that a run is about to change: not thousands."""
     uuids = {state.uuid for state in states}
     if name.table:
         return uuids
-    applying = context.control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
+    applying = plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
     return uuids & {plan.table_uuid for plan in applying}
 
 
@@ -312,9 +312,9 @@ def rename(
     states = _tables_of(context, name, listing)
     done = Renamed(name, target, len(states))
     if not dry_run:
-        with group_locks(context, busy(context, name, states), f"rename {name}"):
+        with group_locks(context, busy(context.control.plans, name, states), f"rename {name}"):
             _move(context.registrars[name.catalog], name, target, states, listing)
-            follow(context, states)
+            follow(context.control.registrations, states)
             follow_source(context.editors[name.catalog], name, target, listing)
         audit(context, "rename", str(name), detail=f"to {target}")
         audit(context, "rename", str(target), detail=f"from {name}")
@@ -346,8 +346,3 @@ def _move(
     within = levels_within(name, listing)
     create = {target_levels(levels): listing.namespaces[levels] for levels in within}
     registrar.move(moves, create=create, remove=within)
-
-
-def at_moment(state: TableMetadata) -> datetime:
-    """What orders two drops of the same moment: the commit that recorded each."""
-    return state.last_updated

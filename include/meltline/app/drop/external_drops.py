@@ -14,20 +14,27 @@ from uuid import uuid4
 
 from meltline.app.catalog.commit import follow
 from meltline.app.catalog.dropped import dropped_place
-from meltline.app.catalog.metadata import load_concurrently, load_state, load_states
+from meltline.app.catalog.metadata import (
+    load_concurrently,
+    load_if_readable,
+    load_states,
+    metadata_of,
+)
 from meltline.app.catalog.registrations import comes_of
 from meltline.app.catalog.tables import READ_ONLY_TYPES, observed_table, retention_of
 from meltline.app.ground.audit_log import audit
 from meltline.app.retention.policies import APPLIED
 from meltline.app.services import ReadContext
+from meltline.config.load import Config
 from meltline.domain.drop.drops import Drop, is_dropped_name, read_drop
 from meltline.domain.errors import MeltlineError
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.policy import INFINITE, parse_days
-from meltline.ports import CatalogEntry, CatalogListing, KnownTable
+from meltline.ports import Catalog, CatalogEntry, CatalogListing, KnownTable, ObjectReader
 
 _SUFFIX = ".metadata.json"
 
@@ -50,15 +57,12 @@ class GoneTable:
 def gone_tables(context: ReadContext) -> list[GoneTable]:
     """Every table that has left its catalog and stands nowhere, also not among the dropped ones."""
     rows = context.control.registrations.all()
-    standing_uuids = {row.uuid for row in rows if row.status != "gone"}
-    by_uuid: dict[str, list[KnownTable]] = {}
-    for row in rows:
-        if row.uuid not in standing_uuids:
-            by_uuid.setdefault(row.uuid, []).append(row)
-    standing = [row for row in rows if row.uuid in standing_uuids and row.status != "gone"]
+    standing = [row for row in rows if row.status != "gone"]
+    uuids = {row.uuid for row in standing}
+    ended = grouped((row for row in rows if row.uuid not in uuids), lambda row: row.uuid)
     requests = []
-    for _, last_rows in sorted(by_uuid.items()):
-        copies = _copies(context, last_rows, standing)
+    for _, last_rows in sorted(ended.items()):
+        copies = _copies(context.store, last_rows, standing)
         if not any(_went_on(state, row) for state in copies for row in last_rows):
             requests.append((last_rows, copies))
     return load_concurrently(lambda request: _look(context, *request), requests)
@@ -77,13 +81,12 @@ def _went_on(state: TableMetadata, row: KnownTable) -> bool:
 
 
 def _copies(
-    context: ReadContext, last_rows: Sequence[KnownTable], standing: Sequence[KnownTable]
+    store: ObjectReader, last_rows: Sequence[KnownTable], standing: Sequence[KnownTable]
 ) -> list[TableMetadata]:
     """Other registrations with the same UUID of Iceberg's: copies, and second names."""
     rows = [row for row in standing if row.table_uuid == last_rows[0].table_uuid]
     entries = [CatalogEntry(row.name, row.metadata_location) for row in rows]
-    loaded = load_states(context.store, entries).values()
-    return [state for state in loaded if isinstance(state, TableMetadata)]
+    return metadata_of(load_states(store, entries).values())
 
 
 def _look(
@@ -91,32 +94,35 @@ def _look(
 ) -> GoneTable:
     # The name that it left last; where it left two at once, the one that says it was dropped.
     row = max(rows, key=lambda row: (row.observed_at, is_dropped_name(row.name.namespace)))
-    if question := _out_of_reach(context, row):
+    if question := _out_of_reach(context.config, context.catalogs, row):
         return GoneTable(row, None, question)
     try:
-        candidates = last_states(context, rows, copies)
+        candidates = last_states(context.store, rows, copies)
     except MeltlineError as error:
         return GoneTable(row, None, f"its metadata folder cannot be listed: {error.message}")
     if len(candidates) != 1:
-        paths = ", ".join(sorted(state.metadata_location for state in candidates))
-        why = (
-            f"more than one metadata file may be its last: {paths}"
-            if candidates
-            else (f"no metadata file leads back to the last one seen, {row.metadata_location}")
-        )
-        return GoneTable(row, None, why)
+        return GoneTable(row, None, _open_question(row, candidates))
     state = replace(candidates[0], name=row.name, uuid=row.uuid)
-    lists = [s.manifest_list for s in state.snapshots.values() if s.manifest_list]
-    sizes = load_concurrently(context.store.size, lists)
-    lost = [path for path, size in zip(lists, sizes, strict=True) if size is None]
-    if lost:
+    if lost := _lost_lists(context.store, state):
         return GoneTable(row, None, f"an engine has deleted files of it, {lost[0]} for one")
     return GoneTable(row, state)
 
 
-def _out_of_reach(context: ReadContext, row: KnownTable) -> str:
-    config = context.config
-    if row.name.catalog != config.hot or context.catalogs[config.hot].observe_only:
+def _open_question(row: KnownTable, candidates: Sequence[TableMetadata]) -> str:
+    if not candidates:
+        return f"no metadata file leads back to the last one seen, {row.metadata_location}"
+    paths = ", ".join(sorted(state.metadata_location for state in candidates))
+    return f"more than one metadata file may be its last: {paths}"
+
+
+def _lost_lists(store: ObjectReader, state: TableMetadata) -> list[str]:
+    lists = [s.manifest_list for s in state.snapshots.values() if s.manifest_list]
+    sizes = load_concurrently(store.size, lists)
+    return [path for path, size in zip(lists, sizes, strict=True) if size is None]
+
+
+def _out_of_reach(config: Config, catalogs: Mapping[str, Catalog], row: KnownTable) -> str:
+    if row.name.catalog != config.hot or catalogs[config.hot].observe_only:
         return "its catalog is only observed"
     if config.catalogs[config.hot].type in READ_ONLY_TYPES:
         return "tables of its catalog are read, never changed"
@@ -127,12 +133,12 @@ def _out_of_reach(context: ReadContext, row: KnownTable) -> str:
 
 
 def last_states(
-    context: ReadContext, rows: Sequence[KnownTable], copies: Sequence[TableMetadata] = ()
+    store: ObjectReader, rows: Sequence[KnownTable], copies: Sequence[TableMetadata] = ()
 ) -> list[TableMetadata]:
     """The metadata files that may be a table's last: one, where all is well.
 
     Args:
-        context: Where the table was.
+        store: Where the table was.
         rows: What is known of it, by each of its names.
         copies: Other registrations that have its UUID: what only they name is not its own.
 
@@ -140,36 +146,33 @@ def last_states(
         StoreRefused: A folder cannot be listed.
     """
     last_seen = {location_key(row.metadata_location) for row in rows}
-    theirs = {
-        at for s in copies for at in (*_log(s), location_key(s.metadata_location))
-    } - last_seen
-    files: dict[str, TableMetadata] = {}
-    for row in rows:
-        later = _later_files(context, row)
-        files.update((at, state) for at, state in later if at not in theirs)
-    logged = {at for state in files.values() for at in _log(state)}
-    tips = [state for at, state in files.items() if at not in logged]
-    leading = [state for state in tips if last_seen <= _past(state, files)]
+    theirs = set[str]().union(*map(_line, copies)) - last_seen
+    files = {
+        at: state for row in rows for at, state in _later_files(store, row) if at not in theirs
+    }
+    tips = _tips(files)
     # A newer file of this table that does not lead back is a chain that broke: nobody can tell.
-    return leading if len(leading) == len(tips) else (tips if leading else [])
+    return tips if any(last_seen <= _past(state, files) for state in tips) else []
 
 
-def _later_files(context: ReadContext, row: KnownTable) -> Iterator[tuple[str, TableMetadata]]:
+def _tips(files: Mapping[str, TableMetadata]) -> list[TableMetadata]:
+    """Those that no other goes on from."""
+    logged = {at for state in files.values() for at in _log(state)}
+    return [state for at, state in files.items() if at not in logged]
+
+
+def _later_files(store: ObjectReader, row: KnownTable) -> Iterator[tuple[str, TableMetadata]]:
     """Metadata files of the table beside the last one seen, none of them older by its number."""
     folder, _, last = row.metadata_location.rpartition("/")
     paths = [
         stored.path
-        for stored in context.store.list(f"{folder}/")
+        for stored in store.list(f"{folder}/")
         if stored.path.endswith(_SUFFIX) and _number(stored.path) >= _number(last)
     ]
 
-    def load(path: str) -> TableMetadata | None:
-        try:
-            return load_state(context.store, row.name, path)
-        except MeltlineError:
-            return None  # cut short by a kill, or of a format that we leave alone: not its last
-
-    for path, state in zip(paths, load_concurrently(load, paths), strict=True):
+    # Others were cut short by a kill, or are of a format that we leave alone: none is its last.
+    states = load_concurrently(lambda path: load_if_readable(store, row.name, path), paths)
+    for path, state in zip(paths, states, strict=True):
         if state is not None and state.table_uuid == row.table_uuid:
             yield location_key(path), state
 
@@ -181,6 +184,10 @@ def _number(path: str) -> int:
 
 def _log(state: TableMetadata) -> set[str]:
     return {location_key(path) for path in state.metadata_log}
+
+
+def _line(state: TableMetadata) -> set[str]:
+    return _log(state) | {location_key(state.metadata_location)}
 
 
 def _past(state: TableMetadata, files: Mapping[str, TableMetadata]) -> set[str]:
@@ -219,7 +226,9 @@ def keep_gone_table(
     rows = [
         known_row for known_row in context.control.registrations.all() if known_row.uuid == row.uuid
     ]
-    follow(context, [replace(state, name=known_row.name) for known_row in rows])
+    follow(
+        context.control.registrations, [replace(state, name=known_row.name) for known_row in rows]
+    )
     restored = f"{place}, metadata {state.metadata_location}"
     audit(context, "drop noticed", str(fact.object), detail=f"kept as {restored}")
     return place

@@ -6,9 +6,10 @@ its metadata files depart as the last of it (TT-45). Deleting those takes
 a purge plan and its gate, as ever.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 
 from meltline.app.catalog.dropped import dropped_namespaces, is_let_go
 from meltline.app.catalog.registrations import heirs, known_table
@@ -17,7 +18,8 @@ from meltline.app.drop.external_drops import GoneTable, gone_tables, keep_gone_t
 from meltline.app.expire.plan_expiration import untouchable
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import group_locks
-from meltline.app.observe.observe import Observation, side_files_of
+from meltline.app.observe.observe import Observation
+from meltline.app.observe.recording import side_files_of
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.drop.drops import LET_GO, read_drop
@@ -27,6 +29,7 @@ from meltline.domain.iceberg.locations import is_odd, location_key
 from meltline.domain.iceberg.names import selected
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.holds import is_held
+from meltline.ports import DepartedFiles, FileReferences, ObjectReader, RegistrationReader
 
 
 def process_drops(
@@ -48,22 +51,47 @@ def process_drops(
     """
     if observation.purge_blocked:
         return False
-    missing = [table for table in gone_tables(context) if table.state is not None]
-    unfinished = [table for table in missing if table.state and is_let_go(table.state, as_of)]
-    changed = [_keep(context, observation, table) for table in missing if table not in unfinished]
+    missing = [(table, table.state) for table in gone_tables(context) if table.state is not None]
+    unfinished = [state for _, state in missing if is_let_go(state, as_of)]
+    changed = [
+        _keep(context, observation, table)
+        for table, state in missing
+        if not is_let_go(state, as_of)
+    ]
     if context.control.switch.stopped() is None:
-        empty = [t for t in observation.tables if t.managed and is_let_go(t.state, as_of)]
-        done = [t for t in empty if selected(t.state.name, tables)]
-        for table in _settled(context, observation, done):
-            if _let_go(context, observation, table):
-                changed.append(True)
-                observation = _without(observation, table.state)
-        for gone_table in unfinished:
-            if gone_table.state and _finish(context, observation, gone_table):
-                changed.append(True)
-                observation = _without(observation, gone_table.state)
-        changed += _forget_namespaces(context, observation, as_of)
+        after = _let_go_ended(context, observation, _ended(observation, as_of, tables))
+        after = _finish(context, after, unfinished)
+        changed += [after is not observation, *_forget_namespaces(context, after, as_of)]
     return any(changed)
+
+
+def _ended(
+    observation: Observation, as_of: datetime, globs: tuple[str, ...]
+) -> list[ObservedTable]:
+    """Dropped tables whose time is up, and of which an expiration has taken everything."""
+    ended = (t for t in observation.tables if t.managed and is_let_go(t.state, as_of))
+    return [table for table in ended if selected(table.state.name, globs)]
+
+
+def _let_go_ended(
+    context: RunContext, observation: Observation, tables: Sequence[ObservedTable]
+) -> Observation:
+    """Lets tables go whose time is up, as far as it can be. Returns what is there then."""
+    for table in _settled(context, observation, tables):
+        if _let_go(context, observation, table):
+            observation = _without(observation, table.state)
+    return observation
+
+
+def _finish(
+    context: RunContext, observation: Observation, states: Iterable[TableMetadata]
+) -> Observation:
+    """Goes on with tables that an earlier run has begun to let go. Returns what is there then."""
+    for state in states:
+        listing = observation.listings[state.name.catalog]
+        _depart_metadata(context, observation, observed_table(context, state, listing))
+        observation = _without(observation, state)
+    return observation
 
 
 def _without(observation: Observation, state: TableMetadata) -> Observation:
@@ -86,7 +114,7 @@ def _keep(context: RunContext, observation: Observation, gone_table: GoneTable) 
 
 
 def _settled(
-    context: RunContext, observation: Observation, tables: list[ObservedTable]
+    context: RunContext, observation: Observation, tables: Sequence[ObservedTable]
 ) -> list[ObservedTable]:
     """Those of which nothing waits in failsafe: until then `recover` needs their metadata.
 
@@ -96,7 +124,9 @@ def _settled(
     if not tables:
         return []
     waiting = context.files.departures.waiting_plans()
-    to_depart = _to_depart(context, observation, {table.state.uuid for table in tables})
+    to_depart = _to_depart(
+        context.files.references, observation, {table.state.uuid for table in tables}
+    )
     return [
         table
         for table in tables
@@ -108,14 +138,12 @@ def _settled(
     ]
 
 
-def _to_depart(context: RunContext, observation: Observation, uuids: set[str]) -> set[str]:
+def _to_depart(references: FileReferences, observation: Observation, uuids: set[str]) -> set[str]:
     """Those of some empty tables that own files which no table refers to, and that are not left."""
     if not any(key.table_uuid in uuids for key in observation.dead):
         return set()
     beside = set[str]().union(*(observation.groups.members(uuid) for uuid in uuids))
-    files = context.files.references.departing(
-        [k for k in observation.dead if k.table_uuid in beside]
-    )
+    files = references.departing([k for k in observation.dead if k.table_uuid in beside])
     owners = (observation.owners.owners(file.path) for file in files if not is_odd(file.path))
     return uuids & set[str]().union(*owners)
 
@@ -139,15 +167,6 @@ def _let_go(context: RunContext, observation: Observation, table: ObservedTable)
     except MeltlineError as stop:
         context.progress(f"observe: {state.name} is not let go today: {stop.message}")
         return False
-    return True
-
-
-def _finish(context: RunContext, observation: Observation, gone_table: GoneTable) -> bool:
-    """Goes on with a table that an earlier run has begun to let go."""
-    if gone_table.state is None:
-        return False
-    listing = observation.listings[gone_table.row.name.catalog]
-    _depart_metadata(context, observation, observed_table(context, gone_table.state, listing))
     return True
 
 
@@ -181,35 +200,48 @@ def _last_files(
     context: RunContext, observation: Observation, state: TableMetadata
 ) -> Iterable[SideFile]:
     """Files that the table alone has named, under its own prefix, and that are there."""
-    named_keys = {
-        location_key(file.path)
-        for table in (*observation.tables, *observation.left_behind)
-        if table.state.name != state.name
-        for file in side_files_of(table.state)
-    }
     recorded = context.files.side_files.known()
-    over = _read_or_over(context, observation, state)
-    named_keys |= {location_key(file.path) for file in recorded if file.table_uuid not in over}
-    hands_off = untouchable(observation)
     own = [file for file in recorded if file.table_uuid == state.uuid]
     files = {location_key(file.path): file for file in (*side_files_of(state), *own)}
-    departed_states = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
-    departed = context.files.departures.in_states(
-        departed_states, paths=[file.path for file in files.values()]
-    )
-    named_keys |= {location_key(departure.path) for departure in departed}
-    for file in files.values():
-        owners = observation.owners.owners(file.path)
-        if location_key(file.path) in named_keys or is_odd(file.path) or state.uuid not in owners:
-            continue
-        if hands_off.intersection(owners) or context.store.size(file.path) is None:
-            continue
-        if file.kind in (FileKind.METADATA, FileKind.STATISTICS):
+    needed = _named_by_others(context.control.registrations, observation, state, recorded)
+    needed |= _departed(context.files.departures, files.values())
+    hands_off = untouchable(observation)
+    for key, file in files.items():
+        owners = frozenset(observation.owners.owners(file.path))
+        is_own = state.uuid in owners and not owners & hands_off
+        if is_own and key not in needed and _is_there(context.store, file):
             yield file
 
 
+def _named_by_others(
+    registrations: RegistrationReader,
+    observation: Observation,
+    state: TableMetadata,
+    recorded: Iterable[SideFile],
+) -> set[str]:
+    """Keys of the files that other tables name directly, or may name, under whatever name."""
+    tables = (*observation.tables, *observation.left_behind)
+    states = [table.state for table in tables if table.state.name != state.name]
+    over = _read_or_over(registrations, observation, state)
+    unsure = [file for file in recorded if file.table_uuid not in over]
+    named = chain(unsure, *map(side_files_of, states))
+    return {location_key(file.path) for file in named}
+
+
+def _departed(departures: DepartedFiles, files: Iterable[SideFile]) -> set[str]:
+    states = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
+    paths = [file.path for file in files]
+    return {location_key(row.path) for row in departures.in_states(states, paths=paths)}
+
+
+def _is_there(store: ObjectReader, file: SideFile) -> bool:
+    """Whether there is a file of a kind that goes with its table; odd paths are left alone."""
+    kinds = (FileKind.METADATA, FileKind.STATISTICS)
+    return file.kind in kinds and not is_odd(file.path) and store.size(file.path) is not None
+
+
 def _read_or_over(
-    context: RunContext, observation: Observation, state: TableMetadata
+    registrations: RegistrationReader, observation: Observation, state: TableMetadata
 ) -> Collection[str]:
     """Registrations that name no more than what was read of tables, by their ids.
 
@@ -217,7 +249,7 @@ def _read_or_over(
     as where that was set back for a while, has nothing of its own.
     """
     standing = [*(table.state for table in observation.tables), state]
-    before = heirs(context.control.registrations.all(), standing).keys()
+    before = heirs(registrations.all(), standing).keys()
     return before | observation.let_go.keys() | {metadata.uuid for metadata in standing}
 
 

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from meltline.app.catalog.dropped import dropped_namespaces
-from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.catalog.metadata import load_concurrently, load_document
 from meltline.app.catalog.resolve import catalog_of
 from meltline.app.catalog.tables import (
     is_ledger,
@@ -27,11 +26,8 @@ from meltline.domain.drop.history import (
     total,
 )
 from meltline.domain.errors import MeltlineError, NamespaceNotFound, UsageInvalid
-from meltline.domain.iceberg.metadata_editor import parse_json, unreadable
-from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import split_name
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
-from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.policy import Levels, effective_retention
 from meltline.ports import CatalogEntry, CatalogListing
 
@@ -124,7 +120,7 @@ def _tables(
     ]
 
     def read(pointer: CatalogEntry) -> HistoryRow | None:
-        document, state = _load(context, pointer)
+        state, document = load_document(context.store, pointer.name, pointer.metadata_location)
         state = replace(state, uuid=ids.get((state.table_uuid, state.name), state.uuid))
         recorded_drop = read_drop(scope.catalog, state.properties)
         drop = recorded_drop if is_dropped_name(state.name.namespace) else None
@@ -162,32 +158,19 @@ def _tables(
             yield row
 
 
-def _load(context: ReadContext, pointer: CatalogEntry) -> tuple[Mapping[str, Any], TableMetadata]:
-    at = pointer.metadata_location
-    try:
-        content = context.store.read(at)
-    except FileNotFoundError as missing:
-        raise unreadable(pointer.name, at, "no such file") from missing
-    document = parse_json(pointer.name, at, content)
-    state = parse_table(pointer.name, at, len(content), document)
-    assert isinstance(document, dict)  # parse_table refuses all else
-    return document, state
-
-
 def _namespaces(
     context: ReadContext, scope: ObjectName, listing: CatalogListing, kind: ObjectKind
 ) -> Iterator[HistoryRow]:
     policies = context.control.policies.all()
-    own = (context.config.ledger_namespace,)
+    ledger = (context.config.hot, (context.config.ledger_namespace,))
     for levels, properties in listing.namespaces.items():
         name = ObjectName(scope.catalog, levels)
-        mine = name.catalog == context.config.hot and levels == own
-        if name.kind is not kind or is_dropped_name(levels) or mine or not _within(scope, name):
-            continue
-        around: Levels = levels_around(context, name, listing)
-        remembered_policy = remembered(policies, around, str(name))
-        days = effective_retention(context.config.account, around, remembered_policy).days
-        yield _namespace_row(name, properties, days, None)
+        is_hidden = is_dropped_name(levels) or (name.catalog, levels) == ledger
+        if name.kind is kind and _within(scope, name) and not is_hidden:
+            around: Levels = levels_around(context, name, listing)
+            remembered_policy = remembered(policies, around, str(name))
+            days = effective_retention(context.config.account, around, remembered_policy).days
+            yield _namespace_row(name, properties, days, None)
     for dropped in dropped_namespaces(scope.catalog, listing):
         name, drop = dropped.drop.object, dropped.drop
         if name.kind is kind and _within(scope, name) and drop.is_restorable(context.clock.now()):

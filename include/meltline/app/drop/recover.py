@@ -22,7 +22,7 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.domain.units import to_millis
-from meltline.ports import NOT_REGISTERED
+from meltline.ports import NOT_REGISTERED, ObjectReader, ObjectWriter
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,13 @@ def recover(
     """
     source, new = parse_table_name(text), parse_table_name(target)
     if not reason.strip():
-        raise _usage("a recovery needs a reason", "--reason", "why", "nothing", "say why")
+        raise UsageInvalid(
+            "a recovery needs a reason",
+            object="--reason",
+            expected="why",
+            found="nothing",
+            next="say why",
+        )
     _require_place(context, new)
     catalog_of(context, source.catalog, text)
     description = describe(context, source, snapshot_id)
@@ -108,7 +114,7 @@ def _require_place(context: ReadContext, new: TableName) -> None:
 
 
 def _register(context: ReadContext, description: Description, done: Recovered) -> None:
-    at = _write(context, description, done)
+    at = _write(context.store, context.writer, description, done)
     try:
         context.registrars[done.table.catalog].register(done.table, at)
     except NOT_REGISTERED:  # where nobody knows, the table may stand there
@@ -125,17 +131,15 @@ def _audit_recovery(context: ReadContext, done: Recovered, reason: str) -> None:
     audit(context, "recover", str(done.table), reason, f"from {done.source}@{snapshot_id}")
 
 
-def _usage(message: str, object: str, expected: str, actual: str, next: str) -> UsageInvalid:
-    return UsageInvalid(message, object=object, expected=expected, found=actual, next=next)
-
-
 # --- the new table --------------------------------------------------------------------------------
 
 
-def _write(context: ReadContext, description: Description, done: Recovered) -> str:
+def _write(
+    store: ObjectReader, writer: ObjectWriter, description: Description, done: Recovered
+) -> str:
     """Writes the new table's first metadata file. Returns where."""
     state = description.state
-    content = context.store.read(state.metadata_location)
+    content = store.read(state.metadata_location)
     document = parse_json(state.name, state.metadata_location, content)
     assert isinstance(document, dict)  # it was read before
     uuid = str(uuid4())
@@ -156,5 +160,5 @@ def _write(context: ReadContext, description: Description, done: Recovered) -> s
         ],
     }
     file = first_file(done.table, metadata, str(uuid4()))
-    context.writer.write(file.location, file.content)
+    writer.write(file.location, file.content)
     return file.location

@@ -1,6 +1,6 @@
 """Undrop: a registration back under its name. Identity, refs and properties are as before."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.catalog.new_names import require_free
 from meltline.app.catalog.resolve import catalog_of, require_changeable
 from meltline.app.catalog.ways_back import newest
-from meltline.app.drop.drop import at_moment, busy, unmarked
+from meltline.app.drop.drop import busy, unmarked
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import files_of, group_locks, snapshot_kept, veto_for
 from meltline.app.services import ReadContext
@@ -82,10 +82,9 @@ def undrop(
     tables = dropped_tables(context, listing)
     namespaces = dropped_namespaces(catalog.name, listing)
     now = context.clock.now()
-    name = _dropped_object(parts, kind, tables, namespaces)
+    drops = _drops(tables, namespaces)
+    name = _dropped_object(parts, kind, {drop.object for drop, _ in drops})
     require_changeable(context, name)
-    drops = [(table.drop, at_moment(table.state)) for table in tables]
-    drops += [(namespace.drop, _LONG_AGO) for namespace in namespaces]
     fact = newest(context, listing, name, drops)
     require_container(name, listing, namespaces, now)
     require_free(name, listing)
@@ -94,16 +93,34 @@ def undrop(
     if dry_run:
         return done
     stones = [n for n in namespaces if n.drop.batch == fact.batch and not name.table]
-    moves = [TableMove(t.state.name, _old_name(t), unmarked(t.state)) for t in back]
-    with _protected(context, name, [table.state for table in back]):
-        context.registrars[catalog.name].move(
+    _bring_back(context, name, back, stones)
+    _audit_undrop(context, done)
+    return done
+
+
+def _drops(
+    tables: Iterable[DroppedTable], namespaces: Iterable[DroppedNamespace]
+) -> list[tuple[Drop, datetime]]:
+    """All drops, each with what orders those of one moment: the commit that recorded it."""
+    drops = [(table.drop, table.state.last_updated) for table in tables]
+    return drops + [(namespace.drop, _LONG_AGO) for namespace in namespaces]
+
+
+def _bring_back(
+    context: ReadContext,
+    name: ObjectName,
+    tables: Sequence[DroppedTable],
+    stones: Sequence[DroppedNamespace],
+) -> None:
+    moves = [TableMove(t.state.name, _old_name(t), unmarked(t.state)) for t in tables]
+    states = [table.state for table in tables]
+    with _protected(context, name, states):
+        context.registrars[name.catalog].move(
             moves,
             create={stone.drop.object.namespace: stone.properties for stone in stones},
             remove=[stone.stands for stone in stones],
         )
-        follow(context, [table.state for table in back])
-    _audit_undrop(context, done)
-    return done
+        follow(context.control.registrations, states)
 
 
 def _audit_undrop(context: ReadContext, done: Undropped) -> None:
@@ -139,17 +156,12 @@ def _no_name(text: str, problem: str) -> UsageInvalid:
 def _dropped_object(
     parts: tuple[str, ...],
     kind: ObjectKind | None,
-    tables: Sequence[DroppedTable],
-    namespaces: Sequence[DroppedNamespace],
+    dropped: Collection[ObjectName],
 ) -> ObjectName:
     """The object that a name means among the dropped ones."""
-    could = [ObjectName(parts[0], parts[1:])]
-    if len(parts) > 2:
-        could.insert(0, ObjectName(parts[0], parts[1:-1], parts[-1]))
-    could = [name for name in could if kind in (None, name.kind)]
+    could = [name for name in ObjectName.readings(parts) if kind in (None, name.kind)]
     if not could:
         raise _no_name(".".join(parts), f"no {kind} has a name of {len(parts)} parts")
-    dropped = {t.drop.object for t in tables} | {n.drop.object for n in namespaces}
     matches = [name for name in could if name in dropped]
     if len(matches) > 1:
         raise UsageInvalid(
@@ -202,5 +214,7 @@ def _protected(
         if name.table and (head := states[0].current_snapshot):
             stack.enter_context(snapshot_kept(context, states[0].uuid, head, purpose))
         else:
-            stack.enter_context(group_locks(context, busy(context, name, states), purpose))
+            stack.enter_context(
+                group_locks(context, busy(context.control.plans, name, states), purpose)
+            )
         yield

@@ -6,7 +6,8 @@ from datetime import datetime
 from meltline.app.catalog.registrations import ENDED
 from meltline.app.catalog.tables import ObservedTable, TableRetention, keep_sets, retention_of
 from meltline.app.observe.held_back import note_withheld, outside_roots, withheld
-from meltline.app.observe.observe import Observation, registrations, side_files_of
+from meltline.app.observe.observe import Observation, registrations
+from meltline.app.observe.recording import side_files_of
 from meltline.app.safety.stored_plans import PlannedFiles, end_refused, store_plans
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id

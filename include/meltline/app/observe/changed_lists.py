@@ -8,7 +8,7 @@ has the snapshot any more, or until a person has the index made anew.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from meltline.app.services import RunContext
+from meltline.app.ground.incidents import end_incidents, standing_incidents
 from meltline.domain.clock import Clock
 from meltline.domain.errors import ListChanged, MeltlineError
 from meltline.domain.iceberg.reachable import ReachableSet
@@ -16,6 +16,7 @@ from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.ports import (
     Incident,
     IncidentAlarm,
+    IncidentLedger,
     IndexedSnapshots,
     ObjectReader,
     ProofSnapshot,
@@ -83,42 +84,41 @@ def changed_lists(
 
 
 def still_changed(
-    context: RunContext, states: Sequence[TableMetadata], *, ended: Collection[str]
+    incidents: IncidentLedger,
+    snapshots: IndexedSnapshots,
+    store: ObjectReader,
+    states: Sequence[TableMetadata],
+    *,
+    ended: Collection[str],
 ) -> dict[str, str]:
     """Looks again at lists that had changed. Returns why tables are kept, by registration.
 
     Args:
-        context: The ports.
+        incidents: Which lists had changed.
+        snapshots: How each was when it was read.
+        store: Where they lie.
         states: Tables that can be read, and what they were under names that they have left.
         ended: Registrations of which nothing is kept any more. What changed of one that was not
             read today, as of a catalog that could not be listed, has changed still.
     """
-    standing = [incident for incident in context.control.incidents.all() if incident.kind == KIND]
+    standing = standing_incidents(incidents, KIND)
     uuids = {incident.table_uuid for incident in standing}
     present = {_id(key): (key, snapshot) for key, snapshot in _snapshots(states, uuids)}
-    recorded = context.files.snapshots.reachable_sets([key for key, _ in present.values()])
+    recorded = snapshots.reachable_sets([key for key, _ in present.values()])
     looked_at = {state.uuid for state in states}.union(ended)
-    over: list[str] = []
-    reasons: dict[str, str] = {}
-    for incident in standing:
-        key, snapshot = present.get(incident.id, (None, None))
-        is_gone = key is None and incident.table_uuid in looked_at
-        if is_gone or (key and snapshot and _is_as_recorded(context, snapshot, recorded.get(key))):
-            over.append(incident.id)
-        else:
-            reasons[incident.table_uuid] = f"{incident.table}: {incident.message}"
-    if over:
-        context.control.incidents.end(over)
-    return reasons
+
+    def is_over(incident: Incident) -> bool:
+        if incident.id not in present:
+            return incident.table_uuid in looked_at
+        key, snapshot = present[incident.id]
+        return _is_as_recorded(store, snapshot, recorded.get(key))
+
+    return end_incidents(incidents, standing, is_over)
 
 
-def forget_changed_lists(context: RunContext) -> None:
+def forget_changed_lists(incidents: IncidentLedger) -> None:
     """Ends these incidents: the index is made anew, from what is written there now."""
-    standing = [
-        incident.id for incident in context.control.incidents.all() if incident.kind == KIND
-    ]
-    if standing:
-        context.control.incidents.end(standing)
+    end_incidents(incidents, standing_incidents(incidents, KIND), lambda incident: True)
 
 
 def _snapshots(
@@ -129,11 +129,11 @@ def _snapshots(
             yield SnapshotKey(state.uuid, snapshot.snapshot_id), snapshot
 
 
-def _is_as_recorded(context: RunContext, snapshot: Snapshot, recorded: ReachableSet | None) -> bool:
+def _is_as_recorded(store: ObjectReader, snapshot: Snapshot, recorded: ReachableSet | None) -> bool:
     if recorded is None:
         return True  # its index is made anew
     try:
-        now = read_reachable_set(context.store, snapshot.manifest_list, snapshot.inline_manifests)
+        now = read_reachable_set(store, snapshot.manifest_list, snapshot.inline_manifests)
     except (FileNotFoundError, MeltlineError):
         return False
     return not now.differs_from(recorded)

@@ -3,15 +3,17 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from meltline.app.observe.observe import Observation, side_files_of
+from meltline.app.observe.observe import Observation
+from meltline.app.observe.recording import side_files_of
 from meltline.app.safety.confinement import Confinement
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.deletion.withheld import Why, Withheld, order
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.files import Departure, PlannedFile
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.places import place_of
-from meltline.ports import PlaceLedger
+from meltline.ports import PlaceLedger, SideFileIndex
 
 
 def outside_roots(context: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
@@ -51,18 +53,20 @@ def needed_elsewhere(
     named_keys: set[str] = set()
 
     def needed(other_paths: Sequence[str]) -> Collection[str]:
-        named_keys.update(named_keys or _named_keys(context, observation) | set(keys))
+        named_keys.update(
+            named_keys or _named_keys(context.files.side_files, observation) | set(keys)
+        )
         hits = context.files.references.among(other_paths, observation.dead)
         return hits | {path for path in other_paths if location_key(path) in named_keys}
 
     return needed_by_other_names(OtherNames.now(context), paths, needed)
 
 
-def _named_keys(context: RunContext, observation: Observation) -> set[str]:
+def _named_keys(side_files: SideFileIndex, observation: Observation) -> set[str]:
     """Metadata and statistics files that some table names, or may name, as keys."""
     tables = (*observation.tables, *observation.left_behind)
     keys = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
-    unread = (f for f in context.files.side_files.known() if f.table_uuid not in observation.read)
+    unread = (f for f in side_files.known() if f.table_uuid not in observation.read)
     return keys | {location_key(file.path) for file in unread}
 
 
@@ -99,9 +103,7 @@ def withheld(
 
 def kept_back(context: ReadContext) -> list[str]:
     """What the last plans left out, for the summary of a run: a line for each way out."""
-    by_fix: dict[str, list[Withheld]] = {}
-    for row in context.control.places.withheld():
-        by_fix.setdefault(row.fix, []).append(row)
+    by_fix = grouped(context.control.places.withheld(), lambda row: row.fix)
     return [_notice(rows) for _, rows in sorted(by_fix.items())]
 
 

@@ -11,25 +11,33 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from meltline.app.catalog.dropped import dropped_place
-from meltline.app.catalog.metadata import load_states
+from meltline.app.catalog.listings import list_catalogs
+from meltline.app.catalog.metadata import Loaded, load_states, metadata_of
 from meltline.app.catalog.registrations import UNOBSERVED, goes_on, identified, known_table
 from meltline.app.catalog.tables import is_ledger
+from meltline.app.ground.incidents import end_incidents, standing_incidents
 from meltline.app.services import RunContext
-from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.clock import Clock
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata, place_key
-from meltline.ports import CatalogEntry, Incident, KnownTable, SnapshotKey
+from meltline.ports import (
+    FileLedger,
+    Incident,
+    IndexedSnapshots,
+    KnownTable,
+    RegistrationLedger,
+    RegistrationReader,
+    SideFileIndex,
+    SnapshotKey,
+)
 
 FORGOTTEN = "RegistrationForgotten"
 _PASSES = 5  # a table may be told apart from one registration, and be taken for another then
 
-Loaded = Mapping[CatalogEntry, TableMetadata | MeltlineError]
 
-
-def recognised(
-    context: RunContext, loaded: Loaded, indexed: Collection[SnapshotKey]
-) -> dict[CatalogEntry, TableMetadata | MeltlineError]:
+def recognised(context: RunContext, loaded: Loaded, indexed: Collection[SnapshotKey]) -> Loaded:
     """Every table with the id of its registration; those of new ones are stored.
 
     Args:
@@ -37,11 +45,13 @@ def recognised(
         loaded: What each catalog has, as it was loaded; none of the ledger's own.
         indexed: Snapshots that the file ledger knows.
     """
-    _note_forgotten(context, take_up(context, _states(loaded), indexed))
+    _note_forgotten(context, take_up(context, metadata_of(loaded.values()), indexed))
     filed = {key.table_uuid for key in indexed}
     for _ in range(_PASSES):
         tables = identified(context, loaded, open_new=True, filed=filed)
-        if not _told_apart(context, _states(tables)):
+        if not _told_apart(
+            context.control.registrations, context.files.snapshots, metadata_of(tables.values())
+        ):
             break
     return tables
 
@@ -52,30 +62,29 @@ def _note_forgotten(context: RunContext, keys: Iterable[SnapshotKey]) -> None:
     What was read of them stays referred to: nobody can tell whether they stand somewhere.
     """
     counts = Counter(key.table_uuid for key in keys)
-    standing = {
-        incident.id for incident in context.control.incidents.all() if incident.kind == FORGOTTEN
-    }
-    new = [_incident(context, uuid, counts[uuid]) for uuid in sorted(counts)]
+    incidents = context.control.incidents
+    new = [_incident(context.clock, uuid, counts[uuid]) for uuid in sorted(counts)]
+    standing = standing_incidents(incidents, FORGOTTEN)
     if new:
-        context.control.incidents.add(new)
-    if over := sorted(standing - {incident.id for incident in new}):
-        context.control.incidents.end(over)
+        incidents.add(new)
+    ids = {incident.id for incident in new}
+    end_incidents(incidents, standing, lambda incident: incident.id not in ids)
 
 
-def forgotten(context: RunContext) -> set[str]:
+def forgotten(registrations: RegistrationReader, snapshots: IndexedSnapshots) -> set[str]:
     """Registrations that the file ledger knows and the control ledger does not."""
-    filed = {key.table_uuid for key in context.files.snapshots.known()}
-    return filed - {row.uuid for row in context.control.registrations.all()}
+    filed = {key.table_uuid for key in snapshots.known()}
+    return filed - {row.uuid for row in registrations.all()}
 
 
-def _incident(context: RunContext, uuid: str, snapshots: int) -> Incident:
+def _incident(clock: Clock, uuid: str, snapshots: int) -> Incident:
     return Incident(
         id=f"{FORGOTTEN} {uuid}",
         kind=FORGOTTEN,
         object=uuid,
         table="",
         table_uuid=uuid,
-        at=context.clock.now(),
+        at=clock.now(),
         message=f"the file ledger knows {snapshots} snapshots of registration {uuid}, which the "
         "control ledger does not know and no table is: their files are kept",
         next="once every table can be read, `meltline observe --rebuild` forgets it, and a sweep "
@@ -85,15 +94,10 @@ def _incident(context: RunContext, uuid: str, snapshots: int) -> Incident:
 
 def take_up_all(context: RunContext) -> None:
     """Does so for all tables that can be read now, for a control ledger that begins anew."""
-    entries: list[CatalogEntry] = []
-    for catalog in context.catalogs.values():
-        try:
-            entries += catalog.listing().entries
-        except CatalogUnlistable:
-            continue  # the observation that can list it takes its tables up
+    entries = list_catalogs(context.catalogs.values()).entries  # others: by the next observation
     tables = [pointer for pointer in entries if not is_ledger(context, pointer.name)]
     indexed = context.files.snapshots.known()
-    take_up(context, _states(load_states(context.store, tables)), indexed)
+    take_up(context, metadata_of(load_states(context.store, tables).values()), indexed)
 
 
 def take_up(
@@ -113,15 +117,7 @@ def take_up(
     unclaimed = [key for key in indexed if key.table_uuid not in ids]
     if not unclaimed:
         return []
-    lineages: dict[str, list[KnownTable]] = {}
-    for row in rows:
-        lineages.setdefault(row.table_uuid, []).append(row)
-    strangers = [
-        state
-        for state in states
-        if not any(goes_on(state, row) for row in lineages.get(state.table_uuid, ()))
-    ]
-    new, now = _claims(context, strangers, unclaimed), context.clock.now()
+    new, now = _claims(context.files, _strangers(states, rows), unclaimed), context.clock.now()
     context.control.registrations.open(
         [known_table(replace(state, uuid=uuid), UNOBSERVED, now) for state, uuid in new]
     )
@@ -129,13 +125,23 @@ def take_up(
     return [key for key in unclaimed if key.table_uuid not in given]
 
 
+def _strangers(states: Iterable[TableMetadata], rows: Iterable[KnownTable]) -> list[TableMetadata]:
+    """Tables that are no registration which the control ledger knows."""
+    lineages = grouped(rows, lambda row: row.table_uuid)
+    return [
+        state
+        for state in states
+        if not any(goes_on(state, row) for row in lineages.get(state.table_uuid, ()))
+    ]
+
+
 def _claims(
-    context: RunContext, strangers: Sequence[TableMetadata], unclaimed: Iterable[SnapshotKey]
+    files: FileLedger, strangers: Sequence[TableMetadata], unclaimed: Iterable[SnapshotKey]
 ) -> list[tuple[TableMetadata, str]]:
     """Which stranger is which registration: each is one at most."""
     by_name = {state.name: state for state in strangers}
-    agreeing = _agreeing(context, strangers, unclaimed)
-    seen = _seen_metadata(context) if agreeing else {}
+    agreeing = _agreeing(files.snapshots, strangers, unclaimed)
+    seen = _seen_metadata(files.side_files) if agreeing else {}
     fitting = [
         (_is_aside(by_name[name], uuid), -count, uuid != by_name[name].table_uuid, name, uuid)
         for (name, uuid), count in agreeing.items()
@@ -151,18 +157,18 @@ def _claims(
 
 
 def _agreeing(
-    context: RunContext, strangers: Sequence[TableMetadata], unclaimed: Iterable[SnapshotKey]
+    snapshots: IndexedSnapshots,
+    strangers: Sequence[TableMetadata],
+    unclaimed: Iterable[SnapshotKey],
 ) -> Mapping[tuple[TableName, str], int]:
     """How many snapshots a table has of a registration, where each lies where it was read."""
-    having: dict[int, list[TableMetadata]] = {}
-    for state in strangers:
-        for snapshot_id in state.snapshots:
-            having.setdefault(snapshot_id, []).append(state)
+    pairs = [(number, state) for state in strangers for number in state.snapshots]
+    having = grouped(pairs, lambda pair: pair[0])
     uuids = {key.table_uuid for key in unclaimed if key.snapshot_id in having}
     agreeing: Counter[tuple[TableName, str]] = Counter()
     against: set[tuple[TableName, str]] = set()
-    for key, place in context.files.snapshots.places(uuids):
-        for state in having.get(key.snapshot_id, ()):
+    for key, place in snapshots.places(uuids):
+        for _, state in having.get(key.snapshot_id, ()):
             pair = (state.name, key.table_uuid)
             if state.snapshots[key.snapshot_id].lies_at(place):
                 agreeing[pair] += 1
@@ -171,10 +177,10 @@ def _agreeing(
     return {pair: count for pair, count in agreeing.items() if pair not in against}
 
 
-def _seen_metadata(context: RunContext) -> Mapping[str, set[str]]:
+def _seen_metadata(side_files: SideFileIndex) -> Mapping[str, set[str]]:
     """The metadata files that were seen of each registration."""
     seen: dict[str, set[str]] = {}
-    for file in context.files.side_files.known():
+    for file in side_files.known():
         seen.setdefault(file.table_uuid, set()).add(location_key(file.path))
     return seen
 
@@ -192,7 +198,9 @@ def _is_aside(state: TableMetadata, uuid: str) -> bool:
     return state.name != dropped_place(uuid, state.name.catalog)
 
 
-def _told_apart(context: RunContext, states: Iterable[TableMetadata]) -> bool:
+def _told_apart(
+    registrations: RegistrationLedger, snapshots: IndexedSnapshots, states: Iterable[TableMetadata]
+) -> bool:
     """Has the control ledger remember of registrations what shows that a table is none of them.
 
     Returns:
@@ -201,15 +209,11 @@ def _told_apart(context: RunContext, states: Iterable[TableMetadata]) -> bool:
     tables = {state.uuid: state.snapshots for state in states}
     elsewhere = {
         uuid: f"{number} {place_key(place)}"
-        for (uuid, number), place in context.files.snapshots.places(tables)
+        for (uuid, number), place in snapshots.places(tables)
         if (snapshot := tables[uuid].get(number)) and not snapshot.lies_at(place)
     }
     if not elsewhere:
         return False
-    rows = [row for row in context.control.registrations.all() if row.uuid in elsewhere]
-    context.control.registrations.save([replace(row, newest=elsewhere[row.uuid]) for row in rows])
+    rows = [row for row in registrations.all() if row.uuid in elsewhere]
+    registrations.save([replace(row, newest=elsewhere[row.uuid]) for row in rows])
     return True
-
-
-def _states(loaded: Loaded) -> list[TableMetadata]:
-    return [state for state in loaded.values() if isinstance(state, TableMetadata)]

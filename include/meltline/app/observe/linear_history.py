@@ -25,14 +25,14 @@ class TableLine:
     tip: IndexedHead | None
     ahead: Sequence[Snapshot]
 
-    def seen_before(self, indexed: Collection[SnapshotKey]) -> list[Snapshot]:
+    def seen_before(self, indexed: Collection[SnapshotKey]) -> list[tuple[TableMetadata, Snapshot]]:
         """Snapshots whose lists have to be read again for it: the tip, and what was read wholly.
 
         The latter happens where a list on the way could not be read for a while.
         """
         uuid = self.state.uuid
         return [
-            snapshot
+            (self.state, snapshot)
             for snapshot in self.ahead
             if SnapshotKey(uuid, snapshot.snapshot_id) in indexed
         ]

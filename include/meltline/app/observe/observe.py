@@ -4,33 +4,34 @@ Completeness is checked on the way; whatever cannot be read, or does not
 add up, keeps its table and its group out, and what was last known of it stays referenced.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from meltline.app.catalog.dropped import let_go_tables
-from meltline.app.catalog.management import never_read, vouched_for
-from meltline.app.catalog.metadata import load_concurrently, remembered_states
-from meltline.app.catalog.registrations import comes_of, forerunners, known_table
+from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
+from meltline.app.catalog.management import holding_back
+from meltline.app.catalog.metadata import Loaded, metadata_of, remembered_states
 from meltline.app.catalog.tables import ObservedTable, is_ledger, observed_table
-from meltline.app.ground.audit_log import AuditTrail
-from meltline.app.ground.tombstones import take_back
 from meltline.app.observe.changed_lists import forget_changed_lists, still_changed
 from meltline.app.observe.ingest import ingest_snapshots
 from meltline.app.observe.known_registrations import forgotten, recognised
+from meltline.app.observe.recording import (
+    record_ownership,
+    record_registrations,
+    record_side_files,
+    record_sightings,
+)
 from meltline.app.observe.ref_check import still_changed_heads
 from meltline.app.observe.stale_registrations import left_behind
 from meltline.app.services import RunContext
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.drop.drops import LET_GO
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
-from meltline.domain.iceberg.files import FileKind, SideFile
-from meltline.domain.iceberg.locations import OwnerIndex, Ownership, claim_prefix, location_key
+from meltline.domain.grouping import grouped
+from meltline.domain.iceberg.locations import OwnerIndex
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.domain.places import places_in
-from meltline.domain.retention.retained_snapshots import SnapshotObservation
-from meltline.domain.retention.snapshot_observations import next_sightings
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
 
 
@@ -88,237 +89,87 @@ class Observation:
 def observe(context: RunContext) -> Observation:
     """Looks at everything once. Safe to repeat; a second look right away records nothing."""
     context.progress("observe: listing catalogs")
-    now = context.clock.now()
+    now, registrations = context.clock.now(), context.control.registrations
     # Before any metadata is read: else a snapshot that another run expires meanwhile would look as
     # if it had come back, and its files would be taken back.
     indexed = context.files.snapshots.known()
     if indexed and not context.control.places.all():  # of a ledger from before places were noted
         context.control.places.add(context.files.references.places())
-    listings, unlisted = _list_catalogs(context)
-    entries = [pointer for listing in listings.values() for pointer in listing.entries]
-    context.progress(f"observe: loading the metadata of {len(entries)} tables")
-    loaded = _loaded(context, entries, indexed)
-    states = [state for state in loaded.values() if isinstance(state, TableMetadata)]
-    skipped = {e.name: s for e, s in loaded.items() if isinstance(s, MeltlineError)}
-    ledger = {s.uuid for s in states if is_ledger(context, s.name)}
-    _record_ownership(context, states, now)
-    owners = OwnerIndex(context.control.registrations.ownerships())
+    catalogs = list_catalogs(context.catalogs.values())
+    context.progress(f"observe: loading the metadata of {len(catalogs.entries)} tables")
+    loaded = _loaded(context, catalogs.entries, indexed)
+    states = metadata_of(loaded.values())
+    ledger = frozenset(state.uuid for state in states if is_ledger(context, state.name))
+    record_ownership(registrations, states, now)
+    owners = OwnerIndex(registrations.ownerships())
 
     watched = [state for state in states if state.uuid not in ledger]
     ingested = ingest_snapshots(context, watched, indexed, owners)
-    skipped.update(ingested.refused)
-    indexed |= ingested.recorded
+    skipped = {**_unloaded(loaded), **ingested.refused}
     readable = [state for state in watched if state.name not in skipped]
-    _record_side_files(context, readable, now)
-    _record_sightings(context, readable, now)
-    previous = context.control.registrations.all()
-    _record_tables(context, watched, skipped, ingested.unread, listings, previous, now)
+    record_side_files(context, readable, now)
+    record_sightings(context.control, readable, now)
+    record_registrations(
+        registrations, watched, catalogs.listings, now, skipped=skipped, unread=ingested.unread
+    )
     return _observation(
         context,
         now,
-        listings,
-        unlisted,
+        catalogs,
         readable,
         skipped,
-        indexed,
-        owners,
-        ledger,
-        ingested.unchecked,
+        indexed=indexed | ingested.recorded,
+        unchecked=ingested.unchecked,
+        owners=owners,
+        ledger=ledger,
     )
 
 
 def _loaded(
     context: RunContext, entries: Sequence[CatalogEntry], indexed: Collection[SnapshotKey]
-) -> dict[CatalogEntry, TableMetadata | MeltlineError]:
+) -> Loaded:
     """Every table, each as the registration it is; the ledger's own are none of them."""
-    loaded = remembered_states(context, entries)
+    observations = context.control.observations
+    loaded = remembered_states(context.catalogs, context.store, observations, entries)
     own = {pointer: loaded[pointer] for pointer in entries if is_ledger(context, pointer.name)}
     watched = {pointer: loaded[pointer] for pointer in entries if pointer not in own}
-    return own | recognised(context, watched, indexed)
+    return {**own, **recognised(context, watched, indexed)}
 
 
-def _list_catalogs(
-    context: RunContext,
-) -> tuple[dict[str, CatalogListing], dict[str, CatalogUnlistable]]:
-    listings: dict[str, CatalogListing] = {}
-    unlisted: dict[str, CatalogUnlistable] = {}
-    for catalog in context.catalogs.values():
-        try:
-            listings[catalog.name] = catalog.listing()
-        except CatalogUnlistable as refused:
-            unlisted[catalog.name] = refused
-    return listings, unlisted
-
-
-def _record_ownership(context: RunContext, states: Sequence[TableMetadata], now: datetime) -> None:
-    """What tables own, and with it what those owned whose metadata files their logs name."""
-    ownerships = {
-        Ownership(claim_prefix(location), state.uuid)
-        for state in states
-        for location in state.owned_locations
+def _unloaded(loaded: Loaded) -> dict[TableName, MeltlineError]:
+    """Why tables could not be loaded, by name."""
+    return {
+        pointer.name: error for pointer, error in loaded.items() if isinstance(error, MeltlineError)
     }
-    recorded = set(context.control.registrations.ownerships())
-    before = forerunners(context.control.registrations.all(), states)
-    ownerships |= {
-        Ownership(o.prefix, heir) for o in recorded for heir in before.get(o.table_uuid, ())
-    }
-    new = ownerships - recorded
-    if new:
-        context.control.registrations.add_ownerships(
-            sorted(new, key=lambda o: (o.prefix, o.table_uuid)), now
-        )
-
-
-def _record_side_files(context: RunContext, states: Sequence[TableMetadata], now: datetime) -> None:
-    """Remembers statistics and metadata files: nothing lists them once a table forgets them."""
-    seen = {(file.table_uuid, location_key(file.path)) for file in context.files.side_files.known()}
-    new: dict[tuple[str, str], SideFile] = {}
-    for state in states:
-        for file in side_files_of(state):
-            key = (file.table_uuid, location_key(file.path))
-            if key not in seen:
-                new.setdefault(key, file)
-    if not new:
-        return
-    sizes = load_concurrently(
-        lambda file: file.bytes or context.store.size(file.path), list(new.values())
-    )
-    files = [
-        SideFile(file.table_uuid, file.path, file.kind, size, file.snapshot_id)
-        for file, size in zip(new.values(), sizes, strict=True)
-        if size is not None  # the engine deleted it already
-    ]
-    context.control.places.add(places_in([f.path for f in files], context.store.is_link))
-    context.files.side_files.record(files, now)
-    # One that had departed is named again: an older metadata file was registered, say.
-    take_back(
-        context.files.departures,
-        AuditTrail.of(context),
-        [file.path for file in files],
-        "a table's metadata names it again",
-    )
-
-
-def side_files_of(state: TableMetadata) -> Iterable[SideFile]:
-    """The files that a metadata file names directly, itself included; 0 bytes where unknown."""
-    yield SideFile(state.uuid, state.metadata_location, FileKind.METADATA, state.metadata_bytes)
-    for path in state.metadata_log:
-        yield SideFile(state.uuid, path, FileKind.METADATA, 0)
-    for file in state.statistics:
-        yield SideFile(state.uuid, file.path, FileKind.STATISTICS, file.bytes, file.snapshot_id)
-
-
-def _record_sightings(context: RunContext, states: Sequence[TableMetadata], now: datetime) -> None:
-    """Notes snapshots on side branches, and since when a snapshot is on no branch at all."""
-    before = context.control.observations.sightings()
-    looks = {
-        (table.uuid, table.name): table.observed_at
-        for table in context.control.registrations.all()
-        if table.status == "live"
-    }
-    seen: dict[str, dict[int, SnapshotObservation]] = {}
-    for state in states:
-        old, of_table = before.get(state.uuid, {}), seen.setdefault(state.uuid, {})
-        last_look = looks.get((state.uuid, state.name))
-        for snapshot_id, sighting in next_sightings(state, old, last_look, now).items():
-            earlier = of_table.get(snapshot_id)  # where a table is registered twice
-            of_table[snapshot_id] = sighting if earlier is None else sighting.joined(earlier)
-    changed: dict[str, dict[int, SnapshotObservation]] = {}
-    for uuid, of_table in seen.items():
-        old = before.get(uuid, {})
-        new = {
-            sid: sighting
-            for sid, sighting in of_table.items()
-            if sighting != old.get(sid, SnapshotObservation())
-        }
-        if new:
-            changed[uuid] = new
-    if changed:
-        context.control.observations.save_sightings(changed)
-
-
-def _record_tables(
-    context: RunContext,
-    states: Sequence[TableMetadata],
-    skipped: Mapping[TableName, MeltlineError],
-    unread: Collection[TableName],
-    listings: Mapping[str, CatalogListing],
-    previous: Sequence[KnownTable],
-    now: datetime,
-) -> None:
-    # Once everything was read, what a table shares is known; until then it may need any file. So
-    # may one with a new snapshot that nobody could read: `add_files` names files of any table.
-    complete = {(table.uuid, table.name) for table in previous if not table.incomplete}
-    rows = {
-        (state.uuid, state.name): replace(
-            known_table(state, "unreadable" if state.name in skipped else "live", now),
-            error=skipped[state.name].message if state.name in skipped else "",
-            incomplete=state.name in unread
-            or (state.name in skipped and (state.uuid, state.name) not in complete),
-        )
-        for state in states
-    }
-    listed = {pointer.name for listing in listings.values() for pointer in listing.entries}
-    for table in previous:
-        if (table.uuid, table.name) in rows or table.name.catalog not in listings:
-            continue
-        if table.status == LET_GO and table.name not in listed:
-            continue
-        if table.name not in listed:
-            rows[table.uuid, table.name] = _changed(_followed(table, states), "gone", "", now)
-        elif table.name in skipped and table.status != "gone":
-            rows[table.uuid, table.name] = _changed(
-                table, "unreadable", skipped[table.name].message, now
-            )
-        else:  # another table stands under its name now
-            rows[table.uuid, table.name] = _changed(_followed(table, states), "gone", "", now)
-    context.control.registrations.save(list(rows.values()))
-
-
-def _followed(table: KnownTable, states: Sequence[TableMetadata]) -> KnownTable:
-    """The row of a name that a table has left follows the table: metadata logs are cut one day."""
-    for state in states:
-        if state.uuid == table.uuid and comes_of(state, table):
-            return replace(table, metadata_location=state.metadata_location)
-    return table
-
-
-def _changed(table: KnownTable, status: str, error: str, now: datetime) -> KnownTable:
-    observed_at = table.observed_at if status == table.status else now
-    return replace(table, status=status, observed_at=observed_at, error=error)
 
 
 def _observation(
     context: RunContext,
     now: datetime,
-    listings: Mapping[str, CatalogListing],
-    unlisted: Mapping[str, CatalogUnlistable],
+    catalogs: ListedCatalogs,
     readable: Sequence[TableMetadata],
     skipped: Mapping[TableName, MeltlineError],
+    *,
     indexed: set[SnapshotKey],
+    unchecked: tuple[str, ...],
     owners: OwnerIndex,
-    ledger: set[str],
-    unchecked: Sequence[str],
+    ledger: frozenset[str],
 ) -> Observation:
-    tables = context.control.registrations.all()
-    reasons = _not_read(tables, skipped)
+    """Holds what was read against what is known of tables that were not."""
+    tables, listings = context.control.registrations.all(), catalogs.listings
     let_go = let_go_tables(tables)
     groups = Groups(context.control.registrations.sharing())
     stale = left_behind(context, readable, listings, groups)
     states = [*readable, *(table.state for table in stale.tables)]
-    reasons |= still_changed(context, states, ended=let_go.keys())
-    reasons |= still_changed_heads(context, states, ended=let_go.keys())
-    entries = [pointer for listing in listings.values() for pointer in listing.entries]
-    unread = [pointer for pointer in entries if pointer.name in skipped]
-    unread = never_read(tables, unread)
-    vouched = vouched_for(context.control.decisions, context.store, unread)
-    unread = sorted(set(unread) - vouched, key=lambda pointer: pointer.name)
+    reasons = _not_read(tables, skipped)
+    incidents, snapshots = context.control.incidents, context.files.snapshots
+    reasons |= still_changed(incidents, snapshots, context.store, states, ended=let_go.keys())
+    reasons |= still_changed_heads(incidents, states, ended=let_go.keys())
     reasons |= stale.unclear
-    in_metadata = {SnapshotKey(s.uuid, snapshot_id) for s in states for snapshot_id in s.snapshots}
+    unread = [pointer for pointer in catalogs.entries if pointer.name in skipped]
     # Of tables that were not read today (unreadable, unlisted) all that is known stays.
     read_uuids = {state.uuid for state in readable} | let_go.keys() | stale.fully_read
     fully_read = read_uuids - reasons.keys()
-    live = {key for key in indexed if key.table_uuid not in fully_read} | (indexed & in_metadata)
     return Observation(
         at=now,
         tables=tuple(
@@ -327,19 +178,31 @@ def _observation(
         ),
         skipped=skipped,
         blocked=groups.blocked(reasons),
-        purge_blocked=_purge_blocked(unlisted, unread),
+        purge_blocked=_purge_blocked(
+            catalogs.unlisted,
+            holding_back(context.control.decisions, context.store, tables, unread),
+        ),
         indexed=frozenset(indexed),
-        live=frozenset(live),
+        live=_live(indexed, states, fully_read),
         owners=owners,
         groups=groups,
-        ledger_uuids=frozenset(ledger),
+        ledger_uuids=ledger,
         let_go=let_go,
-        unchecked=tuple(unchecked),
+        unchecked=unchecked,
         listings=listings,
         names={table.uuid: table.name for table in tables},
         left_behind=stale.tables,
         read=frozenset(fully_read),
     )
+
+
+def _live(
+    indexed: set[SnapshotKey], states: Sequence[TableMetadata], fully_read: Collection[str]
+) -> frozenset[SnapshotKey]:
+    """Known snapshots that metadata has, or may have where a table was not read in full."""
+    in_metadata = {SnapshotKey(s.uuid, snapshot_id) for s in states for snapshot_id in s.snapshots}
+    unsure = (key for key in indexed if key.table_uuid not in fully_read)
+    return frozenset(indexed & in_metadata).union(unsure)
 
 
 def _not_read(
@@ -370,10 +233,7 @@ def _purge_blocked(
 
 def registrations(observation: Observation) -> Mapping[str, list[ObservedTable]]:
     """The tables of each UUID: more than one when a metadata file was registered twice."""
-    by_uuid: dict[str, list[ObservedTable]] = {}
-    for table in observation.tables:
-        by_uuid.setdefault(table.state.uuid, []).append(table)
-    return by_uuid
+    return grouped(observation.tables, lambda table: table.state.uuid)
 
 
 def rebuild(context: RunContext) -> None:
@@ -384,5 +244,7 @@ def rebuild(context: RunContext) -> None:
     readable = {
         table.uuid for table in context.control.registrations.all() if table.status == "live"
     }
-    context.files.upkeep.rebuild(sorted(readable | forgotten(context)))
-    forget_changed_lists(context)
+    context.files.upkeep.rebuild(
+        sorted(readable | forgotten(context.control.registrations, context.files.snapshots))
+    )
+    forget_changed_lists(context.control.incidents)

@@ -5,16 +5,17 @@ what stands before it, has done just that is not taken on trust: the metadata th
 read, and held against the one that it replaced.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from meltline.app.catalog.metadata import load_concurrently, load_state
 from meltline.app.ground.audit_log import audit
+from meltline.app.ground.incidents import end_incidents, standing_incidents
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import HeadChanged, MeltlineError
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
-from meltline.ports import Incident
+from meltline.ports import Catalog, Incident, IncidentLedger, ObjectReader
 
 KIND = HeadChanged.__name__
 _SHOWN = 3
@@ -31,7 +32,9 @@ def changed_heads(context: RunContext, plans: Sequence[Plan]) -> Mapping[str, He
     Each ref is an incident that stands until it leads back to that. Where metadata cannot be
     read nothing is said: the observation that follows names it, and keeps the table.
     """
-    changes = load_concurrently(lambda plan: list(_look(context, plan)), plans)
+    changes = load_concurrently(
+        lambda plan: list(_look(context.catalogs, context.store, plan)), plans
+    )
     return {
         plan.id: _raise_incidents(context, plan, differences)
         for plan, differences in zip(plans, changes, strict=True)
@@ -40,42 +43,48 @@ def changed_heads(context: RunContext, plans: Sequence[Plan]) -> Mapping[str, He
 
 
 def still_changed_heads(
-    context: RunContext, states: Sequence[TableMetadata], *, ended: Collection[str]
+    incidents: IncidentLedger, states: Sequence[TableMetadata], *, ended: Collection[str]
 ) -> dict[str, str]:
     """Why tables are kept whose refs show something else since our commit, by registration.
 
     An incident is over once the ref leads back to what it showed, or the table was let go.
     """
-    standing = [i for i in context.control.incidents.all() if i.kind == KIND]
-    uuids = {i.table_uuid for i in standing}
-    present = {
-        _id(state.uuid, name, snapshot)
-        for state in states
-        if state.uuid in uuids
-        for name, ref in state.refs.items()
-        for snapshot in state.ancestry(ref.snapshot_id)
-    }
-    over = {i.id for i in standing if i.id in present or i.table_uuid in ended}
-    if over:
-        context.control.incidents.end(sorted(over))
-    return {i.table_uuid: f"{i.table}: {i.message}" for i in standing if i.id not in over}
+    standing = standing_incidents(incidents, KIND)
+    uuids = {incident.table_uuid for incident in standing}
+    present = {at for state in states if state.uuid in uuids for at in _led_to(state)}
+    return end_incidents(incidents, standing, lambda i: i.id in present or i.table_uuid in ended)
 
 
-def _look(context: RunContext, plan: Plan) -> Iterator[tuple[str, Snapshot, str]]:
+def _led_to(state: TableMetadata) -> Iterator[str]:
+    """The incidents of what a table's refs lead back to: those would be over."""
+    for name, ref in state.refs.items():
+        for snapshot in state.ancestry(ref.snapshot_id):
+            yield _id(state.uuid, name, snapshot)
+
+
+def _look(
+    catalogs: Mapping[str, Catalog], store: ObjectReader, plan: Plan
+) -> Iterator[tuple[str, Snapshot, str]]:
     """Each ref that shows something else, what it showed, and what it shows."""
     if not plan.committed_base or not (plan.snapshots or plan.refs):
         return
     try:
-        before = load_state(context.store, plan.table, plan.committed_base)
-        after = _next(context, plan)
+        before = load_state(store, plan.table, plan.committed_base)
+        after = _next(catalogs, store, plan)
     except MeltlineError:
         return
-    if after is None or not _is_ours(plan, before, after):
-        return
-    for name, ref in before.refs.items():
-        was, now = before.snapshots[ref.snapshot_id], _shown_by(after, name)
-        if name not in plan.refs and (now is None or _shown(now) != _shown(was)):
-            yield name, was, "nothing" if now is None else _shown(now)
+    if after is not None and _is_ours(plan, before, after):
+        remaining = (name for name in before.refs if name not in plan.refs)
+        yield from _moved(before, after, remaining)
+
+
+def _moved(
+    before: TableMetadata, after: TableMetadata, names: Iterable[str]
+) -> Iterator[tuple[str, Snapshot, str]]:
+    for name in names:
+        was, shows = before.snapshots[before.refs[name].snapshot_id], _shown_by(after, name)
+        if shows != _shown(was):
+            yield name, was, shows
 
 
 def _is_ours(plan: Plan, before: TableMetadata, after: TableMetadata) -> bool:
@@ -90,22 +99,23 @@ def _is_ours(plan: Plan, before: TableMetadata, after: TableMetadata) -> bool:
     return not remaining and after.snapshots.keys() <= before.snapshots.keys()
 
 
-def _next(context: RunContext, plan: Plan) -> TableMetadata | None:
+def _next(catalogs: Mapping[str, Catalog], store: ObjectReader, plan: Plan) -> TableMetadata | None:
     """The table right after the commit; None where that is not told any more."""
-    current = context.catalogs[plan.table.catalog].location(plan.table)
-    state = load_state(context.store, plan.table, current)
+    current = catalogs[plan.table.catalog].location(plan.table)
+    state = load_state(store, plan.table, current)
     line = [*state.metadata_log, current]
     keys = [location_key(path) for path in line]
     base = location_key(plan.committed_base)
     if base not in keys[:-1]:
         return None
     after = line[keys.index(base) + 1]
-    return state if after == current else load_state(context.store, plan.table, after)
+    return state if after == current else load_state(store, plan.table, after)
 
 
-def _shown_by(state: TableMetadata | None, name: str) -> Snapshot | None:
-    ref = state.refs.get(name) if state else None
-    return state.snapshots.get(ref.snapshot_id) if state and ref else None
+def _shown_by(state: TableMetadata, name: str) -> str:
+    """What a ref of a table shows."""
+    snapshot = state.snapshots.get(state.refs[name].snapshot_id) if name in state.refs else None
+    return "nothing" if snapshot is None else _shown(snapshot)
 
 
 def _shown(snapshot: Snapshot) -> str:

@@ -5,18 +5,18 @@ own does not, nor does a table that another tool dropped: either may be register
 its last metadata refers to stays, and a hold that lies on it holds.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meltline.app.catalog.dropped import let_go_tables
-from meltline.app.catalog.metadata import load_states
-from meltline.app.catalog.registrations import as_registered
+from meltline.app.catalog.metadata import metadata_of
+from meltline.app.catalog.registrations import LastSeen, load_last_seen
 from meltline.app.catalog.tables import ObservedTable, observed_table
 from meltline.app.services import RunContext
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import MeltlineError, MetadataMissing
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import CatalogEntry, CatalogListing, KnownTable
+from meltline.ports import CatalogListing, KnownTable
 
 _UNLISTED = CatalogListing((), {})
 
@@ -54,52 +54,59 @@ def left_behind(
         groups: Which tables share files.
     """
     standing = {state.uuid for state in readable}
-    known_rows = context.control.registrations.all()
-    let_go = let_go_tables(known_rows)
-    left_rows = [
-        row for row in known_rows if row.status == "gone" or row.name.catalog not in listings
+    rows = context.control.registrations.all()
+    let_go = let_go_tables(rows)
+    needed = standing | let_go.keys()
+    left = [
+        row
+        for row in rows
+        if _has_left(row, listings) and (row.uuid in needed or len(groups.members(row.uuid)) > 1)
     ]
-    rows = [
-        row for row in left_rows if row.uuid in standing | let_go.keys() or _shares(groups, row)
-    ]
-    ended = [let_go[uuid] for uuid in sorted({row.uuid for row in rows} & let_go.keys())]
-    loaded = load_states(context.store, [_pointer(row) for row in (*rows, *ended)])
-    ends = [as_registered(loaded[_pointer(row)], row) for row in ended]
-    after = [*readable, *(state for state in ends if isinstance(state, TableMetadata))]
-    answers = [(row, as_registered(loaded[_pointer(row)], row)) for row in rows]
-    last = {
-        state.metadata_location: state
-        for _, state in answers
-        if isinstance(state, TableMetadata) and not any(later.continues(state) for later in after)
-    }
+    ended = {row.uuid: let_go[row.uuid] for row in left if row.uuid in let_go}
+    answers = load_last_seen(context.store, left)
+    ends = load_last_seen(context.store, list(ended.values()))
+    after = [*readable, *metadata_of(state for _, state in ends)]
     return LeftBehind(
         tables=tuple(
             observed_table(context, state, listings.get(state.name.catalog, _UNLISTED))
-            for state in last.values()
+            for state in _ended(answers, after)
         ),
-        fully_read=_fully_read(answers, standing),
-        unclear={
-            row.uuid: f"{row.name} ({row.status}): {answer.message}"
-            for row, answer in answers
-            if isinstance(answer, MeltlineError) and not isinstance(answer, MetadataMissing)
-        },
+        fully_read=_fully_read(answers) - standing,
+        unclear=_unclear(answers),
     )
 
 
-def _pointer(row: KnownTable) -> CatalogEntry:
-    return CatalogEntry(row.name, row.metadata_location)
+def _has_left(row: KnownTable, listings: Mapping[str, CatalogListing]) -> bool:
+    """Whether a table has left a name, or may have: its catalog could not be listed."""
+    return row.status == "gone" or row.name.catalog not in listings
 
 
-def _shares(groups: Groups, row: KnownTable) -> bool:
-    return len(groups.members(row.uuid)) > 1
+def _ended(
+    answers: Iterable[LastSeen], after: Sequence[TableMetadata]
+) -> Collection[TableMetadata]:
+    """Last states that no other goes on from, each metadata file once."""
+    states = metadata_of(state for _, state in answers)
+    return {
+        state.metadata_location: state
+        for state in states
+        if not any(later.continues(state) for later in after)
+    }.values()
 
 
-def _fully_read(
-    answers: Sequence[tuple[KnownTable, TableMetadata | MeltlineError]], standing: Collection[str]
-) -> frozenset[str]:
-    doubtful = {
-        row.uuid
+def _fully_read(answers: Iterable[LastSeen]) -> frozenset[str]:
+    """Registrations that have left each of their names and could be read there, by UUID."""
+    uuids, doubtful = set(), set()
+    for row, answer in answers:
+        uuids.add(row.uuid)
+        if row.status != "gone" or row.incomplete or isinstance(answer, MeltlineError):
+            doubtful.add(row.uuid)
+    return frozenset(uuids - doubtful)
+
+
+def _unclear(answers: Iterable[LastSeen]) -> Mapping[str, str]:
+    """Why it cannot be told what a name referred to; of what is missing the index tells."""
+    return {
+        row.uuid: f"{row.name} ({row.status}): {answer.message}"
         for row, answer in answers
-        if row.status != "gone" or row.incomplete or isinstance(answer, MeltlineError)
+        if isinstance(answer, MeltlineError) and not isinstance(answer, MetadataMissing)
     }
-    return frozenset({row.uuid for row, _ in answers} - doubtful - set(standing))

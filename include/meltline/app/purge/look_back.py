@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meltline.app.ground.audit_log import AuditTrail
-from meltline.app.observe.observe import Observation, side_files_of
+from meltline.app.observe.observe import Observation
+from meltline.app.observe.recording import side_files_of
 from meltline.app.purge.purge_progress import PlanInHand
 from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.services import ReadContext

@@ -6,7 +6,8 @@ from functools import partial
 
 from meltline.app.catalog.standing_tables import StandingTables
 from meltline.app.ground.purge_vetoes import wanted_files
-from meltline.app.observe.observe import Observation, observe, side_files_of
+from meltline.app.observe.observe import Observation, observe
+from meltline.app.observe.recording import side_files_of
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import RunContext
 from meltline.domain.errors import HoldInForce, MeltlineError, PlanStale

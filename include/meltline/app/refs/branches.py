@@ -48,11 +48,11 @@ def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: b
     if target not in line and target not in {
         log_entry.snapshot_id for log_entry in seen.snapshot_log
     }:
-        raise _refused(
-            seen,
+        raise UndoRefused(
             f"main of {table} was never at snapshot {target}",
+            object=str(table),
             expected="a snapshot that main has been at",
-            actual=f"{target}: staged, or of another branch",
+            found=f"{target}: staged, or of another branch",
             next=f"`meltline publish {table} BRANCH` brings a branch's commits to main",
         )
     steps = line.index(target) if target in line else 0
@@ -63,11 +63,11 @@ def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: b
     def edit(document: MetadataEditor, state: TableMetadata) -> None:
         now_at = require_ref(state, MAIN, is_branch=True)
         if now_at.snapshot_id != main.snapshot_id:  # nobody has asked to undo that commit
-            raise _refused(
-                state,
+            raise UndoRefused(
                 f"main of {table} has moved since it was looked at",
+                object=str(table),
                 expected=f"main at {main.snapshot_id}",
-                actual=f"main at {now_at.snapshot_id}",
+                found=f"main at {now_at.snapshot_id}",
                 next="look at the new commits, and roll back again if they may go, too",
             )
         document.set_ref(replace(now_at, snapshot_id=target))
@@ -153,16 +153,10 @@ def _forward(state: TableMetadata, behind: str, ahead: str) -> Moved:
     line = [snapshot.snapshot_id for snapshot in state.ancestry(to)]
     if at in line:
         return Moved(state.name, behind, at, to, line.index(at))
-    raise _refused(
-        state,
+    raise UndoRefused(
         f"{behind} of {state.name} has commits that {ahead} has not: they would be lost",
+        object=str(state.name),
         expected=f"{behind} at an ancestor of {ahead}",
-        actual=f"{behind} at {at}, {ahead} at {to}",
+        found=f"{behind} at {at}, {ahead} at {to}",
         next="write what is missing there with an engine, or make a new branch from it",
     )
-
-
-def _refused(
-    state: TableMetadata, message: str, *, expected: str, actual: str, next: str
-) -> UndoRefused:
-    return UndoRefused(message, object=str(state.name), expected=expected, found=actual, next=next)

@@ -19,6 +19,7 @@ from meltline.domain.units import format_instant
 
 FOREVER = "forever"
 _MOST_DAYS = 365_000
+_OWN = {HOLD_TAG: "hold", SHARE_TAG: "share", CONSUMER_TAG: "consumer"}
 
 
 @dataclass(frozen=True)
@@ -72,27 +73,25 @@ def add_tag(
     def ref_in(state: TableMetadata) -> SnapshotRef:
         require_free_name(state, name)
         snapshot = state.snapshots[point.resolve(state, now)]
-        age = FOREVER_MS
-        if days is not None:
-            age = snapshot.age_at(now + timedelta(hours=24 * days))
+        days_on = timedelta(hours=24 * (days or 0))
+        age = FOREVER_MS if days is None else snapshot.age_at(now + days_on)
         return SnapshotRef(name, snapshot.snapshot_id, is_branch=False, max_ref_age_ms=age)
 
     ref = ref_in(seen)
-    if not dry_run:
-        # The very snapshot that is shown, whatever is committed meanwhile.
-        exact = Point(snapshot_id=ref.snapshot_id)
-
-        def edit(document: MetadataEditor, state: TableMetadata) -> None:
-            require_free_name(state, name)
-            exact.resolve(state, now)
-            document.set_ref(ref)
-
-        commit(context, seen, edit)
     tag = _tag(seen, ref)
-    if not dry_run:
-        until = format_instant(tag.expires_at) if tag.expires_at else FOREVER
-        detail = f"{name} on {ref.snapshot_id} until {until}"
-        audit(context, "tag", str(table), detail=detail)
+    if dry_run:
+        return tag
+    # The very snapshot that is shown, whatever is committed meanwhile.
+    exact = Point(snapshot_id=ref.snapshot_id)
+
+    def edit(document: MetadataEditor, state: TableMetadata) -> None:
+        require_free_name(state, name)
+        exact.resolve(state, now)
+        document.set_ref(ref)
+
+    commit(context, seen, edit)
+    until = format_instant(tag.expires_at) if tag.expires_at else FOREVER
+    audit(context, "tag", str(table), detail=f"{name} on {ref.snapshot_id} until {until}")
     return tag
 
 
@@ -147,14 +146,8 @@ def _tag(state: TableMetadata, ref: SnapshotRef) -> Tag:
     if age is None and not ours:
         raw = state.properties.get("history.expire.max-ref-age-ms", "")
         age = int(raw) if raw.isdecimal() else None
-    if ref.name.startswith(HOLD_TAG):
-        kind = "hold"
-    elif ref.name.startswith(SHARE_TAG):
-        kind = "share"
-    elif ref.name.startswith(CONSUMER_TAG):
-        kind = "consumer"
-    else:
-        kind = "named" if ref.max_ref_age_ms == FOREVER_MS else "tag"
+    by_hand = "named" if ref.max_ref_age_ms == FOREVER_MS else "tag"
+    kind = next((own for prefix, own in _OWN.items() if ref.name.startswith(prefix)), by_hand)
     ends = snapshot.instant_of_age(age)
     return Tag(state.name, ref.name, ref.snapshot_id, kind, snapshot.committed_at, ends)
 

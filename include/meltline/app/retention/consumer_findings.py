@@ -1,11 +1,11 @@
 """What doctor and a run's summary say of consumers: which keep much, end soon or cannot read on."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from shlex import quote
 
 from meltline.app.catalog.tables import ObservedTable, TableRetention
+from meltline.app.ground.findings import Finding
 from meltline.app.services import ReadContext
 from meltline.domain.retention.consumers import (
     Consumer,
@@ -20,19 +20,9 @@ _MANY = 10
 """Snapshots; fewer are nobody's worry."""
 
 
-@dataclass(frozen=True)
-class ConsumerFinding:
-    """One warning about a consumer, or about the policy of them; see `doctor.Finding`."""
-
-    code: str
-    object: str
-    message: str
-    fix: str
-
-
 def consumer_findings(
     ledgers: ReadContext, retentions: Sequence[TableRetention]
-) -> Iterator[ConsumerFinding]:
+) -> Iterator[Finding]:
     """Consumers that somebody should look at.
 
     Args:
@@ -44,17 +34,18 @@ def consumer_findings(
         if policy.warning:
             fix = "set a duration such as 30d, or take the property away"
             name = str(target.table.state.name)
-            yield ConsumerFinding("policy_out_of_range", name, policy.warning, fix)
+            yield Finding("warning", "policy_out_of_range", name, policy.warning, fix)
         for consumer in consumers_of(target.table.state):
             yield from _about(target, consumer, ledgers.clock.now())
 
 
-def _about(target: TableRetention, consumer: Consumer, now: datetime) -> Iterator[ConsumerFinding]:
+def _about(target: TableRetention, consumer: Consumer, now: datetime) -> Iterator[Finding]:
     state, sentence = target.table.state, consumer.sentence
     words = f"{quote(consumer.table)} {quote(consumer.name)}"
     remove = f"where nobody reads any more: `meltline consumer remove {words}`"
     if is_cut_off(state, consumer):
-        yield ConsumerFinding(
+        yield Finding(
+            "warning",
             "consumer_cut_off",
             consumer.table,
             f"{sentence}; no branch leads on from there, so it cannot read on",
@@ -62,14 +53,16 @@ def _about(target: TableRetention, consumer: Consumer, now: datetime) -> Iterato
         )
     alone, all = _alone(target, consumer), len(state.snapshots)
     if alone >= _MANY and 2 * alone > all:
-        yield ConsumerFinding(
+        yield Finding(
+            "warning",
             "consumer_keeps_much",
             consumer.table,
             f"{sentence}; {alone} of {all} snapshots are kept for it that only consumers keep",
             f"let it read on; {remove}",
         )
     if consumer.ends_soon(now):
-        yield ConsumerFinding(
+        yield Finding(
+            "warning",
             "consumer_ends_soon",
             consumer.table,
             sentence,

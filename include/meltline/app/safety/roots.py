@@ -1,10 +1,10 @@
 """Roots: which tables lie outside of them, and what would have to be said for that to end."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from meltline.app.catalog.metadata import load_states
 from meltline.app.catalog.tables import is_ledger
+from meltline.app.ground.findings import Finding
 from meltline.app.safety.confinement import Confinement
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.withheld import Why, Withheld
@@ -13,16 +13,6 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.units import format_size
 
 _SHOWN = 5
-
-
-@dataclass(frozen=True)
-class WithheldFinding:
-    """What is kept for one reason, and the way out."""
-
-    code: str
-    object: str
-    message: str
-    fix: str
 
 
 def places_outside(ledgers: ReadContext, states: Iterable[TableMetadata]) -> tuple[str, ...]:
@@ -50,9 +40,7 @@ def as_yaml(places: Sequence[str]) -> str:
     return "\n".join(["storage-roots:", *(f"  - {place}" for place in places)])
 
 
-def withheld_findings(
-    ledgers: ReadContext, managed: Sequence[TableMetadata]
-) -> list[WithheldFinding]:
+def withheld_findings(ledgers: ReadContext, managed: Sequence[TableMetadata]) -> list[Finding]:
     """What `doctor` says of files that nothing refers to and that stay."""
     withheld = ledgers.control.places.withheld()
     outside = [row for row in withheld if row.why is Why.OUTSIDE]
@@ -65,7 +53,7 @@ def withheld_findings(
         held = f"; {count} files, {format_size(size)}, that nothing refers to are kept"
         message = text + (held if outside else "")
         fix = f"if they are yours to delete from, add to the configuration:\n{as_yaml(shown)}"
-        findings.append(WithheldFinding("outside_roots", "storage-roots", message, fix))
+        findings.append(Finding("warning", "outside_roots", "storage-roots", message, fix))
     by_fix: dict[tuple[Why, str], list[Withheld]] = {}
     for row in withheld:
         if row.why is not Why.OUTSIDE:
@@ -73,11 +61,11 @@ def withheld_findings(
     return findings + [_about(why, fix, rows) for (why, fix), rows in sorted(by_fix.items())]
 
 
-def _about(why: Why, fix: str, rows: Sequence[Withheld]) -> WithheldFinding:
+def _about(why: Why, fix: str, rows: Sequence[Withheld]) -> Finding:
     code = why.replace(" ", "_")
     tables = sorted({row.table for row in rows})
     more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
     count, size = sum(row.files for row in rows), sum(row.bytes for row in rows)
     text = f"{count} files, {format_size(size)}, are kept: {why}"
     message = rows[0].notice if len(rows) == 1 else f"{text}, in {rows[0].place} and elsewhere"
-    return WithheldFinding(code, ", ".join(tables[:_SHOWN]) + more, message, fix)
+    return Finding("warning", code, ", ".join(tables[:_SHOWN]) + more, message, fix)

@@ -86,7 +86,6 @@ def _shares(context: ReadContext) -> Iterator[Cells]:
 def _databases(context: ReadContext) -> Iterator[Cells]:
     """A row for each database of each catalog: what comes to it, where it does not say itself."""
     for name, raw, retention in _policies(context):
-        failsafe = retention.failsafe // timedelta(hours=24)
         yield (
             name.namespace[0],
             str(name),
@@ -94,7 +93,7 @@ def _databases(context: ReadContext) -> Iterator[Cells]:
             str(retention.days),
             retention.source,
             retention.transient,
-            failsafe,
+            retention.failsafe // timedelta(hours=24),
             context.config.account.profile.name,
         )
 

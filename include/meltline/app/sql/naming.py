@@ -45,11 +45,9 @@ def full_name(
         return ObjectName(context.config.hot)
     container = container_name(context, standing, parts)
     levels = container.namespace
-    inside = container.catalog == standing.catalog and len(levels) == len(parts) == 1
-    if inside and kind is ObjectKind.TABLE:
-        levels = (*standing.namespace, *levels)
-    elif inside and kind is ObjectKind.SCHEMA:
-        levels = (*standing.namespace[:1], *levels)
+    if container.catalog == standing.catalog and len(levels) == len(parts) == 1:
+        depth = {ObjectKind.TABLE: None, ObjectKind.SCHEMA: 1}.get(kind, 0)
+        levels = (*standing.namespace[:depth], *levels)
     if kind is ObjectKind.TABLE:
         if len(levels) < 2:
             raise _incomplete(parts, "namespace.table, or a current namespace", str(standing))

@@ -52,6 +52,12 @@ class ObjectName:
         """The table; only where it is one."""
         return TableName(self.catalog, self.namespace, self.table)
 
+    @classmethod
+    def readings(cls, parts: tuple[str, ...]) -> list["ObjectName"]:
+        """What a name of two parts or more may mean: a table, if it has three, or a namespace."""
+        table = [cls(parts[0], parts[1:-1], parts[-1])] if len(parts) > 2 else []
+        return [*table, cls(parts[0], parts[1:])]
+
     def covers(self, name: TableName) -> bool:
         """Whether a table is it, or lies in it."""
         if self.table:

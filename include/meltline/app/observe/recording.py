@@ -1,0 +1,177 @@
+"""What the ledgers remember of tables: what they own and name, and when they were last seen."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.catalog.registrations import comes_of, forerunners, known_table
+from meltline.app.ground.audit_log import AuditTrail
+from meltline.app.ground.tombstones import take_back
+from meltline.app.services import RunContext
+from meltline.domain.drop.drops import LET_GO
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.files import FileKind, SideFile
+from meltline.domain.iceberg.locations import Ownership, claim_prefix, location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.places import places_in
+from meltline.domain.retention.retained_snapshots import SnapshotObservation
+from meltline.domain.retention.snapshot_observations import next_sightings
+from meltline.ports import CatalogListing, ControlLedger, KnownTable, RegistrationLedger
+
+Sightings = dict[int, SnapshotObservation]
+
+
+def record_ownership(
+    registrations: RegistrationLedger, states: Sequence[TableMetadata], now: datetime
+) -> None:
+    """What tables own, and with it what those owned whose metadata files their logs name."""
+    ownerships = {
+        Ownership(claim_prefix(location), state.uuid)
+        for state in states
+        for location in state.owned_locations
+    }
+    recorded = set(registrations.ownerships())
+    before = forerunners(registrations.all(), states)
+    ownerships |= {
+        Ownership(o.prefix, heir) for o in recorded for heir in before.get(o.table_uuid, ())
+    }
+    new = ownerships - recorded
+    if new:
+        registrations.add_ownerships(sorted(new, key=lambda o: (o.prefix, o.table_uuid)), now)
+
+
+def side_files_of(state: TableMetadata) -> Iterable[SideFile]:
+    """The files that a metadata file names directly, itself included; 0 bytes where unknown."""
+    yield SideFile(state.uuid, state.metadata_location, FileKind.METADATA, state.metadata_bytes)
+    for path in state.metadata_log:
+        yield SideFile(state.uuid, path, FileKind.METADATA, 0)
+    for file in state.statistics:
+        yield SideFile(state.uuid, file.path, FileKind.STATISTICS, file.bytes, file.snapshot_id)
+
+
+def record_side_files(context: RunContext, states: Iterable[TableMetadata], now: datetime) -> None:
+    """Remembers statistics and metadata files: nothing lists them once a table forgets them."""
+    new = _unseen(context.files.side_files.known(), states)
+    if not new:
+        return
+    store = context.store
+    sizes = load_concurrently(lambda file: file.bytes or store.size(file.path), new)
+    files = [
+        replace(file, bytes=size)
+        for file, size in zip(new, sizes, strict=True)
+        if size is not None  # the engine deleted it already
+    ]
+    paths = [file.path for file in files]
+    context.control.places.add(places_in(paths, store.is_link))
+    context.files.side_files.record(files, now)
+    # One that had departed is named again: an older metadata file was registered, say.
+    why = "a table's metadata names it again"
+    take_back(context.files.departures, AuditTrail.of(context), paths, why)
+
+
+def _unseen(seen: Iterable[SideFile], states: Iterable[TableMetadata]) -> list[SideFile]:
+    """Files that tables name, each once, without those that were seen of that table before."""
+    keys = {(file.table_uuid, location_key(file.path)) for file in seen}
+    new: dict[tuple[str, str], SideFile] = {}
+    for state in states:
+        for file in side_files_of(state):
+            new.setdefault((file.table_uuid, location_key(file.path)), file)
+    return [file for key, file in new.items() if key not in keys]
+
+
+def record_sightings(
+    control: ControlLedger, states: Iterable[TableMetadata], now: datetime
+) -> None:
+    """Notes snapshots on side branches, and since when a snapshot is on no branch at all."""
+    before = control.observations.sightings()
+    looks = {
+        (table.uuid, table.name): table.observed_at
+        for table in control.registrations.all()
+        if table.status == "live"
+    }
+    seen: dict[str, Sightings] = {}
+    for state in states:
+        last_look = looks.get((state.uuid, state.name))
+        new = next_sightings(state, before.get(state.uuid, {}), last_look, now)
+        seen[state.uuid] = _joined(seen.get(state.uuid, {}), new)
+    changed = {
+        uuid: rows for uuid, new in seen.items() if (rows := _changed(new, before.get(uuid, {})))
+    }
+    if changed:
+        control.observations.save_sightings(changed)
+
+
+def _joined(earlier: Sightings, new: Mapping[int, SnapshotObservation]) -> Sightings:
+    """What two registrations of one table say of its snapshots."""
+    both = {sid: new[sid].joined(earlier[sid]) for sid in earlier.keys() & new.keys()}
+    return {**earlier, **new, **both}
+
+
+def _changed(new: Sightings, before: Mapping[int, SnapshotObservation]) -> Sightings:
+    nothing = SnapshotObservation()
+    return {sid: sighting for sid, sighting in new.items() if sighting != before.get(sid, nothing)}
+
+
+def record_registrations(
+    registrations: RegistrationLedger,
+    states: Sequence[TableMetadata],
+    listings: Mapping[str, CatalogListing],
+    now: datetime,
+    *,
+    skipped: Mapping[TableName, MeltlineError],
+    unread: Collection[TableName],
+) -> None:
+    """Remembers how each registration stands: those that were read, and those no longer there.
+
+    Args:
+        registrations: Where that is remembered.
+        states: The tables that could be loaded.
+        listings: What each catalog holds that could be listed; of the others nothing changes.
+        now: Wall clock.
+        skipped: Why tables could not be read completely.
+        unread: Those of them of which something could not be read at all.
+    """
+    previous = registrations.all()
+    # Once everything was read, what a table shares is known; until then it may need any file. So
+    # may one with a new snapshot that nobody could read: `add_files` names files of any table.
+    complete = {(table.uuid, table.name) for table in previous if not table.incomplete}
+    rows = {}
+    for state in states:
+        key, error = (state.uuid, state.name), skipped.get(state.name)
+        incomplete = state.name in unread or (error is not None and key not in complete)
+        rows[key] = replace(known_table(state, "live", now), incomplete=incomplete)
+        if error:
+            rows[key] = replace(rows[key], status="unreadable", error=error.message)
+    for table in previous:
+        if (table.uuid, table.name) not in rows and _is_missed(table, listings):
+            rows[table.uuid, table.name] = _missed(table, skipped.get(table.name), states, now)
+    registrations.save(list(rows.values()))
+
+
+def _is_missed(table: KnownTable, listings: Mapping[str, CatalogListing]) -> bool:
+    """Whether a registration should be under its name; one that was let go stands nowhere."""
+    listing = listings.get(table.name.catalog)
+    return listing is not None and (table.status != LET_GO or listing.of(table.name) is not None)
+
+
+def _missed(
+    table: KnownTable, error: MeltlineError | None, states: Iterable[TableMetadata], now: datetime
+) -> KnownTable:
+    """The row of a registration that was not read under its name.
+
+    It cannot be read; or nothing, or another table, stands there, and it has left. Then its row
+    follows the table to its new name: metadata logs are cut one day.
+    """
+    if error and table.status != "gone":
+        return _with_status(table, "unreadable", error.message, now)
+    later = (state for state in states if state.uuid == table.uuid and comes_of(state, table))
+    if state := next(later, None):
+        table = replace(table, metadata_location=state.metadata_location)
+    return _with_status(table, "gone", "", now)
+
+
+def _with_status(table: KnownTable, status: str, error: str, now: datetime) -> KnownTable:
+    observed_at = table.observed_at if status == table.status else now
+    return replace(table, status=status, observed_at=observed_at, error=error)
