@@ -181,18 +181,25 @@ def _unexpected(
         raise _NoAnswer("Great Expectations returned no result for it")
     if (answer.exception_info or {}).get("raised_exception") is not False:
         raise _NoAnswer(_message_of(answer.exception_info))
+    listed = (answer.result or {}).get("unexpected_index_list") or []
+    plans = [row[PLAN_ID] for row in listed]
+    if not _adds_up(answer, plans, rows, missing):
+        raise _NoAnswer("the counts in its result do not add up")
+    return frozenset(map(str, plans))
+
+
+def _adds_up(
+    answer: ExpectationValidationResult, plans: Sequence[Any], rows: int, missing: int
+) -> bool:
+    """Whether the counts of a result agree with each other and with what was asked."""
     detail: dict[str, Any] = answer.result or {}
-    plans = [row[PLAN_ID] for row in detail.get("unexpected_index_list") or []]
-    adds_up = (
+    return (
         rows > 0
         and detail.get("element_count") == rows
         and detail.get("unexpected_count") == len(plans) == len(set(plans))
         and detail.get("missing_count", 0) == missing
         and answer.success is (not plans)
     )
-    if not adds_up:
-        raise _NoAnswer("the counts in its result do not add up")
-    return frozenset(map(str, plans))
 
 
 def _message_of(exception_info: Any) -> str:

@@ -1,6 +1,6 @@
 """Cold as a gate sees it: what reads it, and what was found wrong with it."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from meltline.domain.archive.cold_paths import lies_under, mirrored
 from meltline.domain.errors import MeltlineError, StoreRefused
 from meltline.domain.iceberg.files import FileKind, PlannedFile
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
-from meltline.ports import CopyReader, ObjectStat, RowComparer, StoredObject
+from meltline.ports import CopyReader, ListedCopy, ObjectStat, RowComparer, StoredObject
 
 _SAME_BYTES = (FileKind.DATA, FileKind.EQUALITY_DELETE)
 _CONTENT = (*_SAME_BYTES, FileKind.POSITION_DELETE, FileKind.DELETION_VECTOR)
@@ -85,6 +85,14 @@ class Side:
         if services.copies is None or services.rows is None:
             raise no_cold(services)
         return cls(tier, ColdTables(tier), services.copies, services.rows)
+
+    def listed(
+        self, paths: Sequence[str], facts: ColdFacts, *, of_copies: bool
+    ) -> Mapping[str, tuple[ListedCopy, ...]]:
+        """The manifests of each manifest list, in cold or in hot; what cannot be read is noted."""
+        lists = self.copies.lists(paths, of_copies=of_copies)
+        facts.unreadable += [why for why in lists.values() if isinstance(why, str)]
+        return {path: listed for path, listed in lists.items() if not isinstance(listed, str)}
 
     def without_mirror(self, files: Iterable[PlannedFile]) -> list[str]:
         """Those of some files that have no copy, of the same size where it has the same bytes."""

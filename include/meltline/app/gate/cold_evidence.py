@@ -52,32 +52,29 @@ def expire_facts(
     facts = {plan.id: ColdFacts() for plan in plans}
     config = sources.config
     cases = [case for plan in plans if (case := _case(config, world, plan, facts[plan.id]))]
-    if not cases:
-        return facts
     try:
-        side = sources.side()
+        if cases:
+            _look_into_cold(sources, sources.side(), cases, items, facts)
     except MeltlineError as error:
         for case in cases:
-            case.facts.missing += [str(sid) for sid in sorted(case.expected)]
+            case.facts.missing += map(str, sorted(case.expected))
             case.facts.note(error)
-        return facts
-    for case in cases:
-        with noted(case.facts):
-            _check(sources, side, case)
-    manifests = {m.path: m for case in cases for m in case.manifests}
-    if manifests:
-        _look_for_copies(side, list(manifests.values()), items, facts)
     return facts
 
 
-def _look_for_copies(
+def _look_into_cold(
+    sources: GateSources,
     side: Side,
-    manifests: Sequence[ListedCopy],
+    cases: Sequence[_Case],
     items: Mapping[str, Sequence[PlannedFile]],
     facts: Mapping[str, ColdFacts],
 ) -> None:
-    """Looks for the copies of planned files, plan by plan."""
-    for plan_id, plan_facts in facts.items():
+    """Looks for the snapshots, and then for the copies of all planned files."""
+    for case in cases:
+        with noted(case.facts):
+            _check(sources, side, case)
+    manifests = list({m.path: m for case in cases for m in case.manifests}.values())
+    for plan_id, plan_facts in facts.items() if manifests else ():
         with noted(plan_facts):
             lacking = side.without_mirror(items[plan_id])
             if lacking:  # needed by any archived snapshot, whichever plan names them
@@ -195,15 +192,8 @@ def _lists(
 ) -> dict[int, tuple[ListedCopy, ...]]:
     """The manifests of each checked snapshot on one side; what cannot be read is noted."""
     paths = {sid: state.snapshots[sid].manifest_list for sid in case.checked}
-    read = side.copies.lists(sorted(set(paths.values())), of_copies=of_copies)
-    lists = {}
-    for sid, path in paths.items():
-        listed = read[path]
-        if isinstance(listed, str):
-            case.facts.unreadable.append(listed)
-        else:
-            lists[sid] = listed
-    return lists
+    listed = side.listed(sorted(set(paths.values())), case.facts, of_copies=of_copies)
+    return {sid: listed[path] for sid, path in paths.items() if path in listed}
 
 
 def _compared_before(

@@ -5,7 +5,7 @@ the ledger or the cold table says was archived. Nothing is asked of a snapshot o
 says so: its own gate has passed it while hot could still tell what the policy wanted.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meltline.app.archive.cold_facts import ColdFacts, Side, noted
@@ -21,6 +21,7 @@ from meltline.domain.archive.cold_paths import mirrored, original_of
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import MeltlineError, PlanNotFound
 from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, PlannedFile
+from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.ports import DepartedFiles, ListedCopy
 
@@ -47,8 +48,17 @@ class _PurgedTable:
     @property
     def archived(self) -> list[int]:
         """Its snapshots that should be in cold."""
-        in_cold = self.cold.snapshots.keys() if self.cold else set[int]()
-        return sorted(self.snapshots & (self.copies.keys() | in_cold))
+        return sorted(self.snapshots & (self.copies.keys() | self.in_cold.keys()))
+
+    @property
+    def in_cold(self) -> Mapping[int, Snapshot]:
+        """The snapshots of its cold table."""
+        return self.cold.snapshots if self.cold else {}
+
+    @property
+    def names(self) -> list[TableName]:
+        """Those under which it was archived."""
+        return sorted({copy.table for copy in self.copies.values()})
 
 
 def purge_facts(
@@ -74,12 +84,7 @@ def purge_facts(
         for table in tables:
             _check(side, table, stays, facts)
         facts.unproved += unproved_copies(sources.copies, side, files).values()
-        objects = sources.objects(departed)
-        own = [f for f in files if not objects.is_swept(f.path)]
-        lacking = _look_for_copies(side, tables, own, facts)
-        paths = [f.path for f in own if _is_comparable(f) and f.path not in lacking]
-        sampled = _sampled(paths, objects)
-        facts.rows_differ += side.copies.unequal(sampled, side.tier.warehouse)
+        _check_files(side, tables, files, sources.objects(departed), facts)
     return facts
 
 
@@ -142,33 +147,19 @@ class _Staying:
 def _check(side: Side, table: _PurgedTable, stays: _Staying, facts: ColdFacts) -> None:
     """Holds a table's snapshots that should be in cold against what is there."""
     try:
-        names = {copy.table for copy in table.copies.values()}
-        table.cold = side.tables.of(table.uuid, sorted(names))
+        table.cold = side.tables.of(table.uuid, table.names)
     except MeltlineError as error:
         facts.note(error)
-    in_cold = table.cold.snapshots if table.cold else {}
+    in_cold = table.in_cold
     facts.missing += [str(sid) for sid in table.archived if sid not in in_cold]
     if table.cold is None:
         return
     copies = [in_cold[sid] for sid in table.archived if sid in in_cold]
     facts.outside += side.leads_out(table.cold, copies)
     _check_recorded(table, facts)
-    table.manifests = _manifests(side, copies, facts)
+    lists = side.listed([copy.manifest_list for copy in copies], facts, of_copies=True)
+    table.manifests = {m.path: m for listed in lists.values() for m in listed}
     _check_manifests(side, table, stays, facts)
-
-
-def _manifests(
-    side: Side, copies: Sequence[Snapshot], facts: ColdFacts
-) -> Mapping[str, ListedCopy]:
-    """The manifests of snapshots in cold, by path."""
-    manifests: dict[str, ListedCopy] = {}
-    lists = side.copies.lists([copy.manifest_list for copy in copies], of_copies=True)
-    for listed in lists.values():
-        if isinstance(listed, str):
-            facts.unreadable.append(listed)
-        else:
-            manifests |= {manifest.path: manifest for manifest in listed}
-    return manifests
 
 
 def _check_recorded(table: _PurgedTable, facts: ColdFacts) -> None:
@@ -201,33 +192,37 @@ def _check_manifests(side: Side, table: _PurgedTable, stays: _Staying, facts: Co
             facts.unreadable.append(f"{manifest.path} has {size} bytes, not {manifest.bytes}")
 
 
-def _look_for_copies(
-    side: Side, tables: Sequence[_PurgedTable], files: Sequence[PlannedFile], facts: ColdFacts
-) -> Collection[str]:
-    """Files without a copy; one that a manifest of cold refers to must have its own."""
+def _check_files(
+    side: Side,
+    tables: Sequence[_PurgedTable],
+    files: Sequence[PlannedFile],
+    objects: DepartedObjects,
+    facts: ColdFacts,
+) -> None:
+    """Planned files that a manifest of cold refers to must have their own copy."""
+    own = [f for f in files if not objects.is_swept(f.path)]
     manifests = [m for table in tables for m in table.manifests.values()]
-    copies = {mirrored(path, side.tier.warehouse): path for path in side.without_mirror(files)}
-    if copies and manifests:
-        alive = side.copies.alive(manifests, list(copies), of_copies=True)
-        facts.files_missing += sorted(copies[path] for path in alive)
-    return copies.values()
+    lacking = {mirrored(path, side.tier.warehouse): path for path in side.without_mirror(own)}
+    if lacking and manifests:
+        alive = side.copies.alive(manifests, list(lacking), of_copies=True)
+        facts.files_missing += sorted(map(lacking.__getitem__, alive))
+    _compare_bytes(side, [f for f in own if f.path not in lacking.values()], objects, facts)
 
 
-def _is_comparable(file: PlannedFile) -> bool:
-    return file.kind is FileKind.DATA and file.bytes <= _LARGEST_SAMPLE
-
-
-def _sampled(paths: Sequence[str], departed: DepartedObjects) -> list[str]:
-    """A few of some files, to be held against their copies, whatever anybody has recorded.
+def _compare_bytes(
+    side: Side, files: Sequence[PlannedFile], departed: DepartedObjects, facts: ColdFacts
+) -> None:
+    """Holds a few copies against their originals once more, whatever anybody has recorded.
 
     Where another object lies under a path by now there is no original any more, and nothing is
-    deleted there: as many as there are of which the object that departed is there.
+    deleted there: as many are read as there are of which the object that departed is there.
     """
-    sampled: list[str] = []
+    data = [f for f in files if f.kind is FileKind.DATA and f.bytes <= _LARGEST_SAMPLE]
+    paths, sampled = [f.path for f in data], list[str]()
     for start in range(0, len(paths), _LOOKED_AT):
         portion = paths[start : start + _LOOKED_AT]
         replaced = departed.replaced(portion)
         sampled += [path for path in portion if path not in replaced]
         if len(sampled) >= _BYTES_SAMPLED:
             break
-    return sampled[:_BYTES_SAMPLED]
+    facts.rows_differ += side.copies.unequal(sampled[:_BYTES_SAMPLED], side.tier.warehouse)

@@ -30,22 +30,26 @@ def purge_measures(
 
 def _failsafe_measures(case: Case, departures: Mapping[str, Departure]) -> Measures:
     """Whether the files wait in failsafe, and whether that is over."""
-    ours = [departures[path] for path in case.paths if path in departures]
-    waiting = {d.path: d for d in ours if d.state is DepartureState.FAILSAFE}
-    # A plan that was begun has deleted some of its files already; those are not deleted twice.
-    is_begun = case.plan.state is PlanState.APPLYING
-    done = {d.path for d in ours if is_begun and d.state is DepartureState.DELETED}
+    waiting = _in_state(DepartureState.FAILSAFE, case, departures)
+    expected = set(waiting)
+    if case.plan.state is PlanState.APPLYING:  # it has deleted some already, and not once more
+        expected |= _in_state(DepartureState.DELETED, case, departures).keys()
     return {
         "planned_not_due": [
             file.path
             for file in case.files
             if file.path in waiting and not _is_due(file, waiting[file.path], case.around.now)
         ],
-        "planned_not_in_failsafe": [
-            path for path in case.paths if path not in waiting and path not in done
-        ],
+        "planned_not_in_failsafe": [path for path in case.paths if path not in expected],
         "planned_young_orphans": case.around.sources.objects(waiting).young_orphans(),
     }
+
+
+def _in_state(
+    state: DepartureState, case: Case, departures: Mapping[str, Departure]
+) -> Mapping[str, Departure]:
+    ours = {path: departures[path] for path in case.paths if path in departures}
+    return {path: departure for path, departure in ours.items() if departure.state is state}
 
 
 def _is_due(file: PlannedFile, departure: Departure, now: datetime) -> bool:

@@ -14,7 +14,7 @@ from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import PlanStale
 from meltline.domain.iceberg.files import PlannedFile
-from meltline.ports import PlanItems, PlanLedger, PlanTransition
+from meltline.ports import PlanLedger, PlannedItems, PlanReader, PlanTransition
 
 _Content = tuple[str, str, str, str]
 
@@ -41,35 +41,35 @@ def store_plans(context: RunContext, plans: Sequence[PlannedFiles]) -> list[Plan
     ledger, items = context.control.plans, context.files.items
     run = ledger.find(run_id=plans[0].plan.run_id)
     own = {_content(plan): plan for plan in run}
-    unknown = [planned for planned in plans if _content(planned.plan) not in own]
-    refused = _refused(ledger, items, unknown)
+    refused = _refused(ledger, items, {_content(planned.plan) for planned in plans} - own.keys())
     before = {**refused, **own}
-    identified = [_as_stored(before.get(_content(planned.plan)), planned) for planned in plans]
+    identified = [_as_stored(before, planned.plan) for planned in plans]
+    placed = _placed(context, identified, run)
+    files = [planned.files for planned in plans]
+    items.store(dict(zip((plan.id for plan in identified), files, strict=True)))
+    ledger.repeat([plan for plan in placed if _content(plan) in refused])
+    return list(map(PlannedFiles, ledger.add(placed), files))
+
+
+def _placed(context: RunContext, plans: Sequence[Plan], run: Sequence[Plan]) -> list[Plan]:
+    """New plans of a run in their batches, beside those of their kind that it has already."""
     groups = Groups(context.control.registrations.sharing())
-    earlier = [plan for plan in run if plan.kind is plans[0].plan.kind]
-    placed = in_batches(
-        [planned.plan for planned in identified], earlier, groups, context.config.batches
-    )
-    items.store({planned.plan.id: planned.files for planned in identified})
-    again = {plan.id for plan in refused.values()}
-    ledger.repeat([plan for plan in placed if plan.id in again])
-    stored = ledger.add(placed)
-    return [PlannedFiles(plan, planned.files) for plan, planned in zip(stored, plans, strict=True)]
+    earlier = [plan for plan in run if plan.kind is plans[0].kind]
+    return in_batches(plans, earlier, groups, context.config.batches)
 
 
 def _content(plan: Plan) -> _Content:
     return (plan.kind, str(plan.table), plan.table_uuid, plan.digest)
 
 
-def _as_stored(stored: Plan | None, planned: PlannedFiles) -> PlannedFiles:
-    return planned if stored is None else replace(planned, plan=replace(planned.plan, id=stored.id))
+def _as_stored(before: Mapping[_Content, Plan], plan: Plan) -> Plan:
+    return replace(plan, id=before.get(_content(plan), plan).id)
 
 
 def _refused(
-    ledger: PlanLedger, items: PlanItems, plans: Sequence[PlannedFiles]
+    ledger: PlanReader, items: PlannedItems, contents: Collection[_Content]
 ) -> Mapping[_Content, Plan]:
-    """Refused plans of earlier runs with the content of these, whose stored items are sound."""
-    contents = {_content(planned.plan) for planned in plans}
+    """Refused plans of earlier runs with such content, whose stored items are sound."""
     stored = ledger.find(states=[PlanState.REFUSED]) if contents else []
     by_content = {_content(plan): plan for plan in reversed(stored) if _content(plan) in contents}
     files = items.of([plan.id for plan in by_content.values()]) if by_content else {}
