@@ -91,7 +91,7 @@ PLACES = (
     Mutation(
         "roots: an object without a folder is taken for another",
         "adapters/object_store/cloud_objects.py",
-        "                if folder:  # else", "                if True:  # else",
+        "folders[folder] = batch, key.removesuffix(name)", "folders[folder] = batch, key",
         ("tests/contract/object_store/test_object_stats.py",),
     ),
     Mutation(
