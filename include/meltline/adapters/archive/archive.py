@@ -82,7 +82,6 @@ class ColdArchive:
     def mend(
         self, originals: Sequence[Original], may_go_on: Callable[[], bool]
     ) -> Iterator[Mended]:
-        """Has cold hold copies whole, and the book know them. See the port."""
         stores = replace(self._stores, mends=True)
         mender = ColdMender(stores, self._crew(stores, self._book), self._book)
         for start in range(0, len(originals), _PORTION):

@@ -314,7 +314,6 @@ class LocalCrew:
         may_go_on: Callable[[], bool],
         replaced: Sequence[str] = (),
     ) -> Mapping[str, ManifestDone] | None:
-        """Has cold hold each manifest. See the port."""
         needs = {manifest: needs_of(self._stores, manifest) for manifest in manifests}
         files = dict.fromkeys(file for of, _ in needs.values() for file in of)
         done = self._cold_files(files, replaced if is_worth_reading(manifests, self._few) else ())
@@ -340,7 +339,6 @@ class LocalCrew:
         return outcomes
 
     def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
-        """Has cold hold the right bytes of files. See the port."""
         return list(self._bring(files).values())
 
     def _cold_files(

@@ -14,10 +14,8 @@ class DeepCopies:
         self._stores = stores
 
     def hold(self, path: str, size: int) -> int:
-        """Has it hold a file of cold. See the port."""
         return size if self._stores.copy(path, size).is_new else 0
 
     def size(self, path: str) -> int | None:
-        """The length of a file's copy. See the port."""
         self._stores.pace.wait()
         return self._stores.cold.size(self._stores.target(path))

@@ -34,7 +34,6 @@ class ColdRetriever:
         self._crew = crew
 
     def bring_back(self, cold: TableMetadata, snapshot_id: int, folder: str) -> Retrieved:
-        """Copies a snapshot's files below a folder of hot. See the port."""
         stores = replace(self._stores, warehouse=folder)
         pending = _pending(stores, cold, snapshot_id)
         crew = self._crew(stores, _NoBook())

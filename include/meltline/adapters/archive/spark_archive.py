@@ -78,7 +78,6 @@ class SparkCrew:
         may_go_on: Callable[[], bool],
         replaced: Sequence[str] = (),
     ) -> Mapping[str, ManifestDone] | None:
-        """Has cold hold each manifest, and the files it names. See the port."""
         if self._is_little(manifests):
             return self._here.rewrite(manifests, may_go_on, replaced)
         entries = sum(manifest.entries for manifest in manifests)
@@ -97,7 +96,6 @@ class SparkCrew:
             self._release(needs, present)
 
     def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
-        """Has cold hold the right bytes of files. See the port."""
         if len(files) <= self._few:
             return self._here.prove(files)
         rows = [{"place": 0, **asdict(file)} for file in files]

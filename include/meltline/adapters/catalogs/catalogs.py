@@ -81,12 +81,10 @@ class LoadedTables:
 
     @property
     def name(self) -> str:
-        """The catalog's name in `meltline.yaml`."""
         return self._config.name
 
     @property
     def observe_only(self) -> bool:
-        """Whether it is read for reachability and never changed."""
         return self._config.observe_only
 
     def _catalog(self) -> PyIcebergCatalog:
@@ -133,7 +131,6 @@ class LoadedTables:
         return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
 
     def location(self, name: TableName) -> str:
-        """Where a table's metadata lies now. See the port."""
         return self._load(name).metadata_location
 
     def _load(self, name: TableName) -> Table:
@@ -184,7 +181,6 @@ class LoadedTables:
     def set_table_properties(
         self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
     ) -> None:
-        """Sets and removes table properties. See the port."""
         self.edit_table(name, lambda document: document.set_properties(updates, removals))
 
     def set_namespace_properties(
@@ -195,7 +191,6 @@ class LoadedTables:
         *,
         expected: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Sets and removes properties of a namespace. See the port."""
         require_writable(self)
         self._require_namespace(namespace)
         catalog = self._catalog()
@@ -293,7 +288,6 @@ class LoadedTables:
     def register(
         self, name: TableName, metadata_location: str, edit: TableEdit | None = None
     ) -> None:
-        """Puts a metadata file under a name. See the port."""
         require_writable(self)
         self._require_namespace(name.namespace)
         with registrable(self._store, name, metadata_location, edit, WallClock()) as location:

@@ -104,12 +104,10 @@ class SqlTables:
 
     @property
     def name(self) -> str:
-        """The catalog's name in `meltline.yaml`."""
         return self._config.name
 
     @property
     def observe_only(self) -> bool:
-        """Whether it is read for reachability and never changed."""
         return self._config.observe_only
 
     def close(self) -> None:
@@ -202,7 +200,6 @@ class SqlTables:
     def set_table_properties(
         self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
     ) -> None:
-        """Sets and removes table properties. See the port."""
         self.edit_table(name, lambda document: document.set_properties(updates, removals))
 
     def swap(self, name: TableName, base: str, new: str) -> bool:

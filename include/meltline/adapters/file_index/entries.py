@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from meltline.adapters.index_tables.lifetimes import spans_of
+from meltline.adapters.index_tables.rows import tuples
 from meltline.adapters.index_tables.scan_query import Condition
 from meltline.adapters.index_tables.schema import TABLES
 from meltline.adapters.index_tables.snapshot_cache import COLUMNS, KnownSnapshots
@@ -146,8 +147,8 @@ class SnapshotRows:
         if not heads:
             return {}
         on_lines = self.standing().only(heads).on_lines
-        columns = (on_lines.rows.column(name).to_pylist() for name in ("live_files", "live_bytes"))
-        by_changes = dict(zip(on_lines.keys, zip(*columns, strict=True), strict=True))
+        totals = tuples(on_lines.rows, "live_files", "live_bytes")
+        by_changes = dict(zip(on_lines.keys, totals, strict=True))
         return by_changes | self._summed(self.standing().only(heads).read_wholly)
 
     def _summed(self, standing: KnownSnapshots) -> dict[SnapshotKey, tuple[int, int]]:
@@ -186,10 +187,8 @@ class SnapshotRows:
             )
             return {row["manifest_id"]: (row["rows"], row["size"]) for row in sums.collect()}
         summed = rows.group_by("manifest_id").aggregate([("bytes", "count"), ("bytes", "sum")])
-        columns = (
-            summed.column(n).to_pylist() for n in ("manifest_id", "bytes_count", "bytes_sum")
-        )
-        return {key: (count, size) for key, count, size in zip(*columns, strict=True)}
+        totals = tuples(summed, "manifest_id", "bytes_count", "bytes_sum")
+        return {key: (count, size) for key, count, size in totals}
 
 
 def _live(files: int, rows: int, size: int) -> tuple[int, int] | None:

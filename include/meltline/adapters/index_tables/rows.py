@@ -1,5 +1,6 @@
 """Rows of the file ledger turned into facts, the same for Spark's reading and PyIceberg's."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, PlannedFile
@@ -50,6 +51,11 @@ def newest_rows(rows: "pa.Table") -> "pa.Table":
     numbered = pa.table({"key": rows.column("key_hash"), "number": range(rows.num_rows)})
     newest = numbered.group_by("key").aggregate([("number", "min")])
     return rows.take(newest.column("number_min"))
+
+
+def tuples(rows: "pa.Table | pa.RecordBatch", *names: str) -> Iterator[tuple[Any, ...]]:
+    """What stands in some columns, row by row."""
+    return zip(*(rows.column(name).to_pylist() for name in names), strict=True)
 
 
 def _columns(rows: "pa.Table", *names: str) -> list[list[Any]]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from meltline.adapters.index_tables.lifetimes import Points
+from meltline.adapters.index_tables.rows import tuples
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.linear_history import IndexedHead
 from meltline.ports import SnapshotKey
@@ -118,8 +119,7 @@ class KnownSnapshots:
     @cached_property
     def keys(self) -> list[SnapshotKey]:
         """Whose each row is, in their order."""
-        columns = (self.rows.column(name).to_pylist() for name in ("table_uuid", "snapshot_id"))
-        return [SnapshotKey(uuid, number) for uuid, number in zip(*columns, strict=True)]
+        return [SnapshotKey(*key) for key in tuples(self.rows, "table_uuid", "snapshot_id")]
 
     def lists_of(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
         """Where the manifest lists of some tables' snapshots lie; empty where one has none."""

@@ -11,12 +11,13 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from meltline.adapters.index_tables.rows import newest_rows
+from meltline.adapters.index_tables.rows import newest_rows, tuples
 from meltline.domain.iceberg.files import DepartureState, FileKind
 
 COLUMNS = ("key_hash", "written_ns", "due_at", "state", "kind", "plan_id", "recorded_at")
 """What the book takes from a row of `departures`."""
 _CODED = ("state", "kind", "plan_id")
+_WRITTEN = ("key_hash", "written_ns")
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,9 @@ class TombstoneCache:
 
     def newest_of(self, rows: pa.Table) -> pa.Table:
         """Of full rows of the table those that this book is made of, each once."""
-        newest = set(self._written())
-        columns = (rows.column(name).to_pylist() for name in ("key_hash", "written_ns"))
+        newest = set(tuples(self.rows, *_WRITTEN))
         first: dict[tuple[int, int], int] = {}
-        for number, key in enumerate(zip(*columns, strict=True)):
+        for number, key in enumerate(tuples(rows, *_WRITTEN)):
             if key in newest:
                 first.setdefault(key, number)
         return rows.take(pa.array(first.values(), pa.int64()))
-
-    def _written(self) -> Iterable[tuple[int, int]]:
-        columns = (self.rows.column(name).to_pylist() for name in ("key_hash", "written_ns"))
-        return zip(*columns, strict=True)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from meltline.adapters.index_tables.rows import tuples
 from meltline.adapters.index_tables.schema import TABLES
 from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.ingest.bulk_rows import (
@@ -115,8 +116,7 @@ class ManifestRows:
         rows = self._tables.look("manifests", ("manifest_id", "path", "whole"), among=among)
         if wholly:
             rows = rows.filter(pc.fill_null(rows.column("whole"), fill_value=True))
-        ids, places = (rows.column(name).to_pylist() for name in ("manifest_id", "path"))
-        return {id: location_key(path) for id, path in zip(ids, places, strict=True)}
+        return {id: location_key(path) for id, path in tuples(rows, "manifest_id", "path")}
 
     def _colliding(self, requests: Sequence[Asked]) -> Outcomes:
         """Manifests whose id is another one's: taken for that, they would lose their files."""

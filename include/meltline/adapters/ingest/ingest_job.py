@@ -82,6 +82,10 @@ class Asked:
     manifest: ManifestFile
     step: Step | None = None
 
+    def snapshot_of(self, file: ManifestEntry) -> int | None:
+        """The snapshot that its row in the ledger names: the step's, else the file's own."""
+        return self.step.snapshot_id if self.step else _snapshot_of(file, self.manifest)
+
 
 @dataclass(frozen=True)
 class Indexed:
@@ -196,8 +200,8 @@ class _Columns:
         entries, outcome = read_checked(front.content, request.manifest, self._owners)
         outcome = self._with_places(outcome, entries)
         if not outcome.error:
-            self._add(request, entries)
-            self._add_spans([None] * len(entries), [None] * len(entries))
+            none = [None] * len(entries)
+            self._add(request, entries, none, none)
         return outcome
 
     def _read_changes(self, front: Prefix, request: Asked, step: Step) -> ManifestOutcome:
@@ -209,8 +213,7 @@ class _Columns:
             changed = read_changes(whole, request.manifest, self._owners, step)
         outcome = self._with_places(changed.outcome, changed.entries)
         if not outcome.error and not outcome.ambiguity:
-            self._add(request, changed.entries, step)
-            self._add_spans(changed.since, changed.until)
+            self._add(request, changed.entries, changed.since, changed.until)
         return outcome
 
     def _with_places(
@@ -223,27 +226,29 @@ class _Columns:
             return replace(outcome, error=f"{error.message}: {error.found}")
 
     def _add(
-        self, request: Asked, entries: Sequence[ManifestEntry], step: Step | None = None
+        self,
+        request: Asked,
+        entries: Sequence[ManifestEntry],
+        since: Sequence[int | None],
+        until: Sequence[int | None],
     ) -> None:
-        manifest, lists, count = request.manifest, self._lists, len(entries)
-        lists["table_uuid"] += [request.table_uuid] * count
-        lists["manifest_id"] += [key_hash(manifest.path)] * count
-        lists["path"] += [file.path for file in entries]
-        lists["key_hash"] += [key_hash(file.path) for file in entries]
-        lists["kind"] += [str(file.kind) for file in entries]
-        lists["bytes"] += [file.bytes for file in entries]
-        lists["status"] += [int(file.status) for file in entries]
-        lists["snapshot_id"] += (
-            [_snapshot_of(file, manifest) for file in entries]
-            if step is None
-            else [step.snapshot_id] * count
-        )
-        lists["sequence_number"] += [_sequence_number_of(file, manifest) for file in entries]
-        lists["part"] += [part_hash(file.path, file.part) for file in entries]
-
-    def _add_spans(self, since: Sequence[int | None], until: Sequence[int | None]) -> None:
-        self._lists["since"] += since
-        self._lists["until"] += until
+        manifest, paths = request.manifest, [file.path for file in entries]
+        columns: dict[str, Sequence[object]] = {
+            "table_uuid": [request.table_uuid] * len(paths),
+            "manifest_id": [key_hash(manifest.path)] * len(paths),
+            "path": paths,
+            "key_hash": list(map(key_hash, paths)),
+            "kind": [str(file.kind) for file in entries],
+            "bytes": [file.bytes for file in entries],
+            "status": [int(file.status) for file in entries],
+            "snapshot_id": [request.snapshot_of(file) for file in entries],
+            "sequence_number": [_sequence_number_of(file, manifest) for file in entries],
+            "part": [part_hash(file.path, file.part) for file in entries],
+            "since": since,
+            "until": until,
+        }
+        for name, column in columns.items():
+            self._lists[name] += column
 
     def flush(self) -> pa.Table:
         table = pa.table(self._lists, schema=_ROWS)

@@ -17,6 +17,7 @@ import xxhash
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from meltline.adapters.index_tables.rows import tuples
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.object_store.folder_listing import FolderLister
 from meltline.domain.deletion.orphans import SweptPlaces, is_passed_over
@@ -142,8 +143,7 @@ def _sifter(places: SweptPlaces) -> Callable[[Batches], Iterator[pa.RecordBatch]
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         rows = _Rows(places)
         for batch in batches:
-            columns = (batch.column(name).to_pylist() for name in ("path", "size", "modified"))
-            for path, size, modified in zip(*columns, strict=True):
+            for path, size, modified in tuples(batch, "path", "size", "modified"):
                 yield from rows.add(path or "", size, modified)
         yield from rows.flush()
 

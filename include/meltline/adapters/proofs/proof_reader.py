@@ -116,7 +116,6 @@ class SparkProofReader:
         sought: Sequence[str],
         since: datetime | None = None,
     ) -> ProofResult:
-        """Looks for the wanted paths in everything the snapshots refer to. See the port."""
         prior = self._book.open(since) if since is not None and snapshots else KnownProof()
         reach, planned = _Reach(), _by_hash(sought)
         sound, opened = self._follow(snapshots, prior, reach, planned)
@@ -128,7 +127,6 @@ class SparkProofReader:
         return reach.proof_result({**covered, **proofs}, planned, len(proofs))
 
     def forget(self, before: datetime) -> str:
-        """Drops what was read before then. See the port."""
         return self._book.forget(before)
 
     def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
