@@ -57,7 +57,6 @@ _RESULT = pa.schema(
     [
         *_ROWS,
         ("manifest", pa.string()),
-        ("manifest_bytes", pa.int64()),
         ("added", pa.int32()),
         ("existing", pa.int32()),
         ("deletes", pa.int32()),

@@ -1,25 +1,26 @@
 """What came of reading each manifest, as rows of the index job's result."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from meltline.domain.iceberg.files import ManifestOutcome
 
 
-def outcome_of(row: dict[str, object]) -> ManifestOutcome:
+def outcome_of(row: Mapping[str, Any]) -> ManifestOutcome:
     """A manifest's outcome from its row in the job's result."""
     return ManifestOutcome(
-        path=str(row["manifest"]),
-        added=int(row["added"]),  # type: ignore[call-overload]
-        existing=int(row["existing"]),  # type: ignore[call-overload]
-        deleted=int(row["deletes"]),  # type: ignore[call-overload]
-        owners=tuple(row["owners"]),  # type: ignore[arg-type]
-        error=str(row["error"]),
-        bytes_added=int(row["bytes_added"]),  # type: ignore[call-overload]
-        bytes_removed=int(row["bytes_removed"]),  # type: ignore[call-overload]
-        ambiguity=str(row["odd"]),
-        places=tuple(row["places"]),  # type: ignore[arg-type]
+        path=row["manifest"],
+        added=row["added"],
+        existing=row["existing"],
+        deleted=row["deletes"],
+        owners=tuple(row["owners"]),
+        error=row["error"],
+        bytes_added=row["bytes_added"],
+        bytes_removed=row["bytes_removed"],
+        ambiguity=row["odd"],
+        places=tuple(row["places"]),
     )
 
 

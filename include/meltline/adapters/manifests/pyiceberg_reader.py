@@ -4,7 +4,6 @@ It shares no code with the index's reader (`manifests`): where the two disagree,
 Fields are found by id, not by name, and a manifest's rows are counted against its list.
 """
 
-import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,11 +11,9 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from pyiceberg.avro.decoder import new_decoder
-from pyiceberg.avro.file import META_SCHEMA, AvroFile, AvroFileHeader
+from pyiceberg.avro.file import META_SCHEMA, AvroFileHeader
 from pyiceberg.avro.reader import Reader
 from pyiceberg.avro.resolver import construct_reader, resolve_reader
-from pyiceberg.io import InputFile, InputStream
-from pyiceberg.schema import Schema
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from meltline.adapters.manifests.pyiceberg_blocks import Field, Fields, framed_blocks
@@ -94,7 +91,7 @@ def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
     try:
         return tuple(
             ListedManifest(at, length, _total(counts), added_by)
-            for at, length, added_by, *counts in _records(path, content, _LISTED)
+            for at, length, added_by, *counts in _records(content, _LISTED)
         )
     except Exception as error:
         raise _refused(path, "a manifest list", f"{type(error).__name__}: {error}") from error
@@ -108,7 +105,7 @@ def live_files(manifest: ListedManifest, content: bytes) -> tuple[LiveFile, ...]
     """
 
     def read() -> tuple[int, tuple[LiveFile, ...]]:
-        rows = list(_records(manifest.path, content, _WHOLE))
+        rows = list(_records(content, _WHOLE))
         return len(rows), tuple(
             LiveFile(path, size, bool(kind), kind or 0, count or 0, refers_to)
             for status, path, size, kind, count, refers_to in rows
@@ -127,7 +124,7 @@ def live_columns(manifest: ListedManifest, content: bytes) -> LiveColumns:
 
     def read() -> tuple[int, LiveColumns]:
         live, rows = LiveColumns([], []), 0
-        for status, path, size in _records(manifest.path, content, _PLACE):
+        for status, path, size in _records(content, _PLACE):
             rows += 1
             if status != _DELETED:
                 live.paths.append(path)
@@ -154,38 +151,20 @@ def _agreeing(
     return answer
 
 
-def _records(path: str, content: bytes, columns: tuple[Field, ...]) -> Iterator[tuple[Any, ...]]:
+def _records(content: bytes, columns: tuple[Field, ...]) -> Iterator[tuple[Any, ...]]:
     """These fields of a file's records. PyIceberg alone would believe any length in a record."""
     blocks = framed_blocks(content)
-    with _Prepared(path, content) as file:
-        codec, fields = file.header.compression_codec(), _fields(file.header.meta[_SCHEMA], columns)
+    header = _header_reader().read(new_decoder(content))
+    fields, codec = _fields(header.meta[_SCHEMA], columns), header.compression_codec()
     for records, packed in blocks:
         yield from fields.of(codec.decompress(packed) if codec else packed, records)
 
 
-class _Prepared(AvroFile[Any]):
-    """An Avro file. Thousands have one schema: what it takes to read it is worked out once."""
-
-    def __init__(self, path: str, content: bytes) -> None:
-        super().__init__(_Content(path, content))
-
-    def __enter__(self) -> AvroFile[Any]:
-        with self.input_file.open() as file:
-            self.decoder = new_decoder(file.read())
-        self.header = _header_reader().read(self.decoder)
-        self.schema, self.reader = _prepared(self.header.meta[_SCHEMA])
-        return self
-
-
-@lru_cache(maxsize=256)
-def _prepared(written: str) -> tuple[Schema, Reader]:
-    schema = AvroSchemaConversion().avro_to_iceberg(json.loads(written))
-    return schema, resolve_reader(schema, schema)
-
-
 @lru_cache(maxsize=256)
 def _fields(written: str, columns: tuple[Field, ...]) -> Fields:
-    return Fields(_prepared(written)[1], columns)
+    """Thousands of files have one schema: what it takes to read them is worked out once."""
+    schema = AvroSchemaConversion().avro_to_iceberg(json.loads(written))
+    return Fields(resolve_reader(schema, schema), columns)
 
 
 @lru_cache(maxsize=1)
@@ -207,20 +186,3 @@ def _refused(path: str, expected: str, actual: str) -> MetadataUnreadable:
         found=actual,
         next="the plan is refused; restore the file and run again",
     )
-
-
-class _Content(InputFile):
-    """Bytes already read, in the shape PyIceberg's Avro reader wants."""
-
-    def __init__(self, location: str, content: bytes) -> None:
-        super().__init__(location)
-        self._content = content
-
-    def __len__(self) -> int:
-        return len(self._content)
-
-    def exists(self) -> bool:
-        return True
-
-    def open(self, seekable: bool = True) -> InputStream:
-        return io.BytesIO(self._content)
