@@ -47,21 +47,38 @@ def commit_edit(
 
     def attempt() -> str | None:
         base = pointers.location(name)
-        document = open_document(store, name, base, clock)
-        edit(document)
-        if not document.is_changed:
-            return base
-        new = document.successor(unique())
-        store.write(new.location, new.content)
-        if pointers.swap(name, base, new.location):
-            return new.location
-        store.delete([new.location])
+        new = write_edited(store, name, base, edit, clock, unique)
+        if new == base or pointers.swap(name, base, new):
+            return new
+        store.delete([new])
         return None
 
     location = until_done(attempt, pause)
     if location is None:
         raise always_others(name)
     return location
+
+
+def write_edited(
+    store: MetadataFiles,
+    name: TableName,
+    base: str,
+    edit: TableEdit,
+    clock: Clock,
+    unique: Callable[[], str] = lambda: str(uuid4()),
+) -> str:
+    """Writes what an edit makes of a metadata file; where it changes nothing, that is the base.
+
+    Returns:
+        Where it lies: under a new name that no catalog has ever had.
+    """
+    document = open_document(store, name, base, clock)
+    edit(document)
+    if not document.is_changed:
+        return base
+    new = document.successor(unique())
+    store.write(new.location, new.content)
+    return new.location
 
 
 def open_document(

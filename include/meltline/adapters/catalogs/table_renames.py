@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import uuid4
 
-from meltline.adapters.catalogs.table_commits import always_others, open_document
+from meltline.adapters.catalogs.table_commits import always_others, write_edited
 from meltline.domain.clock import Clock
 from meltline.domain.errors import (
     CatalogReadOnly,
@@ -101,24 +101,13 @@ def _write_all(
     steps: list[MoveStep] = []
     try:
         for move in moves:
-            steps.append(_written(rows, store, move, clock, unique))
+            base = rows.location(move.source)
+            new = write_edited(store, move.source, base, move.edit, clock, unique)
+            steps.append(MoveStep(move.source, move.target, base, new))
     except BaseException:
         _take_away(store, steps)
         raise
     return steps
-
-
-def _written(
-    rows: Rows, store: MetadataFiles, move: TableMove, clock: Clock, unique: Callable[[], str]
-) -> MoveStep:
-    base = rows.location(move.source)
-    document = open_document(store, move.source, base, clock)
-    move.edit(document)
-    if not document.is_changed:
-        return MoveStep(move.source, move.target, base, base)
-    new = document.successor(unique())
-    store.write(new.location, new.content)
-    return MoveStep(move.source, move.target, base, new.location)
 
 
 @contextmanager
@@ -130,14 +119,7 @@ def registrable(
     The catalog's clock dates it: engines refuse metadata of a time to come. Where the name is
     taken, our own file goes again.
     """
-    new = location
-    if edit is not None:
-        document = open_document(store, name, location, clock)
-        edit(document)
-        if document.is_changed:
-            successor = document.successor(str(uuid4()))
-            store.write(successor.location, successor.content)
-            new = successor.location
+    new = location if edit is None else write_edited(store, name, location, edit, clock)
     try:
         yield new
     except NameConflict:
