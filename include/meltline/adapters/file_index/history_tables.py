@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 
 from meltline.adapters.file_index.entries import SnapshotRows
 from meltline.adapters.index_tables.lifetimes import REACH
+from meltline.adapters.index_tables.rows import tuples
 from meltline.adapters.index_tables.scan_query import Condition
 from meltline.adapters.index_tables.schema import TABLES
 from meltline.adapters.index_tables.snapshot_cache import KnownSnapshots
 from meltline.adapters.index_tables.tables_io import LedgerTables
-from meltline.adapters.index_tables.tombstone_cache import TombstoneCache
 from meltline.adapters.index_tables.tombstone_rows import DepartureRows
 from meltline.domain.clock import WallClock
 from meltline.domain.iceberg.files import FileKind
@@ -125,7 +125,8 @@ class TableUpkeep:
         lists = _without(over.of_kinds([FileKind.MANIFEST_LIST]).hashes, tips)
         # A snapshot is known unless its list has departed: so the departures go last.
         self._move("snapshots", _keys(lists), hash_column="list_hash")
-        self._move("side_files", _keys(_side_files(over)))
+        side_files = over.of_kinds([FileKind.METADATA, FileKind.STATISTICS])
+        self._move("side_files", _keys(side_files.hashes))
         newest = pc.max(book.rows.column("written_ns")).as_py()
         self._move("departures", _keys(_without(over.hashes, tips)), until=newest)
         return f"{count} deleted files, of {departed} that had departed, set aside"
@@ -134,8 +135,8 @@ class TableUpkeep:
         """The manifest lists of the snapshots that lines go on from, departed or not."""
         rows = self._snapshots.rows()
         tips = {(uuid, tip.snapshot_id) for uuid, tip in self._snapshots.tips().items()}
-        columns = (rows.column(name).to_pylist() for name in ("table_uuid", "snapshot_id"))
-        at_tip = pa.array([key in tips for key in zip(*columns, strict=True)], pa.bool_())
+        keys = tuples(rows, "table_uuid", "snapshot_id")
+        at_tip = pa.array([key in tips for key in keys], pa.bool_())
         hashes: pa.Array = rows.column("list_hash").filter(at_tip).drop_null().combine_chunks()
         return hashes
 
@@ -205,10 +206,6 @@ def _ended_before(spans: pa.Table, oldest: dict[str, int]) -> pa.Table:
     at = pc.index_in(spans.column("table_uuid"), value_set=tables)
     first = pa.array(oldest.values(), pa.int64()).take(at.combine_chunks())
     return spans.filter(pc.less_equal(spans.column("until"), first))
-
-
-def _side_files(over: TombstoneCache) -> pa.Array:
-    return over.of_kinds([FileKind.METADATA, FileKind.STATISTICS]).hashes
 
 
 def _keys(hashes: pa.Array) -> pa.Table:

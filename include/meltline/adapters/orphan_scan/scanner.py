@@ -96,19 +96,15 @@ class SparkSweeper:
         self._catalogs = catalogs
 
     def prepare(self) -> None:
-        """Creates the tables that a sweep needs where they are missing."""
         self._rows.prepare()
 
     def sightings(self, strays: Sequence[OrphanCandidate]) -> Mapping[str, OrphanObservation]:
-        """The newest sighting of each, by the stray's path."""
         return self._rows.sightings(strays)
 
     def record(self, sightings: Sequence[OrphanObservation]) -> None:
-        """Appends sightings, in one commit."""
         self._rows.record(sightings)
 
     def namesakes(self, paths: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """Files that the ledger knows under the same last name, by the path asked for."""
         return self._rows.namesakes(paths)
 
     def list_files(self, places: SweptPlaces, now: datetime) -> SparkListing:
