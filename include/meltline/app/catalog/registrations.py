@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.metadata import (
     Loaded,
     load_concurrently,
@@ -27,7 +28,7 @@ from meltline.app.catalog.metadata import (
 )
 from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import LET_GO
-from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.errors import MeltlineError
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.locations import claim_prefix, location_key
 from meltline.domain.iceberg.names import TableName
@@ -203,12 +204,14 @@ def forerunners(
     Such a file is not theirs alone: once they are gone, nobody else would delete it.
     """
     lineages = grouped(states, lambda state: state.table_uuid)
-    successors: dict[str, list[str]] = {}
-    for row in rows:
-        for state in lineages.get(row.table_uuid, ()):
-            if state.uuid != row.uuid and state.leads_on(row.table_uuid, row.metadata_location):
-                successors.setdefault(row.uuid, []).append(state.uuid)
-    return successors
+    pairs = (
+        (row.uuid, state.uuid)
+        for row in rows
+        for state in lineages.get(row.table_uuid, ())
+        if state.uuid != row.uuid and state.leads_on(row.table_uuid, row.metadata_location)
+    )
+    successors = grouped(pairs, lambda pair: pair[0])
+    return {uuid: [heir for _, heir in group] for uuid, group in successors.items()}
 
 
 def heirs(rows: Iterable[KnownTable], standing: Sequence[TableMetadata]) -> dict[str, str]:
@@ -328,11 +331,9 @@ class _Entries:
 
     def _listing(self, name: str) -> CatalogListing | None:
         if name not in self._listings:
-            catalog = self.context.catalogs.get(name)
-            try:
-                self._listings[name] = catalog.listing() if catalog else None
-            except CatalogUnlistable:
-                self._listings[name] = None
+            catalogs = self.context.catalogs
+            listed = list_catalogs(catalogs[each] for each in catalogs.keys() & {name})
+            self._listings[name] = listed.listings.get(name)
         return self._listings[name]
 
     def _new_id(self, state: TableMetadata) -> str:

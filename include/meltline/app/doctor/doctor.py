@@ -72,21 +72,18 @@ def _refusals(code: str, check: Callable[[], None]) -> list[Finding]:
     return []
 
 
-def _ledger(context: ReadContext) -> list[Finding]:
-    findings = _refusals("ledger_out_of_step", lambda: require_generation(context))
-    findings += _refusals("clock_behind", lambda: require_not_behind(context, behind=timedelta(0)))
+def _ledger(context: ReadContext) -> Iterable[Finding]:
+    yield from _refusals("ledger_out_of_step", lambda: require_generation(context))
+    yield from _refusals("clock_behind", lambda: require_not_behind(context, behind=timedelta(0)))
     switch = context.control.switch.stopped()
     if switch is not None:
-        findings.append(
-            Finding(
-                "warning",
-                "stopped",
-                "meltline stop",
-                f"{switch.who} holds everything back: {switch.reason}",
-                "`meltline go`",
-            )
+        yield Finding(
+            "warning",
+            "stopped",
+            "meltline stop",
+            f"{switch.who} holds everything back: {switch.reason}",
+            "`meltline go`",
         )
-    return findings
 
 
 def _tables(context: ReadContext) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 
 from meltline.app.ground.findings import Finding
 from meltline.app.services import ReadContext
@@ -14,24 +15,21 @@ _GC = "gc.enabled"
 _HIVE_PURGE = "external.table.purge"
 
 
-def drop_risks(context: ReadContext, states: Sequence[TableMetadata]) -> list[Finding]:
+def drop_risks(context: ReadContext, states: Sequence[TableMetadata]) -> Iterable[Finding]:
     """What `doctor` says about drops, from the tables that could be read."""
-    risks: list[Finding] = []
     for name, catalog in context.config.catalogs.items():
         own = [s for s in states if s.name.catalog == name]
         if catalog.type == "rest" and own:
-            risks.append(
-                Finding(
-                    "info",
-                    "drop_may_delete",
-                    name,
-                    "its server decides whether a plain DROP TABLE deletes files",
-                    "use `meltline drop`, or set the server to keep them",
-                )
+            yield Finding(
+                "info",
+                "drop_may_delete",
+                name,
+                "its server decides whether a plain DROP TABLE deletes files",
+                "use `meltline drop`, or set the server to keep them",
             )
-        risks += _purgeable(name, own)
-    now = context.clock.now()
-    return [*risks, *_sharing_folders(states), *_without_facts(states), *_kept_by_refs(states, now)]
+        yield from _purgeable(name, own)
+    ended = _kept_by_refs(states, context.clock.now())
+    yield from chain(_sharing_folders(states), _without_facts(states), ended)
 
 
 def _purgeable(catalog: str, states: Sequence[TableMetadata]) -> Iterable[Finding]:

@@ -81,18 +81,14 @@ def lines_that_moved(
     nothing to go on from.
     """
     names = Counter(state.uuid for state in states)
-    known_tables = {key.table_uuid for key in indexed}
-    lines = {}
-    for state in states:
-        tip = tips.get(state.uuid)
-        if state.uuid not in moved_uuids or names[state.uuid] > 1:
-            continue
-        if tip is None and state.uuid in known_tables:
-            continue
-        ahead = _after_tip(main_line(state), tip)
-        if ahead:
-            lines[state.uuid] = TableLine(state, tip, ahead)
-    return lines
+    read_wholly = {key.table_uuid for key in indexed} - tips.keys()
+    unfit = read_wholly | {uuid for uuid, count in names.items() if count > 1}
+    lines = (
+        TableLine(state, tips.get(state.uuid), _after_tip(main_line(state), tips.get(state.uuid)))
+        for state in states
+        if state.uuid in moved_uuids and state.uuid not in unfit
+    )
+    return {line.state.uuid: line for line in lines if line.ahead}
 
 
 def _after_tip(line: Sequence[Snapshot], tip: IndexedHead | None) -> Sequence[Snapshot]:
