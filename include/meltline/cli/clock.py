@@ -9,14 +9,6 @@ from meltline.cli.options import AsJson, ConfigPath, instant, ready_wiring
 from meltline.cli.output import answer
 from meltline.domain.units import format_instant
 
-clock_app = typer.Typer(help="Settle what a wrong clock has left.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds this command."""
-    app.add_typer(clock_app, name="clock")
-    clock_app.command("disown")(clock_disown)
-
 
 def clock_disown(
     recorded: Annotated[str, typer.Argument(metavar="TIME", help="as the refusal names it")],

@@ -15,12 +15,6 @@ from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import TableName
 
 
-def register(app: typer.Typer) -> None:
-    """Adds these commands."""
-    for command in (stop, go, attach, detach):
-        app.command()(command)
-
-
 def stop(
     config: ConfigPath = None,
     as_json: AsJson = False,

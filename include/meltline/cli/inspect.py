@@ -36,16 +36,6 @@ _BYTES = (
     "deep_bytes",
 )
 _ELSEWHERE = ("cold_bytes", "deep_bytes")
-show_app = typer.Typer(help="Show what is stored.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds these commands."""
-    app.add_typer(show_app, name="show")
-    show_app.command("plan")(show_plan)
-    app.command()(storage)
-    app.command()(explain)
-    app.command()(doctor)
 
 
 def show_plan(

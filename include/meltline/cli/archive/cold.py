@@ -21,23 +21,12 @@ from meltline.cli.options import (
     ready_wiring,
 )
 from meltline.cli.output import answer_rows, shown_instant
-from meltline.cli.run.lifecycle import plan_app
 from meltline.domain.clock import resolve_as_of
 from meltline.domain.units import format_instant, format_size
 
-cold_app = typer.Typer(help="What of history is in the archive.", no_args_is_help=True)
 Optional = Annotated[
     str | None, typer.Argument(metavar="TABLE", help="catalog.namespace.table; else all")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds these commands."""
-    app.add_typer(cold_app, name="cold")
-    cold_app.command("status")(status)
-    cold_app.command("list")(list_copies)
-    cold_app.command("verify")(verify)
-    plan_app.command("handoff")(plan_handoff)
 
 
 def status(table: Optional = None, config: ConfigPath = None, as_json: AsJson = False) -> int:

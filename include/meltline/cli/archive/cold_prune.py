@@ -9,7 +9,7 @@ from meltline.app.archive.replicate import deepen as keep_for_ever
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.prune.cold_prune import prune as take_out
 from meltline.app.prune.prune_deletes import Pruned
-from meltline.cli.archive.cold import Optional, cold_app
+from meltline.cli.archive.cold import Optional
 from meltline.cli.options import (
     AsJson,
     ConfigPath,
@@ -22,12 +22,6 @@ from meltline.cli.options import (
 from meltline.cli.output import answer
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.units import format_instant, format_size, parse_moment
-
-
-def register(app: typer.Typer) -> None:
-    """Adds these commands, to those about the archive."""
-    cold_app.command("prune")(prune)
-    cold_app.command("deepen")(deepen)
 
 
 def prune(

@@ -12,11 +12,6 @@ from meltline.cli.output import answer, plain, shown_instant
 from meltline.domain.units import format_instant, format_size, parse_moment
 
 
-def register(app: typer.Typer) -> None:
-    """Adds this command."""
-    app.command()(restore)
-
-
 def restore(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="the new table, in full")],
     from_cold: Annotated[

@@ -13,15 +13,6 @@ from meltline.domain.retention.consumers import Consumer
 from meltline.domain.units import format_duration
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="what the reader is called")]
-consumer_app = typer.Typer(help="Keep what a reader has still to read.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds these commands."""
-    app.add_typer(consumer_app, name="consumer")
-    consumer_app.command("set")(consumer_set)
-    consumer_app.command("remove")(consumer_remove)
-    consumer_app.command("list")(consumer_list)
 
 
 def consumer_set(

@@ -13,16 +13,6 @@ from meltline.domain.retention.holds import Hold
 from meltline.domain.units import format_instant
 
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for those who find it")]
-hold_app = typer.Typer(help="Hold things back from departing.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds these commands."""
-    app.add_typer(hold_app, name="hold")
-    hold_app.command("add")(hold_add)
-    hold_app.command("remove")(hold_remove)
-    hold_app.command("list")(hold_list)
-    app.command()(audit)
 
 
 def hold_add(

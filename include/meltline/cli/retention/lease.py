@@ -13,16 +13,6 @@ from meltline.domain.units import format_duration, format_instant
 from meltline.ports import Lease
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="as `lease list` shows it")]
-lease_app = typer.Typer(help="Keep what somebody is reading.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds these commands."""
-    app.add_typer(lease_app, name="lease")
-    lease_app.command("acquire")(lease_acquire)
-    lease_app.command("renew")(lease_renew)
-    lease_app.command("release")(lease_release)
-    lease_app.command("list")(lease_list)
 
 
 def lease_acquire(

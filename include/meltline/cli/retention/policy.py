@@ -27,15 +27,6 @@ Name = Annotated[
     str | None, typer.Argument(metavar="NAME", help="catalog.database[.schema][.table]")
 ]
 Account = Annotated[bool, typer.Option("--account", help="the whole account")]
-policy_app = typer.Typer(help="How long the past lives.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds these commands."""
-    app.add_typer(policy_app, name="policy")
-    policy_app.command("set")(policy_set)
-    policy_app.command("unset")(policy_unset)
-    policy_app.command("show")(policy_show)
 
 
 def policy_set(

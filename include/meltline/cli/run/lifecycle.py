@@ -42,19 +42,6 @@ from meltline.domain.units import format_instant, format_size
 from meltline.wiring import Wiring
 
 PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="an id, a prefix of one, or `last`")]
-plan_app = typer.Typer(help="Plan what would go: nothing is changed.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds these commands."""
-    app.command()(init)
-    app.command()(observe)
-    app.add_typer(plan_app, name="plan")
-    plan_app.command("expire")(plan_expire)
-    plan_app.command("purge")(plan_purge_command)
-    app.command()(gate)
-    app.command("apply")(apply_plan)
-    app.command()(run)
 
 
 def init(

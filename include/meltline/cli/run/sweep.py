@@ -15,11 +15,6 @@ from meltline.domain.errors import UsageInvalid
 from meltline.domain.units import format_size
 
 
-def register(app: typer.Typer) -> None:
-    """Adds this command."""
-    app.command()(sweep)
-
-
 def sweep(
     config: ConfigPath = None,
     as_json: AsJson = False,

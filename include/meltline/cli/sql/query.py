@@ -26,11 +26,6 @@ from meltline.domain.units import format_instant
 from meltline.ports import ReadRows
 
 
-def register(app: typer.Typer) -> None:
-    """Adds this command."""
-    app.command()(query)
-
-
 def query(
     table: TableArgument,
     config: ConfigPath = None,

@@ -13,11 +13,6 @@ from meltline.cli.output import print_json, print_rows
 from meltline.cli.sql.query import print_read, rows_document
 
 
-def register(app: typer.Typer) -> None:
-    """Adds this command."""
-    app.command()(sql)
-
-
 def sql(
     statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="one statement")],
     config: ConfigPath = None,

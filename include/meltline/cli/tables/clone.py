@@ -20,11 +20,6 @@ from meltline.cli.sql.points import (
 from meltline.domain.units import format_instant
 
 
-def register(app: typer.Typer) -> None:
-    """Adds this command."""
-    app.command()(clone)
-
-
 def clone(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="what is cloned, in full")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="the new name, in full")],

@@ -23,12 +23,6 @@ Name = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds these commands."""
-    for command in (drop, undrop, rename, history, recover):
-        app.command()(command)
-
-
 def drop(
     name: Name,
     config: ConfigPath = None,

@@ -21,12 +21,6 @@ Branch = Annotated[str, typer.Argument(metavar="BRANCH", help="the branch")]
 At = Annotated[str | None, typer.Option("--at", metavar="TIME", help="what was current then")]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds these commands."""
-    for command in (tag, untag, tags, rollback, branch, diff, publish, resync):
-        app.command()(command)
-
-
 def tag(
     table: TableArgument,
     name: RefName,

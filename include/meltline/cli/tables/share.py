@@ -10,16 +10,6 @@ from meltline.cli.output import answer, answer_rows, with_tables
 from meltline.domain.units import format_instant
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="the share's name")]
-share_app = typer.Typer(help="Have others read a pinned state.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds these commands."""
-    app.add_typer(share_app, name="share")
-    share_app.command("create")(share_create)
-    share_app.command("update")(share_update)
-    share_app.command("drop")(share_drop)
-    share_app.command("list")(share_list)
 
 
 def share_create(
