@@ -15,6 +15,7 @@ ACCESS = "tests/unit/safety/test_access.py"
 DISCRETION = "tests/unit/safety/test_discretion.py"
 PRIVATE_WORDS = "tests/unit/safety/test_private_words.py"
 SPARK_STEP = "tests/dags/test_spark_step.py"
+COMMANDS = "tests/unit/command/test_commands_without_spark.py"
 CONFIG_SECRETS = "tests/unit/safety/test_config_secrets.py"
 
 READERS = (
@@ -136,5 +137,9 @@ READERS = (
     Mutation(
         "nobody knows the secrets of the configuration", "config/load.py",
         "    keep_untold(config.secrets)\n", "", (DISCRETION,),
+    ),
+    Mutation(
+        "what stands in brackets is lost on its way to a person", "cli/output.py",
+        "        console().print(line, markup=False)\n", "        console().print(line)\n", (COMMANDS,),
     ),
 )  # fmt: skip

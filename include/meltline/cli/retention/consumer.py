@@ -9,6 +9,7 @@ from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.retention.consumers import find_consumers, remove_consumer, set_consumer
 from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, duration, ready
 from meltline.cli.output import answer, answer_rows, shown_instant
+from meltline.cli.retention.hold import state_of
 from meltline.domain.retention.consumers import Consumer
 from meltline.domain.units import format_duration
 
@@ -90,7 +91,7 @@ def consumer_list(
             c.table,
             c.name,
             str(c.snapshot_id),
-            _state(c, now),
+            state_of(c, now),
             _end(c),
             c.who or "-",
             shown_instant(c.moved_at),
@@ -106,18 +107,12 @@ def _document(consumer: Consumer, now: datetime) -> dict[str, Any]:
         "table": consumer.table,
         "name": consumer.name,
         "snapshot_id": consumer.snapshot_id,
-        "state": _state(consumer, now),
+        "state": state_of(consumer, now),
         "moved_at": consumer.moved_at,
         "ends_at": consumer.ends_at,
         "expires_after": None if consumer.keep is None else format_duration(consumer.keep),
         "who": consumer.who or None,
     }
-
-
-def _state(consumer: Consumer, now: datetime) -> str:
-    if not consumer.is_in_force(now):
-        return "ended"
-    return "ends soon" if consumer.ends_soon(now) else "in force"
 
 
 def _end(consumer: Consumer) -> str:

@@ -9,6 +9,7 @@ from meltline.app.retention.holds import add_hold, find_holds, remove_hold
 from meltline.app.safety.audit import decisions
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, instant, ready
 from meltline.cli.output import answer, answer_rows, shown_instant
+from meltline.domain.retention.consumers import Consumer
 from meltline.domain.retention.holds import Hold
 from meltline.domain.units import format_instant
 
@@ -61,7 +62,7 @@ def hold_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
         "unreadable": everywhere.unreadable,
     }
     rows = [
-        [hold.id, hold.subject, _state(hold, now), _until(hold), hold.who or "-", hold.reason]
+        [hold.id, hold.subject, state_of(hold, now), _until(hold), hold.who or "-", hold.reason]
         for hold in holds
     ]
     columns = ("id", "object", "state", "until", "who", "reason")
@@ -91,7 +92,7 @@ def _document(hold: Hold, now: datetime) -> dict[str, Any]:
         "id": hold.id,
         "object": hold.object,
         "snapshot_id": hold.snapshot_id,
-        "state": _state(hold, now),
+        "state": state_of(hold, now),
         "reason": hold.reason,
         "who": hold.who or None,
         "since": hold.since,
@@ -99,10 +100,11 @@ def _document(hold: Hold, now: datetime) -> dict[str, Any]:
     }
 
 
-def _state(hold: Hold, now: datetime) -> str:
-    if not hold.is_in_force(now):
+def state_of(keeper: Hold | Consumer, now: datetime) -> str:
+    """Whether it still keeps something, and for long."""
+    if not keeper.is_in_force(now):
         return "ended"
-    return "ends soon" if hold.ends_soon(now) else "in force"
+    return "ends soon" if keeper.ends_soon(now) else "in force"
 
 
 def _until(hold: Hold) -> str:

@@ -228,14 +228,12 @@ def gate(plan: PlanName, config: ConfigPath = None, as_json: AsJson = False) -> 
         )
     context = wiring.services("gate", stored.run_id)
     judged, verdict = run_gate(context, [stored])[0]
-    if as_json:
-        print_json(gate_document(verdict))
-    else:
-        console().print(f"{judged.id} {judged.table}: {'passed' if verdict.passed else 'refused'}")
-        for failed in verdict.failed:
-            console().print(f"  {failed.expectation}: found {failed.observed} ({failed.object})")
-        if verdict.error:
-            console().print(f"  {verdict.error}")
+    lines = [
+        f"{judged.id} {judged.table}: {'passed' if verdict.passed else 'refused'}",
+        *(f"  {f.expectation}: found {f.observed} ({f.object})" for f in verdict.failed),
+        *([f"  {verdict.error}"] if verdict.error else []),
+    ]
+    answer(gate_document(verdict), lines, as_json=as_json)
     return 0 if verdict.passed else 3
 
 
