@@ -1,10 +1,10 @@
 """The options that name a point of the past: `--at` or `--before`, and of what."""
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from meltline.app.services import ReadContext
 from meltline.cli.options import instant
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.time_travel.timetravel import (
@@ -31,7 +31,7 @@ SELECTORS = "--timestamp, --offset, --statement or --tag"
 
 
 def travel_point(
-    context: ReadContext,
+    now: datetime,
     at: bool,
     before: bool,
     timestamp: str | None,
@@ -64,11 +64,11 @@ def travel_point(
             found=f"{len(given)} of them",
             next="say which point of the past is meant",
         )
-    return TravelPoint(side, _selected(context, timestamp, offset, statement, tag))
+    return TravelPoint(side, _selected(now, timestamp, offset, statement, tag))
 
 
 def _selected(
-    context: ReadContext,
+    now: datetime,
     timestamp: str | None,
     offset: float | None,
     statement: str | None,
@@ -77,5 +77,5 @@ def _selected(
     if moment := instant(timestamp, "--timestamp", parse_moment):
         return Moment(moment)
     if offset is not None:
-        return Moment(moment_of_offset(context.clock.now(), offset))
+        return Moment(moment_of_offset(now, offset))
     return StatementPoint(statement) if statement is not None else TagPoint(tag or "")

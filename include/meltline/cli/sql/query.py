@@ -46,7 +46,7 @@ def query(
 ) -> int:
     """Read a table's rows as they were at a time, around a statement, or at a tag."""
     wiring, context = ready_wiring(config)
-    point = travel_point(context, at, before, timestamp, offset, statement, tag)
+    point = travel_point(context.clock.now(), at, before, timestamp, offset, statement, tag)
     if point is None:
         raise UsageInvalid(
             "a point of the past is needed",

@@ -40,7 +40,7 @@ def clone(
 ) -> int:
     """Clone a table, schema or database, as it is or was: no file is copied."""
     context = ready(config)
-    point = travel_point(context, at, before, timestamp, offset, statement, tag)
+    point = travel_point(context.clock.now(), at, before, timestamp, offset, statement, tag)
     done = make_clone(
         context,
         source,

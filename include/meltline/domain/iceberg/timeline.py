@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.domain.errors import OutsideRetention, SnapshotNotFound
-from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.units import format_instant
 
 
@@ -26,8 +26,8 @@ class Point:
             return require_snapshot(state, self.snapshot_id)
         if self.at is not None:
             return current_at(state, self.at, now)
-        if MAIN in state.refs:
-            return state.refs[MAIN].snapshot_id
+        if state.current_snapshot_id is not None:
+            return state.current_snapshot_id
         raise SnapshotNotFound(
             f"{state.name} has no snapshot yet",
             object=str(state.name),
@@ -67,7 +67,7 @@ def is_gap(state: TableMetadata, position: int) -> bool:
     """
     log = state.snapshot_log
     if position + 1 == len(log):
-        return MAIN not in state.refs or state.refs[MAIN].snapshot_id != log[-1].snapshot_id
+        return state.current_snapshot_id != log[-1].snapshot_id
     following = state.snapshots.get(log[position + 1].snapshot_id)
     if following is None or following.snapshot_id == log[position].snapshot_id:
         return True
