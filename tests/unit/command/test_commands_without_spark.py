@@ -482,16 +482,10 @@ def test_people_get_lines_and_what_brackets_say_is_printed_as_it_is(
     assert run(["tags", TABLE]) == 0 and run(["hold", "list"]) == 0
     assert run(["policy", "show", TABLE]) == 0
     assert run(["history", "tables"]) == 0 and run(["drop", TABLE]) == 0
-    assert run(["undrop", TABLE]) == 0
+    assert run(["undrop", TABLE]) == 0 and run(["attach", "lake.`[x]`.t", "--dry-run"]) == 0
     out = capsys.readouterr().out
+    assert "lake.`[x]`.t: attached." in out
     assert "v[b]" in out and "meltline.retention-days" in out
-
-
-def test_a_name_with_brackets_is_printed_whole_where_its_table_is_attached(
-    meltline: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["attach", "lake.air.`t[x]`", "--dry-run"]) == 0
-    assert capsys.readouterr().out == "lake.air.`t[x]`: attached.\n"
 
 
 def test_before_init_they_say_what_to_do(meltline: Any, home: Home) -> None:

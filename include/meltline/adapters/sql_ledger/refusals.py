@@ -90,7 +90,7 @@ def moved_meanwhile(plan: Plan, to: PlanState, stored: PlanState) -> PlanStale:
     )
 
 
-def moved(move: PlanTransition, stored: Plan | None) -> Plan:
+def plan_after(move: PlanTransition, stored: Plan | None) -> Plan:
     """A plan in its new state.
 
     Raises:

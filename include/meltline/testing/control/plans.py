@@ -93,7 +93,7 @@ class MemoryPlans:
         refusals.require_move(move.plan, move.to)
         if move.lock is not None:
             self.locks.require(move.lock)
-        updated = refusals.moved(move, self.rows.get(move.plan.id))
+        updated = refusals.plan_after(move, self.rows.get(move.plan.id))
         self.rows[move.plan.id] = updated
         return updated
 

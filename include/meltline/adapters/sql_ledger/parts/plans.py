@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Select, bindparam, func, select, update
 
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.parts.locks import LockRows
-from meltline.adapters.sql_ledger.refusals import moved, no_plan, require_move
+from meltline.adapters.sql_ledger.refusals import no_plan, plan_after, require_move
 from meltline.adapters.sql_ledger.rows import from_row, insert_new, rows_in, to_row
 from meltline.adapters.sql_ledger.tables.schema import plans
 from meltline.domain.deletion.plan import Plan, PlanState
@@ -140,6 +140,6 @@ def _outcome_of(
         require_move(move.plan, move.to)
         if move.lock is not None and move.lock in lost:
             return lost[move.lock]
-        return moved(move, stored)
+        return plan_after(move, stored)
     except (PlanNotFound, PlanStale) as refused:
         return refused
