@@ -38,29 +38,29 @@ EPOCHS = (
     Mutation(
         "the epoch is raised before the stop is stored",
         "app/safety/stop_switch.py",
-        "    ledgers.control.switch.set(switch)\n    audit(",
-        '    raise_epoch(ledgers, "stop", {STOPPED: reason})\n    ledgers.control.switch.set(switch)\n    audit(',
+        "    context.control.switch.set(switch)\n    audit(",
+        '    raise_epoch(context, "stop", {STOPPED: reason})\n    context.control.switch.set(switch)\n    audit(',
         TESTS,
     ),
     Mutation(
         "the stop does not stand in the catalog",
         "app/safety/stop_switch.py",
-        'raise_epoch(ledgers, "stop", {STOPPED: note})',
-        'raise_epoch(ledgers, "stop")',
+        'raise_epoch(context, "stop", {STOPPED: note})',
+        'raise_epoch(context, "stop")',
         TESTS,
     ),
     Mutation(
         "a stop does not raise the epoch",
         "app/safety/stop_switch.py",
-        'raise_epoch(ledgers, "stop", {STOPPED: note})',
+        'raise_epoch(context, "stop", {STOPPED: note})',
         "pass",
         TESTS,
     ),
     Mutation(
         "a go comes before the catalog knows",
         "app/safety/stop_switch.py",
-        '    raise_epoch(ledgers, "go", removals=[STOPPED])\n    ledgers.control.switch.set(None)\n',
-        '    ledgers.control.switch.set(None)\n    raise_epoch(ledgers, "go", removals=[STOPPED])\n',
+        '    raise_epoch(context, "go", removals=[STOPPED])\n    context.control.switch.set(None)\n',
+        '    context.control.switch.set(None)\n    raise_epoch(context, "go", removals=[STOPPED])\n',
         TESTS,
     ),
     Mutation(
@@ -101,7 +101,7 @@ EPOCHS = (
     Mutation(
         "every step of a run raises the epoch",
         "app/ground/epochs.py",
-        "        if not (run and self.ledgers.control.epochs.has(why)):\n",
+        "        if not (run and self.context.control.epochs.has(why)):\n",
         "        if True:\n",
         TESTS,
     ),
@@ -129,7 +129,7 @@ EPOCHS = (
     Mutation(
         "epochs: one that began since a listing was taken refuses what is tried again",
         "app/ground/preconditions.py",
-        "        return standing_epoch(services)  # an epoch may have begun since that listing\n",
+        "        return standing_epoch(context)  # an epoch may have begun since that listing\n",
         "        pass\n",
         (*TESTS, "tests/unit/refs/test_tags.py"),
     ),
@@ -141,8 +141,8 @@ CLOCKS = (
     Mutation(
         "a run begins by a clock that is behind",
         "app/ground/preconditions.py",
-        "    require_generation(services)\n    require_not_behind(services)\n",
-        "    require_generation(services)\n",
+        "    require_generation(context)\n    require_not_behind(context)\n",
+        "    require_generation(context)\n",
         CLOCK_TESTS,
     ),
     Mutation(

@@ -19,6 +19,7 @@ from meltline.domain.retention.policy import effective_retention
 from meltline.ports import Lease, PlanReader, SnapshotKey
 
 _HISTORY = 10
+_NOTHING_PROMISED: Measures = {"planned_in_window": (), "planned_writer_walks": ()}
 _ENOUGH_HISTORY = 3  # growth says nothing while a table has fewer earlier plans
 
 
@@ -146,7 +147,7 @@ def _table_measures(
         ],
         "planned_held": _text(planned) if around.is_held(state) else (),
         "planned_unread": _text(planned_unread(state, plan)),
-        **(_nothing_promised() if ended else _promised(case, facts, state)),
+        **(_NOTHING_PROMISED if ended else _promised(case, facts, state)),
         "planned_not_in_metadata": _text(planned - (state.snapshots.keys() & base.snapshots)),
         "head_totals_differ": [
             *differing_heads(plan, base, state, around.proof.totals, facts.indexed)
@@ -169,10 +170,6 @@ def _is_past_age(state: TableMetadata, name: str, plan: Plan, *, ended: bool) ->
         limit = int(default)
     age = plan.as_of - state.snapshots[ref.snapshot_id].committed_at
     return limit is not None and age > timedelta(milliseconds=limit)
-
-
-def _nothing_promised() -> Measures:
-    return dict.fromkeys(("planned_in_window", "planned_writer_walks"), ())
 
 
 def _promised(case: Case, facts: LedgerFacts, state: TableMetadata) -> Measures:

@@ -26,7 +26,7 @@ class AuditTrail:
 
 
 def audit(
-    ledgers: ReadContext, action: str, object: str, reason: str = "", detail: str = ""
+    context: ReadContext, action: str, object: str, reason: str = "", detail: str = ""
 ) -> None:
     """Records who did what, when and why (PX-13)."""
-    AuditTrail.of(ledgers).add(action, object, reason, detail)
+    AuditTrail.of(context).add(action, object, reason, detail)

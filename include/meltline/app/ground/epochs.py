@@ -22,7 +22,7 @@ _ATTEMPTS = 20  # of all that decide something at the same time
 
 
 def raise_epoch(
-    ledgers: ReadContext,
+    context: ReadContext,
     why: str,
     updates: Mapping[str, str] | None = None,
     removals: Sequence[str] = (),
@@ -30,7 +30,7 @@ def raise_epoch(
     """Begins an epoch: one compare-and-set of the hot catalog.
 
     Args:
-        ledgers: Where the ledger and the catalog are.
+        context: Where the ledger and the catalog are.
         why: What is decided, or about to be destroyed.
         updates: Properties of the ledger's namespace that are set in the same step.
         removals: Such as are removed.
@@ -41,68 +41,68 @@ def raise_epoch(
         CatalogReadOnly: It cannot be changed.
         CommitConflict: Others raised it first each time.
     """
-    confirmed = [epoch for epoch in ledgers.control.epochs.since() if epoch.confirmed]
+    confirmed = [epoch for epoch in context.control.epochs.since() if epoch.confirmed]
     base = max(confirmed, key=lambda epoch: epoch.number, default=None)
 
     def attempt() -> bool | None:
         nonlocal base
-        epoch = _next_epoch(ledgers, why)
+        epoch = _next_epoch(context, why)
         expected = {
             EPOCH: None if base is None else base.written,
-            GENERATION: str(ledgers.control.database.generation()),
+            GENERATION: str(context.control.database.generation()),
         }
         try:
-            _set_properties(ledgers, {EPOCH: epoch.written, **(updates or {})}, removals, expected)
+            _set_properties(context, {EPOCH: epoch.written, **(updates or {})}, removals, expected)
         except CommitConflict:
-            base = _caught_up(ledgers)
+            base = _caught_up(context)
             return None
-        if newest_confirmed(ledgers.control.epochs.since()) > epoch.number:
+        if newest_confirmed(context.control.epochs.since()) > epoch.number:
             base = epoch  # a catalog that cannot compare and set may have lost a newer one to it
             return None
-        ledgers.control.epochs.confirm(epoch.nonce)
+        context.control.epochs.confirm(epoch.nonce)
         return True
 
     if not until_done(attempt, attempts=_ATTEMPTS):
-        raise _restless(ledgers)
+        raise _restless(context)
 
 
-def _restless(ledgers: ReadContext) -> CommitConflict:
+def _restless(context: ReadContext) -> CommitConflict:
     return CommitConflict(
         f"others raised the epoch first each of {_ATTEMPTS} times",
-        object=f"namespace {ledgers.config.ledger_namespace}",
+        object=f"namespace {context.config.ledger_namespace}",
         expected="a quiet moment",
         found="a newer epoch each time",
         next="run the command again",
     )
 
 
-def _caught_up(ledgers: ReadContext) -> Epoch | None:
+def _caught_up(context: ReadContext) -> Epoch | None:
     """Where the catalog stands now. Where that was never confirmed, it is: a process has died."""
-    base = standing_epoch(ledgers)
+    base = standing_epoch(context)
     if base is not None and not base.confirmed:
-        ledgers.control.epochs.confirm(base.nonce)
+        context.control.epochs.confirm(base.nonce)
     return base
 
 
-def _next_epoch(ledgers: ReadContext, why: str, above: int = 0) -> Epoch:
+def _next_epoch(context: ReadContext, why: str, above: int = 0) -> Epoch:
     """An epoch that the ledger has noted, above all that it knows of and this number."""
-    numbers = [epoch.number for epoch in ledgers.control.epochs.since()]
-    number, now = max([above, *numbers]) + 1, ledgers.clock.now()
-    epoch = Epoch(number, uuid4().hex, why, ledgers.who, now)
-    ledgers.control.epochs.add(epoch)
+    numbers = [epoch.number for epoch in context.control.epochs.since()]
+    number, now = max([above, *numbers]) + 1, context.clock.now()
+    epoch = Epoch(number, uuid4().hex, why, context.who, now)
+    context.control.epochs.add(epoch)
     return epoch
 
 
 def _set_properties(
-    ledgers: ReadContext,
+    context: ReadContext,
     updates: Mapping[str, str],
     removals: Sequence[str],
     expected: Mapping[str, str | None],
 ) -> None:
     """Sets properties of the ledger's namespace. What a driver says of it is put in our words."""
-    config = ledgers.config
+    config = context.config
     try:
-        ledgers.editors[config.hot].set_namespace_properties(
+        context.editors[config.hot].set_namespace_properties(
             (config.ledger_namespace,), updates, removals, expected=expected
         )
     except MeltlineError:
@@ -117,11 +117,11 @@ def _set_properties(
         ) from failure
 
 
-def adopt_epoch(ledgers: ReadContext, properties: Mapping[str, str], generation: int) -> None:
+def adopt_epoch(context: ReadContext, properties: Mapping[str, str], generation: int) -> None:
     """Has the catalog belong to this ledger, whatever epochs the two knew.
 
     Args:
-        ledgers: Where they are.
+        context: Where they are.
         properties: The properties of the ledger's namespace as a person has seen them.
         generation: The new generation, higher than either had.
 
@@ -129,26 +129,26 @@ def adopt_epoch(ledgers: ReadContext, properties: Mapping[str, str], generation:
         CommitConflict: Something else stands there by now; nothing was adopted.
     """
     above = number_in(properties.get(EPOCH, ""))
-    epoch = _next_epoch(ledgers, f"adopted as generation {generation}", above)
+    epoch = _next_epoch(context, f"adopted as generation {generation}", above)
     expected = {key: properties.get(key) for key in (EPOCH, GENERATION)}
-    _set_properties(ledgers, {EPOCH: epoch.written, GENERATION: str(generation)}, (), expected)
-    ledgers.control.database.set_generation(generation)
-    ledgers.control.epochs.confirm(epoch.nonce)
+    _set_properties(context, {EPOCH: epoch.written, GENERATION: str(generation)}, (), expected)
+    context.control.database.set_generation(generation)
+    context.control.epochs.confirm(epoch.nonce)
 
 
 @dataclass
 class RunEpoch:
     """The epoch that a run begins before it destroys anything; one for all of its steps."""
 
-    ledgers: ReadContext
+    context: ReadContext
     _is_raised: bool = False
 
     def require(self) -> None:
         """Raises it, unless this run has. Raises as `raise_epoch` does: nothing may go then."""
         if self._is_raised:
             return
-        run = self.ledgers.run_id
+        run = self.context.run_id
         why = f"run {run}" if run else "a step by itself"
-        if not (run and self.ledgers.control.epochs.has(why)):
-            raise_epoch(self.ledgers, why)
+        if not (run and self.context.control.epochs.has(why)):
+            raise_epoch(self.context, why)
         self._is_raised = True

@@ -15,16 +15,16 @@ EPOCH = "meltline.epoch"
 _PROBE = ".meltline-clock"
 
 
-def require_prepared(ledgers: ReadContext) -> None:
+def require_prepared(context: ReadContext) -> None:
     """Refuses before `meltline init` has been run.
 
     Raises:
         SetupMissing: There is no control ledger, or one of another version.
     """
-    if not ledgers.control.database.is_prepared():
+    if not context.control.database.is_prepared():
         raise SetupMissing(
             "the ledgers are not prepared",
-            object=str(ledgers.config.path),
+            object=str(context.config.path),
             expected="a control ledger that `meltline init` has prepared",
             found="none, or one of another version",
             next="run `meltline init`",
@@ -48,50 +48,50 @@ def require_go(ledger: SwitchLedger) -> None:
         )
 
 
-def require_generation(services: ReadContext, listing: CatalogListing | None = None) -> None:
+def require_generation(context: ReadContext, listing: CatalogListing | None = None) -> None:
     """Refuses when the ledger and the catalog do not belong together (docs/safety.md).
 
     Raises:
         LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
     """
-    standing_epoch(services, listing)
+    standing_epoch(context, listing)
 
 
-def require_datable(services: ReadContext) -> None:
+def require_datable(context: ReadContext) -> None:
     """Refuses to look at anything where what is seen would be dated wrongly, or in a wrong ledger.
 
     Raises:
         LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
         ClockRefused: The clock is behind the ledger.
     """
-    require_generation(services)
-    require_not_behind(services)
+    require_generation(context)
+    require_not_behind(context)
 
 
-def standing_epoch(services: ReadContext, listing: CatalogListing | None = None) -> Epoch | None:
+def standing_epoch(context: ReadContext, listing: CatalogListing | None = None) -> Epoch | None:
     """The epoch at which the catalog stands, which the ledger knows; None before the first one.
 
     A catalog that was set and not confirmed is taken for set: the process died in between.
 
     Args:
-        services: Where both are.
+        context: Where both are.
         listing: What the hot catalog had a while ago, for those who have asked it anyway. Where it
             does not fit, the catalog is asked again.
 
     Raises:
         LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
     """
-    config = services.config
-    since = newest_confirmed(services.control.epochs.since())
-    anew = listing or services.catalogs[config.hot].listing()
-    epochs = services.control.epochs.since(since)
+    config = context.config
+    since = newest_confirmed(context.control.epochs.since())
+    anew = listing or context.catalogs[config.hot].listing()
+    epochs = context.control.epochs.since(since)
     properties = anew.namespaces.get((config.ledger_namespace,), {})
-    _require_same_generation(services, properties)
+    _require_same_generation(context, properties)
     stated = properties.get(EPOCH, "")
     epoch = standing(stated, since, epochs)
     if epoch is None and (stated or since):
         if listing is not None:
-            return standing_epoch(services)  # an epoch may have begun since that listing
+            return standing_epoch(context)  # an epoch may have begun since that listing
         raise LedgerOutOfStep(
             "the control ledger is older than the catalog, or another one: it does not know of "
             "decisions or runs that the catalog knows of",
@@ -104,39 +104,39 @@ def standing_epoch(services: ReadContext, listing: CatalogListing | None = None)
     return epoch
 
 
-def _require_same_generation(services: ReadContext, properties: Mapping[str, str]) -> None:
+def _require_same_generation(context: ReadContext, properties: Mapping[str, str]) -> None:
     stated = properties.get(GENERATION)
-    if stated != str(services.control.database.generation()):
+    if stated != str(context.control.database.generation()):
         raise LedgerOutOfStep(
             "the control ledger and the catalog are of different generations",
-            object=f"namespace {services.config.ledger_namespace}",
+            object=f"namespace {context.config.ledger_namespace}",
             expected=f"generation {stated or 'none'} as the catalog has it",
-            found=f"generation {services.control.database.generation()} in the control ledger",
+            found=f"generation {context.control.database.generation()} in the control ledger",
             next="find the right ledger, or run `meltline init --adopt`: it restarts all failsafe",
         )
 
 
-def require_clock(services: ReadContext, behind: timedelta = timedelta(0)) -> None:
+def require_clock(context: ReadContext, behind: timedelta = timedelta(0)) -> None:
     """Refuses a clock that lies: behind the ledger, or off the store's or the database's.
 
     Args:
-        services: Where the clocks are.
+        context: Where the clocks are.
         behind: By how much it may be behind the ledger.
 
     Raises:
         ClockRefused: Which clock disagrees, and by how much.
     """
-    require_not_behind(services, behind)
-    require_other_clocks(services)
+    require_not_behind(context, behind)
+    require_other_clocks(context)
 
 
-def require_not_behind(ledgers: ReadContext, behind: timedelta = CLOCK_TOLERANCE) -> None:
+def require_not_behind(context: ReadContext, behind: timedelta = CLOCK_TOLERANCE) -> None:
     """Refuses a clock that is behind the ledger: what it would record were over too early.
 
     Raises:
         ClockRefused: It is, by more than that.
     """
-    now, newest = ledgers.clock.now(), ledgers.control.database.newest_time()
+    now, newest = context.clock.now(), context.control.database.newest_time()
     if newest is None or now >= newest - behind:
         return
     recorded = format_instant(newest)
@@ -146,43 +146,43 @@ def require_not_behind(ledgers: ReadContext, behind: timedelta = CLOCK_TOLERANCE
         object="wall clock",
         expected=f"{recorded}, or later",
         found=format_instant(now),
-        next=f"{simulated if ledgers.config.sandbox else ''}"
+        next=f"{simulated if context.config.sandbox else ''}"
         "set the clock right; if it is, and one was ahead before, say so: "
         f"`meltline clock disown {recorded} --reason TEXT`; nothing expires or is purged till then",
     )
 
 
-def present(ledgers: ReadContext) -> datetime:
+def present(context: ReadContext) -> datetime:
     """Now, and never before what the ledger has seen: from it on what departs has to wait."""
-    now, newest = ledgers.clock.now(), ledgers.control.database.newest_time()
+    now, newest = context.clock.now(), context.control.database.newest_time()
     return now if newest is None else max(now, newest)
 
 
-def require_other_clocks(services: ReadContext) -> None:
+def require_other_clocks(context: ReadContext) -> None:
     """Refuses a clock that is off the store's or the database's. Raises ClockRefused."""
-    if services.clock.simulated:
+    if context.clock.simulated:
         return
-    clocks = {"the database": services.control.database.now()}
-    if (store_now := _store_now(services)) is not None:
+    clocks = {"the database": context.control.database.now()}
+    if (store_now := _store_now(context)) is not None:
         clocks["the object store"] = store_now
     for whose, moment in clocks.items():
-        if abs(moment - services.clock.now()) > CLOCK_TOLERANCE:
-            raise _refused(whose, format_instant(moment), format_instant(services.clock.now()))
+        if abs(moment - context.clock.now()) > CLOCK_TOLERANCE:
+            raise _refused(whose, format_instant(moment), format_instant(context.clock.now()))
 
 
-def keeps_our_time(services: ReadContext) -> bool:
+def keeps_our_time(context: ReadContext) -> bool:
     """Whether the store's clock is ours: not that of a sandbox whose time is of another day."""
-    store_now = _store_now(services)
-    return store_now is not None and abs(store_now - services.clock.now()) <= CLOCK_TOLERANCE
+    store_now = _store_now(context)
+    return store_now is not None and abs(store_now - context.clock.now()) <= CLOCK_TOLERANCE
 
 
-def _store_now(services: ReadContext) -> datetime | None:
+def _store_now(context: ReadContext) -> datetime | None:
     """The store's own time, by an object that is written; None where there is no place for one."""
-    folder = services.config.catalogs[services.config.hot].warehouse.rstrip("/")
+    folder = context.config.catalogs[context.config.hot].warehouse.rstrip("/")
     if not folder:
         return None
-    written_at = services.writer.write(f"{folder}/{_PROBE}", b"")
-    services.remover.delete([f"{folder}/{_PROBE}"])
+    written_at = context.writer.write(f"{folder}/{_PROBE}", b"")
+    context.remover.delete([f"{folder}/{_PROBE}"])
     return written_at
 
 

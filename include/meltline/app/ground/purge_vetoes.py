@@ -111,22 +111,22 @@ def _forget(vetoes: VetoLedger, trail: AuditTrail, row: PurgeVeto, why: str) -> 
 
 
 @contextmanager
-def group_locks(ledgers: ReadContext, uuids: Collection[str], purpose: str) -> Iterator[None]:
+def group_locks(context: ReadContext, uuids: Collection[str], purpose: str) -> Iterator[None]:
     """Holds the locks of the groups of some tables: no lifecycle change meanwhile (PX-9).
 
     Raises:
         LockHeld: A run works on one of them and did not end within `limits.lock-wait`.
     """
-    groups = Groups(ledgers.control.registrations.sharing())
-    wait = ledgers.config.limits.lock_wait
-    holder = f"{ledgers.who} {purpose}"
+    groups = Groups(context.control.registrations.sharing())
+    wait = context.config.limits.lock_wait
+    holder = f"{context.who} {purpose}"
     with ExitStack() as locks:
         for key in sorted({groups.key(uuid) for uuid in uuids}):
-            locks.enter_context(ledgers.control.locks.take(key, holder, wait=wait, lease=_LEASE))
+            locks.enter_context(context.control.locks.take(key, holder, wait=wait, lease=_LEASE))
         yield
 
 
-def veto_for(ledgers: ReadContext, uuid: str, snapshot: Snapshot, reason: str) -> PurgeVeto:
+def veto_for(context: ReadContext, uuid: str, snapshot: Snapshot, reason: str) -> PurgeVeto:
     """A snapshot in the form in which its files are named; recorded nowhere."""
     return PurgeVeto(
         id="",
@@ -134,15 +134,15 @@ def veto_for(ledgers: ReadContext, uuid: str, snapshot: Snapshot, reason: str) -
         snapshot_id=snapshot.snapshot_id,
         manifest_list=snapshot.manifest_list,
         inline_manifests=snapshot.inline_manifests,
-        who=ledgers.who,
+        who=context.who,
         reason=reason,
-        at=ledgers.clock.now(),
+        at=context.clock.now(),
     )
 
 
 @contextmanager
 def snapshot_kept(
-    ledgers: ReadContext, uuid: str, snapshot: Snapshot, purpose: str
+    context: ReadContext, uuid: str, snapshot: Snapshot, purpose: str
 ) -> Iterator[None]:
     """Keeps a snapshot's files from being purged, from now on until a step has settled it.
 
@@ -153,20 +153,20 @@ def snapshot_kept(
         LockHeld: A run works on the table.
         FilesClaimed: A purge has begun to delete one of the files; nothing was changed.
     """
-    with group_locks(ledgers, [uuid], purpose):
-        row = _new_veto(ledgers, uuid, snapshot, purpose)
-        ledgers.control.vetoes.add(row)
+    with group_locks(context, [uuid], purpose):
+        row = _new_veto(context, uuid, snapshot, purpose)
+        context.control.vetoes.add(row)
         try:
-            _refuse_claimed_of(ledgers, row)
+            _refuse_claimed_of(context, row)
             yield
         except BaseException:
-            ledgers.control.vetoes.remove([row.id])
+            context.control.vetoes.remove([row.id])
             raise
 
 
 @contextmanager
 def snapshot_unclaimed(
-    ledgers: ReadContext, uuid: str, snapshot: Snapshot, purpose: str
+    context: ReadContext, uuid: str, snapshot: Snapshot, purpose: str
 ) -> Iterator[None]:
     """No run works on a table meanwhile, and no purge has begun to delete files of a snapshot.
 
@@ -178,27 +178,27 @@ def snapshot_unclaimed(
         LockHeld: A run works on the table.
         FilesClaimed: A purge has begun to delete one of the files; nothing was changed.
     """
-    with group_locks(ledgers, [uuid], purpose):
-        _refuse_claimed_of(ledgers, _new_veto(ledgers, uuid, snapshot, purpose))
+    with group_locks(context, [uuid], purpose):
+        _refuse_claimed_of(context, _new_veto(context, uuid, snapshot, purpose))
         yield
 
 
-def _new_veto(ledgers: ReadContext, uuid: str, snapshot: Snapshot, purpose: str) -> PurgeVeto:
-    return replace(veto_for(ledgers, uuid, snapshot, purpose), id=token_hex(8))
+def _new_veto(context: ReadContext, uuid: str, snapshot: Snapshot, purpose: str) -> PurgeVeto:
+    return replace(veto_for(context, uuid, snapshot, purpose), id=token_hex(8))
 
 
-def _refuse_claimed_of(ledgers: ReadContext, row: PurgeVeto) -> None:
-    if claimed := ledgers.control.claims.paths():
-        needed = {location_key(path) for path in files_of(ledgers.store, ledgers.manifests, row)}
+def _refuse_claimed_of(context: ReadContext, row: PurgeVeto) -> None:
+    if claimed := context.control.claims.paths():
+        needed = {location_key(path) for path in files_of(context.store, context.manifests, row)}
         refuse_claimed([p for p in claimed if location_key(p) in needed], row.reason)
 
 
-def claimed_of(ledgers: ReadContext, uuids: Collection[str]) -> list[str]:
+def claimed_of(context: ReadContext, uuids: Collection[str]) -> list[str]:
     """Files of some tables, or of those that share files with them, that a purge has claimed."""
-    groups = Groups(ledgers.control.registrations.sharing())
+    groups = Groups(context.control.registrations.sharing())
     members = {member for uuid in uuids for member in groups.members(uuid)}
-    claimed = ledgers.control.claims.paths()
-    plans = {plan: ledgers.control.plans.get(plan).table_uuid for plan in set(claimed.values())}
+    claimed = context.control.claims.paths()
+    plans = {plan: context.control.plans.get(plan).table_uuid for plan in set(claimed.values())}
     return sorted(path for path, plan in claimed.items() if plans[plan] in members)
 
 

@@ -12,29 +12,29 @@ APPROVE = "approve"
 
 
 def decisions(
-    ledgers: ReadContext, of: str = "", since: datetime | None = None
+    context: ReadContext, of: str = "", since: datetime | None = None
 ) -> Sequence[AuditEntry]:
     """Decisions, oldest first.
 
     Args:
-        ledgers: Where they are kept.
+        context: Where they are kept.
         of: An object, however its name is quoted: a table with its snapshots and the plans about
             it, or a namespace with all that is in it. Empty is everything.
         since: From when.
     """
-    entries = ledgers.control.audit.entries(since=since)
+    entries = context.control.audit.entries(since=since)
     if not of:
         return entries
     scope = _normal(of)
-    return [record for record in entries if _is_about(scope, _subject(ledgers, record))]
+    return [record for record in entries if _is_about(scope, _subject(context, record))]
 
 
-def _subject(ledgers: ReadContext, record: AuditEntry) -> str:
+def _subject(context: ReadContext, record: AuditEntry) -> str:
     """What a decision is about; of a plan that was approved, its table."""
     if record.action != APPROVE:
         return record.object
     try:
-        return str(ledgers.control.plans.get(record.object).table)
+        return str(context.control.plans.get(record.object).table)
     except PlanNotFound:
         return record.object
 

@@ -44,7 +44,7 @@ class Disowned:
     remaining: tuple[str, ...]
 
 
-def disown(services: RunContext, recorded: datetime, reason: str) -> Disowned:
+def disown(context: RunContext, recorded: datetime, reason: str) -> Disowned:
     """Takes a person's word for it. Safe to repeat after a kill: the word is stored last.
 
     Raises:
@@ -52,27 +52,27 @@ def disown(services: RunContext, recorded: datetime, reason: str) -> Disowned:
         ClockRefused: The database or the store has another time than this machine.
         LedgerOutOfStep: The ledger is not the one that the catalog belongs to.
     """
-    now = services.clock.now()
-    _require_newest(services, recorded, reason, now)
-    require_other_clocks(services)
-    raise_epoch(services, DISOWN)
-    word = DisownedTime(recorded, services.who, reason.strip(), now)
+    now = context.clock.now()
+    _require_newest(context, recorded, reason, now)
+    require_other_clocks(context)
+    raise_epoch(context, DISOWN)
+    word = DisownedTime(recorded, context.who, reason.strip(), now)
     done = Disowned(
         word,
-        departures=_wait_anew(services, now),
-        sightings=_seen_now(services, now),
-        leases=_last_from_now(services, now),
-        remaining=tuple(_future_times(services, now)),
+        departures=_wait_anew(context, now),
+        sightings=_seen_now(context, now),
+        leases=_last_from_now(context, now),
+        remaining=tuple(_future_times(context, now)),
     )
-    if not services.control.decisions.disown_time(word):
-        _require_newest(services, recorded, reason, now)
+    if not context.control.decisions.disown_time(word):
+        _require_newest(context, recorded, reason, now)
     detail = f"{done.departures} files wait anew, {done.leases} leases were shortened"
-    audit(services, DISOWN, format_instant(recorded), word.reason, detail)
+    audit(context, DISOWN, format_instant(recorded), word.reason, detail)
     return done
 
 
-def _require_newest(ledgers: ReadContext, recorded: datetime, reason: str, now: datetime) -> None:
-    newest = ledgers.control.database.newest_time()
+def _require_newest(context: ReadContext, recorded: datetime, reason: str, now: datetime) -> None:
+    newest = context.control.database.newest_time()
     if reason.strip() and newest == recorded and newest > now:
         return
     shown = "none" if newest is None else format_instant(newest)
@@ -85,20 +85,20 @@ def _require_newest(ledgers: ReadContext, recorded: datetime, reason: str, now: 
     )
 
 
-def _wait_anew(services: RunContext, now: datetime) -> int:
+def _wait_anew(context: RunContext, now: datetime) -> int:
     """What departed by that clock waits from now on: it had departed by now."""
-    waiting = services.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
+    waiting = context.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     anew = [
         replace(d, due_at=now + (d.due_at - d.departed_at), departed_at=now, recorded_at=now)
         for d in waiting
         if d.departed_at > now
     ]
     if anew:
-        services.files.departures.record({f"disowned-{uuid4()}": anew})
+        context.files.departures.record({f"disowned-{uuid4()}": anew})
     return len(anew)
 
 
-def _seen_now(services: RunContext, now: datetime) -> int:
+def _seen_now(context: RunContext, now: datetime) -> int:
     """What was seen unreferenced by that clock is so since now at the latest."""
     later = {
         uuid: {
@@ -106,35 +106,35 @@ def _seen_now(services: RunContext, now: datetime) -> int:
             for number, seen in of_table.items()
             if seen.unreferenced_since is not None and seen.unreferenced_since > now
         }
-        for uuid, of_table in services.control.observations.sightings().items()
+        for uuid, of_table in context.control.observations.sightings().items()
     }
-    services.control.observations.save_sightings(later)
+    context.control.observations.save_sightings(later)
     return sum(map(len, later.values()))
 
 
-def _last_from_now(services: RunContext, now: datetime) -> int:
+def _last_from_now(context: RunContext, now: datetime) -> int:
     """A lease that was acquired by that clock lasts as if it were acquired now."""
     ids = [
         lease.id
-        for lease in services.control.leases.active(now)
+        for lease in context.control.leases.active(now)
         if (lease.expires_at - now).total_seconds() * 1000 > lease.ttl_ms > 0
     ]
     for id in ids:
-        services.control.leases.renew(id, now)
+        context.control.leases.renew(id, now)
     return len(ids)
 
 
-def _future_times(services: RunContext, now: datetime) -> Iterator[str]:
+def _future_times(context: RunContext, now: datetime) -> Iterator[str]:
     """What stands in the catalogs with a time that has not come: no word of ours changes it."""
-    listing = services.catalogs[services.config.hot].listing()
-    for table in dropped_tables(services, listing):
+    listing = context.catalogs[context.config.hot].listing()
+    for table in dropped_tables(context, listing):
         if table.drop.at > now:
             name, then = table.drop.object, format_instant(table.drop.at)
             yield (
                 f"{name} was dropped at {then}: its retention begins then; "
                 f"`meltline undrop {name}` and `meltline drop {name}` have it begin now"
             )
-    for seen in read_tables(services):
+    for seen in read_tables(context):
         times = [snapshot.committed_at for snapshot in seen.state.snapshots.values()]
         if later := sum(time > now for time in times):
             yield (

@@ -40,10 +40,10 @@ class OtherNames:
         self._identities: dict[str, str] = {}
 
     @classmethod
-    def now(cls, ledgers: ReadContext, also: Collection[str] = ()) -> "OtherNames":
+    def now(cls, context: ReadContext, also: Collection[str] = ()) -> "OtherNames":
         """By the places that the ledger knows, and some more."""
-        places = ledgers.control.places.all() | frozenset(also)
-        return cls(ledgers.store, ledgers.resolver, places, ledgers.config.stores)
+        places = context.control.places.all() | frozenset(also)
+        return cls(context.store, context.resolver, places, context.config.stores)
 
     def of(self, path: str) -> list[str]:
         """The other names that a file may have; whether anything uses them is not asked."""

@@ -15,9 +15,8 @@ from meltline.domain.units import format_size
 _SHOWN = 5
 
 
-def places_outside(ledgers: ReadContext, states: Iterable[TableMetadata]) -> tuple[str, ...]:
+def places_outside(roots: Confinement, states: Iterable[TableMetadata]) -> tuple[str, ...]:
     """Places of some tables that lie outside every root; none that lies in another of them."""
-    roots = Confinement(ledgers.config.roots, ledgers.resolver)
     claims = {claim_prefix(place) for state in states for place in state.owned_locations}
     outside = sorted(claim for claim in claims if not roots.covers(f"{claim}-"))
     return tuple(
@@ -27,12 +26,13 @@ def places_outside(ledgers: ReadContext, states: Iterable[TableMetadata]) -> tup
     )
 
 
-def proposed_roots(ledgers: ReadContext) -> tuple[str, ...]:
+def proposed_roots(context: ReadContext) -> tuple[str, ...]:
     """Places that tables of the hot catalog have, as far as they can be read, outside the roots."""
-    listing = ledgers.catalogs[ledgers.config.hot].listing()
-    entries = [pointer for pointer in listing.entries if not is_ledger(ledgers, pointer.name)]
-    loaded = load_states(ledgers.store, entries).values()
-    return places_outside(ledgers, [state for state in loaded if isinstance(state, TableMetadata)])
+    listing = context.catalogs[context.config.hot].listing()
+    entries = [pointer for pointer in listing.entries if not is_ledger(context, pointer.name)]
+    loaded = load_states(context.store, entries).values()
+    roots = Confinement(context.config.roots, context.resolver)
+    return places_outside(roots, [state for state in loaded if isinstance(state, TableMetadata)])
 
 
 def as_yaml(places: Sequence[str]) -> str:
@@ -40,20 +40,13 @@ def as_yaml(places: Sequence[str]) -> str:
     return "\n".join(["storage-roots:", *(f"  - {place}" for place in places)])
 
 
-def withheld_findings(ledgers: ReadContext, managed: Sequence[TableMetadata]) -> list[Finding]:
+def withheld_findings(context: ReadContext, managed: Sequence[TableMetadata]) -> list[Finding]:
     """What `doctor` says of files that nothing refers to and that stay."""
-    withheld = ledgers.control.places.withheld()
+    withheld = context.control.places.withheld()
     outside = [row for row in withheld if row.why is Why.OUTSIDE]
-    places = places_outside(ledgers, managed)
-    shown = sorted({*places, *(row.place.rstrip("/") for row in outside)})
-    findings = []
-    if shown:
-        count, size = sum(row.files for row in outside), sum(row.bytes for row in outside)
-        text = f"{len(shown)} places of tables lie outside every root: nothing there is deleted"
-        held = f"; {count} files, {format_size(size)}, that nothing refers to are kept"
-        message = text + (held if outside else "")
-        fix = f"if they are yours to delete from, add to the configuration:\n{as_yaml(shown)}"
-        findings.append(Finding("warning", "outside_roots", "storage-roots", message, fix))
+    roots = Confinement(context.config.roots, context.resolver)
+    places = {*places_outside(roots, managed), *(row.place.rstrip("/") for row in outside)}
+    findings = [_outside(sorted(places), outside)] if places else []
     by_fix: dict[tuple[Why, str], list[Withheld]] = {}
     for row in withheld:
         if row.why is not Why.OUTSIDE:
@@ -61,11 +54,22 @@ def withheld_findings(ledgers: ReadContext, managed: Sequence[TableMetadata]) ->
     return findings + [_about(why, fix, rows) for (why, fix), rows in sorted(by_fix.items())]
 
 
+def _outside(places: Sequence[str], rows: Sequence[Withheld]) -> Finding:
+    text = f"{len(places)} places of tables lie outside every root: nothing there is deleted"
+    held = f"; {_amount(rows)}, that nothing refers to are kept" if rows else ""
+    fix = f"if they are yours to delete from, add to the configuration:\n{as_yaml(places)}"
+    return Finding("warning", "outside_roots", "storage-roots", text + held, fix)
+
+
+def _amount(rows: Sequence[Withheld]) -> str:
+    size = format_size(sum(row.bytes for row in rows))
+    return f"{sum(row.files for row in rows)} files, {size}"
+
+
 def _about(why: Why, fix: str, rows: Sequence[Withheld]) -> Finding:
     code = why.replace(" ", "_")
     tables = sorted({row.table for row in rows})
     more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
-    count, size = sum(row.files for row in rows), sum(row.bytes for row in rows)
-    text = f"{count} files, {format_size(size)}, are kept: {why}"
+    text = f"{_amount(rows)}, are kept: {why}"
     message = rows[0].notice if len(rows) == 1 else f"{text}, in {rows[0].place} and elsewhere"
     return Finding("warning", code, ", ".join(tables[:_SHOWN]) + more, message, fix)

@@ -25,21 +25,21 @@ class StopInForce:
     unnoted: MeltlineError | None = None
 
 
-def stop(ledgers: ReadContext, reason: str) -> StopInForce:
+def stop(context: ReadContext, reason: str) -> StopInForce:
     """Stops everything, at once and by the control ledger alone, and then tells the catalog."""
-    switch = StopSwitch(ledgers.who, reason, ledgers.clock.now())
-    ledgers.control.switch.set(switch)
-    audit(ledgers, "stop", "everything", reason)
+    switch = StopSwitch(context.who, reason, context.clock.now())
+    context.control.switch.set(switch)
+    audit(context, "stop", "everything", reason)
     note = f"{format_instant(switch.at)} {switch.who}: {reason[:_LONGEST_REASON]}"
     try:
-        raise_epoch(ledgers, "stop", {STOPPED: note})
+        raise_epoch(context, "stop", {STOPPED: note})
     except MeltlineError as unnoted:
         return StopInForce(switch, unnoted)
     return StopInForce(switch)
 
 
-def go(ledgers: ReadContext) -> None:
+def go(context: ReadContext) -> None:
     """Lets everything go on, once the catalog knows it. Raises as `raise_epoch` does."""
-    raise_epoch(ledgers, "go", removals=[STOPPED])
-    ledgers.control.switch.set(None)
-    audit(ledgers, "go", "everything")
+    raise_epoch(context, "go", removals=[STOPPED])
+    context.control.switch.set(None)
+    audit(context, "go", "everything")
