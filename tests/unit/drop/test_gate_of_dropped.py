@@ -22,6 +22,7 @@ from meltline.domain.deletion.plan import Plan, PlanKind, plan_digest
 from meltline.domain.drop.drops import KEYS
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import Lease, PurgeVeto
+from tests.lake.gaps import Gap, with_gaps
 from tests.lake.lake import DAY, T0, Lake, Table
 
 STRICT = Limits(max_delete_ratio=0.5, max_growth=2.0, lock_wait=timedelta(0))
@@ -142,6 +143,24 @@ def test_what_the_ledger_alone_remembers_among_the_dropped_tables_is_not_let_go(
     table.drop()  # somebody takes it out of the catalog: it may be on its way to another
     observe(lake.services())
     assert "planned_main" in failed(judged(lake, plan))
+
+
+def test_what_was_listed_is_not_what_was_read_where_a_dropped_table_moves_meanwhile() -> None:
+    lake, table = lake_with_a_dropped_table()
+    table.configure(
+        write__metadata__delete_after_commit__enabled="true",
+        write__metadata__previous_versions_max="1",
+    )
+    plan = planned(lake).plan
+    moves = iter("ab")
+
+    def move(gap: Gap) -> None:
+        for letter in moves if gap is Gap.LISTED else ():
+            table.configure(comment=letter)
+
+    ((_, result),) = run_gate(with_gaps(lake.services(), move), [plan])
+    assert "planned_main" in failed(result)
+    assert judged(lake, plan).passed, "it stands still now"
 
 
 @pytest.mark.parametrize("day", [3, 10])
