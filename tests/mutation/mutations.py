@@ -109,21 +109,23 @@ MUTATIONS = (
     ),
     Mutation(
         "a second registration keeps nothing", "app/expire/plan_expiration.py",
-        "                stays.update(SnapshotKey(uuid, sid) for sid in table.state.snapshots)\n",
-        "                pass\n", (CHAIN,),
+        "        for table in (*others, *observation.left_behind)\n",
+        "        for table in observation.left_behind\n", (CHAIN,),
     ),
     Mutation(
         "what the planner keeps does not stay", "app/expire/plan_expiration.py",
-        "    leaving = (expired | vanished) - stays\n", "    leaving = expired | vanished\n", (CHAIN,),
+        "    leaving = (expired | vanished) - _staying(observation, retentions, targets)\n",
+        "    leaving = expired | vanished\n", (CHAIN,),
     ),
     Mutation(
         "snapshots that others expired never depart", "app/expire/plan_expiration.py",
-        "    leaving = (expired | vanished) - stays\n", "    leaving = expired - stays\n", (WRECKS, CHAIN),
+        "    leaving = (expired | vanished) - ", "    leaving = expired - ", (WRECKS, CHAIN),
     ),
     Mutation(
         "files of nobody are planned", "app/expire/plan_expiration.py",
-        "        if owner is None or is_odd(file.path) or hands_off.intersection(owners):",
-        "        owner = owner or next(iter(managed))\n        if is_odd(file.path):",
+        "        if is_odd(path) or hands_off.intersection(owners):\n            return None\n"
+        "        ranked = (", "        if is_odd(path):\n            return None\n"
+        "        ranked = (*(managed & set(owners)), *managed) or (",
         (GUARDS, CHAIN, HOLDS),
     ),
     Mutation(
@@ -430,7 +432,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what lies beside a table that opted out is nobody's", "app/expire/plan_expiration.py",
-        "        owner = owner or next((o for o in owners if o in out), None)\n", "", (LEFT_BEHIND,),
+        ", *filter(out.__contains__, owners))\n", ",)\n", (LEFT_BEHIND,),
     ),
     Mutation(
         "what lies beside a table that is left alone is purged", "app/purge/plan_purge.py",

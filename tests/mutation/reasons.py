@@ -49,8 +49,8 @@ REASONS = (
     ),
     Mutation(
         "reasons: nobody looks at the heads after an expiration", "app/expire/expire.py",
-        "        changed = changed_heads(services, [commit.plan for commit in committed])\n",
-        "        changed: dict[str, MeltlineError] = {}\n", HEADS,
+        "    changed = changed_heads(context, committed)\n",
+        "    changed: dict[str, MeltlineError] = {}\n", HEADS,
     ),
     Mutation(
         "reasons: the rows of a head are not looked at", "app/observe/ref_check.py",

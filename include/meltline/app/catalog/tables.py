@@ -59,6 +59,11 @@ class TableRetention:
     retention: Retention
     keeps: KeepSet
 
+    @property
+    def state(self) -> TableMetadata:
+        """The table's metadata."""
+        return self.table.state
+
 
 def is_ledger(context: ReadContext, name: TableName) -> bool:
     """Whether it is one of the file ledger's own tables."""

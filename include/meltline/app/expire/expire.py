@@ -58,7 +58,7 @@ def altered(plan: Plan, files: Sequence[PlannedFile]) -> PlanAltered | None:
 
 
 def apply_expirations(
-    services: RunContext, plans: Sequence[Plan], pause: Callable[[float], None] = time.sleep
+    context: RunContext, plans: Sequence[Plan], pause: Callable[[float], None] = time.sleep
 ) -> list[ExpireResult]:
     """Carries out expiration plans; a second time it does nothing.
 
@@ -67,25 +67,20 @@ def apply_expirations(
     """
     if not plans:
         return []
-    files = services.files.items.of([plan.id for plan in plans])
-    plan_locks = PlanLocks.of(services)
+    ids = [plan.id for plan in plans]
+    files = context.files.items.of(ids)
+    plan_locks = PlanLocks.of(context)
     with plan_locks.take(plans) as held:
-        stored = services.control.plans.current([plan.id for plan in plans])
-        plans = [stored[plan.id] for plan in plans]
+        stored = context.control.plans.current(ids)
+        plans = [stored[id] for id in ids]
         held_by = {plan.id: held[plan_locks.groups.key(plan.table_uuid)] for plan in plans}
         done = _not_begun(plans, held_by, files)
         locks = {id: lock for id, lock in held_by.items() if isinstance(lock, Lock)}
-        locked = LockedPlans(services.control.plans, locks)
-        outcomes = _commits(services, locked, pause).make(
-            [plan for plan in plans if plan.id not in done]
-        )
-        committed = [outcome for outcome in outcomes.values() if isinstance(outcome, Committed)]
-        # Nothing departs of a table of which a ref shows something else than before.
-        changed = changed_heads(services, [commit.plan for commit in committed])
-        committed = [commit for commit in committed if commit.plan.id not in changed]
-        departed = _departed(services, [commit.plan for commit in committed], files)
-        done |= _results(locked, {**outcomes, **changed}, departed)
-    return [done[plan.id] for plan in plans]
+        locked = LockedPlans(context.control.plans, locks)
+        open_plans = [plan for plan in plans if plan.id not in done]
+        outcomes = _commits(context, locked, pause).make(open_plans)
+        done |= _recorded(context, locked, outcomes, files)
+    return [done[id] for id in ids]
 
 
 def _not_begun(
@@ -106,24 +101,37 @@ def _not_begun(
     return done
 
 
-def _commits(services: RunContext, locked: LockedPlans, pause: Callable[[float], None]) -> Commits:
+def _commits(context: RunContext, locked: LockedPlans, pause: Callable[[float], None]) -> Commits:
     """The one place that hands out what commits."""
-    control, listings = services.control, Listings(services.catalogs)
+    control, listings = context.control, Listings(context.catalogs)
 
     def require() -> None:
         require_go(control.switch)
-        require_clock(services, CLOCK_TOLERANCE)
-        require_generation(services, listings.of(services.config.hot))
+        require_clock(context, CLOCK_TOLERANCE)
+        require_generation(context, listings.of(context.config.hot))
 
-    tables, clock = StandingTables(services), services.clock
+    tables, clock = StandingTables(context), context.clock
     return Commits(
         PlanChecks(require, tables, listings, control.verdicts, clock, locked),
-        services.committer,
+        context.committer,
         control.locks,
         control.switch,
-        RunEpoch(services),
+        RunEpoch(context),
         pause,
     )
+
+
+def _recorded(
+    context: RunContext,
+    locked: LockedPlans,
+    outcomes: Mapping[str, Outcome],
+    files: Mapping[str, Sequence[PlannedFile]],
+) -> dict[str, ExpireResult]:
+    """Records what departed by the commits, but not of tables whose refs show something else."""
+    committed = [outcome.plan for outcome in outcomes.values() if isinstance(outcome, Committed)]
+    changed = changed_heads(context, committed)
+    unchanged = [plan for plan in committed if plan.id not in changed]
+    return _results(locked, {**outcomes, **changed}, _departed(context, unchanged, files))
 
 
 def _results(
@@ -132,8 +140,8 @@ def _results(
     """Calls plans applied whose departures are recorded; the others have what stopped them."""
     stopped = {id: error for id, error in outcomes.items() if isinstance(error, MeltlineError)}
     committed = [commit for commit in outcomes.values() if isinstance(commit, Committed)]
-    plans = [commit.plan for commit in committed]
-    answers = locked.move_all(plans, PlanState.APPLIED, [plan.committed_base for plan in plans])
+    bases = [(commit.plan, commit.plan.committed_base) for commit in committed]
+    answers = locked.move_all(PlanState.APPLIED, bases)
     done: dict[str, ExpireResult] = {}
     for commit, answer in zip(committed, answers, strict=True):
         if isinstance(answer, MeltlineError):
@@ -145,17 +153,16 @@ def _results(
 
 
 def _departed(
-    services: RunContext, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
+    context: RunContext, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
 ) -> Mapping[str, int]:
     """Looks once more, and records what departed by plans that were committed."""
     if not plans:
         return {}
-    observation = observe(services)
-    retentions = owner_retentions(
-        services.config.account, services.control.policies.all(), observation
-    )
-    now = present(services)
-    departing = Departing(services.files.departures, services.files.references, observation)
+    observation = observe(context)
+    policies = context.control.policies.all()
+    retentions = owner_retentions(context.config.account, policies, observation)
+    now = present(context)
+    departing = Departing(context.files.departures, context.files.references, observation)
     return departing.record(plans, files, retentions, now)
 
 

@@ -63,7 +63,7 @@ class Commits:
     def _begin(
         self, checked: Sequence[CheckedPlan], outcomes: dict[str, Outcome]
     ) -> list[CheckedPlan]:
-        """Writes the intents before the commits: a run that finds one asks what became of it."""
+        """Begins the run's epoch, then the plans. What stops one is its outcome."""
         if not checked:
             return []
         try:
@@ -71,13 +71,22 @@ class Commits:
         except MeltlineError as stop:
             outcomes |= dict.fromkeys((case.plan.id for case in checked), stop)
             return []
-        new = [case for case in checked if case.plan.state is not PlanState.APPLYING]
-        bases = [case.state.metadata_location for case in new]
-        answers = self.checks.plans.move_all([case.plan for case in new], PlanState.APPLYING, bases)
+        return self._with_intents(checked, outcomes)
+
+    def _with_intents(
+        self, checked: Sequence[CheckedPlan], outcomes: dict[str, Outcome]
+    ) -> list[CheckedPlan]:
+        """Writes the intents before the commits: a run that finds one asks what became of it."""
+        bases = [
+            (case.plan, case.state.metadata_location)
+            for case in checked
+            if case.plan.state is not PlanState.APPLYING
+        ]
+        answers = self.checks.plans.move_all(PlanState.APPLYING, bases)
         applying = {answer.id: answer for answer in answers if isinstance(answer, Plan)}
-        for case, answer in zip(new, answers, strict=True):
+        for (plan, _), answer in zip(bases, answers, strict=True):
             if isinstance(answer, MeltlineError):
-                outcomes[case.plan.id] = answer
+                outcomes[plan.id] = answer
         return [
             replace(case, plan=applying.get(case.plan.id, case.plan))
             for case in checked

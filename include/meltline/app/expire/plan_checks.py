@@ -59,13 +59,13 @@ class LockedPlans:
     locks: Mapping[str, Lock]
 
     def move_all(
-        self, plans: Sequence[Plan], to: PlanState, bases: Sequence[str]
+        self, to: PlanState, bases: Sequence[tuple[Plan, str]]
     ) -> Sequence[Plan | MeltlineError]:
         """Moves plans under their locks, each with the metadata file its commit is based on."""
         return self.ledger.move_all(
             [
                 PlanTransition(plan, to, lock=self.locks[plan.id], committed_base=base)
-                for plan, base in zip(plans, bases, strict=True)
+                for plan, base in bases
             ]
         )
 

@@ -1,12 +1,14 @@
 """Plan expiration: keep set → expired snapshots and refs → files that depart → a stored plan."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 
 from meltline.app.catalog.registrations import ENDED
 from meltline.app.catalog.tables import ObservedTable, TableRetention, keep_sets, retention_of
 from meltline.app.observe.held_back import note_withheld, outside_roots, withheld
-from meltline.app.observe.observe import Observation, registrations
+from meltline.app.observe.observe import Observation
 from meltline.app.observe.recording import side_files_of
 from meltline.app.safety.stored_plans import PlannedFiles, end_refused, store_plans
 from meltline.app.services import RunContext
@@ -26,7 +28,7 @@ from meltline.ports import (
 
 
 def plan_expiration(
-    services: RunContext,
+    context: RunContext,
     observation: Observation,
     *,
     run_id: str,
@@ -41,51 +43,65 @@ def plan_expiration(
     `only` narrows them further. `everywhere` looks for what else refers to a file in every table
     and all of its history, not just where it may be found (`Neighbourhood`).
     """
-    services.progress("plan expire: deciding which snapshots are kept")
-    retentions = keep_sets(services, observation.tables, as_of)
-    targets = [
+    context.progress("plan expire: deciding which snapshots are kept")
+    retentions = keep_sets(context, observation.tables, as_of)
+    targets = _targets(observation, retentions, tables, only)
+    candidates = _candidates(observation, retentions, targets)
+    context.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
+    within = None if everywhere else _neighbourhood(observation, targets, candidates)
+    files, plans = context.files, context.control.plans
+    departing = _not_deleted(
+        files.departures, files.references.departing(candidates, within), targets
+    )
+    waiting = _described_by_waiting_departures(files.departures, plans)
+    departing += _departing_side_files(files.side_files.known(), waiting, observation, targets)
+    archive = [claim_prefix(place) for place in context.config.archives]
+    departing = [file for file in departing if not _lies_in(file.path, archive)]
+    assigned = _assign(observation, targets, departing)
+    assigned_files = list(chain.from_iterable(assigned.values()))
+    outside = outside_roots(context, [file.path for file in assigned_files])
+    if only is None and not (tables or dry_run):
+        left_out = withheld("expire", observation, assigned_files, outside)
+        note_withheld(context.control.places, "expire", left_out)
+    assigned = _inside_roots(assigned, outside)
+    planned = [
+        _plan(
+            target,
+            assigned.get(target.state.name, ()),
+            candidates,
+            run_id,
+            as_of,
+            context.clock.now(),
+        )
+        for target in targets
+    ]
+    planned = [planned_files for planned_files in planned if not planned_files.plan.is_empty]
+    if dry_run:
+        return planned
+    stored = store_plans(context, planned)
+    if only is None:
+        looked_at = {target.state.uuid for target in targets}
+        is_settled = _settled(context.control.registrations.all(), looked_at)
+        end_refused(plans, PlanKind.EXPIRE, stored, is_settled)
+    return stored
+
+
+def _targets(
+    observation: Observation,
+    retentions: Sequence[TableRetention],
+    tables: tuple[str, ...],
+    only: Collection[TableName] | None,
+) -> list[TableRetention]:
+    """The tables to plan. Of one under a hold nothing departs, not even what others expired."""
+    return [
         target
         for target in retentions
         if target.table.managed
-        and not target.table.held  # nothing of it departs, not even what others have expired
-        and target.table.state.uuid not in observation.blocked
-        and selected(target.table.state.name, tables)
-        and (only is None or target.table.state.name in only)
+        and not target.table.held
+        and target.state.uuid not in observation.blocked
+        and selected(target.state.name, tables)
+        and (only is None or target.state.name in only)
     ]
-    candidates = _candidates(observation, retentions, targets)
-    services.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
-    within = None if everywhere else _neighbourhood(observation, targets, candidates)
-    departing = _not_deleted(
-        services.files.departures, services.files.references.departing(candidates, within), targets
-    )
-    waiting = _described_by_waiting_departures(services.files.departures, services.control.plans)
-    side_files = services.files.side_files.known()
-    departing += _departing_side_files(side_files, waiting, observation, targets)
-    archive = [claim_prefix(place) for place in services.config.archives]
-    departing = [file for file in departing if not _lies_in(file.path, archive)]
-    assigned = _assign(observation, targets, departing)
-    whole = not (tables or dry_run) and only is None
-    files = [file for planned in assigned.values() for file in planned]
-    outside = outside_roots(services, [file.path for file in files])
-    if whole:
-        note_withheld(
-            services.control.places, "expire", withheld("expire", observation, files, outside)
-        )
-    assigned = _inside_roots(assigned, outside)
-    plans = []
-    for target in targets:
-        files = assigned.get(target.table.state.name, [])
-        planned = _plan(target, files, candidates, run_id, as_of, services.clock.now())
-        if not planned.plan.is_empty:
-            plans.append(planned)
-    if dry_run:
-        return plans
-    stored = store_plans(services, plans)
-    if only is None:
-        looked_at = {target.table.state.uuid for target in targets}
-        is_settled = _settled(services.control.registrations.all(), looked_at)
-        end_refused(services.control.plans, PlanKind.EXPIRE, stored, is_settled)
-    return stored
 
 
 def _settled(rows: Sequence[KnownTable], looked_at: Collection[str]) -> Callable[[Plan], bool]:
@@ -109,27 +125,36 @@ def _candidates(
     Where one metadata file is registered under two names, a snapshot leaves only when every
     registration lets go of it.
     """
-    stays = {
-        SnapshotKey(target.table.state.uuid, snapshot_id)
-        for target in retentions
-        for snapshot_id in target.keeps.reasons
-    }
-    names = {target.table.state.name for target in targets}
-    for uuid, tables in registrations(observation).items():
-        for table in tables:
-            if table.state.name not in names:
-                stays.update(SnapshotKey(uuid, sid) for sid in table.state.snapshots)
-    for table in observation.left_behind:
-        stays.update(SnapshotKey(table.state.uuid, sid) for sid in table.state.snapshots)
+    planned = {target.state.uuid for target in targets}
     expired = {
-        SnapshotKey(target.table.state.uuid, snapshot_id)
+        SnapshotKey(target.state.uuid, snapshot_id)
         for target in targets
         for snapshot_id in target.keeps.expired
     }
-    dying = _losing_files(observation, {target.table.state.uuid for target in targets})
+    dying = _losing_files(observation, planned)
     vanished = {key for key in observation.dead if key.table_uuid in dying}
-    leaving = (expired | vanished) - stays
-    return sorted(leaving, key=lambda key: (key.table_uuid, key.snapshot_id))
+    leaving = (expired | vanished) - _staying(observation, retentions, targets)
+    return sorted(leaving)
+
+
+def _staying(
+    observation: Observation,
+    retentions: Sequence[TableRetention],
+    targets: Sequence[TableRetention],
+) -> set[SnapshotKey]:
+    """Snapshots that a keep set has, and all of registrations that are not planned."""
+    planned = {target.state.name for target in targets}
+    others = [table for table in observation.tables if table.state.name not in planned]
+    kept = {
+        SnapshotKey(retention.state.uuid, snapshot_id)
+        for retention in retentions
+        for snapshot_id in retention.keeps.reasons
+    }
+    return kept | {
+        SnapshotKey(table.state.uuid, snapshot_id)
+        for table in (*others, *observation.left_behind)
+        for snapshot_id in table.state.snapshots
+    }
 
 
 def _losing_files(observation: Observation, planned: Collection[str]) -> set[str]:
@@ -154,19 +179,17 @@ def _neighbourhood(
     leaving: dict[str, set[int]] = {}
     for key in candidates:
         leaving.setdefault(key.table_uuid, set()).add(key.snapshot_id)
-    registered = registrations(observation)
-    elsewhere = {table.state.uuid for table in observation.left_behind}
+    tables, groups = (*observation.tables, *observation.left_behind), observation.groups
+    registrations = Counter(table.state.uuid for table in tables)
+    alone = {uuid for uuid in leaving if registrations[uuid] == 1 == len(groups.members(uuid))}
     linear = {
-        target.table.state.uuid
+        target.state.uuid
         for target in targets
-        if (ids := leaving.get(target.table.state.uuid))
-        and target.table.state.uuid not in elsewhere
-        and ids <= target.table.state.snapshots.keys()
-        and len(registered[target.table.state.uuid]) == 1
-        and len(observation.groups.members(target.table.state.uuid)) == 1
-        and target.table.state.is_linear
+        if target.state.uuid in alone
+        and leaving[target.state.uuid] <= target.state.snapshots.keys()
+        and target.state.is_linear
     }
-    members = (observation.groups.members(uuid) for uuid in leaving)
+    members = map(groups.members, leaving)
     return Neighbourhood(frozenset(leaving).union(*members), frozenset(linear))
 
 
@@ -180,7 +203,7 @@ def _not_deleted(
     A clone that Meltline does not manage keeps its own manifest lists, so the ledger knows its
     dead snapshots, and what they referred to, for ever.
     """
-    planned = {target.table.state.uuid for target in targets}
+    planned = {target.state.uuid for target in targets}
     clones = [file.path for file in departing if planned.isdisjoint(file.table_uuids)]
     if not clones:
         return list(departing)
@@ -200,34 +223,30 @@ def _departing_side_files(
 
     `waiting` are keys of those that describe snapshots of which files wait in failsafe.
     """
-    named_keys = _named_by(observation.tables)
     # By name, not UUID: where a table is registered twice, one registration may keep a snapshot.
-    leaving = {
-        (target.table.state.name, snapshot_id)
-        for target in targets
-        for snapshot_id in target.keeps.expired
-    }
-    expiring, staying = set[str](), set[str]()
-    for table in observation.tables:
-        for statistics in table.state.statistics:
-            goes = (table.state.name, statistics.snapshot_id) in leaving
-            (expiring if goes else staying).add(location_key(statistics.path))
-    uuids = {target.table.state.uuid for target in targets}
-    departing = []
+    leaving = {target.state.name: frozenset(target.keeps.expired) for target in targets}
     # What a table names that was dropped stays named, and all of one that cannot be read now.
-    staying |= _named_by(observation.left_behind)
-    staying |= {location_key(f.path) for f in files if f.table_uuid not in observation.read}
-    for file in files:
-        key = location_key(file.path)
-        if file.table_uuid not in uuids or key in staying or key in waiting:
-            continue
-        if key not in named_keys or key in expiring:
-            departing.append(DepartingFile(file.path, file.kind, file.bytes, (file.table_uuid,)))
-    return departing
+    unread = {location_key(f.path) for f in files if f.table_uuid not in observation.read}
+    named = _named_by(observation.tables, leaving) | _named_by(observation.left_behind, {})
+    staying = named | unread | set(waiting)
+    planned = {target.state.uuid for target in targets}
+    return [
+        DepartingFile(file.path, file.kind, file.bytes, (file.table_uuid,))
+        for file in files
+        if file.table_uuid in planned and location_key(file.path) not in staying
+    ]
 
 
-def _named_by(tables: Iterable[ObservedTable]) -> set[str]:
-    return {location_key(file.path) for table in tables for file in side_files_of(table.state)}
+def _named_by(
+    tables: Iterable[ObservedTable], leaving: Mapping[TableName, Collection[int]]
+) -> set[str]:
+    """Keys of the side files of tables, but for statistics of snapshots that leave them."""
+    return {
+        location_key(file.path)
+        for table in tables
+        for file in side_files_of(table.state)
+        if file.snapshot_id not in leaving.get(table.state.name, ())
+    }
 
 
 def _described_by_waiting_departures(departures: DepartureLog, plans: PlanLedger) -> set[str]:
@@ -252,27 +271,42 @@ def _assign(
     engine deletes itself are nobody's to delete. What lies with a table under a hold, or with one
     that opted out, departs: nobody would find it again later. No purge takes it until that ends.
     """
-    by_uuid = {target.table.state.uuid: target.table for target in reversed(targets)}
+    planned = {target.state.uuid: target.state for target in reversed(targets)}
+    owner_of = _departing_owners(observation)
+    assigned: dict[TableName, list[PlannedFile]] = {}
+    for file in departing:
+        owners = observation.owners.owners(file.path)
+        owner = owner_of(file.path, owners)
+        if owner is None:
+            continue
+        # Its owner's plan, if the file leaves that table too; else the first one's that it leaves.
+        takers = (*sorted(file.table_uuids, key=owner.__ne__), owner, *owners)
+        state = next((planned[uuid] for uuid in takers if uuid in planned), None)
+        if state is None:
+            continue  # its owner is not planned today, or was let go
+        if file.kind == FileKind.METADATA and state.engine_deletes_metadata:
+            continue
+        row = PlannedFile(file.path, FileKind(file.kind), file.bytes, owner)
+        assigned.setdefault(state.name, []).append(row)
+    return assigned
+
+
+def _departing_owners(
+    observation: Observation,
+) -> Callable[[str, Collection[str]], str | None]:
+    """Tells which of a departing file's owners lets it go; None where it is nobody's to delete."""
     out = {t.state.uuid for t in observation.tables if t.opted_out}
     managed = {t.state.uuid for t in observation.tables if t.managed} | observation.let_go.keys()
     passing = (observation.held | out) - observation.blocked.keys() - observation.ledger_uuids
     hands_off = untouchable(observation) - passing
-    assigned: dict[TableName, list[PlannedFile]] = {}
-    for file in departing:
-        owners = observation.owners.owners(file.path)
-        owner = next((o for o in owners if o in managed), None)
-        owner = owner or next((o for o in owners if o in out), None)
-        if owner is None or is_odd(file.path) or hands_off.intersection(owners):
-            continue
-        takers = [uuid for uuid in (*file.table_uuids, owner, *owners) if uuid in by_uuid]
-        if not takers:
-            continue  # its owner is not planned today, or was let go
-        table = by_uuid[owner if owner in file.table_uuids and owner in takers else takers[0]]
-        if file.kind == FileKind.METADATA and table.state.engine_deletes_metadata:
-            continue
-        planned = PlannedFile(file.path, FileKind(file.kind), file.bytes, owner)
-        assigned.setdefault(table.state.name, []).append(planned)
-    return assigned
+
+    def owner_of(path: str, owners: Collection[str]) -> str | None:
+        if is_odd(path) or hands_off.intersection(owners):
+            return None
+        ranked = (*filter(managed.__contains__, owners), *filter(out.__contains__, owners))
+        return next(iter(ranked), None)
+
+    return owner_of
 
 
 def _inside_roots(
@@ -303,7 +337,7 @@ def _plan(
     as_of: datetime,
     now: datetime,
 ) -> PlannedFiles:
-    state, keeps = target.table.state, target.keeps
+    state, keeps = target.state, target.keeps
     ordered = tuple(sorted(files, key=lambda file: file.path))
     digest = plan_digest(state.uuid, keeps.expired, keeps.expired_refs, ordered)
     window = target.retention.window
