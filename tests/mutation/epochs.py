@@ -66,7 +66,7 @@ EPOCHS = (
     Mutation(
         "an approval does not raise the epoch",
         "app/purge/purge.py",
-        '    raise_epoch(services, "approve")\n',
+        '    raise_epoch(context, "approve")\n',
         "",
         TESTS,
     ),

@@ -199,12 +199,11 @@ MUTATIONS = (
     ),
     Mutation(
         "an incident does not stop its group", "app/purge/purge_batches.py",
-        "            batch.of.error = batch.of.error or self.look_back.stopped.get(batch.of.group)\n",
-        "", (NAMED_LATE,),
+        "            job.stop(self.look_back.stopped.get(job.group))\n", "", (NAMED_LATE,),
     ),
     Mutation(
         "a hold or a lost lock stops no table of a wave", "app/purge/purge_batches.py",
-        "            if batch.of.error is not None:\n                continue\n", "", (GUARDS, HOLDS),
+        "            if job.error is not None:\n                continue\n", "", (GUARDS, HOLDS),
     ),
     Mutation(
         "the second proof sees no new commits", "app/purge/recheck.py",

@@ -7,6 +7,7 @@ proof of the next files is such a look, too. What is found is an incident: it ca
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from meltline.app.ground.audit_log import AuditTrail
 from meltline.app.observe.observe import Observation
@@ -184,9 +185,9 @@ class LookBack:
             hit = self.incidents.lost(self.recheck.references_to(list(deleted)))
         except MeltlineError as stop:
             blind = blind or stop
-        for job in {id(job): job for jobs in deleted.values() for job in jobs}.values():
-            uses = {path: by for path, by in hit.items() if any(job is o for o in deleted[path])}
+        for job in dict.fromkeys(chain.from_iterable(deleted.values())):
+            uses = {path: by for path, by in hit.items() if job in deleted[path]}
             if uses:
                 job.error = self.stopped[job.group] = self.incidents.add(job.plan, uses)
-            elif blind is not None:
-                job.error = job.error or blind
+            else:
+                job.stop(blind)

@@ -4,9 +4,10 @@ Before each batch its files are proved unreachable once more, from
 whatever the catalogs hold at that moment.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import chain
 from uuid import uuid4
 
 from meltline.app.expire.expire import altered
@@ -23,6 +24,7 @@ from meltline.app.purge.purge_batches import (
     batches_of,
     in_waves,
     shown,
+    stop_all,
 )
 from meltline.app.purge.purge_claims import BatchClaims, PurgePermits
 from meltline.app.purge.purge_progress import PlanInHand
@@ -31,10 +33,7 @@ from meltline.app.safety.departed_objects import DepartedObjects
 from meltline.app.safety.plan_locks import PlanLocks
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.deletion.plan import Plan, PlanState
-from meltline.domain.errors import (
-    MeltlineError,
-    PlanStale,
-)
+from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.iceberg.files import Departure, DepartureState
 from meltline.ports import (
     Approval,
@@ -65,68 +64,72 @@ class PurgeResult:
     error: MeltlineError | None = None
 
 
-def apply_purges(services: RunContext, plans: Sequence[Plan]) -> list[PurgeResult]:
+def apply_purges(context: RunContext, plans: Sequence[Plan]) -> list[PurgeResult]:
     """Deletes plans' files, batch by batch; a second time it does nothing.
 
     Each plan stands alone: what stops one is in its `error`. What was not deleted waits in
     failsafe for the next run. All that was done is recorded in one append, also when the run
     ends early.
     """
-    departures, ledger = services.files.departures, services.control.plans
-    stored = ledger.current([plan.id for plan in plans])
-    plans = [stored[plan.id] for plan in plans]
-    work = [plan for plan in plans if plan.state is not PlanState.APPLIED]
-    results = {plan.id: PurgeResult(plan) for plan in plans}
-    if not work:
-        return list(results.values())
-    files = services.files.items.of([plan.id for plan in work])
+    stored = context.control.plans.current([plan.id for plan in plans])
+    results = {plan.id: PurgeResult(stored[plan.id]) for plan in plans}
+    work = [
+        result.plan for result in results.values() if result.plan.state is not PlanState.APPLIED
+    ]
+    if work:
+        results |= _purged(context, work)
+    return list(results.values())
+
+
+def _purged(context: RunContext, plans: Sequence[Plan]) -> dict[str, PurgeResult]:
+    """Purges plans that are not applied yet."""
+    departures = context.files.departures
+    files = context.files.items.of([plan.id for plan in plans])
     try:
-        require_go(services.control.switch)
-        require_clock(services)
-        require_generation(services)
-        paths = [file.path for plan in work for file in files[plan.id]]
-        recheck = PurgeRecheck.of(services, paths)
+        require_go(context.control.switch)
+        require_clock(context)
+        require_generation(context)
+        paths = [file.path for planned in files.values() for file in planned]
+        recheck = PurgeRecheck.of(context, paths)
         # What was cancelled meanwhile, or deleted and recorded before a kill, is not ours to take.
         departed = departures.in_states(frozenset({DepartureState.FAILSAFE}), paths=paths)
     except MeltlineError as stop:
-        return [replace(results[p.id], error=stop if p in work else None) for p in plans]
+        return {plan.id: PurgeResult(plan, error=stop) for plan in plans}
     waiting = {departure.path: departure for departure in departed}
-    locks = PlanLocks.of(services)
-    keys = {plan.id: locks.groups.key(plan.table_uuid) for plan in work}
-    ordered = sorted(work, key=lambda plan: (keys[plan.id], plan.id))
-    in_hand = [PlanInHand(plan, files[plan.id], keys[plan.id]) for plan in ordered]
-    look_back = LookBack(recheck, PurgeIncidents.of(services))
+    locks = PlanLocks.of(context)
+    jobs = [PlanInHand(plan, files[plan.id], locks.groups.key(plan.table_uuid)) for plan in plans]
+    jobs.sort(key=lambda job: (job.group, job.plan.id))
+    look_back = LookBack(recheck, PurgeIncidents.of(context))
     with ExitStack() as stack:
-        purge = _purge(services, look_back, waiting, locks, stack)
+        purge = _purge(context, look_back, waiting, locks, stack)
+        batches = chain.from_iterable(map(batches_of, jobs))
         try:
-            for wave in in_waves(
-                [b for job in in_hand for b in batches_of(job)], purge.waves.deleter.at_once
-            ):
+            for wave in in_waves(batches, purge.waves.deleter.at_once):
                 purge.delete(wave)
             look_back.look()
         finally:
-            _record(departures, AuditTrail.of(services), services.progress, in_hand, waiting)
-        _finish(ledger, in_hand)
-    return list((results | {job.plan.id: _purge_result(job) for job in in_hand}).values())
+            _record(departures, AuditTrail.of(context), context.progress, jobs, waiting)
+        _finish(context.control.plans, jobs)
+    return {job.plan.id: _purge_result(job) for job in jobs}
 
 
 def _purge(
-    services: RunContext,
+    context: RunContext,
     look_back: LookBack,
     waiting: Mapping[str, Departure],
     locks: PlanLocks,
     stack: ExitStack,
 ) -> "_Purge":
     """The one place that hands out what deletes: to the waves alone."""
-    control, permits = services.control, PurgePermits.of(services)
-    departed = DepartedObjects.of(services, waiting)
-    rate = services.config.limits.delete_keys_per_second
-    deleter = PacedDeleter(services.deleter, departed, rate)
+    control, permits = context.control, PurgePermits.of(context)
+    departed = DepartedObjects.of(context, waiting)
+    rate = context.config.limits.delete_keys_per_second
+    deleter = PacedDeleter(context.deleter, departed, rate)
     return _Purge(
         PlanOpening(control.plans, control.claims, permits, locks, stack),
-        BatchClaims(control.claims, permits, control.switch, RunEpoch(services), waiting),
-        Waves(look_back, deleter, control.locks, control.switch, services.clock),
-        services.progress,
+        BatchClaims(control.claims, permits, control.switch, RunEpoch(context), waiting),
+        Waves(look_back, deleter, control.locks, control.switch, context.clock),
+        context.progress,
     )
 
 
@@ -175,15 +178,12 @@ class PlanOpening:
     stack: ExitStack
     held: dict[str, Lock | MeltlineError] = field(default_factory=dict)
 
-    def open(self, new: Sequence[PlanInHand]) -> None:
+    def open(self, new: Collection[PlanInHand]) -> None:
         """Begins plans; what stops one is its error."""
-        if not new:
-            return
-        unlocked = [job.plan for job in new if job.group not in self.held]
-        if unlocked:
+        if unlocked := [job.plan for job in new if job.group not in self.held]:
             self.held.update(self.stack.enter_context(self.locks.take(unlocked)))
         stored = self.plans.current([job.plan.id for job in new])
-        refusals = self.permits.gate_refusals([stored[job.plan.id] for job in new])
+        refusals = self.permits.gate_refusals(list(stored.values()))
         for job in new:
             job.plan = stored[job.plan.id]
             try:
@@ -238,13 +238,12 @@ class _Purge:
 
     def delete(self, wave: Sequence[Batch]) -> None:
         """Deletes some batches together; what stops a plan stops its later batches too."""
-        new = {batch.of.plan.id: batch.of for batch in wave if batch.of.is_new}
         try:
-            self.opening.open(list(new.values()))
+            if new := dict.fromkeys(batch.of for batch in wave if batch.of.is_new):
+                self.opening.open(new)
             claimed = self.claims.take([batch for batch in wave if batch.of.is_open])
         except MeltlineError as stop:
-            for batch in wave:
-                batch.of.error = batch.of.error or stop
+            stop_all(wave, stop)
             return
         if claimed:
             self.progress(f"purge: {shown(claimed)}")
@@ -280,12 +279,12 @@ def _record(
     audit_replaced(trail, progress, replaced)
 
 
-def approve(services: ReadContext, plans: Sequence[Plan], reason: str) -> None:
+def approve(context: ReadContext, plans: Sequence[Plan], reason: str) -> None:
     """Records a person's word for exactly these digests. Raises as `raise_epoch` does."""
     if not plans:
         return
-    raise_epoch(services, "approve")
-    now = services.clock.now()
+    raise_epoch(context, "approve")
+    now = context.clock.now()
     for plan in plans:
-        services.control.verdicts.approve(Approval(plan.id, plan.digest, services.who, reason, now))
-        audit(services, "approve", plan.id, reason)
+        context.control.verdicts.approve(Approval(plan.id, plan.digest, context.who, reason, now))
+        audit(context, "approve", plan.id, reason)

@@ -4,7 +4,7 @@ A plan's batches never change, so that a run that goes on finds them as they wer
 many plans, go in one wave: one look at the catalogs proves them all, and one call deletes them.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ _SECONDS_PER_PROOF = 60
 _PROOF_LASTS = timedelta(minutes=5)
 
 
-@dataclass
+@dataclass(eq=False)
 class Batch:
     """One of a plan's batches: what the control ledger has claimed at once."""
 
@@ -31,7 +31,7 @@ class Batch:
     files: Sequence[PlannedFile]
 
 
-Item = tuple[Batch, PlannedFile]
+Item = tuple[PlanInHand, PlannedFile]
 
 
 def claim_of(batch: Batch, paths: Sequence[str] = ()) -> Claim:
@@ -49,7 +49,13 @@ def batches_of(job: PlanInHand) -> Iterator[Batch]:
         yield Batch(job, number, job.files[start : start + BATCH])
 
 
-def in_waves(batches: Sequence[Batch], at_once: int) -> Iterator[Sequence[Batch]]:
+def stop_all(batches: Iterable[Batch], error: MeltlineError) -> None:
+    """Stops the plans of some batches."""
+    for batch in batches:
+        batch.of.stop(error)
+
+
+def in_waves(batches: Iterable[Batch], at_once: int) -> Iterator[Sequence[Batch]]:
     """Batches in their order, as many at a time as one proof may serve."""
     most = min(BATCH, at_once)
     wave: list[Batch] = []
@@ -106,7 +112,7 @@ class Waves:
 
         What stops all of them, such as a catalog that cannot be listed, is the error of each.
         """
-        items = [(batch, file) for batch in claimed for file in batch.files]
+        items = [(batch.of, file) for batch in claimed for file in batch.files]
         failed_before = [len(batch.of.failed) for batch in claimed]
         at_once = self.deleter.at_once
         try:
@@ -115,8 +121,7 @@ class Waves:
                     require_go(self.switch)
                 self._delete_part(items[start : start + at_once])
         except MeltlineError as stop:
-            for batch in claimed:
-                batch.of.error = batch.of.error or stop
+            stop_all(claimed, stop)
         return [
             batch
             for batch, before in zip(claimed, failed_before, strict=True)
@@ -126,40 +131,49 @@ class Waves:
     def _delete_part(self, items: Sequence[Item]) -> None:
         needed = self.look_back.still_needed([file.path for _, file in items])
         proved_at = self.clock.now()
-        self._require_free(list({id(batch): batch for batch, _ in items}.values()))
+        self._stop_unfree(dict.fromkeys(job for job, _ in items))
+        free = self._free(items, needed)
+        if self.clock.now() - proved_at > _PROOF_LASTS:
+            raise _too_late(items)
+        for outcome in self.deleter.delete(free):
+            for job, file in free[outcome.path]:
+                self._note(outcome, job, file)
+
+    def _free(self, items: Sequence[Item], needed: Collection[str]) -> dict[str, list[Item]]:
+        """What may go now, by path; what is needed by its own name is taken off its plan."""
         free: dict[str, list[Item]] = {}
-        for batch, file in items:
-            batch.of.error = batch.of.error or self.look_back.stopped.get(batch.of.group)
-            if batch.of.error is not None:
+        for job, file in items:
+            if job.error is not None:
                 continue
             if file.path in self.look_back.recheck.elsewhere:
                 continue
             if file.path in needed:
-                batch.of.cancelled.append(file)
+                job.cancelled.append(file)
             else:
-                free.setdefault(file.path, []).append((batch, file))
-        if self.clock.now() - proved_at > _PROOF_LASTS:
-            raise _too_late([batch for batch, _ in items])
-        for outcome in self.deleter.delete(free):
-            for batch, file in free[outcome.path]:
-                if outcome.error:
-                    batch.of.failed.append(outcome)
-                elif outcome.replaced:
-                    batch.of.replaced[file] = outcome.replaced
-                else:
-                    batch.of.deleted.append(file)
-                    self.look_back.add(file.path, batch.of)
+                free.setdefault(file.path, []).append((job, file))
+        return free
 
-    def _require_free(self, batches: Sequence[Batch]) -> None:
-        """Notes what stops a plan alone: a hold that came, or a lock that went."""
-        lost = self.locks.lost([claim_of(batch).lock for batch in batches])
-        for job in (batch.of for batch in batches):
+    def _note(self, outcome: DeleteOutcome, job: PlanInHand, file: PlannedFile) -> None:
+        """Notes what became of a file of a plan."""
+        if outcome.error:
+            job.failed.append(outcome)
+        elif outcome.replaced:
+            job.replaced[file] = outcome.replaced
+        else:
+            job.deleted.append(file)
+            self.look_back.add(file.path, job)
+
+    def _stop_unfree(self, jobs: Collection[PlanInHand]) -> None:
+        """Stops plans alone: by a hold that came, a lock that went, an incident of their group."""
+        lost = self.locks.lost([job.lock for job in jobs if job.lock is not None])
+        for job in jobs:
             try:
                 self.look_back.recheck.require_no_hold(job.plan.table_uuid)
                 if job.lock is not None and job.lock in lost:
                     raise lost[job.lock]
             except MeltlineError as stop:
-                job.error = job.error or stop
+                job.stop(stop)
+            job.stop(self.look_back.stopped.get(job.group))
 
 
 def shown(claimed: Sequence[Batch]) -> str:
@@ -170,8 +184,8 @@ def shown(claimed: Sequence[Batch]) -> str:
     return f"{first.of.plan.table}: {first.number * BATCH} of {len(first.of.files)} files"
 
 
-def _too_late(batches: Sequence[Batch]) -> PlanStale:
-    plans = ", ".join(dict.fromkeys(batch.of.plan.id for batch in batches))
+def _too_late(items: Sequence[Item]) -> PlanStale:
+    plans = ", ".join(dict.fromkeys(job.plan.id for job, _ in items))
     return PlanStale(
         f"the proof for a batch of plan {plans} is too old",
         object=plans,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from meltline.app.gate.gate import not_passed
 from meltline.app.ground.epochs import RunEpoch
 from meltline.app.ground.preconditions import require_go
-from meltline.app.purge.purge_batches import Batch, claim_of
+from meltline.app.purge.purge_batches import Batch, claim_of, stop_all
 from meltline.app.services import ReadContext
 from meltline.domain.clock import CLOCK_TOLERANCE, Clock
 from meltline.domain.deletion.plan import Plan
@@ -82,33 +82,39 @@ class BatchClaims:
         if not batches:
             return []
         require_go(self.switch)
+        permitted = self._permitted(batches)
+        if any(batch.files for batch in permitted):
+            self.epoch.require()
+        claims = [claim_of(batch, [file.path for file in batch.files]) for batch in permitted]
+        claimed = []
+        for batch, answer in zip(permitted, self.ledger.take(claims), strict=True):
+            if isinstance(answer, MeltlineError):
+                batch.of.error = answer
+            elif answer:
+                claimed.append(batch)
+            else:  # an earlier run has deleted it
+                batch.of.deleted += batch.files
+        return claimed
+
+    def _permitted(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Those of plans that may be purged, with their files that still wait."""
         jobs = {batch.of.plan.id: batch.of for batch in batches}
         refused = self.permits.gate_refusals([job.plan for job in jobs.values()])
         for id, job in jobs.items():
             job.error = refused.get(id) or self.permits.not_approved(job.plan)
-        passed = [batch for batch in batches if batch.of.is_open]
-        for batch in passed:
+        permitted = [batch for batch in batches if batch.of.is_open]
+        for batch in permitted:
             batch.files = [file for file in batch.files if file.path in self.waiting]
-        if any(batch.files for batch in passed):
-            self.epoch.require()
-        claims = [claim_of(batch, [file.path for file in batch.files]) for batch in passed]
-        answers = self.ledger.take(claims)
-        for batch, answer in zip(passed, answers, strict=True):
-            if isinstance(answer, MeltlineError):
-                batch.of.error = answer
-            elif not answer:  # an earlier run has deleted it
-                batch.of.deleted += batch.files
-        return [batch for batch, answer in zip(passed, answers, strict=True) if answer is True]
+        return permitted
 
     def settle(self, whole: Sequence[Batch], claimed: Sequence[Batch]) -> None:
         """Finishes batches that were deleted whole; the others' claims are dropped, to go on."""
-        finished = set(map(id, whole))
+        finished = set(whole)
         try:
             answers = self.ledger.finish([claim_of(batch) for batch in whole])
-            self.ledger.drop([claim_of(b) for b in claimed if id(b) not in finished])
+            self.ledger.drop([claim_of(batch) for batch in claimed if batch not in finished])
         except MeltlineError as stop:
-            for batch in claimed:
-                batch.of.error = batch.of.error or stop
+            stop_all(claimed, stop)
             return
         for batch, lost in zip(whole, answers, strict=True):
-            batch.of.error = batch.of.error or lost
+            batch.of.stop(lost)

@@ -9,7 +9,7 @@ from meltline.domain.iceberg.files import PlannedFile
 from meltline.ports import DeleteOutcome, Lock
 
 
-@dataclass
+@dataclass(eq=False)
 class PlanInHand:
     """A plan while it is purged.
 
@@ -40,3 +40,7 @@ class PlanInHand:
         """Whether it was begun under its lock, and nothing has stopped it or finished it."""
         is_begun = self.lock is not None and self.plan.state is PlanState.APPLYING
         return is_begun and self.error is None
+
+    def stop(self, error: MeltlineError | None) -> None:
+        """Stops it, where there is an error and nothing has stopped it before."""
+        self.error = self.error or error

@@ -137,13 +137,10 @@ class PurgeRecheck:
         """
         own = self._named_by(paths)
         names = self._inputs.names(self._places)
-        other_names = {path: names.of(path) for path in paths if path not in own}
-        by = self._named_by(
-            sorted({name for spellings in other_names.values() for name in spellings})
-        )
+        pairs = [(path, name) for path in paths if path not in own for name in names.of(path)]
+        by = self._named_by(sorted({name for _, name in pairs}))
         lost = {s.path for s in self._inputs.store.stats(sorted(by)) if s.file is None}
-        hits = ((path, name) for path in other_names for name in other_names[path] if name in lost)
-        return own | {path: f"{by[name]} as {name}" for path, name in hits}
+        return own | {path: f"{by[name]} as {name}" for path, name in pairs if name in lost}
 
     def _named_by(self, paths: Sequence[str]) -> dict[str, str]:
         """Those of some paths that something refers to, the index or what came since."""
