@@ -101,7 +101,7 @@ COLD_COPIES = (
     ),
     Mutation(
         "one copy without a proof keeps all files beside it", "app/purge/plan_purge.py",
-        "dict.fromkeys(without_proof(services, free), Why.UNPROVED)", "dict[str, Why]()", (COLD_WITHHELD,),
+        "dict.fromkeys(unproved_of(free), Why.UNPROVED)", "dict[str, Why]()", (COLD_WITHHELD,),
     ),
     Mutation(
         "a copy that only reading shows damaged is found by gates alone", "app/archive/cold_withheld.py",

@@ -341,12 +341,12 @@ MUTATIONS = (
     ),
     Mutation(
         "what a faster run leaves of a purge waits for the next night", "app/run/judgement.py",
-        "[*overtaken, *_plan_what_is_left(services, overtaken), *remaining]", "[*overtaken, *remaining]",
+        "[*ended, *_plan_what_is_left(context, ended), *remaining]", "[*ended, *remaining]",
         ("tests/unit/plan/test_races.py",),
     ),
     Mutation(
         "a purge that is overtaken while it is judged is refused", "app/run/judgement.py",
-        "    overtaken += end_overtaken(services, refused)\n", "", ("tests/unit/plan/test_races.py",),
+        "    overtaken |= end_overtaken(files, control, refused)\n", "", ("tests/unit/plan/test_races.py",),
     ),
     Mutation(
         "a word for a table is one for whatever comes to its name", "app/catalog/management.py",

@@ -8,7 +8,8 @@ DISK = ("tests/unit/safety/test_two_names_on_disk.py",)
 PLACES = (
     Mutation(
         "places: a plan does not ask for other names", "app/purge/plan_purge.py",
-        "stays = outside.keys() | needed.keys()", "stays = outside.keys()", NAMES,
+        "_without(by_owner, outside.keys() | needed.keys())",
+        "_without(by_owner, outside.keys())", NAMES,
     ),
     Mutation(
         "places: the gate does not ask for other names", "app/gate/cases.py",

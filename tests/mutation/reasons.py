@@ -40,7 +40,7 @@ REASONS = (
     ),
     Mutation(
         "reasons: a refused expiration is never over", "app/expire/plan_expiration.py",
-        "    if only is None:\n        looked_at", "    if only == ():\n        looked_at", REFUSED,
+        "    if only is None:\n        is_settled", "    if only == ():\n        is_settled", REFUSED,
     ),
     Mutation(
         "reasons: a run of other tables ends refused plans", "app/expire/plan_expiration.py",

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import chain
 
 from meltline.app.catalog.registrations import ENDED
@@ -13,6 +14,7 @@ from meltline.app.observe.recording import side_files_of
 from meltline.app.safety.stored_plans import PlannedFiles, end_refused, store_plans
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
+from meltline.domain.deletion.withheld import Why
 from meltline.domain.iceberg.files import DepartureState, FileKind, PlannedFile, SideFile
 from meltline.domain.iceberg.locations import claim_prefix, is_odd, location_key
 from meltline.domain.iceberg.names import TableName, selected
@@ -20,8 +22,10 @@ from meltline.domain.retention.policy import AccountPolicy, Retention
 from meltline.ports import (
     DepartingFile,
     DepartureLog,
+    FileLedger,
     KnownTable,
     Neighbourhood,
+    PlaceLedger,
     PlanLedger,
     SnapshotKey,
 )
@@ -49,40 +53,28 @@ def plan_expiration(
     candidates = _candidates(observation, retentions, targets)
     context.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
     within = None if everywhere else _neighbourhood(observation, targets, candidates)
-    files, plans = context.files, context.control.plans
-    departing = _not_deleted(
-        files.departures, files.references.departing(candidates, within), targets
-    )
-    waiting = _described_by_waiting_departures(files.departures, plans)
-    departing += _departing_side_files(files.side_files.known(), waiting, observation, targets)
+    control = context.control
+    departing = _departing(context.files, control.plans, observation, targets, candidates, within)
     archive = [claim_prefix(place) for place in context.config.archives]
     departing = [file for file in departing if not _lies_in(file.path, archive)]
-    assigned = _assign(observation, targets, departing)
-    assigned_files = list(chain.from_iterable(assigned.values()))
-    outside = outside_roots(context, [file.path for file in assigned_files])
-    if only is None and not (tables or dry_run):
-        left_out = withheld("expire", observation, assigned_files, outside)
-        note_withheld(context.control.places, "expire", left_out)
-    assigned = _inside_roots(assigned, outside)
-    planned = [
-        _plan(
-            target,
-            assigned.get(target.state.name, ()),
-            candidates,
-            run_id,
-            as_of,
-            context.clock.now(),
-        )
-        for target in targets
-    ]
-    planned = [planned_files for planned_files in planned if not planned_files.plan.is_empty]
+    assigned = _inside_roots(
+        observation,
+        _assign(observation, targets, departing),
+        outside_of=partial(outside_roots, context),
+        places=None if tables or dry_run or only is not None else control.places,
+    )
+    plans = []
+    for target in targets:
+        files = assigned.get(target.state.name, ())
+        planned = _plan(target, files, candidates, run_id, as_of, context.clock.now())
+        if not planned.plan.is_empty:
+            plans.append(planned)
     if dry_run:
-        return planned
-    stored = store_plans(context, planned)
+        return plans
+    stored = store_plans(context, plans)
     if only is None:
-        looked_at = {target.state.uuid for target in targets}
-        is_settled = _settled(context.control.registrations.all(), looked_at)
-        end_refused(plans, PlanKind.EXPIRE, stored, is_settled)
+        is_settled = _settled(control.registrations.all(), targets)
+        end_refused(control.plans, PlanKind.EXPIRE, stored, is_settled)
     return stored
 
 
@@ -104,8 +96,11 @@ def _targets(
     ]
 
 
-def _settled(rows: Sequence[KnownTable], looked_at: Collection[str]) -> Callable[[Plan], bool]:
+def _settled(
+    rows: Sequence[KnownTable], targets: Sequence[TableRetention]
+) -> Callable[[Plan], bool]:
     """Whether a plan's table is among these, or stands nowhere any more."""
+    looked_at = {target.state.uuid for target in targets}
     standing = {row.uuid for row in rows if row.status not in ENDED}
     return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in standing
 
@@ -191,6 +186,23 @@ def _neighbourhood(
     }
     members = map(groups.members, leaving)
     return Neighbourhood(frozenset(leaving).union(*members), frozenset(linear))
+
+
+def _departing(
+    files: FileLedger,
+    plans: PlanLedger,
+    observation: Observation,
+    targets: Sequence[TableRetention],
+    candidates: Sequence[SnapshotKey],
+    within: Neighbourhood | None,
+) -> list[DepartingFile]:
+    """What only the candidates refer to, and side files that nothing names any more."""
+    departing = files.references.departing(candidates, within)
+    waiting = _described_by_waiting_departures(files.departures, plans)
+    return [
+        *_not_deleted(files.departures, departing, targets),
+        *_departing_side_files(files.side_files.known(), waiting, observation, targets),
+    ]
 
 
 def _not_deleted(
@@ -310,12 +322,21 @@ def _departing_owners(
 
 
 def _inside_roots(
-    assigned: Mapping[TableName, list[PlannedFile]], outside: Collection[str]
-) -> dict[TableName, list[PlannedFile]]:
+    observation: Observation,
+    assigned: Mapping[TableName, Sequence[PlannedFile]],
+    *,
+    outside_of: Callable[[Sequence[str]], Mapping[str, Why]],
+    places: PlaceLedger | None,
+) -> dict[TableName, Sequence[PlannedFile]]:
     """Leaves out all files of a plan of which some lie outside the roots.
 
-    All: what tells of the others, the manifest lists, must not go before they can.
+    All: what tells of the others, the manifest lists, must not go before they can. `places`
+    remembers what was left out; None where that is not to be.
     """
+    files = list(chain.from_iterable(assigned.values()))
+    outside = outside_of([file.path for file in files])
+    if places is not None:
+        note_withheld(places, "expire", withheld("expire", observation, files, outside))
     return {
         name: planned
         for name, planned in assigned.items()

@@ -1,7 +1,9 @@
 """Plan purge: departures past their failsafe that nothing refers to today."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from itertools import chain
 
 from meltline.app.archive.cold_withheld import without_proof
 from meltline.app.catalog.registrations import heirs
@@ -20,13 +22,21 @@ from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import selected
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import KnownTable, PlanItems, PlanLedger, SnapshotKey
+from meltline.ports import (
+    ControlLedger,
+    FileLedger,
+    KnownTable,
+    PlaceLedger,
+    PlanItems,
+    PlanLedger,
+    SnapshotKey,
+)
 
 _NOT_BEGUN = (PlanState.PLANNED, PlanState.PASSED, PlanState.REFUSED)
 
 
 def plan_purge(
-    services: RunContext,
+    context: RunContext,
     observation: Observation,
     *,
     run_id: str,
@@ -41,80 +51,92 @@ def plan_purge(
     `only` names owners by UUID; None is all of them.
     """
     if observation.purge_blocked:
-        services.progress(f"plan purge: nothing anywhere: {observation.purge_blocked}")
+        context.progress(f"plan purge: nothing anywhere: {observation.purge_blocked}")
         return []
-    if not dry_run:
-        observed = ObservedReferences(observation, services.files.references)
-        tend_incidents(
-            PurgeIncidents.of(services), services.control.plans, services.files.items, observed
-        )
+    control, files = context.control, context.files
     # A preview of a day to come asks what will be due by then.
-    now = max(services.clock.now(), as_of) if dry_run else services.clock.now()
-    vetoed = _vetoed(services, dry_run=dry_run)  # it takes back what is settled: before the next
-    due = services.files.departures.in_states(frozenset({DepartureState.FAILSAFE}), due_by=now)
-    held = {d.path for d in due if location_key(d.path) in vetoed.keys}
-    if dry_run:
-        # What is referred to again was taken back as it was observed. Without a gate, look again.
-        held |= services.files.references.among([d.path for d in due], observation.dead)
-    held.update(services.control.claims.paths())  # what is being deleted already
-    held |= _open_purges(services.control.plans, services.files.items)
-    registered = services.control.registrations.all()
-    by_owner = _free_by_owner(observation, registered, due, held)
-    whole = not (tables or dry_run) and only is None
-    by_owner = _not_held_back(services, observation, by_owner, vetoed, remember=whole)
-    owners = _owners(observation)
+    now = max(context.clock.now(), as_of) if dry_run else context.clock.now()
+    vetoed = _vetoed(context, observation, dry_run=dry_run)  # before departures: it cancels some
+    due = _due(files, control, observation, vetoed, now, look_again=dry_run)
+    by_owner = _not_held_back(
+        observation,
+        _by_owner(observation, control.registrations.all(), due),
+        outside_of=partial(leading_out, context),
+        needed_of=partial(needed_elsewhere, context, observation, keys=vetoed.keys),
+        unproved_of=partial(without_proof, context),
+        places=None if tables or dry_run or only is not None else control.places,
+    )
+    owners = _owners(observation, tables, only)
     plans = []
-    for owner, departures in sorted(by_owner.items()):
-        table = owners.get(owner)
-        if table is None or owner in observation.blocked or not selected(table.name, tables):
-            continue
-        if only is not None and owner not in only:
-            continue
+    for owner in sorted(by_owner.keys() & owners.keys()):
+        table = owners[owner]
         if waits_for := _waits_for(observation, vetoed, owner):
-            services.progress(f"plan purge: {table.name}: files wait in failsafe: {waits_for}")
-            continue
-        plans.append(_plan(table, departures, run_id, as_of, services.clock.now()))
+            context.progress(f"plan purge: {table.name}: files wait in failsafe: {waits_for}")
+        else:
+            plans.append(_plan(table, by_owner[owner], run_id, as_of, context.clock.now()))
     if dry_run:
         return plans
-    stored = store_plans(services, plans)
+    stored = store_plans(context, plans)
     if only is None:
-
-        def is_settled(plan: Plan) -> bool:
-            owner = owners.get(plan.table_uuid)
-            if owner is None or plan.table_uuid in observation.blocked:
-                return owner is None and plan.table_uuid not in observation.names
-            waits = _waits_for(observation, vetoed, plan.table_uuid)
-            return selected(owner.name, tables) and not waits
-
-        end_refused(services.control.plans, PlanKind.PURGE, stored, is_settled)
+        is_settled = _settled(observation, vetoed, owners)
+        end_refused(control.plans, PlanKind.PURGE, stored, is_settled)
     return stored
 
 
-def _vetoed(services: RunContext, *, dry_run: bool) -> WantedFiles:
+def _vetoed(context: RunContext, observation: Observation, *, dry_run: bool) -> WantedFiles:
+    """What somebody wants back; of that, and of incidents, what is settled is ended first."""
+    store, manifests, vetoes = context.store, context.manifests, context.control.vetoes
     if dry_run:
-        return wanted_files(services.store, services.manifests, services.control.vetoes.all())
-    return settle_wanted_back(
-        services.control.vetoes,
-        services.store,
-        services.manifests,
-        services.files.departures,
-        AuditTrail.of(services),
-    )
+        return wanted_files(store, manifests, vetoes.all())
+    files, incidents = context.files, PurgeIncidents.of(context)
+    observed = ObservedReferences(observation, files.references)
+    tend_incidents(incidents, context.control.plans, files.items, observed)
+    return settle_wanted_back(vetoes, store, manifests, files.departures, AuditTrail.of(context))
 
 
-def _free_by_owner(
+def _due(
+    files: FileLedger,
+    control: ControlLedger,
     observation: Observation,
-    registered: Sequence[KnownTable],
-    due: Sequence[Departure],
-    held: Collection[str],
+    vetoed: WantedFiles,
+    now: datetime,
+    *,
+    look_again: bool,
+) -> list[Departure]:
+    """Departures past their failsafe that nobody wants back and no purge has begun to delete.
+
+    What is referred to again was taken back as it was observed; without a gate, look again.
+    """
+    due = files.departures.in_states(frozenset({DepartureState.FAILSAFE}), due_by=now)
+    held = {d.path for d in due if location_key(d.path) in vetoed.keys}
+    if look_again:
+        held |= files.references.among([d.path for d in due], observation.dead)
+    held.update(control.claims.paths())
+    held |= _open_purges(control.plans, files.items)
+    return [departure for departure in due if departure.path not in held]
+
+
+def _settled(
+    observation: Observation, vetoed: WantedFiles, owners: Collection[str]
+) -> Callable[[Plan], bool]:
+    """Whether a plan's table was planned and nothing makes it wait, or is none any more."""
+
+    def is_settled(plan: Plan) -> bool:
+        if plan.table_uuid in owners:
+            return not _waits_for(observation, vetoed, plan.table_uuid)
+        return plan.table_uuid not in observation.names
+
+    return is_settled
+
+
+def _by_owner(
+    observation: Observation, registered: Sequence[KnownTable], due: Sequence[Departure]
 ) -> dict[str, list[Departure]]:
-    """Departures that nobody holds or owns without being managed."""
+    """Departures by whose they are, but for those that may not be touched now."""
     hands_off = untouchable(observation)
     heir_of = heirs(registered, [table.state for table in observation.tables])
     by_owner: dict[str, list[Departure]] = {}
     for departure in due:
-        if departure.path in held:
-            continue
         owners = observation.owners.owners(departure.path)
         if not hands_off.intersection(owners):
             heir = heir_of.get(departure.owner)
@@ -124,34 +146,56 @@ def _free_by_owner(
 
 
 def _not_held_back(
-    services: RunContext,
     observation: Observation,
     by_owner: Mapping[str, Sequence[Departure]],
-    vetoed: WantedFiles,
     *,
-    remember: bool,
+    outside_of: Callable[[Sequence[str]], Mapping[str, Why]],
+    needed_of: Callable[[Sequence[str]], Mapping[str, str]],
+    unproved_of: Callable[[Mapping[str, Sequence[Departure]]], Collection[str]],
+    places: PlaceLedger | None,
 ) -> dict[str, list[Departure]]:
-    """Leaves out what lies outside the roots, may be needed by another name, or is not in cold."""
-    due = [departure for rows in by_owner.values() for departure in rows]
-    outside = leading_out(services, [d.path for d in due])
-    inside = [d.path for d in due if d.path not in outside]
-    needed = needed_elsewhere(services, observation, inside, vetoed.keys)
-    stays = outside.keys() | needed.keys()
-    free = {o: [d for d in rows if d.path not in stays] for o, rows in by_owner.items()}
-    unproved = dict.fromkeys(without_proof(services, free), Why.UNPROVED)
-    if remember:
+    """Leaves out what must not go though nothing refers to it by its own name.
+
+    Args:
+        observation: What the tables are called, and own.
+        by_owner: What is due.
+        outside_of: Those of some files that lie outside the roots, and why.
+        needed_of: Those that may be needed by another name, and which.
+        unproved_of: Those of some departures of which nobody can say that cold has them.
+        places: Where it is remembered what was left out; None where it is not to be.
+    """
+    due = list(chain.from_iterable(by_owner.values()))
+    outside = outside_of([d.path for d in due])
+    needed = needed_of([d.path for d in due if d.path not in outside])
+    free = _without(by_owner, outside.keys() | needed.keys())
+    unproved = dict.fromkeys(unproved_of(free), Why.UNPROVED)
+    if places is not None:
         refused = {**outside, **unproved}
-        note_withheld(
-            services.control.places, "purge", withheld("purge", observation, due, refused, needed)
-        )
-    proved = {o: [d for d in rows if d.path not in unproved] for o, rows in free.items()}
-    return {owner: rows for owner, rows in proved.items() if rows}
+        note_withheld(places, "purge", withheld("purge", observation, due, refused, needed))
+    return _without(free, unproved.keys())
 
 
-def _owners(observation: Observation) -> dict[str, TableMetadata | KnownTable]:
-    """Whose files may be purged, by UUID: managed tables, and dropped ones that were let go."""
+def _without(
+    by_owner: Mapping[str, Sequence[Departure]], paths: Collection[str]
+) -> dict[str, list[Departure]]:
+    """Departures but for some paths; owners who have none left are left out."""
+    free = {o: [d for d in rows if d.path not in paths] for o, rows in by_owner.items()}
+    return {owner: rows for owner, rows in free.items() if rows}
+
+
+def _owners(
+    observation: Observation, tables: tuple[str, ...], only: Collection[str] | None
+) -> dict[str, TableMetadata | KnownTable]:
+    """Whose files are to be planned, by UUID: managed tables, and dropped ones that were let go."""
     owners: dict[str, TableMetadata | KnownTable] = dict(observation.let_go)
-    return owners | {t.state.uuid: t.state for t in observation.tables if t.managed}
+    owners |= {t.state.uuid: t.state for t in observation.tables if t.managed}
+    return {
+        uuid: table
+        for uuid, table in owners.items()
+        if uuid not in observation.blocked
+        and selected(table.name, tables)
+        and (only is None or uuid in only)
+    }
 
 
 def _waits_for(observation: Observation, vetoed: WantedFiles, owner: str) -> str:
@@ -165,57 +209,63 @@ def _waits_for(observation: Observation, vetoed: WantedFiles, owner: str) -> str
 
 
 def take_back_referenced(
-    services: RunContext, plans: Sequence[Plan], dead: Sequence[SnapshotKey]
+    files: FileLedger,
+    plans: PlanLedger,
+    trail: AuditTrail,
+    refused: Sequence[Plan],
+    dead: Sequence[SnapshotKey],
 ) -> list[Plan]:
     """Takes back, of refused purge plans, the files that the index knows to be referred to.
 
     Returns:
         Plans that had such files: they are stale, the rest of them is to be planned anew.
     """
-    items = services.files.items.of([plan.id for plan in plans])
-    paths = sorted({file.path for files in items.values() for file in files})
-    held = services.files.references.among(paths, dead)
-    take_back(
-        services.files.departures, AuditTrail.of(services), sorted(held), "it is referred to again"
-    )
+    items = files.items.of([plan.id for plan in refused])
+    held = files.references.among(sorted(_paths(items)), dead)
+    take_back(files.departures, trail, sorted(held), "it is referred to again")
     return [
-        end_plan(services.control.plans, plan, "some of its files are needed again")
-        for plan in plans
+        end_plan(plans, plan, "some of its files are needed again")
+        for plan in refused
         if any(file.path in held for file in items[plan.id])
     ]
 
 
-def end_overtaken(services: RunContext, plans: Sequence[Plan]) -> list[Plan]:
+def end_overtaken(
+    files: FileLedger, control: ControlLedger, plans: Sequence[Plan]
+) -> dict[str, Plan]:
     """Ends purge plans some of whose files another run has purged, or is purging, since.
 
     Two runs may plan the same files at once. The slower one's plan names what is no longer its to
     purge; what it leaves is to be planned anew.
 
     Returns:
-        Those that ended, now stale.
+        Those that ended, now stale, by their ids.
     """
     fresh = [plan for plan in plans if plan.kind is PlanKind.PURGE and plan.state in _NOT_BEGUN]
     if not fresh:
-        return []
-    items = services.files.items.of([plan.id for plan in fresh])
-    paths = sorted({file.path for files in items.values() for file in files})
-    purged = services.files.departures.in_states(frozenset({DepartureState.DELETED}), paths=paths)
-    purging = {departure.path for departure in purged}
-    purging |= _open_purges(services.control.plans, services.files.items)
-    claimed = services.control.claims.paths()
-    ended = []
-    for plan in fresh:
-        paths_of = [file.path for file in items[plan.id]]
-        if any(path in purging or claimed.get(path, plan.id) != plan.id for path in paths_of):
-            note = "another run purges some of what it planned"
-            ended.append(end_plan(services.control.plans, plan, note))
-    return ended
+        return {}
+    items = files.items.of([plan.id for plan in fresh])
+    deleted = frozenset({DepartureState.DELETED})
+    purged = files.departures.in_states(deleted, paths=sorted(_paths(items)))
+    purging = {departure.path for departure in purged} | _open_purges(control.plans, files.items)
+    claimed = control.claims.paths()
+
+    def is_overtaken(plan: Plan) -> bool:
+        paths = [file.path for file in items[plan.id]]
+        return any(path in purging or claimed.get(path, plan.id) != plan.id for path in paths)
+
+    note = "another run purges some of what it planned"
+    return {p.id: end_plan(control.plans, p, note) for p in fresh if is_overtaken(p)}
 
 
 def _open_purges(ledger: PlanLedger, items: PlanItems) -> set[str]:
     """Files of purges that were begun and not finished: those are resumed, not planned again."""
     plans = [plan.id for plan in resumable(ledger) if plan.kind is PlanKind.PURGE]
-    return {file.path for files in items.of(plans).values() for file in files}
+    return _paths(items.of(plans))
+
+
+def _paths(items: Mapping[str, Sequence[PlannedFile]]) -> set[str]:
+    return {file.path for files in items.values() for file in files}
 
 
 def _plan(

@@ -1,17 +1,22 @@
 """The gate of a run: plans are judged, and what others have overtaken meanwhile is planned anew."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.gate.gate import reasons
-from meltline.app.observe.observe import observe
+from meltline.app.ground.audit_log import AuditTrail
+from meltline.app.observe.observe import Observation, observe
 from meltline.app.purge.plan_purge import end_overtaken, plan_purge, take_back_referenced
 from meltline.app.run.gate_step import run_gate
-from meltline.app.safety.stored_plans import end_plan
+from meltline.app.safety.stored_plans import PlannedFiles, end_plan
 from meltline.app.services import RunContext
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 
+_Replanned: TypeAlias = tuple[
+    Plan, Sequence[PlannedFiles]
+]  # the stale plan, and what is in its place
 _REFERENCED = "planned_referenced"
 _OVERTAKEN = (  # facts by which a gate tells that others have acted since the plan was made
     _REFERENCED,
@@ -27,36 +32,37 @@ _OVERTAKEN = (  # facts by which a gate tells that others have acted since the p
 )
 
 
-def judge(services: RunContext, plans: Sequence[Plan]) -> list[Plan]:
+def judge(context: RunContext, plans: Sequence[Plan]) -> list[Plan]:
     """Gates just these plans, each against everything there is."""
-    overtaken = end_overtaken(services, plans)
-    ended = {plan.id for plan in overtaken}
-    judged = run_gate(services, [plan for plan in plans if plan.id not in ended])
+    files, control = context.files, context.control
+    overtaken = end_overtaken(files, control, plans)
+    judged = run_gate(context, [plan for plan in plans if plan.id not in overtaken])
     # Another run may have begun to purge while we judged; then its files were found missing here.
     refused = [plan for plan, _ in judged if plan.state is PlanState.REFUSED]
-    overtaken += end_overtaken(services, refused)
-    ended = {plan.id for plan in overtaken}
-    anew = _plan_refused_anew(services, [pair for pair in judged if pair[0].id not in ended])
-    remaining = [p for plan, _ in judged if plan.id not in ended for p in anew.get(plan.id, [plan])]
-    return [*overtaken, *_plan_what_is_left(services, overtaken), *remaining]
+    overtaken |= end_overtaken(files, control, refused)
+    ours = [(plan, verdict) for plan, verdict in judged if plan.id not in overtaken]
+    anew = _plan_refused_anew(context, ours)
+    ended = list(overtaken.values())
+    remaining = [planned for plan, _ in ours for planned in anew.get(plan.id, [plan])]
+    return [*ended, *_plan_what_is_left(context, ended), *remaining]
 
 
-def _plan_what_is_left(services: RunContext, overtaken: Sequence[Plan]) -> list[Plan]:
+def _plan_what_is_left(context: RunContext, overtaken: Sequence[Plan]) -> list[Plan]:
     """Plans and gates anew what other runs leave of purge plans: it is due today as it was."""
     if not overtaken:
         return []
-    services.progress(f"gate: planning {len(overtaken)} purges anew, others purge part of them")
-    observation = observe(services)
+    context.progress(f"gate: planning {len(overtaken)} purges anew, others purge part of them")
+    observation = observe(context)
     anew: list[Plan] = []
     for run_id, as_of in sorted({(plan.run_id, plan.as_of) for plan in overtaken}):
         owners = [plan.table_uuid for plan in overtaken if plan.run_id == run_id]
-        planned = plan_purge(services, observation, run_id=run_id, as_of=as_of, only=owners)
+        planned = plan_purge(context, observation, run_id=run_id, as_of=as_of, only=owners)
         anew += [planned_files.plan for planned_files in planned]
-    return [plan for plan, _ in run_gate(services, anew)]
+    return [plan for plan, _ in run_gate(context, anew)]
 
 
 def _plan_refused_anew(
-    services: RunContext, judged: Sequence[tuple[Plan, GateResult]]
+    context: RunContext, judged: Sequence[tuple[Plan, GateResult]]
 ) -> dict[str, list[Plan]]:
     """Plans and gates anew, once, what was refused for what others did; by the old plan's id.
 
@@ -64,38 +70,53 @@ def _plan_refused_anew(
     Or the gate found a planned file where the planner had not looked, for the gate looks
     everywhere: the history is stranger than it looked, and the planner looks everywhere too.
     """
-    refused = [(plan, verdict) for plan, verdict in judged if plan.state is PlanState.REFUSED]
-    refused = [pair for pair in refused if any(map(pair[1].failed_on, _OVERTAKEN))]
+    refused = [pair for pair in judged if _is_overtaken(*pair)]
     if not refused:
         return {}
-    services.progress(f"gate: planning {len(refused)} plans anew, as everything is now")
-    observation = observe(services)
+    context.progress(f"gate: planning {len(refused)} plans anew, as everything is now")
+    observation = observe(context)
     replanned: dict[str, list[Plan]] = {}
     for plan, verdict in refused:
         if plan.table_uuid in observation.blocked:
             continue  # its own verdict says why
-        if plan.kind is PlanKind.EXPIRE:
-            anew = plan_expiration(
-                services,
-                observation,
-                run_id=plan.run_id,
-                as_of=plan.as_of,
-                only=[plan.table],
-                everywhere=verdict.failed_on(_REFERENCED),
-            )
-            if [planned.plan.id for planned in anew] == [plan.id]:
-                continue
-            stale = end_plan(services.control.plans, plan, reasons(verdict))
-        elif transitioned := take_back_referenced(services, [plan], observation.dead):
-            stale = transitioned[0]
-            anew = plan_purge(
-                services,
-                observation,
-                run_id=plan.run_id,
-                as_of=plan.as_of,
-                only=[plan.table_uuid],
-            )
-        else:
-            continue
-        replanned[plan.id] = [stale, *(p for p, _ in run_gate(services, [a.plan for a in anew]))]
+        plan_anew = _expire_anew if plan.kind is PlanKind.EXPIRE else _purge_anew
+        if anew := plan_anew(context, observation, plan, verdict):
+            stale, planned = anew
+            gated = run_gate(context, [planned_files.plan for planned_files in planned])
+            replanned[plan.id] = [stale, *(plan for plan, _ in gated)]
     return replanned
+
+
+def _is_overtaken(plan: Plan, verdict: GateResult) -> bool:
+    """Whether a plan was refused for what others did since it was made."""
+    return plan.state is PlanState.REFUSED and any(map(verdict.failed_on, _OVERTAKEN))
+
+
+def _expire_anew(
+    context: RunContext, observation: Observation, plan: Plan, verdict: GateResult
+) -> _Replanned | None:
+    """An expiration as it is now; None where it is the same."""
+    anew = plan_expiration(
+        context,
+        observation,
+        run_id=plan.run_id,
+        as_of=plan.as_of,
+        only=[plan.table],
+        everywhere=verdict.failed_on(_REFERENCED),
+    )
+    if [planned.plan.id for planned in anew] == [plan.id]:
+        return None
+    return end_plan(context.control.plans, plan, reasons(verdict)), anew
+
+
+def _purge_anew(
+    context: RunContext, observation: Observation, plan: Plan, _: GateResult
+) -> _Replanned | None:
+    """A purge without the files that are needed again; None where none is."""
+    trail, ledger = AuditTrail.of(context), context.control.plans
+    stale = take_back_referenced(context.files, ledger, trail, [plan], observation.dead)
+    if not stale:
+        return None
+    run_id, owners = plan.run_id, [plan.table_uuid]
+    anew = plan_purge(context, observation, run_id=run_id, as_of=plan.as_of, only=owners)
+    return stale[0], anew
