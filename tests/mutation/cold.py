@@ -82,7 +82,7 @@ COLD_COPIES = (
     ),
     Mutation(
         "a lost copy is not looked for where its original is alive", "app/archive/cold_mending.py",
-        "        originals |= {original.path: original for original in _absent(services, side, refused)}\n", "",
+        "        originals |= {original.path: original for original in _absent(context, side, refused)}\n", "",
         (COPY_PROOFS,),
     ),
     Mutation(

@@ -100,7 +100,7 @@ DAMAGE = (
     Mutation(
         "a copy that nobody could vouch for yesterday is taken for proved today",
         "app/archive/cold_withheld.py",
-        " | _unproved_before(services)",
+        " | _unproved_before(context)",
         "",
         ("tests/unit/archive/test_cold_withheld.py",),
     ),

@@ -204,7 +204,7 @@ CLOCKS = (
     Mutation(
         "a lease is acquired by a clock that is behind",
         "app/retention/leases.py",
-        "    require_not_behind(ledgers)\n",
+        "    require_not_behind(context)\n",
         "",
         CLOCK_TESTS,
     ),

@@ -62,7 +62,7 @@ class TableHandoff:
 
 
 def pending_handoffs(
-    ledgers: ReadContext,
+    context: ReadContext,
     tables: Sequence[ObservedTable],
     as_of: datetime,
     globs: tuple[str, ...] = (),
@@ -71,28 +71,28 @@ def pending_handoffs(
 
     A table that stands under two names is asked once for each snapshot.
     """
-    on = [t for t in tables if cold_policy_of(ledgers, t).is_on and selected(t.state.name, globs)]
-    archived = _archived(ledgers, {table.state.uuid for table in on})
+    on = [t for t in tables if cold_policy_of(context, t).is_on and selected(t.state.name, globs)]
+    archived = _archived(context, {table.state.uuid for table in on})
     seen = set[tuple[str, int]]()
     waiting = []
-    for request, _, table in keep_requests(ledgers, on, as_of):
+    for request, _, table in keep_requests(context, on, as_of):
         uuid = table.state.uuid
-        chosen = to_hand_over(ledgers, table, request)
+        chosen = to_hand_over(context, table, request)
         due = {sid: when for sid, when in chosen.items() if (uuid, sid) not in seen}
         seen.update((uuid, sid) for sid in due)
         copies = {sid: archived[uuid, sid] for sid in due if (uuid, sid) in archived}
         if due:
-            waiting.append(Pending(table, cold_policy_of(ledgers, table), due, copies))
+            waiting.append(Pending(table, cold_policy_of(context, table), due, copies))
     return waiting
 
 
-def _archived(ledgers: ReadContext, uuids: set[str]) -> dict[tuple[str, int], ArchivedSnapshot]:
-    copies = ledgers.control.archived.all(sorted(uuids)) if uuids else ()
+def _archived(context: ReadContext, uuids: set[str]) -> dict[tuple[str, int], ArchivedSnapshot]:
+    copies = context.control.archived.all(sorted(uuids)) if uuids else ()
     return {(copy.table_uuid, copy.snapshot_id): copy for copy in copies}
 
 
 def hand_off(
-    services: RunContext,
+    context: RunContext,
     waiting: Sequence[Pending],
     run_id: str,
     go_on: Callable[[], bool],
@@ -103,14 +103,14 @@ def hand_off(
     handing over is left to it.
 
     Args:
-        services: The ports.
+        context: The ports.
         waiting: What waits.
         run_id: The run, for the lock.
         go_on: Asked before each batch is begun.
     """
     if not waiting:
         return []
-    handoff = _Handoff(services, {p.table.state.name: p for p in waiting})
+    handoff = _Handoff(context, {p.table.state.name: p for p in waiting})
     try:
         with ExitStack() as locks:
             handoff.lock(locks, run_id)
@@ -127,7 +127,7 @@ def hand_off(
 class _Handoff:
     """A handoff on its way: what waits, by the hot table's name, and what has come of it."""
 
-    services: RunContext
+    context: RunContext
     waiting: dict[TableName, Pending]
     results: dict[TableName, TableHandoff] = field(default_factory=dict)
 
@@ -136,15 +136,15 @@ class _Handoff:
 
     def lock(self, locks: ExitStack, run_id: str) -> None:
         """Takes each table's own lock: people may go on with its group while files are copied."""
-        services, began = self.services, time.monotonic()
+        context, began = self.context, time.monotonic()
         for name, pending in sorted(self.waiting.items()):
             passed = timedelta(seconds=time.monotonic() - began)  # one wait for all of them
-            wait = max(timedelta(0), services.config.limits.lock_wait - passed)
+            wait = max(timedelta(0), context.config.limits.lock_wait - passed)
             key = f"handoff {pending.table.state.uuid}"
-            holder = f"{services.who} run {run_id}"
+            holder = f"{context.who} run {run_id}"
             try:
                 locks.enter_context(
-                    services.control.locks.take(key, holder, wait=wait, lease=_LEASE)
+                    context.control.locks.take(key, holder, wait=wait, lease=_LEASE)
                 )
             except LockHeld as busy:
                 self.results[name].errors.append(f"{busy.message}: {busy.found}")
@@ -152,12 +152,12 @@ class _Handoff:
 
     def carry_out(self, go_on: Callable[[], bool]) -> None:
         """Copies, and records what is done as it is done."""
-        services = self.services
-        if services.cold is None or services.archive is None:
-            raise no_cold(services)
-        requests = self._requests(ColdTables(services.cold))
-        services.progress(f"hand off: {sum(len(r.snapshots) for r in requests)} snapshots to cold")
-        for name, done in services.archive.hand_off(requests, go_on):
+        context = self.context
+        if context.cold is None or context.archive is None:
+            raise no_cold(context)
+        requests = self._requests(ColdTables(context.cold))
+        context.progress(f"hand off: {sum(len(r.snapshots) for r in requests)} snapshots to cold")
+        for name, done in context.archive.hand_off(requests, go_on):
             if done.error:
                 self.results[name].errors.append(f"snapshot {done.snapshot_id}: {done.error}")
             else:
@@ -166,7 +166,7 @@ class _Handoff:
     def _requests(self, cold: ColdTables) -> list[HandoffRequest]:
         """What another run has not done while this one waited for its lock."""
         uuids = {pending.table.state.uuid for pending in self.waiting.values()}
-        archived = _archived(self.services, uuids)
+        archived = _archived(self.context, uuids)
         requests = []
         for name, pending in self.waiting.items():
             state, outcome = pending.table.state, self.results[name]
@@ -187,7 +187,7 @@ class _Handoff:
         return requests
 
     def _record(self, name: TableName, done: HandedOver) -> None:
-        pending, outcome, now = self.waiting[name], self.results[name], self.services.clock.now()
+        pending, outcome, now = self.waiting[name], self.results[name], self.context.clock.now()
         before, until = pending.copies.get(done.snapshot_id), now + pending.policy.keep_for
         copy = ArchivedSnapshot(
             table_uuid=pending.table.state.uuid,
@@ -205,7 +205,7 @@ class _Handoff:
             keep_until=max(until, before.keep_until) if before else until,
             deep_bytes=before.deep_bytes if before else 0,
         )
-        self.services.control.archived.save([copy])
+        self.context.control.archived.save([copy])
         if before is None:
             outcome.archived += 1
             outcome.waiting -= 1
@@ -213,12 +213,12 @@ class _Handoff:
         outcome.bytes_copied += done.bytes_copied
 
 
-def may_go_on(services: RunContext, *, any_hour: bool) -> Callable[[], bool]:
+def may_go_on(context: RunContext, *, any_hour: bool) -> Callable[[], bool]:
     """Asked before a batch is begun: nobody has stopped everything, and it is the time for it."""
-    settings = services.config.handoff
+    settings = context.config.handoff
 
     def go_on() -> bool:
-        stopped = services.control.switch.stopped() is not None
-        return not stopped and (any_hour or settings.may_begin(services.clock.now()))
+        stopped = context.control.switch.stopped() is not None
+        return not stopped and (any_hour or settings.may_begin(context.clock.now()))
 
     return go_on

@@ -79,12 +79,12 @@ class Side:
     rows: RowComparer
 
     @classmethod
-    def of(cls, services: RunContext) -> "Side":
+    def of(cls, context: RunContext) -> "Side":
         """Raises ColdMissing where no cold tier, or nothing that reads it, is configured."""
-        tier = require_cold(services)
-        if services.copies is None or services.rows is None:
-            raise no_cold(services)
-        return cls(tier, ColdTables(tier), services.copies, services.rows)
+        tier = require_cold(context)
+        if context.copies is None or context.rows is None:
+            raise no_cold(context)
+        return cls(tier, ColdTables(tier), context.copies, context.rows)
 
     def listed(
         self, paths: Sequence[str], facts: ColdFacts, *, of_copies: bool

@@ -9,7 +9,7 @@ from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 
 
 def manifests_of(
-    ledgers: ReadContext, tier: ColdTier, snapshots: Iterable[Snapshot]
+    context: ReadContext, tier: ColdTier, snapshots: Iterable[Snapshot]
 ) -> list[ManifestFile]:
     """The manifests that snapshots refer to, each once.
 
@@ -22,17 +22,17 @@ def manifests_of(
         path = snapshot.manifest_list
         if not path:
             return [ManifestFile(manifest, 0) for manifest in snapshot.inline_manifests]
-        return ledgers.manifests.read_list(path, tier.store.read(path))
+        return context.manifests.read_list(path, tier.store.read(path))
 
     lists = load_concurrently(read, list(snapshots))
     return list({manifest.path: manifest for listed in lists for manifest in listed}.values())
 
 
-def live_files(ledgers: ReadContext, tier: ColdTier, manifests: Sequence[ManifestFile]) -> set[str]:
+def live_files(context: ReadContext, tier: ColdTier, manifests: Sequence[ManifestFile]) -> set[str]:
     """The data and delete files that manifests keep alive. Raises as `manifests_of` does."""
 
     def read(manifest: ManifestFile) -> Sequence[str]:
-        return ledgers.manifests.live_paths(manifest, tier.store.read(manifest.path))
+        return context.manifests.live_paths(manifest, tier.store.read(manifest.path))
 
     return {path for paths in load_concurrently(read, manifests) for path in paths}
 

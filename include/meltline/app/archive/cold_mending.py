@@ -24,7 +24,7 @@ _LEASE = timedelta(minutes=2)
 _SHOWN = 3
 
 
-def mend_copies(services: RunContext, run_id: str, may_go_on: Callable[[], bool]) -> list[str]:
+def mend_copies(context: RunContext, run_id: str, may_go_on: Callable[[], bool]) -> list[str]:
     """Has cold hold, whole and recorded, the copies of what waits in failsafe.
 
     Looks at each copy's size, time and version. What is lost, changed or was never held against
@@ -35,47 +35,47 @@ def mend_copies(services: RunContext, run_id: str, may_go_on: Callable[[], bool]
     Returns:
         What a person should know: what was mended, and what could not be.
     """
-    archived = {copy.table_uuid for copy in services.control.archived.all()}
-    if not archived or services.cold is None or services.archive is None:
+    archived = {copy.table_uuid for copy in context.control.archived.all()}
+    if not archived or context.cold is None or context.archive is None:
         return []
-    groups = Groups(services.control.registrations.sharing())
+    groups = Groups(context.control.registrations.sharing())
     try:
-        side = Side.of(services)
-        waiting = services.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
+        side = Side.of(context)
+        waiting = context.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
         ours = [d for d in waiting if groups.members(d.owner) & archived]
-        doubtful = _doubtful(services, side, ours)
+        doubtful = _doubtful(context, side, ours)
         uuids = {uuid for d in doubtful for uuid in groups.members(d.owner) & archived}
         originals = {d.path: Original(d.path, d.bytes, d.kind) for d in doubtful}
-        refused = refused_for_cold(services) & archived
-        originals |= {original.path: original for original in _absent(services, side, refused)}
+        refused = refused_for_cold(context) & archived
+        originals |= {original.path: original for original in _absent(context, side, refused)}
         if not originals:
             return []
         uuids |= refused
         with ExitStack() as locks:
             for uuid in sorted(uuids):
-                holder = f"{services.who} run {run_id}"
-                wait = services.config.limits.lock_wait
+                holder = f"{context.who} run {run_id}"
+                wait = context.config.limits.lock_wait
                 key = f"handoff {uuid}"
                 locks.enter_context(
-                    services.control.locks.take(key, holder, wait=wait, lease=_LEASE)
+                    context.control.locks.take(key, holder, wait=wait, lease=_LEASE)
                 )
-            services.progress(f"hand off: {len(originals)} copies in cold are read again")
-            done = services.archive.mend(list(originals.values()), may_go_on)
-            return _summary(services, list(done))
+            context.progress(f"hand off: {len(originals)} copies in cold are read again")
+            done = context.archive.mend(list(originals.values()), may_go_on)
+            return _summary(context, list(done))
     except (MeltlineError, LockHeld) as error:
         return [f"copies in cold were not looked at: {error.message}"]
 
 
-def _doubtful(services: RunContext, side: Side, waiting: Sequence[Departure]) -> list[Departure]:
+def _doubtful(context: RunContext, side: Side, waiting: Sequence[Departure]) -> list[Departure]:
     """Those whose copy is not known for whole; those that have none are left out."""
-    now = services.clock.now()
+    now = context.clock.now()
     files = {
         d.path: PlannedFile(d.path, d.kind, d.bytes, d.owner)
         for d in waiting
         if d.kind is not FileKind.METADATA
     }
     places = {file.path: copy for copy, file in side.places(files.values()).items()}
-    proofs = services.control.copies.of(list(places.values()))
+    proofs = context.control.copies.of(list(places.values()))
     shown = side.shown(list(places.values()))
 
     def is_doubtful(departure: Departure) -> bool:
@@ -90,18 +90,18 @@ def _doubtful(services: RunContext, side: Side, waiting: Sequence[Departure]) ->
     return [departure for departure in waiting if is_doubtful(departure)]
 
 
-def refused_for_cold(services: RunContext) -> set[str]:
+def refused_for_cold(context: RunContext) -> set[str]:
     """Tables of which a gate has lately refused to purge files because of cold."""
-    since = services.clock.now() - _LATELY
-    refused = services.control.plans.find(states=[PlanState.REFUSED])
+    since = context.clock.now() - _LATELY
+    refused = context.control.plans.find(states=[PlanState.REFUSED])
     plans = [p for p in refused if p.kind is PlanKind.PURGE and p.as_of >= since]
     return {plan.table_uuid for plan in plans if "cold_" in plan.note}
 
 
-def _absent(services: RunContext, side: Side, uuids: set[str]) -> Iterator[Original]:
+def _absent(context: RunContext, side: Side, uuids: set[str]) -> Iterator[Original]:
     """Files of tables' copies that cold has lost, and that hot still has, alive or waiting."""
     for uuid in sorted(uuids):
-        names = {copy.table for copy in services.control.archived.all([uuid])}
+        names = {copy.table for copy in context.control.archived.all([uuid])}
         state = side.tables.of(uuid, sorted(names))
         snapshots = state.snapshots.values() if state else ()
         lists = side.copies.lists(
@@ -116,16 +116,16 @@ def _absent(services: RunContext, side: Side, uuids: set[str]) -> Iterator[Origi
         for audited in side.copies.audit(list(listed.values()), side.tier.warehouse):
             for copy, kind in audited.absent:
                 path = original_of(copy, side.tier.warehouse)
-                if path and (size := services.store.size(path)) is not None:
+                if path and (size := context.store.size(path)) is not None:
                     yield Original(path, size, kind)
 
 
-def _summary(services: RunContext, done: Sequence[Mended]) -> list[str]:
+def _summary(context: RunContext, done: Sequence[Mended]) -> list[str]:
     mended = sorted(copy.path for copy in done if copy.is_new)
     errors = sorted(copy.error for copy in done if copy.error)
     lines = []
     if mended:
-        audit(services, MEND, mended[0], detail="\n".join(mended))
+        audit(context, MEND, mended[0], detail="\n".join(mended))
         lines.append(f"{len(mended)} copies in cold were lost or damaged, and were made anew")
     if errors:
         shown = "; ".join(errors[:_SHOWN])

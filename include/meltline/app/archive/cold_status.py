@@ -40,23 +40,23 @@ class ColdStatus:
     newest: datetime | None
 
 
-def cold_status(ledgers: ReadContext, name: TableName | None = None) -> list[ColdStatus]:
+def cold_status(context: ReadContext, name: TableName | None = None) -> list[ColdStatus]:
     """How far the archive is, for each table that it has or a policy wants, or for one.
 
     Raises:
         TableNotFound: Neither hot nor cold knows the table.
     """
-    tables = {t.state.uuid: t for t in read_tables(ledgers) if t.managed}
+    tables = {t.state.uuid: t for t in read_tables(context) if t.managed}
     copies: dict[str, list[ArchivedSnapshot]] = {}
-    for copy in ledgers.control.archived.all():
+    for copy in context.control.archived.all():
         copies.setdefault(copy.table_uuid, []).append(copy)
     waiting = {
         pending.table.state.uuid: pending.waiting
-        for pending in pending_handoffs(ledgers, list(tables.values()), ledgers.clock.now())
+        for pending in pending_handoffs(context, list(tables.values()), context.clock.now())
     }
-    policy_uuids = {uuid for uuid, table in tables.items() if cold_policy_of(ledgers, table).is_on}
+    policy_uuids = {uuid for uuid, table in tables.items() if cold_policy_of(context, table).is_on}
     statuses = [
-        _status(ledgers, tables.get(uuid), copies.get(uuid, []), waiting.get(uuid, 0))
+        _status(context, tables.get(uuid), copies.get(uuid, []), waiting.get(uuid, 0))
         for uuid in policy_uuids | copies.keys()
     ]
     if name is not None:
@@ -67,7 +67,7 @@ def cold_status(ledgers: ReadContext, name: TableName | None = None) -> list[Col
 
 
 def _status(
-    ledgers: ReadContext,
+    context: ReadContext,
     table: ObservedTable | None,
     copies: Sequence[ArchivedSnapshot],
     waiting: int,
@@ -75,7 +75,7 @@ def _status(
     times = [copy.committed_at for copy in copies]
     return ColdStatus(
         table=copies[-1].table if table is None else plain_name(table),
-        policy="" if table is None else str(cold_policy_of(ledgers, table).cadence),
+        policy="" if table is None else str(cold_policy_of(context, table).cadence),
         waiting=waiting,
         archived=len(copies),
         bytes=sum(copy.bytes_copied for copy in copies),
@@ -84,14 +84,14 @@ def _status(
     )
 
 
-def cold_list(ledgers: ReadContext, name: TableName) -> list[ArchivedSnapshot]:
+def cold_list(context: ReadContext, name: TableName) -> list[ArchivedSnapshot]:
     """The archived snapshots of a table, the oldest first; of a dropped or renamed one as well.
 
     Raises:
         TableNotFound: Cold has nothing of it.
     """
-    uuids = {t.state.uuid for t in read_tables(ledgers) if plain_name(t) == name}
-    copies = [c for c in ledgers.control.archived.all() if c.table_uuid in uuids or c.table == name]
+    uuids = {t.state.uuid for t in read_tables(context) if plain_name(t) == name}
+    copies = [c for c in context.control.archived.all() if c.table_uuid in uuids or c.table == name]
     if not copies:
         raise _nothing_of(name)
     return sorted(copies, key=lambda copy: (copy.committed_at, copy.snapshot_id))
@@ -107,28 +107,28 @@ def _nothing_of(name: TableName) -> TableNotFound:
     )
 
 
-def remember_copies(ledgers: ReadContext) -> int:
+def remember_copies(context: ReadContext) -> int:
     """Tells the ledger of copies that cold has and it does not know; says how many these were.
 
     After `meltline init --adopt`, or where a ledger was lost: cold itself says what it has.
     """
-    tier = require_cold(ledgers)
-    recorded = {(copy.table_uuid, copy.snapshot_id) for copy in ledgers.control.archived.all()}
-    levels = {t.state.uuid: t.levels for t in read_tables(ledgers)}
+    tier = require_cold(context)
+    recorded = {(copy.table_uuid, copy.snapshot_id) for copy in context.control.archived.all()}
+    levels = {t.state.uuid: t.levels for t in read_tables(context)}
     new: list[ArchivedSnapshot] = []
     for state in ColdTables(tier).all():
         if isinstance(state, TableMetadata):
             uuid = state.properties.get(COLD_OF, "")
-            keep_for = cold_policy(ledgers.config.account, levels.get(uuid, ())).keep_for
-            table = replace(state.name, catalog=ledgers.config.hot)
+            keep_for = cold_policy(context.config.account, levels.get(uuid, ())).keep_for
+            table = replace(state.name, catalog=context.config.hot)
             copies = read_archived(state, table, keep_for)
             new += [copy for copy in copies if (uuid, copy.snapshot_id) not in recorded]
-    ledgers.control.archived.save(new)
-    _remember_proofs(ledgers, tier)
+    context.control.archived.save(new)
+    _remember_proofs(context, tier)
     return len(new)
 
 
-def _remember_proofs(ledgers: ReadContext, tier: ColdTier) -> None:
+def _remember_proofs(context: ReadContext, tier: ColdTier) -> None:
     """Tells the ledger what the archive has recorded of single files; the newest word counts."""
     folder = proofs_folder(tier.warehouse)
     documents = sorted(tier.store.list(folder), key=lambda stored: stored.modified_at, reverse=True)
@@ -138,7 +138,7 @@ def _remember_proofs(ledgers: ReadContext, tier: ColdTier) -> None:
         except (OSError, EOFError, ValueError, zlib.error):
             continue  # its files are read again
         proofs = {proof.path: proof for proof in read_proofs(document)}
-        recorded = ledgers.control.copies.of(list(proofs))
-        ledgers.control.copies.save(
+        recorded = context.control.copies.of(list(proofs))
+        context.control.copies.save(
             [proof for proof in proofs.values() if proof.path not in recorded]
         )

@@ -15,28 +15,28 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import CatalogEntry, CopyReader
 
 
-def require_cold(ledgers: ReadContext) -> ColdTier:
+def require_cold(context: ReadContext) -> ColdTier:
     """The cold tier.
 
     Raises:
         ColdMissing: None is configured.
     """
-    if ledgers.cold is None:
-        raise no_cold(ledgers)
-    return ledgers.cold
+    if context.cold is None:
+        raise no_cold(context)
+    return context.cold
 
 
-def require_copies(ledgers: ReadContext) -> CopyReader:
+def require_copies(context: ReadContext) -> CopyReader:
     """What reads copies apart from who made them; wired wherever cold is."""
-    assert ledgers.copies is not None
-    return ledgers.copies
+    assert context.copies is not None
+    return context.copies
 
 
-def no_cold(ledgers: ReadContext) -> ColdMissing:
+def no_cold(context: ReadContext) -> ColdMissing:
     """What to say where a cold tier is needed and none is configured."""
     return ColdMissing(
         "no cold tier is configured",
-        object=str(ledgers.config.path),
+        object=str(context.config.path),
         expected="cold: NAME, where NAME is one of catalogs",
         found="no such key",
         next="add a catalog for the archive and name it, as docs/keep-history-cold.md shows",

@@ -46,7 +46,7 @@ class Verified:
 
 
 def cold_verify(
-    ledgers: ReadContext,
+    context: ReadContext,
     name: TableName,
     snapshot_id: int | None = None,
     count_rows: CountRows | None = None,
@@ -60,7 +60,7 @@ def cold_verify(
     noted as verified now.
 
     Args:
-        ledgers: Where they are.
+        context: Where they are.
         name: The table, by its name in hot.
         snapshot_id: One of them; None is all.
         count_rows: Reads every row as well, where it is given.
@@ -72,27 +72,27 @@ def cold_verify(
         SnapshotNotFound: It has no copy of that snapshot.
         CatalogUnlistable: The cold catalog cannot be listed.
     """
-    tier = require_cold(ledgers)
-    if ledgers.copies is None:
-        raise no_cold(ledgers)
-    copies = _copies_of(ledgers, name, snapshot_id)
+    tier = require_cold(context)
+    if context.copies is None:
+        raise no_cold(context)
+    copies = _copies_of(context, name, snapshot_id)
     tables, results = ColdTables(tier), list[Verified]()
     for uuid in dict.fromkeys(copy.table_uuid for copy in copies):
         own = [copy for copy in copies if copy.table_uuid == uuid]
         state = tables.of(uuid, [name])
-        check = ContentCheck(ledgers.control, tier.store, content)
-        verified = _Audit.of(tier, ledgers.copies, state, own, check).verify(own, count_rows)
-        now, whole = ledgers.clock.now(), {v.snapshot_id for v in verified if not v.problems}
+        check = ContentCheck(context.control, tier.store, content)
+        verified = _Audit.of(tier, context.copies, state, own, check).verify(own, count_rows)
+        now, whole = context.clock.now(), {v.snapshot_id for v in verified if not v.problems}
         again = [replace(c, verified_at=now) for c in own if c.snapshot_id in whole]
-        ledgers.control.archived.save(again)
+        context.control.archived.save(again)
         results += verified
     return results
 
 
 def _copies_of(
-    ledgers: ReadContext, name: TableName, snapshot_id: int | None
+    context: ReadContext, name: TableName, snapshot_id: int | None
 ) -> list[ArchivedSnapshot]:
-    copies = cold_list(ledgers, name)
+    copies = cold_list(context, name)
     matching = [copy for copy in copies if snapshot_id in (None, copy.snapshot_id)]
     if matching:
         return matching

@@ -17,25 +17,25 @@ from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.files import Departure, PlannedFile
 
 
-def without_proof(services: RunContext, due: Mapping[str, Sequence[Departure]]) -> frozenset[str]:
+def without_proof(context: RunContext, due: Mapping[str, Sequence[Departure]]) -> frozenset[str]:
     """Those of some departures, given by owner, of which no gate could say that cold has them.
 
     It tells by what stores show. Copies are read where a gate has lately refused because of cold,
     and for as long as some cannot be proved; else the gate alone reads those of stores that cannot
     vouch for them. Where cold cannot be asked the gate says so.
     """
-    if not due or services.cold is None or services.copies is None or services.rows is None:
+    if not due or context.cold is None or context.copies is None or context.rows is None:
         return frozenset()
-    groups = Groups(services.control.registrations.sharing())
+    groups = Groups(context.control.registrations.sharing())
     beside = set[str]().union(*(groups.members(owner) for owner in due))
-    archived = {copy.table_uuid for copy in services.control.archived.all(sorted(beside))}
-    doubted = refused_for_cold(services) | _unproved_before(services)
+    archived = {copy.table_uuid for copy in context.control.archived.all(sorted(beside))}
+    doubted = refused_for_cold(context) | _unproved_before(context)
     unproved: set[str] = set()
     try:
-        side = Side.of(services)
+        side = Side.of(context)
         for owner, departures in due.items():
             unproved |= unproved_copies(
-                services.control.copies,
+                context.control.copies,
                 side,
                 [PlannedFile(d.path, d.kind, d.bytes, d.owner) for d in departures],
                 recorded_alone=not groups.members(owner) & archived,
@@ -46,11 +46,11 @@ def without_proof(services: RunContext, due: Mapping[str, Sequence[Departure]]) 
     return frozenset(unproved)
 
 
-def _unproved_before(services: RunContext) -> set[str]:
+def _unproved_before(context: RunContext) -> set[str]:
     """Tables of which the last plans have left out what nobody could vouch for."""
     names = {
         withheld.table
-        for withheld in services.control.places.withheld()
+        for withheld in context.control.places.withheld()
         if withheld.why is Why.UNPROVED
     }
-    return {row.uuid for row in services.control.registrations.all() if str(row.name) in names}
+    return {row.uuid for row in context.control.registrations.all() if str(row.name) in names}

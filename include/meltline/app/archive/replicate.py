@@ -47,24 +47,24 @@ class Deepened:
     errors: list[str]
 
 
-def require_deep(ledgers: ReadContext) -> DeepStore:
+def require_deep(context: ReadContext) -> DeepStore:
     """The permanent store. Raises ColdMissing where none is configured."""
-    if ledgers.deep is None:
+    if context.deep is None:
         raise ColdMissing(
             "no permanent store is configured",
-            object=str(ledgers.config.path),
+            object=str(context.config.path),
             expected="deep: s3://… or file://…",
             found="no such key",
             next="name a store for what is never deleted, as docs/keep-history-cold.md shows",
         )
-    return ledgers.deep
+    return context.deep
 
 
-def deepen(ledgers: ReadContext, name: TableName | None = None) -> list[Deepened]:
+def deepen(context: ReadContext, name: TableName | None = None) -> list[Deepened]:
     """Copies archived snapshots to the permanent store; what it has is not copied again.
 
     Args:
-        ledgers: Where they are.
+        context: Where they are.
         name: All of this table, by its name in hot; None is what the policies want there.
 
     Raises:
@@ -73,9 +73,9 @@ def deepen(ledgers: ReadContext, name: TableName | None = None) -> list[Deepened
         CatalogUnlistable: The cold catalog cannot be listed.
     """
     work = _Deepening(
-        ledgers, require_cold(ledgers), require_deep(ledgers), require_copies(ledgers)
+        context, require_cold(context), require_deep(context), require_copies(context)
     )
-    due = due_for_deep(ledgers, name)
+    due = due_for_deep(context, name)
     if name is not None and not due:
         raise TableNotFound(
             f"nothing of {name} is in cold",
@@ -90,18 +90,18 @@ def deepen(ledgers: ReadContext, name: TableName | None = None) -> list[Deepened
     return [work.table(uuid, copies) for uuid, copies in tables.items()]
 
 
-def due_for_deep(ledgers: ReadContext, name: TableName | None) -> list[ArchivedSnapshot]:
+def due_for_deep(context: ReadContext, name: TableName | None) -> list[ArchivedSnapshot]:
     """Archived snapshots that belong into the permanent store, whether they are there or not.
 
     Of tables that hot does not have any more, the account's policy tells.
     """
-    tables = {t.state.uuid: t for t in read_tables(ledgers)}
+    tables = {t.state.uuid: t for t in read_tables(context)}
     uuids = {uuid for uuid, table in tables.items() if plain_name(table) == name}
-    account = ledgers.config.account.deep
-    policies = {uuid: cold_policy_of(ledgers, table).deep for uuid, table in tables.items()}
+    account = context.config.account.deep
+    policies = {uuid: cold_policy_of(context, table).deep for uuid, table in tables.items()}
     return [
         copy
-        for copy in ledgers.control.archived.all()
+        for copy in context.control.archived.all()
         if (
             policies.get(copy.table_uuid, account)
             if name is None
@@ -114,21 +114,21 @@ def due_for_deep(ledgers: ReadContext, name: TableName | None) -> list[ArchivedS
 class _Deepening:
     """A way through the tables."""
 
-    ledgers: ReadContext
+    context: ReadContext
     tier: ColdTier
     deep: DeepStore
     reader: CopyReader
 
     def table(self, uuid: str, copies: Sequence[ArchivedSnapshot]) -> Deepened:
         """One table; what stops it, or one of its snapshots, is among its errors."""
-        ledgers, done = self.ledgers, Deepened(copies[-1].table, 0, 0, 0, [])
+        context, done = self.context, Deepened(copies[-1].table, 0, 0, 0, [])
         waiting = [copy for copy in copies if copy.deep_at is None]
-        holder = f"{ledgers.who} cold deepen"
-        wait = ledgers.config.limits.lock_wait
+        holder = f"{context.who} cold deepen"
+        wait = context.config.limits.lock_wait
         try:
             if not waiting:
                 return done
-            with ledgers.control.locks.take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE):
+            with context.control.locks.take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE):
                 state = ColdTables(self.tier).of(uuid, [copies[-1].table])
                 for copy in waiting:
                     self._snapshot(state, copy, done)
@@ -147,8 +147,8 @@ class _Deepening:
         except (MeltlineError, FileNotFoundError) as error:
             done.errors.append(f"snapshot {copy.snapshot_id}: {_message(error)}")
             return
-        new, now = sum(sizes), self.ledgers.clock.now()
-        self.ledgers.control.archived.save(
+        new, now = sum(sizes), self.context.clock.now()
+        self.context.control.archived.save(
             [replace(copy, deep_at=now, deep_bytes=copy.deep_bytes + new)]
         )
         done.snapshots += 1
@@ -162,7 +162,7 @@ class _Deepening:
             StoreRefused: A file of cold is not what it should be.
         """
         snapshot = state.snapshots[copy.snapshot_id]
-        manifests = manifests_of(self.ledgers, self.tier, [snapshot])
+        manifests = manifests_of(self.context, self.tier, [snapshot])
         listed = [
             ListedCopy(manifest.path, manifest.bytes, manifest.added_snapshot_id)
             for manifest in manifests
@@ -170,7 +170,7 @@ class _Deepening:
         for audited in self.reader.audit(listed, self.tier.warehouse):
             if audited.problems:
                 raise _damaged(copy, audited.problems[0])
-        files = live_files(self.ledgers, self.tier, manifests) | {
+        files = live_files(self.context, self.tier, manifests) | {
             manifest.path for manifest in manifests
         }
         files |= own_files(state, [copy.snapshot_id])

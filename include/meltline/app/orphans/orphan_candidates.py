@@ -75,15 +75,15 @@ class Candidates:
 
 
 def sift(
-    services: RunContext,
+    context: RunContext,
     observation: Observation,
     claims: Claims,
     strays: Sequence[OrphanCandidate],
 ) -> Candidates:
     """Keeps what is a table's after all, or Meltline's own, or nobody knows whose."""
-    own = own_places(services.config)
+    own = own_places(context.config)
     keys = Counter(location_key(stray.path) for stray in strays)
-    needed = _needed_again(services, observation, strays)
+    needed = _needed_again(context, observation, strays)
     refused: Counter[str] = Counter()
     sifted = Candidates([])
     for stray in strays:
@@ -100,7 +100,7 @@ def sift(
             sifted.candidates.append(Candidate(stray, claim.owner, claim))
     sifted.notes += [f"{count} files not judged: {why}" for why, count in sorted(refused.items())]
     _leave_unknown_tables(observation, sifted)
-    _leave_dropped_tables(services, sifted)
+    _leave_dropped_tables(context, sifted)
     sifted.keep(dict(_of_engines(sifted.candidates)))
     return sifted
 
@@ -119,11 +119,11 @@ def own_places(config: Config) -> tuple[str, ...]:
 
 
 def _needed_again(
-    services: RunContext, observation: Observation, strays: Sequence[OrphanCandidate]
+    context: RunContext, observation: Observation, strays: Sequence[OrphanCandidate]
 ) -> set[str]:
     """Files that departed before, are there again, and that a snapshot refers to now."""
     again = [stray.path for stray in strays if stray.left_at is not None]
-    return services.files.references.among(again, observation.dead) if again else set()
+    return context.files.references.among(again, observation.dead) if again else set()
 
 
 def _leave_unknown_tables(observation: Observation, sifted: Candidates) -> None:
@@ -145,23 +145,23 @@ def _leave_unknown_tables(observation: Observation, sifted: Candidates) -> None:
         sifted.notes += [f"not swept, as it holds a table no catalog has: {p}" for p in unknown]
 
 
-def _leave_dropped_tables(services: RunContext, sifted: Candidates) -> None:
+def _leave_dropped_tables(context: RunContext, sifted: Candidates) -> None:
     """Where a dropped table lay too, it may have committed after it was last looked at.
 
     Then its last metadata file was never read, and nobody knows what it refers to.
     """
     metadata_files = [f for f in sifted.candidates if f.claim.ended and is_metadata(f.path)]
-    answers = load_concurrently(lambda candidate: _uuid_in(services, candidate), metadata_files)
+    answers = load_concurrently(lambda candidate: _uuid_in(context, candidate), metadata_files)
     for candidate, uuid in zip(metadata_files, answers, strict=True):
         if uuid != candidate.owner.table_uuid:
             why = f"not swept: a metadata file of another table lies there unread: {candidate.path}"
             sifted.refuse(candidate.owner.name, why)
 
 
-def _uuid_in(services: RunContext, candidate: Candidate) -> str:
+def _uuid_in(context: RunContext, candidate: Candidate) -> str:
     """Iceberg's UUID in a metadata file; none where it cannot be read."""
     try:
-        return load_state(services.store, candidate.owner.name, candidate.path).table_uuid
+        return load_state(context.store, candidate.owner.name, candidate.path).table_uuid
     except MeltlineError:
         return ""
 
@@ -200,13 +200,13 @@ def leave_other_names(
 
 
 def leave_held_back(
-    services: RunContext,
+    context: RunContext,
     observation: Observation,
     orphans: Sequence[Candidate],
     sifted: Candidates,
 ) -> None:
     """Keeps orphans outside the roots, and those that a table may refer to by another name."""
     paths = [candidate.path for candidate in orphans]
-    sifted.keep({path: f"it is {why}" for path, why in leading_out(services, paths).items()})
-    elsewhere = needed_elsewhere(services, observation, paths)
+    sifted.keep({path: f"it is {why}" for path, why in leading_out(context, paths).items()})
+    elsewhere = needed_elsewhere(context, observation, paths)
     sifted.keep({p: f"it may be {name}, which is needed" for p, name in elsewhere.items()})

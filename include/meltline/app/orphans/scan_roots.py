@@ -20,7 +20,7 @@ from meltline.ports import KnownTable
 
 
 def places_to_sweep(
-    ledgers: ReadContext, tables: tuple[str, ...]
+    context: ReadContext, tables: tuple[str, ...]
 ) -> tuple[SweptPlaces, Mapping[TableName, str]]:
     """The prefixes of the selected tables, as the ledger knows them before anything is looked at.
 
@@ -30,21 +30,21 @@ def places_to_sweep(
     """
     names: dict[str, TableName] = {
         table.uuid: table.name
-        for table in ledgers.control.registrations.all()
+        for table in context.control.registrations.all()
         if table.status not in ("gone", LET_GO)
-        and table.name.catalog == ledgers.config.hot
-        and not is_ledger(ledgers, table.name)
+        and table.name.catalog == context.config.hot
+        and not is_ledger(context, table.name)
         and selected(table.name, tables)
     }
     warehouses = [
         claim_prefix(catalog.warehouse)
-        for catalog in ledgers.config.catalogs.values()
+        for catalog in context.config.catalogs.values()
         if catalog.warehouse
     ]
     swept: set[str] = set()
     foreign: set[str] = set()
     refused: dict[TableName, str] = {}
-    for ownership in ledgers.control.registrations.ownerships():
+    for ownership in context.control.registrations.ownerships():
         name, prefix = names.get(ownership.table_uuid), ownership.prefix
         if name is not None and any(place.startswith(prefix) for place in warehouses):
             refused[name] = f"not swept: its location {prefix} holds a whole warehouse"
@@ -74,16 +74,16 @@ class Claims:
     """Finds the claim on a file, by what the tables are now."""
 
     def __init__(
-        self, services: RunContext, observation: Observation, tables: tuple[str, ...]
+        self, context: RunContext, observation: Observation, tables: tuple[str, ...]
     ) -> None:
         self._observation = observation
         self._tables = tables
         self._live = registrations(observation)
         self._known: dict[str, list[KnownTable]] = {}
-        for table in services.control.registrations.all():
+        for table in context.control.registrations.all():
             self._known.setdefault(table.uuid, []).append(table)
-        policies = services.control.policies.all()
-        retentions = owner_retentions(services.config.account, policies, observation)
+        policies = context.control.policies.all()
+        retentions = owner_retentions(context.config.account, policies, observation)
         self._failsafe = {uuid: retention.failsafe for uuid, retention in retentions.items()}
         self._held = {table.state.uuid for table in observation.tables if table.held}
         self._of: dict[tuple[str, ...], Claim] = {}

@@ -97,7 +97,7 @@ class Swept:
         }
 
 
-def sweep(services: SweepServices, request: RunRequest) -> Swept:
+def sweep(context: SweepServices, request: RunRequest) -> Swept:
     """Lists, observes, decides, records. A second sweep right away records nothing.
 
     Raises:
@@ -106,33 +106,33 @@ def sweep(services: SweepServices, request: RunRequest) -> Swept:
         ClockRefused: The wall clock, by which ages count, disagrees with the store's.
         LockHeld: Another sweep is under way.
     """
-    settings = services.config.sweep
+    settings = context.config.sweep
     if request.minimum_age is not None:
         settings = replace(settings, minimum_age=request.minimum_age)
-    require_generation(services)
+    require_generation(context)
     if not request.dry_run:
-        require_clock(services)
-    wait = services.config.limits.lock_wait
-    holder = f"{services.who} run {request.run_id}"
-    with services.control.locks.take(_LOCK, holder, wait=wait, lease=_LEASE):
-        return _sweep(services, request, settings)
+        require_clock(context)
+    wait = context.config.limits.lock_wait
+    holder = f"{context.who} run {request.run_id}"
+    with context.control.locks.take(_LOCK, holder, wait=wait, lease=_LEASE):
+        return _sweep(context, request, settings)
 
 
-def _sweep(services: SweepServices, run: RunRequest, settings: SweepSettings) -> Swept:
-    services.sweeper.prepare()
-    places, unswept = places_to_sweep(services, run.tables)
-    listing = _listing(services, run.inventory, places, settings)
-    observation = observe(services)
-    claims = Claims(services, observation, run.tables)
-    services.progress("sweep: holding the listing against the file ledger")
-    sifted = sift(services, observation, claims, listing.strays())
+def _sweep(context: SweepServices, run: RunRequest, settings: SweepSettings) -> Swept:
+    context.sweeper.prepare()
+    places, unswept = places_to_sweep(context, run.tables)
+    listing = _listing(context, run.inventory, places, settings)
+    observation = observe(context)
+    claims = Claims(context, observation, run.tables)
+    context.progress("sweep: holding the listing against the file ledger")
+    sifted = sift(context, observation, claims, listing.strays())
     sifted.refused.update(unswept)
-    judged = _judge(services, observation, places, listing, sifted, settings, run.inventory)
-    held_back = _held_back(services, observation, listing)
+    judged = _judge(context, observation, places, listing, sifted, settings, run.inventory)
+    held_back = _held_back(context, observation, listing)
     orphans = [] if held_back else judged.get(StrayVerdict.ORPHAN, [])
     if not run.dry_run:
-        services.sweeper.record(_sightings(judged.get(StrayVerdict.FIRST_SEEN, ()), listing))
-        _record_departures(services, orphans, run.run_id)
+        context.sweeper.record(_sightings(judged.get(StrayVerdict.FIRST_SEEN, ()), listing))
+        _record_departures(context, orphans, run.run_id)
     if held_back:
         judged = {v: candidates for v, candidates in judged.items() if v is not StrayVerdict.ORPHAN}
     return Swept(
@@ -147,18 +147,18 @@ def _sweep(services: SweepServices, run: RunRequest, settings: SweepSettings) ->
 
 
 def _listing(
-    services: SweepServices,
+    context: SweepServices,
     inventory: Inventory | None,
     places: SweptPlaces,
     settings: SweepSettings,
 ) -> Listing:
     """Lists the store, or takes an inventory of it that is neither old nor of a time to come."""
-    now = services.clock.now()
+    now = context.clock.now()
     if inventory is None:
-        services.progress(f"sweep: listing {len(places.roots)} places")
-        return services.sweeper.list_files(places, now)
-    services.progress(f"sweep: reading the inventory {inventory.source}")
-    listing = services.sweeper.read_inventory(inventory, places)
+        context.progress(f"sweep: listing {len(places.roots)} places")
+        return context.sweeper.list_files(places, now)
+    context.progress(f"sweep: reading the inventory {inventory.source}")
+    listing = context.sweeper.read_inventory(inventory, places)
     if not now - settings.inventory_age <= listing.listed_at <= now:
         raise UsageInvalid(
             f"the inventory {inventory.source} does not show the store as it is",
@@ -170,7 +170,7 @@ def _listing(
     return listing
 
 
-def _held_back(services: RunContext, observation: Observation, listing: Listing) -> list[str]:
+def _held_back(context: RunContext, observation: Observation, listing: Listing) -> list[str]:
     """Why nothing departs at all today; what was seen is remembered all the same."""
     reasons = [
         f"nothing departs: {folder} could not be listed: {why}"
@@ -178,13 +178,13 @@ def _held_back(services: RunContext, observation: Observation, listing: Listing)
     ]
     if observation.purge_blocked:
         reasons.append(f"nothing departs: {observation.purge_blocked}")
-    if services.control.switch.stopped() is not None:
+    if context.control.switch.stopped() is not None:
         reasons.append("nothing departs: `meltline stop` is in force")
     return reasons
 
 
 def _judge(
-    services: SweepServices,
+    context: SweepServices,
     observation: Observation,
     places: SweptPlaces,
     listing: Listing,
@@ -192,7 +192,7 @@ def _judge(
     settings: SweepSettings,
     inventory: Inventory | None,
 ) -> dict[StrayVerdict, list[Candidate]]:
-    seen = services.sweeper.sightings([candidate.stray for candidate in sifted.candidates])
+    seen = context.sweeper.sightings([candidate.stray for candidate in sifted.candidates])
 
     def verdict(candidate: Candidate) -> StrayVerdict:
         return verdict_on(candidate.stray, seen.get(candidate.path), listing.listed_at, settings)
@@ -200,10 +200,10 @@ def _judge(
     orphans = [
         candidate for candidate in sifted.candidates if verdict(candidate) is StrayVerdict.ORPHAN
     ]
-    leave_other_names(services.sweeper, places, orphans, sifted)
-    leave_held_back(services, observation, orphans, sifted)
+    leave_other_names(context.sweeper, places, orphans, sifted)
+    leave_held_back(context, observation, orphans, sifted)
     if inventory is not None:
-        sifted.keep(_not_as_listed(services, orphans))
+        sifted.keep(_not_as_listed(context, orphans))
     judged: dict[StrayVerdict, list[Candidate]] = {}
     for candidate in sifted.candidates:
         judged.setdefault(verdict(candidate), []).append(candidate)
@@ -212,9 +212,9 @@ def _judge(
     return judged
 
 
-def _not_as_listed(services: RunContext, orphans: Sequence[Candidate]) -> dict[str, str]:
+def _not_as_listed(context: RunContext, orphans: Sequence[Candidate]) -> dict[str, str]:
     """Files that the store no longer has as the inventory says."""
-    sizes = load_concurrently(lambda candidate: services.store.size(candidate.path), orphans)
+    sizes = load_concurrently(lambda candidate: context.store.size(candidate.path), orphans)
     return {
         candidate.path: f"the store has {'none' if size is None else f'{size} B'} of it now"
         for candidate, size in zip(orphans, sizes, strict=True)
@@ -236,10 +236,10 @@ def _sightings(candidates: Sequence[Candidate], listing: Listing) -> list[Orphan
     ]
 
 
-def _record_departures(services: RunContext, orphans: Sequence[Candidate], run_id: str) -> None:
+def _record_departures(context: RunContext, orphans: Sequence[Candidate], run_id: str) -> None:
     if not orphans:
         return
-    now, plan_id = services.clock.now(), f"{SWEPT}{run_id}"
+    now, plan_id = context.clock.now(), f"{SWEPT}{run_id}"
     departures = [
         Departure(
             path=candidate.path,
@@ -255,10 +255,10 @@ def _record_departures(services: RunContext, orphans: Sequence[Candidate], run_i
         for candidate in orphans
     ]
     # A marker of its own each time: the same run may be run again, weeks later.
-    services.files.departures.record({f"{plan_id}-{uuid4()}": departures})
+    context.files.departures.record({f"{plan_id}-{uuid4()}": departures})
     paths = sorted(departure.path for departure in departures)
     detail = "\n".join(paths[:100])
-    audit(services, "sweep", f"{len(paths)} files", "nothing refers to them", detail)
+    audit(context, "sweep", f"{len(paths)} files", "nothing refers to them", detail)
 
 
 def _tables(judged: Mapping[StrayVerdict, Sequence[Candidate]]) -> tuple[SweptTable, ...]:

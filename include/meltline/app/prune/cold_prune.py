@@ -53,7 +53,7 @@ _LEASE = timedelta(minutes=2)
 
 
 def prune(
-    ledgers: ReadContext,
+    context: ReadContext,
     engine: GateEngine,
     name: TableName,
     before: datetime,
@@ -66,7 +66,7 @@ def prune(
     What an earlier prune has begun is finished first.
 
     Args:
-        ledgers: Where cold is.
+        context: Where cold is.
         engine: Judges each plan; its verdict is stored, and nothing goes without.
         name: The table, by its name in hot; or the cold table's own.
         before: The instant.
@@ -93,13 +93,13 @@ def prune(
             found="nothing",
             next="say why: the reason is recorded",
         )
-    tier = require_cold(ledgers)
-    _require_allowed(ledgers)
-    tables = readable_tables(ledgers)
+    tier = require_cold(context)
+    _require_allowed(context)
+    tables = readable_tables(context)
     with ExitStack() as locks:
-        held = [] if dry_run else _lock_all(ledgers, tier, tables, locks)
-        cold = _cold_table(ledgers, name)
-        work = _Pruning.of(ledgers, engine, tier, cold, name, tables, reason, held)
+        held = [] if dry_run else _lock_all(context, tier, tables, locks)
+        cold = _cold_table(context, name)
+        work = _Pruning.of(context, engine, tier, cold, name, tables, reason, held)
         if dry_run:
             plan, pruned = work.planned(before)
             if plan is not None:
@@ -108,14 +108,14 @@ def prune(
         return [*work.finished(), work.carry_out(before)]
 
 
-def _require_allowed(ledgers: ReadContext) -> None:
-    require_go(ledgers.control.switch)
-    require_generation(ledgers)
-    require_clock(ledgers)
+def _require_allowed(context: ReadContext) -> None:
+    require_go(context.control.switch)
+    require_generation(context)
+    require_clock(context)
 
 
-def _cold_table(ledgers: ReadContext, name: TableName) -> TableName:
-    names = [past.state.name for past in cold_pasts(ledgers, name)]
+def _cold_table(context: ReadContext, name: TableName) -> TableName:
+    names = [past.state.name for past in cold_pasts(context, name)]
     if len(names) == 1:
         return names[0]
     error = NameConflict if names else TableNotFound
@@ -129,16 +129,16 @@ def _cold_table(ledgers: ReadContext, name: TableName) -> TableName:
 
 
 def _lock_all(
-    ledgers: ReadContext, tier: ColdTier, tables: Sequence[ObservedTable], locks: ExitStack
+    context: ReadContext, tier: ColdTier, tables: Sequence[ObservedTable], locks: ExitStack
 ) -> list[Lock]:
     """No handoff may count on a file of cold meanwhile: tables that share files share copies."""
     uuids = {table.state.uuid for table in tables}
     states = [state for state in ColdTables(tier).all() if isinstance(state, TableMetadata)]
     uuids |= {state.properties.get(COLD_OF, "") for state in states}
-    wait, holder = ledgers.config.limits.lock_wait, f"{ledgers.who} cold prune"
+    wait, holder = context.config.limits.lock_wait, f"{context.who} cold prune"
     return [
         locks.enter_context(
-            ledgers.control.locks.take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE)
+            context.control.locks.take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE)
         )
         for uuid in sorted(uuids - {""})
     ]
@@ -156,7 +156,7 @@ class _Pruning:
         locks: What it holds.
     """
 
-    ledgers: ReadContext
+    context: ReadContext
     engine: GateEngine
     tier: ColdTier
     cold: TableName
@@ -169,7 +169,7 @@ class _Pruning:
     @classmethod
     def of(
         cls,
-        ledgers: ReadContext,
+        context: ReadContext,
         engine: GateEngine,
         tier: ColdTier,
         cold: TableName,
@@ -181,7 +181,7 @@ class _Pruning:
         uuid = load_document(tier.store, cold, tier.catalog.location(cold))[0].properties[COLD_OF]
         table = next((observed for observed in tables if observed.state.uuid == uuid), None)
         own = name if table is None else plain_name(table)
-        return cls(ledgers, engine, tier, cold, uuid, own, table, reason, locks)
+        return cls(context, engine, tier, cold, uuid, own, table, reason, locks)
 
     def state(self) -> tuple[TableMetadata, Mapping[str, object]]:
         """The cold table as it is now."""
@@ -190,12 +190,12 @@ class _Pruning:
     @property
     def deletes(self) -> PruneDeletes:
         """What deletes files, once nothing refers to them."""
-        return PruneDeletes(self.ledgers, self.tier, self.cold, self.uuid, self.locks, self.gate)
+        return PruneDeletes(self.context, self.tier, self.cold, self.uuid, self.locks, self.gate)
 
     @property
     def gate(self) -> PruneGate:
         """What judges each plan."""
-        return PruneGate(self.ledgers, self.engine, self.tier, self.cold, self.name, self.uuid)
+        return PruneGate(self.context, self.engine, self.tier, self.cold, self.name, self.uuid)
 
     # --- the plan --------------------------------------------------------------------------------
 
@@ -209,8 +209,8 @@ class _Pruning:
         pruned = Pruned(self.name, self.cold)
         if not ids:
             return None, pruned
-        duty = duties(self.ledgers, state, self.name, self.uuid, self.table)
-        require_past(self.ledgers, self.name, duty, ids)
+        duty = duties(self.context, state, self.name, self.uuid, self.table)
+        require_past(self.context, self.name, duty, ids)
         plan = PrunePlan(self.uuid, state.uuid, tuple(ids), tuple(self._files(state, ids)))
         sizes = [self.tier.store.size(path) or 0 for path in plan.files]
         return plan, replace(
@@ -227,17 +227,17 @@ class _Pruning:
 
         Manifests are compared first: those that stay are not looked into for what goes with them.
         """
-        ledgers, tier = self.ledgers, self.tier
-        going = {m.path: m for m in manifests_of(ledgers, tier, self._snapshots(state, ids))}
+        context, tier = self.context, self.tier
+        going = {m.path: m for m in manifests_of(context, tier, self._snapshots(state, ids))}
         cold_tables = [s for s in ColdTables(tier).all() if isinstance(s, TableMetadata)]
         stay, own = [], set[str]()
         for cold in cold_tables:
             stay_ids = [id for id in cold.snapshots if cold.uuid != state.uuid or id not in ids]
-            stay += manifests_of(ledgers, tier, self._snapshots(cold, stay_ids))
+            stay += manifests_of(context, tier, self._snapshots(cold, stay_ids))
             own |= own_files(cold, stay_ids)
         staying = {m.path: m for m in stay}
         alone = [m for path, m in going.items() if path not in staying]
-        files = live_files(ledgers, tier, alone) - live_files(ledgers, tier, list(staying.values()))
+        files = live_files(context, tier, alone) - live_files(context, tier, list(staying.values()))
         return sorted((files | {m.path for m in alone} | own_files(state, ids)) - own)
 
     @staticmethod
@@ -264,7 +264,7 @@ class _Pruning:
             return pruned
         state, _ = self.state()
         place = plan.place(state.location)
-        RunEpoch(self.ledgers).require()
+        RunEpoch(self.context).require()
         self.tier.writer.write(place, plan.written)
         try:
             self.gate.judge(plan, place)
@@ -274,9 +274,9 @@ class _Pruning:
             raise
         remove = sealing(lambda document: _remove(document, plan, place))
         self.tier.editor.edit_table(self.cold, remove)
-        self.ledgers.control.archived.forget(self.uuid, plan.snapshots)
+        self.context.control.archived.forget(self.uuid, plan.snapshots)
         detail = f"{len(plan.snapshots)} snapshots, {len(plan.files)} files, {plan.digest}"
-        audit(self.ledgers, PRUNE, str(self.name), reason=self.reason, detail=detail)
+        audit(self.context, PRUNE, str(self.name), reason=self.reason, detail=detail)
         done = replace(pruned, done=True)
         self.deletes.delete(plan, done)
         return done

@@ -61,7 +61,7 @@ class PruneDeletes:
         batch: How many files go at once.
     """
 
-    ledgers: ReadContext
+    context: ReadContext
     tier: ColdTier
     cold: TableName
     uuid: str
@@ -107,15 +107,15 @@ class PruneDeletes:
         """
         standing = self._state().snapshots
         removed = [id for id in plan.snapshots if id not in standing]
-        self.ledgers.control.archived.forget(self.uuid, removed)
+        self.context.control.archived.forget(self.uuid, removed)
         self.delete(plan, pruned)
 
     def delete(self, plan: PrunePlan, pruned: Pruned) -> None:
         """Batch by batch, none on a proof older than five minutes; what is needed stays."""
-        clock, proved, spared = self.ledgers.clock, None, set[str]()
+        clock, proved, spared = self.context.clock, None, set[str]()
         for start in range(0, len(plan.files), self.batch):
             if proved is None or clock.now() - proved >= PROOF_LASTS:
-                proved, spared = clock.now(), needed(self.ledgers, self.tier, plan, removed=True)
+                proved, spared = clock.now(), needed(self.context, self.tier, plan, removed=True)
             self.require_still_allowed(plan)
             batch = [path for path in plan.files[start : start + self.batch] if path not in spared]
             outside = Confinement([self.tier.warehouse], self.tier.resolver).refused(batch)
@@ -125,7 +125,7 @@ class PruneDeletes:
                 f"{outcome.path}: {outcome.error}" for outcome in outcomes if outcome.error
             ]
             deleted = [outcome.path for outcome in outcomes if not outcome.error]
-            self.ledgers.control.copies.forget(deleted)
+            self.context.control.copies.forget(deleted)
             pruned.deleted += len(deleted)
         pruned.kept += sorted(spared)
         if not pruned.errors and not spared:
@@ -140,7 +140,7 @@ class PruneDeletes:
 
     def require_still_allowed(self, plan: PrunePlan) -> None:
         """Refuses without a passed verdict on the plan, once all is stopped, or a lock is lost."""
-        require_go(self.ledgers.control.switch)
+        require_go(self.context.control.switch)
         self.gate.require_passed(plan)
         for lock in self.locks:
-            self.ledgers.control.locks.check(lock)
+            self.context.control.locks.check(lock)

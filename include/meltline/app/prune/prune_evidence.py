@@ -57,18 +57,18 @@ def _tables(tier: ColdTier, plan: PrunePlan) -> list[TableMetadata]:
     return states
 
 
-def readable_tables(ledgers: ReadContext) -> list[ObservedTable]:
+def readable_tables(context: ReadContext) -> list[ObservedTable]:
     """Every table of hot, of which holds and policies tell, and what of cold they need.
 
     Raises:
         MetadataUnreadable: One cannot be read.
         CatalogUnlistable: A catalog cannot be listed.
     """
-    tables = read_tables(ledgers)
+    tables = read_tables(context)
     names = {table.state.name for table in tables}
-    for catalog in ledgers.catalogs.values():
+    for catalog in context.catalogs.values():
         for pointer in catalog.listing().entries:
-            if pointer.name not in names and not is_ledger(ledgers, pointer.name):
+            if pointer.name not in names and not is_ledger(context, pointer.name):
                 raise MetadataUnreadable(
                     f"{pointer.name} cannot be read: nobody knows whether it forbids to prune",
                     object=str(pointer.name),
@@ -79,10 +79,10 @@ def readable_tables(ledgers: ReadContext) -> list[ObservedTable]:
     return tables
 
 
-def _guests(ledgers: ReadContext, tier: ColdTier) -> list[TableMetadata]:
+def _guests(context: ReadContext, tier: ColdTier) -> list[TableMetadata]:
     """Tables of hot with snapshots that lie in cold: somebody has registered a cold table there."""
     guests = []
-    for table in readable_tables(ledgers):
+    for table in readable_tables(context):
         snapshots = table.state.snapshots
         inside = {
             id: snapshot
@@ -100,11 +100,11 @@ def _staying(state: TableMetadata, plan: PrunePlan, *, removed: bool) -> list[in
     return [id for id in state.snapshots if id not in leaving]
 
 
-def needed(ledgers: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bool) -> set[str]:
+def needed(context: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bool) -> set[str]:
     """Those of a plan's files that something in cold still refers to.
 
     Args:
-        ledgers: What reads.
+        context: What reads.
         tier: The cold tier.
         plan: The plan.
         removed: Whether its snapshots have left their table.
@@ -113,13 +113,13 @@ def needed(ledgers: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bo
         GateNotPassed: Something that stays cannot be read; MetadataUnreadable, a table of hot.
         CatalogUnlistable: A catalog cannot be listed.
     """
-    reader = require_copies(ledgers)
+    reader = require_copies(context)
     own, manifests = set[str](), dict[str, ListedCopy]()
     stays = [
         (cold_table, _staying(cold_table, plan, removed=removed))
         for cold_table in _tables(tier, plan)
     ]
-    stays += [(guest, list(guest.snapshots)) for guest in _guests(ledgers, tier)]
+    stays += [(guest, list(guest.snapshots)) for guest in _guests(context, tier)]
     for state, ids in stays:
         lists = [p for id in ids if (p := state.snapshots[id].manifest_list)]
         inline = {m for id in ids for m in state.snapshots[id].inline_manifests}
@@ -154,14 +154,14 @@ class Duties:
 
 
 def duties(
-    ledgers: ReadContext,
+    context: ReadContext,
     state: TableMetadata,
     name: TableName,
     uuid: str,
     table: ObservedTable | None,
 ) -> Duties:
     """Reads them, unless a hold forbids all of it. See `known_duties`. Raises HoldInForce."""
-    if held_by_hold(ledgers, name, table):
+    if held_by_hold(context, name, table):
         raise HoldInForce(
             f"a hold forbids to prune {name}",
             object=str(name),
@@ -169,11 +169,11 @@ def duties(
             found="one in force",
             next="`meltline hold list` tells whose word it is",
         )
-    return known_duties(ledgers, state, name, uuid, table)
+    return known_duties(context, state, name, uuid, table)
 
 
 def known_duties(
-    ledgers: ReadContext,
+    context: ReadContext,
     state: TableMetadata,
     name: TableName,
     uuid: str,
@@ -182,41 +182,41 @@ def known_duties(
     """Reads them.
 
     Args:
-        ledgers: Where they are.
+        context: Where they are.
         state: The cold table.
         name: The hot table's name.
         uuid: Its UUID.
         table: The hot table; None where hot has it no more. Then what its policy was nobody can
             tell, and the permanent store must have its snapshots wherever there is such a store.
     """
-    config = ledgers.config
-    policy = cold_policy(config.account, ()) if table is None else cold_policy_of(ledgers, table)
+    config = context.config
+    policy = cold_policy(config.account, ()) if table is None else cold_policy_of(context, table)
     copies: dict[int, tuple[ArchivedSnapshot, ...]] = {}
     for copy in (
-        *ledgers.control.archived.all([uuid]),
+        *context.control.archived.all([uuid]),
         *read_archived(state, name, policy.keep_for),
     ):
         copies[copy.snapshot_id] = (*copies.get(copy.snapshot_id, ()), copy)
     return Duties(policy, policy.deep or (table is None and bool(config.deep)), copies)
 
 
-def held_by_hold(ledgers: ReadContext, name: TableName, table: ObservedTable | None) -> bool:
+def held_by_hold(context: ReadContext, name: TableName, table: ObservedTable | None) -> bool:
     """Whether a hold lies on the hot table, or on what it stood in where it is gone."""
     held = table.held if table is not None else False
-    if table is None and name.catalog in ledgers.catalogs:
-        listing = ledgers.catalogs[name.catalog].listing()
-        around = levels_around(ledgers, ObjectName(name.catalog, name.namespace), listing)
-        held = any(is_held(properties, ledgers.clock.now()) for _, properties in around)
+    if table is None and name.catalog in context.catalogs:
+        listing = context.catalogs[name.catalog].listing()
+        around = levels_around(context, ObjectName(name.catalog, name.namespace), listing)
+        held = any(is_held(properties, context.clock.now()) for _, properties in around)
     return held
 
 
-def require_past(ledgers: ReadContext, name: TableName, duty: Duties, ids: Sequence[int]) -> None:
+def require_past(context: ReadContext, name: TableName, duty: Duties, ids: Sequence[int]) -> None:
     """Refuses while one of the snapshots must stay.
 
     Raises:
         HoldInForce: Names them, and until when.
     """
-    now = ledgers.clock.now()
+    now = context.clock.now()
     early = [
         f"snapshot {id} until {format_instant(until) if until else 'somebody knows its time'}"
         for id in ids

@@ -47,7 +47,7 @@ class PruneGate:
         name: The hot table's name; `uuid` its registration.
     """
 
-    ledgers: ReadContext
+    context: ReadContext
     engine: GateEngine
     tier: ColdTier
     cold: TableName
@@ -65,7 +65,7 @@ class PruneGate:
         Raises:
             GateNotPassed: With the causes.
         """
-        now = self.ledgers.clock.now()
+        now = self.context.clock.now()
         evidence = _Look(self, plan, place, removed).evidence()
         try:
             (verdict,) = self.engine.judge([evidence], now)
@@ -75,8 +75,8 @@ class PruneGate:
                 evidence.plan_id, plan.digest, "none", 0, (), now, now, error=error
             )
         if place:
-            RunEpoch(self.ledgers).require()
-            self.ledgers.control.verdicts.save([verdict])
+            RunEpoch(self.context).require()
+            self.context.control.verdicts.save([verdict])
         if not verdict.passed:
             raise refused(plan, reasons(verdict))
 
@@ -87,8 +87,8 @@ class PruneGate:
             GateNotPassed: There is none.
         """
         id = verdict_id(plan)
-        verdict = self.ledgers.control.verdicts.newest([id]).get(id)
-        if verdict is None or not verdict.approves(plan.digest, self.ledgers.clock.now()):
+        verdict = self.context.control.verdicts.newest([id]).get(id)
+        if verdict is None or not verdict.approves(plan.digest, self.context.clock.now()):
             raise refused(plan, "no passed, fresh verdict on this digest is stored")
 
 
@@ -143,25 +143,25 @@ class _Look:
         return lies_under(path, self.gate.tier.warehouse)
 
     def _needed(self) -> set[str]:
-        return needed(self.gate.ledgers, self.gate.tier, self.plan, removed=self.removed)
+        return needed(self.gate.context, self.gate.tier, self.plan, removed=self.removed)
 
     @cached_property
     def _sides(self) -> tuple[TableMetadata, Mapping[str, Any], ObservedTable | None, Duties]:
         """The cold table and its document, the hot one, and what has to be past."""
-        gate, ledgers = self.gate, self.gate.ledgers
+        gate, context = self.gate, self.gate.context
         at = gate.tier.catalog.location(gate.cold)
         state, document = load_document(gate.tier.store, gate.cold, at)
-        table = next((t for t in readable_tables(ledgers) if t.state.uuid == gate.uuid), None)
-        return state, document, table, known_duties(ledgers, state, gate.name, gate.uuid, table)
+        table = next((t for t in readable_tables(context) if t.state.uuid == gate.uuid), None)
+        return state, document, table, known_duties(context, state, gate.name, gate.uuid, table)
 
     def _by_tables(self) -> dict[str, Collection[str]]:
         """What the cold table, the hot one and the ledger say of the planned snapshots."""
-        gate, ledgers = self.gate, self.gate.ledgers
+        gate, context = self.gate, self.gate.context
         state, document, table, duty = self._sides
-        now = ledgers.clock.now()
+        now = context.clock.now()
         ids = () if self.removed else self.plan.snapshots
         until = {id: duty.keep_until(id) for id in ids}
-        held = held_by_hold(ledgers, gate.name, table)
+        held = held_by_hold(context, gate.name, table)
         wrong = [] if state.uuid == self.plan.cold_uuid else [state.uuid]
         return {
             "planned_newest": [str(id) for id in ids if id == newest(document)],
@@ -172,13 +172,13 @@ class _Look:
 
     def _not_deep(self, going: list[str]) -> Collection[str]:
         """Planned files that the permanent store must have and has not."""
-        gate, ledgers = self.gate, self.gate.ledgers
+        gate, context = self.gate, self.gate.context
         *_, duty = self._sides
         if not duty.deep_due:
             return ()
-        if ledgers.deep is None:
+        if context.deep is None:
             return [f"{path}: no permanent store is configured" for path in going]
         ids = () if self.removed else self.plan.snapshots
         never = [id for id in ids if not any(copy.deep_at for copy in duty.copies.get(id, ()))]
-        lost = missing_in_deep(ledgers.deep, gate.tier, going)
+        lost = missing_in_deep(context.deep, gate.tier, going)
         return [*(f"snapshot {id}: never copied whole" for id in never), *lost]

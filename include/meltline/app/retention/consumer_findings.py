@@ -21,22 +21,22 @@ _MANY = 10
 
 
 def consumer_findings(
-    ledgers: ReadContext, retentions: Sequence[TableRetention]
+    context: ReadContext, retentions: Sequence[TableRetention]
 ) -> Iterator[Finding]:
     """Consumers that somebody should look at.
 
     Args:
-        ledgers: Whose policies and clock count.
+        context: Whose policies and clock count.
         retentions: The tables with their keep sets.
     """
     for target in retentions:
-        policy = consumer_keep(ledgers.config.account, target.table.levels)
+        policy = consumer_keep(context.config.account, target.table.levels)
         if policy.warning:
             fix = "set a duration such as 30d, or take the property away"
             name = str(target.table.state.name)
             yield Finding("warning", "policy_out_of_range", name, policy.warning, fix)
         for consumer in consumers_of(target.table.state):
-            yield from _about(target, consumer, ledgers.clock.now())
+            yield from _about(target, consumer, context.clock.now())
 
 
 def _about(target: TableRetention, consumer: Consumer, now: datetime) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ class Consumers:
 
 
 def set_consumer(
-    ledgers: ReadContext,
+    context: ReadContext,
     table: TableName,
     name: str,
     snapshot_id: int,
@@ -56,7 +56,7 @@ def set_consumer(
     for the run that works on the table.
 
     Args:
-        ledgers: Where the table is.
+        context: Where the table is.
         table: The table.
         name: The consumer, new or known.
         snapshot_id: Up to which it has read. The same as before says that it is still there.
@@ -74,12 +74,12 @@ def set_consumer(
         FilesClaimed: A purge has begun to delete files of the snapshot; nothing was changed.
         LockHeld: The consumer is new or set back, and a run works on the table.
     """
-    require_changeable(ledgers, _object(table))
+    require_changeable(context, _object(table))
     _require_keep(expires_after)
-    seen = load_table(ledgers, table)
+    seen = load_table(context, table)
     require_readable_name(seen, name, CONSUMER_TAG)
     before = _standing(seen, name)
-    consumer = _placed(ledgers, seen, name, snapshot_id, expires_after)
+    consumer = _placed(context, seen, name, snapshot_id, expires_after)
     _require_after(seen, consumer, reset=reset)
     if dry_run:
         return consumer
@@ -92,14 +92,14 @@ def set_consumer(
     forward = before is not None and seen.descends_from(snapshot_id, before.snapshot_id)
     purpose = f"consumer {name} of {table}@{snapshot_id}"
     snapshot = seen.snapshots[snapshot_id]
-    with nullcontext() if forward else snapshot_unclaimed(ledgers, seen.uuid, snapshot, purpose):
-        commit(ledgers, seen, edit)
-    _audit(ledgers, "consumer set" if forward or before is None else "consumer reset", consumer)
+    with nullcontext() if forward else snapshot_unclaimed(context, seen.uuid, snapshot, purpose):
+        commit(context, seen, edit)
+    _audit(context, "consumer set" if forward or before is None else "consumer reset", consumer)
     return consumer
 
 
 def remove_consumer(
-    ledgers: ReadContext, table: TableName, name: str, *, dry_run: bool = False
+    context: ReadContext, table: TableName, name: str, *, dry_run: bool = False
 ) -> Consumer:
     """Ends a consumer; what it alone has kept returns to the ordinary rules.
 
@@ -107,8 +107,8 @@ def remove_consumer(
         ConsumerNotFound: The table has none of that name.
         CatalogReadOnly: The catalog is only observed.
     """
-    require_changeable(ledgers, _object(table), dropped_too=True)
-    seen = load_table(ledgers, table)
+    require_changeable(context, _object(table), dropped_too=True)
+    seen = load_table(context, table)
     consumer = _standing(seen, name)
     if consumer is None:
         names = [standing.name for standing in consumers_of(seen)]
@@ -120,12 +120,12 @@ def remove_consumer(
             next="`meltline consumer list` shows every consumer; one that has ended may be gone",
         )
     if not dry_run:
-        commit(ledgers, seen, lambda document, _: unpin(document, consumer.tag, consumer.key))
-        _audit(ledgers, "consumer remove", consumer)
+        commit(context, seen, lambda document, _: unpin(document, consumer.tag, consumer.key))
+        _audit(context, "consumer remove", consumer)
     return consumer
 
 
-def find_consumers(ledgers: ReadContext, table: TableName | None = None) -> Consumers:
+def find_consumers(context: ReadContext, table: TableName | None = None) -> Consumers:
     """The consumers of a table, or of every table that can be read, by table and name.
 
     Raises:
@@ -133,8 +133,8 @@ def find_consumers(ledgers: ReadContext, table: TableName | None = None) -> Cons
         MetadataUnreadable: It cannot be read.
     """
     if table is not None:
-        return Consumers(list(consumers_of(load_table(ledgers, table))), ())
-    seen = look_everywhere(ledgers)
+        return Consumers(list(consumers_of(load_table(context, table))), ())
+    seen = look_everywhere(context)
     consumers = [consumer for state in seen.states for consumer in consumers_of(state)]
     return Consumers(sorted(consumers, key=lambda c: (c.table, c.name)), seen.unreadable)
 
@@ -144,25 +144,25 @@ def _standing(state: TableMetadata, name: str) -> Consumer | None:
 
 
 def _placed(
-    ledgers: ReadContext,
+    context: ReadContext,
     state: TableMetadata,
     name: str,
     snapshot_id: int,
     expires_after: timedelta | None,
 ) -> Consumer:
     """The consumer as it will stand: its end counts from now."""
-    before, now = _standing(state, name), ledgers.clock.now()
+    before, now = _standing(state, name), context.clock.now()
     own = expires_after or (None if before is None else before.keep)
-    keep = own or _policy(ledgers, state)
-    return Consumer(name, str(state.name), snapshot_id, ledgers.who, now, now + keep, own)
+    keep = own or _policy(context, state)
+    return Consumer(name, str(state.name), snapshot_id, context.who, now, now + keep, own)
 
 
-def _policy(ledgers: ReadContext, state: TableMetadata) -> timedelta:
+def _policy(context: ReadContext, state: TableMetadata) -> timedelta:
     name = state.name
-    listing = ledgers.catalogs[name.catalog].listing()
-    around = levels_around(ledgers, ObjectName(name.catalog, name.namespace), listing)
+    listing = context.catalogs[name.catalog].listing()
+    around = levels_around(context, ObjectName(name.catalog, name.namespace), listing)
     levels = [(str(name), state.properties), *around]
-    return consumer_keep(ledgers.config.account, levels).span
+    return consumer_keep(context.config.account, levels).span
 
 
 def _tag(state: TableMetadata, consumer: Consumer) -> SnapshotRef:
@@ -204,5 +204,5 @@ def _object(table: TableName) -> ObjectName:
     return ObjectName(table.catalog, table.namespace, table.name)
 
 
-def _audit(ledgers: ReadContext, action: str, consumer: Consumer) -> None:
-    audit(ledgers, action, f"{consumer.table}@{consumer.snapshot_id}", detail=consumer.sentence)
+def _audit(context: ReadContext, action: str, consumer: Consumer) -> None:
+    audit(context, action, f"{consumer.table}@{consumer.snapshot_id}", detail=consumer.sentence)

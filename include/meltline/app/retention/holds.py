@@ -45,7 +45,7 @@ class Holds:
 
 
 def add_hold(
-    ledgers: ReadContext,
+    context: ReadContext,
     text: str,
     *,
     reason: str,
@@ -56,7 +56,7 @@ def add_hold(
     """Holds a table, a namespace, or one snapshot (`NAME@SNAPSHOT`).
 
     Args:
-        ledgers: Where the object is.
+        context: Where the object is.
         text: Its name.
         reason: Why; people will read it.
         until: When it ends by itself, by the wall clock; None is never.
@@ -71,31 +71,31 @@ def add_hold(
         FilesClaimed: A purge has begun to delete files of it; names them. Nothing was changed.
         LockHeld: A run works on it and did not end within `limits.lock-wait`.
     """
-    now = ledgers.clock.now()
+    now = context.clock.now()
     _require_reason(reason)
     _require_to_come(until, now)
     match = _SNAPSHOT.match(text)
-    name = find_object(ledgers, match["object"] if match else text, kind)
-    require_changeable(ledgers, name, dropped_too=True)
+    name = find_object(context, match["object"] if match else text, kind)
+    require_changeable(context, name, dropped_too=True)
     hold = Hold(
         id=token_hex(4),
         object=str(name),
         reason=reason.strip(),
-        who=ledgers.who,
+        who=context.who,
         since=now,
         until=until,
         snapshot_id=int(match["snapshot"]) if match else None,
     )
     if match:
-        _hold_snapshot(ledgers, name, hold, dry_run=dry_run)
+        _hold_snapshot(context, name, hold, dry_run=dry_run)
     else:
-        _hold_object(ledgers, name, hold, dry_run=dry_run)
+        _hold_object(context, name, hold, dry_run=dry_run)
     if not dry_run:
-        audit(ledgers, "hold add", hold.subject, hold.reason, _until(hold))
+        audit(context, "hold add", hold.subject, hold.reason, _until(hold))
     return hold
 
 
-def _hold_snapshot(ledgers: ReadContext, name: ObjectName, hold: Hold, *, dry_run: bool) -> None:
+def _hold_snapshot(context: ReadContext, name: ObjectName, hold: Hold, *, dry_run: bool) -> None:
     """A tag, and beside it who and why, in one commit. An end is the tag's own age."""
     if name.kind is not ObjectKind.TABLE or hold.snapshot_id is None:
         raise UsageInvalid(
@@ -105,7 +105,7 @@ def _hold_snapshot(ledgers: ReadContext, name: ObjectName, hold: Hold, *, dry_ru
             found=str(name.kind),
             next="hold the whole of it, without @",
         )
-    seen = load_table(ledgers, name.table_name)
+    seen = load_table(context, name.table_name)
     snapshot = seen.snapshots[require_snapshot(seen, hold.snapshot_id)]
     if dry_run:
         return
@@ -117,53 +117,53 @@ def _hold_snapshot(ledgers: ReadContext, name: ObjectName, hold: Hold, *, dry_ru
     def edit(document: MetadataEditor, state: TableMetadata) -> None:
         pin(document, tag, {hold.key: hold.written()})
 
-    with snapshot_kept(ledgers, seen.uuid, snapshot, f"hold {hold.subject}"):
-        commit(ledgers, seen, edit)
+    with snapshot_kept(context, seen.uuid, snapshot, f"hold {hold.subject}"):
+        commit(context, seen, edit)
 
 
-def _hold_object(ledgers: ReadContext, name: ObjectName, hold: Hold, *, dry_run: bool) -> None:
+def _hold_object(context: ReadContext, name: ObjectName, hold: Hold, *, dry_run: bool) -> None:
     """A property. It is written before the claims are looked at: a purge does it in reverse."""
     purpose = f"hold {name}"
-    uuids = _covered(ledgers, name)
+    uuids = _covered(context, name)
     if dry_run:
-        refuse_claimed(claimed_of(ledgers, uuids), purpose)
+        refuse_claimed(claimed_of(context, uuids), purpose)
         return
-    with group_locks(ledgers, _busy(ledgers, name, uuids), purpose):
-        _change(ledgers, name, hold, present=True)
+    with group_locks(context, _busy(context, name, uuids), purpose):
+        _change(context, name, hold, present=True)
         try:
-            refuse_claimed(claimed_of(ledgers, uuids), purpose)
+            refuse_claimed(claimed_of(context, uuids), purpose)
         except BaseException:
-            _change(ledgers, name, hold, present=False)
+            _change(context, name, hold, present=False)
             raise
 
 
-def _covered(ledgers: ReadContext, name: ObjectName) -> set[str]:
+def _covered(context: ReadContext, name: ObjectName) -> set[str]:
     """UUIDs of the tables that a hold is about, as far as any step has ever seen them."""
-    uuids = {table.uuid for table in ledgers.control.registrations.all() if name.covers(table.name)}
+    uuids = {table.uuid for table in context.control.registrations.all() if name.covers(table.name)}
     if name.kind is ObjectKind.TABLE:
-        uuids.add(load_table(ledgers, name.table_name).uuid)
+        uuids.add(load_table(context, name.table_name).uuid)
     return uuids
 
 
-def _busy(ledgers: ReadContext, name: ObjectName, uuids: set[str]) -> set[str]:
+def _busy(context: ReadContext, name: ObjectName, uuids: set[str]) -> set[str]:
     """Tables to lock. Of a namespace, those that a run is about to change: not thousands."""
     if name.kind is ObjectKind.TABLE:
         return uuids
-    open_plans = ledgers.control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
+    open_plans = context.control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
     return uuids & {plan.table_uuid for plan in open_plans}
 
 
-def _change(ledgers: ReadContext, name: ObjectName, hold: Hold, *, present: bool) -> None:
+def _change(context: ReadContext, name: ObjectName, hold: Hold, *, present: bool) -> None:
     updates = {hold.key: hold.written()} if present else {}
     removals = () if present else (hold.key,)
-    editor = ledgers.editors[name.catalog]
+    editor = context.editors[name.catalog]
     if name.kind is ObjectKind.TABLE:
         editor.set_table_properties(name.table_name, updates, removals)
     else:
         editor.set_namespace_properties(name.namespace, updates, removals)
 
 
-def remove_hold(ledgers: ReadContext, id: str, *, reason: str, dry_run: bool = False) -> Hold:
+def remove_hold(context: ReadContext, id: str, *, reason: str, dry_run: bool = False) -> Hold:
     """Ends a hold; what it alone has kept returns to the ordinary rules.
 
     Raises:
@@ -172,7 +172,7 @@ def remove_hold(ledgers: ReadContext, id: str, *, reason: str, dry_run: bool = F
         CatalogReadOnly: The catalog is only observed.
     """
     _require_reason(reason)
-    held_object = next((held for held in find_holds(ledgers).holds if held.hold.id == id), None)
+    held_object = next((held for held in find_holds(context).holds if held.hold.id == id), None)
     if held_object is None:
         raise HoldNotFound(
             f"no hold {id}",
@@ -182,24 +182,24 @@ def remove_hold(ledgers: ReadContext, id: str, *, reason: str, dry_run: bool = F
             next="`meltline hold list` shows every hold; one that has ended may be gone",
         )
     hold, name = held_object.hold, held_object.object
-    require_changeable(ledgers, name, dropped_too=True)
+    require_changeable(context, name, dropped_too=True)
     if dry_run:
         return hold
     if hold.snapshot_id is None:
-        _change(ledgers, name, hold, present=False)
+        _change(context, name, hold, present=False)
     else:
 
         def edit(document: MetadataEditor, state: TableMetadata) -> None:
             unpin(document, hold.tag, hold.key)
 
-        commit(ledgers, load_table(ledgers, name.table_name), edit)
-    audit(ledgers, "hold remove", hold.subject, reason.strip(), f"{hold.id}: {hold.reason}")
+        commit(context, load_table(context, name.table_name), edit)
+    audit(context, "hold remove", hold.subject, reason.strip(), f"{hold.id}: {hold.reason}")
     return hold
 
 
-def find_holds(ledgers: ReadContext) -> Holds:
+def find_holds(context: ReadContext) -> Holds:
     """Every hold in every catalog, by object and id; ended ones too, while they are written."""
-    seen = look_everywhere(ledgers)
+    seen = look_everywhere(context)
     holds = [
         held for name, listing in seen.listings.items() for held in _of_namespaces(name, listing)
     ]

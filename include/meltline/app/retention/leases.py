@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 def acquire_lease(
-    ledgers: ReadContext,
+    context: ReadContext,
     table: TableName,
     snapshot_id: int | None,
     ttl: timedelta,
@@ -48,7 +48,7 @@ def acquire_lease(
     table's lock is waited for before the last look.
 
     Args:
-        ledgers: Where the table is.
+        context: Where the table is.
         table: The table.
         snapshot_id: The snapshot; None for main's head.
         ttl: How long it lasts unless it is renewed, by the wall clock.
@@ -62,63 +62,63 @@ def acquire_lease(
         LockHeld: A run is expiring the snapshot and did not end within `limits.lock-wait`.
     """
     _require_ttl(ttl)
-    require_not_behind(ledgers)
-    now = ledgers.clock.now()
-    state = load_table(ledgers, table)
+    require_not_behind(context)
+    now = context.clock.now()
+    state = load_table(context, table)
     lease = Lease(
         id=token_hex(8),
         table_uuid=state.uuid,
         snapshot_id=Point(snapshot_id).resolve(state, now),
         expires_at=now + ttl,
         table=str(table),
-        who=ledgers.who,
+        who=context.who,
         ttl_ms=ttl // _MILLISECOND,
     )
-    ledgers.control.leases.save(lease)
+    context.control.leases.save(lease)
     try:
-        if _is_planned(ledgers, lease):
-            with group_locks(ledgers, [lease.table_uuid], f"lease {table}"):
-                _require_there(ledgers, table, lease)
+        if _is_planned(context, lease):
+            with group_locks(context, [lease.table_uuid], f"lease {table}"):
+                _require_there(context, table, lease)
         else:
-            _require_there(ledgers, table, lease)
+            _require_there(context, table, lease)
     except BaseException:
-        ledgers.control.leases.remove(lease.id)
+        context.control.leases.remove(lease.id)
         raise
     if audited:
-        _audit(ledgers, lease, "lease", f"until {format_instant(lease.expires_at)}")
+        _audit(context, lease, "lease", f"until {format_instant(lease.expires_at)}")
     return lease
 
 
-def renew_lease(ledgers: ReadContext, id: str) -> Lease:
+def renew_lease(context: ReadContext, id: str) -> Lease:
     """Makes a lease last its time to live anew, from now on.
 
     Raises:
         LeaseNotFound: There is none, or it has ended: its snapshot may be gone.
     """
-    lease = ledgers.control.leases.renew(id, ledgers.clock.now())
+    lease = context.control.leases.renew(id, context.clock.now())
     if lease is None:
         raise _not_found(id, "none of that id, or it has ended")
-    _audit(ledgers, lease, "lease renew", f"until {format_instant(lease.expires_at)}")
+    _audit(context, lease, "lease renew", f"until {format_instant(lease.expires_at)}")
     return lease
 
 
-def release_lease(ledgers: ReadContext, id: str, *, audited: bool = True) -> Lease:
+def release_lease(context: ReadContext, id: str, *, audited: bool = True) -> Lease:
     """Ends a lease: its snapshot returns to the ordinary rules.
 
     Raises:
         LeaseNotFound: There is none, or it has ended by itself.
     """
-    leases = [lease for lease in living_leases(ledgers) if lease.id == id]
-    if not leases or not ledgers.control.leases.remove(id):
+    leases = [lease for lease in living_leases(context) if lease.id == id]
+    if not leases or not context.control.leases.remove(id):
         raise _not_found(id, "none of that id, or it has ended by itself")
     if audited:
-        _audit(ledgers, leases[0], "lease release", "")
+        _audit(context, leases[0], "lease release", "")
     return leases[0]
 
 
-def living_leases(ledgers: ReadContext) -> Sequence[Lease]:
+def living_leases(context: ReadContext) -> Sequence[Lease]:
     """The leases that have not ended, the first to end first."""
-    leases = ledgers.control.leases.active(ledgers.clock.now())
+    leases = context.control.leases.active(context.clock.now())
     return sorted(leases, key=lambda lease: (lease.expires_at, lease.id))
 
 
@@ -148,7 +148,7 @@ class KeptLease:
 
 @contextmanager
 def leased(
-    ledgers: ReadContext,
+    context: ReadContext,
     table: TableName,
     snapshot_id: int | None,
     ttl: timedelta,
@@ -163,9 +163,9 @@ def leased(
         LeaseLost: At the end of a block that went well, if the lease had ended before.
         MeltlineError: Whatever `acquire_lease` raises.
     """
-    kept_lease = KeptLease(acquire_lease(ledgers, table, snapshot_id, ttl, audited=audited))
+    kept_lease = KeptLease(acquire_lease(context, table, snapshot_id, ttl, audited=audited))
     heart = Thread(
-        target=_beat, args=(ledgers, kept_lease), daemon=True, name=f"lease {kept_lease.id}"
+        target=_beat, args=(context, kept_lease), daemon=True, name=f"lease {kept_lease.id}"
     )
     heart.start()
     try:
@@ -173,7 +173,7 @@ def leased(
     finally:
         kept_lease._done.set()
         heart.join()
-        in_force = _release_quietly(ledgers, kept_lease, audited)
+        in_force = _release_quietly(context, kept_lease, audited)
     if kept_lease.lost or not in_force:
         raise LeaseLost(
             f"the lease on snapshot {kept_lease.snapshot_id} of {table} ended while it was in use",
@@ -184,21 +184,21 @@ def leased(
         )
 
 
-def _beat(ledgers: ReadContext, kept_lease: KeptLease) -> None:
+def _beat(context: ReadContext, kept_lease: KeptLease) -> None:
     pause = kept_lease.lease.ttl_ms / 1000 / _BEATS
     while not kept_lease._done.wait(pause):
         try:
-            if ledgers.control.leases.renew(kept_lease.id, ledgers.clock.now()) is None:
+            if context.control.leases.renew(kept_lease.id, context.clock.now()) is None:
                 kept_lease.lost = True
                 return
         except Exception as failure:  # the next beat may succeed
             _log.warning("the lease %s could not be renewed: %s", kept_lease.id, failure)
 
 
-def _release_quietly(ledgers: ReadContext, kept_lease: KeptLease, audited: bool) -> bool:
+def _release_quietly(context: ReadContext, kept_lease: KeptLease, audited: bool) -> bool:
     """Whether it was still in force. A ledger that does not answer ends it by itself."""
     try:
-        release_lease(ledgers, kept_lease.id, audited=audited)
+        release_lease(context, kept_lease.id, audited=audited)
     except LeaseNotFound:
         return False
     except MeltlineError as failure:
@@ -206,15 +206,15 @@ def _release_quietly(ledgers: ReadContext, kept_lease: KeptLease, audited: bool)
     return True
 
 
-def _is_planned(ledgers: ReadContext, lease: Lease) -> bool:
+def _is_planned(context: ReadContext, lease: Lease) -> bool:
     states = (PlanState.PASSED, PlanState.APPLYING)
-    plans = ledgers.control.plans.find(states=states, table_uuid=lease.table_uuid)
+    plans = context.control.plans.find(states=states, table_uuid=lease.table_uuid)
     return any(p.kind is PlanKind.EXPIRE and lease.snapshot_id in p.snapshots for p in plans)
 
 
-def _require_there(ledgers: ReadContext, table: TableName, lease: Lease) -> None:
-    state: TableMetadata = load_table(ledgers, table)
-    Point(lease.snapshot_id).resolve(state, ledgers.clock.now())
+def _require_there(context: ReadContext, table: TableName, lease: Lease) -> None:
+    state: TableMetadata = load_table(context, table)
+    Point(lease.snapshot_id).resolve(state, context.clock.now())
 
 
 def _require_ttl(ttl: timedelta) -> None:
@@ -239,6 +239,6 @@ def _not_found(id: str, problem: str) -> LeaseNotFound:
     )
 
 
-def _audit(ledgers: ReadContext, lease: Lease, action: str, detail: str) -> None:
+def _audit(context: ReadContext, lease: Lease, action: str, detail: str) -> None:
     detail = f"{lease.id} {detail}".strip()
-    audit(ledgers, action, f"{lease.table}@{lease.snapshot_id}", detail=detail)
+    audit(context, action, f"{lease.table}@{lease.snapshot_id}", detail=detail)

@@ -125,12 +125,12 @@ class _Scene:
 
 
 def change_policy(
-    ledgers: ReadContext, name: ObjectName, changes: Mapping[str, str | None], *, dry_run: bool
+    context: ReadContext, name: ObjectName, changes: Mapping[str, str | None], *, dry_run: bool
 ) -> PolicyChange:
     """Sets and unsets policies of an object, by compare-and-set, and says what comes of it.
 
     Args:
-        ledgers: Where the object is.
+        context: Where the object is.
         name: A table, a namespace, or the account.
         changes: New values by property; None unsets one, which is then inherited (TT-15).
         dry_run: Say what would come of it and change nothing.
@@ -142,9 +142,9 @@ def change_policy(
         ObjectDropped: It has been dropped: undrop it first (TT-23).
         CommitConflict: Somebody else has changed the same policy meanwhile.
     """
-    require_changeable(ledgers, name)
-    scene = _scene(ledgers, name)
-    account = ledgers.config.account
+    require_changeable(context, name)
+    scene = _scene(context, name)
+    account = context.config.account
     before = {key: scene.own.get(key) for key in changes}
     after = {k: v for k, v in {**scene.own, **changes}.items() if v is not None}
     levels = [(scene.levels[0][0], after), *scene.levels[1:]]
@@ -152,35 +152,35 @@ def change_policy(
     if TRANSIENT in changes:
         tables = [pointer.name for pointer in scene.listing.entries if name.covers(pointer.name)]
         require_new(name, scene.state, tables, before[TRANSIENT], changes[TRANSIENT])
-    effect = _effect(ledgers, scene, after)
+    effect = _effect(context, scene, after)
     if not dry_run and any(before[key] != changes[key] for key in changes):
-        _write(ledgers, scene, before, changes)
-        ledgers.control.policies.save({scene.memory: changes})
+        _write(context, scene, before, changes)
+        context.control.policies.save({scene.memory: changes})
         words = {
             key: [setting or "inherited" for setting in (before[key], changes[key])]
             for key in changes
         }
         detail = "; ".join(f"{key}: {' -> '.join(settings)}" for key, settings in words.items())
-        audit(ledgers, "policy", str(name), detail=detail)
+        audit(context, "policy", str(name), detail=detail)
     recorded = scene.remembered if TRANSIENT not in changes else Remembered(scene.remembered.values)
     warnings = effective_retention(account, levels, recorded).warnings
     return PolicyChange(name, before, dict(changes), warnings, effect)
 
 
-def _scene(ledgers: ReadContext, name: ObjectName) -> _Scene:
-    catalog = ledgers.catalogs[name.catalog]
+def _scene(context: ReadContext, name: ObjectName) -> _Scene:
+    catalog = context.catalogs[name.catalog]
     listing = catalog.listing()
-    around = levels_around(ledgers, name, listing)
-    policies = ledgers.control.policies.all()
+    around = levels_around(context, name, listing)
+    policies = context.control.policies.all()
     if name.kind is not ObjectKind.TABLE:
         return _Scene(name, listing, None, around, remembered(policies, around, str(name)))
-    state = load_table(ledgers, name.table_name)
+    state = load_table(context, name.table_name)
     levels = [(str(name), state.properties), *around]
     return _Scene(name, listing, state, levels, remembered(policies, levels, state.uuid))
 
 
 def _write(
-    ledgers: ReadContext,
+    context: ReadContext,
     scene: _Scene,
     before: Mapping[str, str | None],
     changes: Mapping[str, str | None],
@@ -188,8 +188,8 @@ def _write(
     updates = {key: setting for key, setting in changes.items() if setting is not None}
     removals = [key for key, setting in changes.items() if setting is None]
     if scene.state is None:
-        levels = scene.name.namespace or (ledgers.config.ledger_namespace,)
-        ledgers.editors[scene.name.catalog].set_namespace_properties(
+        levels = scene.name.namespace or (context.config.ledger_namespace,)
+        context.editors[scene.name.catalog].set_namespace_properties(
             levels, updates, removals, expected=before
         )
         return
@@ -208,35 +208,35 @@ def _write(
             require_new(scene.name, state, [], before[TRANSIENT], changes[TRANSIENT])
         document.set_properties(updates, removals)
 
-    commit(ledgers, scene.state, edit)
+    commit(context, scene.state, edit)
 
 
 def _effect(
-    ledgers: ReadContext, scene: _Scene, after: Mapping[str, str]
+    context: ReadContext, scene: _Scene, after: Mapping[str, str]
 ) -> tuple[TableEffect, ...]:
     """What the next run would expire, were it to begin now, before and after a change."""
-    now = ledgers.clock.now()
-    tables = _tables_in(ledgers, scene)
+    now = context.clock.now()
+    tables = _tables_in(context, scene)
     changed = [_with_level(table, scene.levels[0][0], after) for table in tables]
     expiring = [
-        [len(retention.keeps.expired) for retention in keep_sets(ledgers, these, now)]
+        [len(retention.keeps.expired) for retention in keep_sets(context, these, now)]
         for these in (tables, changed)
     ]
     lines = zip(tables, *expiring, strict=True)
     return tuple(TableEffect(t.state.name, b, a) for t, b, a in lines if b != a)
 
 
-def _tables_in(ledgers: ReadContext, scene: _Scene) -> list[ObservedTable]:
+def _tables_in(context: ReadContext, scene: _Scene) -> list[ObservedTable]:
     if scene.state is not None:
-        return [observed_table(ledgers, scene.state, scene.listing)]
+        return [observed_table(context, scene.state, scene.listing)]
     entries = [
         pointer
         for pointer in scene.listing.entries
-        if scene.name.covers(pointer.name) and not is_ledger(ledgers, pointer.name)
+        if scene.name.covers(pointer.name) and not is_ledger(context, pointer.name)
     ]
-    states = load_tables(ledgers, entries).values()
+    states = load_tables(context, entries).values()
     metadata = [s for s in states if isinstance(s, TableMetadata)]
-    return [observed_table(ledgers, state, scene.listing) for state in metadata]
+    return [observed_table(context, state, scene.listing) for state in metadata]
 
 
 def _with_level(table: ObservedTable, name: str, properties: Mapping[str, str]) -> ObservedTable:
@@ -244,21 +244,21 @@ def _with_level(table: ObservedTable, name: str, properties: Mapping[str, str]) 
     return replace(table, levels=levels)
 
 
-def show_policies(ledgers: ReadContext, name: ObjectName) -> list[PolicyLine]:
+def show_policies(context: ReadContext, name: ObjectName) -> list[PolicyLine]:
     """Every policy of an object: its own word, what it comes to, and who says so."""
-    scene = _scene(ledgers, name)
-    retention = effective_retention(ledgers.config.account, scene.levels, scene.remembered)
-    stay = consumer_keep(ledgers.config.account, scene.levels)
+    scene = _scene(context, name)
+    retention = effective_retention(context.config.account, scene.levels, scene.remembered)
+    stay = consumer_keep(context.config.account, scene.levels)
     least = retention.min_days
     enabled = next((n for n, p in scene.levels if p.get(ENABLED, "true") != "true"), PROFILE)
     lines = [
-        (RETENTION, retention.days, retention.source, _applied(ledgers, scene, retention)),
+        (RETENTION, retention.days, retention.source, _applied(context, scene, retention)),
         (FAILSAFE, retention.failsafe // timedelta(hours=24), retention.failsafe_source, None),
         (MIN_RETENTION, least, retention.min_source, None),
         (WRITER_KEEP, format_duration(retention.writer_keep), retention.writer_source, None),
         (TRANSIENT, retention.transient, retention.transient_source, None),
         (ENABLED, is_enabled(scene.levels), enabled, None),
-        *_about_cold(ledgers, scene.levels),
+        *_about_cold(context, scene.levels),
         (CONSUMER_KEEP, format_duration(stay.span), stay.source, None),
     ]
     return [
@@ -268,10 +268,10 @@ def show_policies(ledgers: ReadContext, name: ObjectName) -> list[PolicyLine]:
 
 
 def _about_cold(
-    ledgers: ReadContext, levels: Levels
+    context: ReadContext, levels: Levels
 ) -> list[tuple[str, int | str | bool, str, int | str | None]]:
     """What is said about the archive, where anybody says anything."""
-    account = ledgers.config.account
+    account = context.config.account
     policy = cold_policy(account, levels)
     written: dict[str, tuple[int | str | bool, bool]] = {
         COLD: (str(policy.cadence), account.cold != Cadence.NONE),
@@ -286,9 +286,9 @@ def _about_cold(
     return lines
 
 
-def _applied(ledgers: ReadContext, scene: _Scene, retention: Retention) -> int | str | None:
+def _applied(context: ReadContext, scene: _Scene, retention: Retention) -> int | str | None:
     """The longer retention of the last run, after a decrease."""
-    raw = ledgers.control.policies.all().get(scene.memory, {}).get(APPLIED)
+    raw = context.control.policies.all().get(scene.memory, {}).get(APPLIED)
     if raw is None or raw == str(retention.days) or retention.days == INFINITE:
         return None
     if raw == INFINITE:
@@ -296,12 +296,12 @@ def _applied(ledgers: ReadContext, scene: _Scene, retention: Retention) -> int |
     return int(raw) if isinstance(retention.days, int) and int(raw) > retention.days else None
 
 
-def remember_policies(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> None:
+def remember_policies(context: ReadContext, tables: Sequence[ObservedTable]) -> None:
     """Notes what each table works with now: for later changes that are out of order.
 
     Also whether a table is transient the first time it is seen: that cannot change (ML-29).
     """
-    policies = ledgers.control.policies.all()
+    policies = context.control.policies.all()
     new: dict[str, dict[str, str | None]] = {}
 
     def note(object: str, key: str, setting: str) -> None:
@@ -309,7 +309,7 @@ def remember_policies(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> 
             new.setdefault(object, {})[key] = setting
 
     for table in tables:
-        retention = retention_of(ledgers.config.account, table, policies)
+        retention = retention_of(context.config.account, table, policies)
         note(table.state.uuid, APPLIED, str(retention.days))
         if TRANSIENT not in policies.get(table.state.uuid, {}):
             note(table.state.uuid, TRANSIENT, str(retention.transient).lower())
@@ -318,8 +318,8 @@ def remember_policies(ledgers: ReadContext, tables: Sequence[ObservedTable]) -> 
             for key in (RETENTION, FAILSAFE, MIN_RETENTION, WRITER_KEEP):
                 setting = properties.get(key)
                 if setting is not None and is_in_order(
-                    ledgers.config.account.profile, key, setting, transient=retention.transient
+                    context.config.account.profile, key, setting, transient=retention.transient
                 ):
                     note(object, key, setting)
     if new:
-        ledgers.control.policies.save(new)
+        context.control.policies.save(new)

@@ -81,7 +81,7 @@ class Restored:
 
 
 def restore(
-    ledgers: ReadContext,
+    context: ReadContext,
     retrieval: Callable[[], Retrieval],
     target: str,
     table: TableName,
@@ -93,7 +93,7 @@ def restore(
     """Makes a new hot table of an archived snapshot.
 
     Args:
-        ledgers: Where it goes, and where cold is.
+        context: Where it goes, and where cold is.
         retrieval: Starts what copies; called only once all else is known to be right.
         target: The new table's name, in full.
         table: The table whose history is in cold: its name in hot, or the cold table's own.
@@ -112,18 +112,18 @@ def restore(
         StoreRefused: Something could not be copied, or is not what cold has; nothing is left of it.
         CommitConflict: Nobody knows whether the table was registered.
     """
-    tier = require_cold(ledgers)
+    tier = require_cold(context)
     name = parse_table_name(target)
     new = ObjectName(name.catalog, name.namespace, name.name)
-    catalog = require_changeable(ledgers, new)
+    catalog = require_changeable(context, new)
     listing = catalog.listing()
     require_free(new, listing)
     require_outer(new, listing)
-    past, resolved = _answer(ledgers, table, snapshot_id, at)
+    past, resolved = _answer(context, table, snapshot_id, at)
     assert resolved.snapshot_id is not None  # cold answers with snapshots alone
     state, document = load_document(tier.store, past.state.name, past.state.metadata_location)
-    own = new_identity(ledgers, name, state, listing)
-    _require_own_place(ledgers, tier, own)
+    own = new_identity(context, name, state, listing)
+    _require_own_place(context, tier, own)
     snapshot = state.snapshots[resolved.snapshot_id]
     done = Restored(
         name,
@@ -136,9 +136,9 @@ def restore(
     if dry_run:
         return done
     source = Source(state, document, snapshot.snapshot_id)
-    registrar = ledgers.registrars[catalog.name]
-    files = _Restoring(ledgers, tier, retrieval(), registrar, source, own).carry_out()
-    audit(ledgers, RESTORE, str(name), detail=f"from {state.name}@{snapshot.snapshot_id}")
+    registrar = context.registrars[catalog.name]
+    files = _Restoring(context, tier, retrieval(), registrar, source, own).carry_out()
+    audit(context, RESTORE, str(name), detail=f"from {state.name}@{snapshot.snapshot_id}")
     return replace(
         done,
         uuid=own.uuid,
@@ -150,7 +150,7 @@ def restore(
 
 
 def _answer(
-    ledgers: ReadContext, table: TableName, snapshot_id: int | None, at: datetime | None
+    context: ReadContext, table: TableName, snapshot_id: int | None, at: datetime | None
 ) -> tuple[ColdPast, Resolved]:
     if (snapshot_id is None) == (at is None):
         raise UsageInvalid(
@@ -160,7 +160,7 @@ def _answer(
             found="neither" if at is None else "both",
             next=f"`meltline cold list {table}` shows what is there",
         )
-    pasts = cold_pasts(ledgers, table)
+    pasts = cold_pasts(context, table)
 
     def ask(past: ColdPast) -> Resolved:
         if at is not None:
@@ -186,10 +186,10 @@ def _not_there(table: TableName, snapshot_id: int | None) -> SnapshotNotFound:
     )
 
 
-def _require_own_place(ledgers: ReadContext, tier: ColdTier, own: Identity) -> None:
+def _require_own_place(context: ReadContext, tier: ColdTier, own: Identity) -> None:
     """Refuses a location in cold, or where something lies already."""
     is_cold = lies_under(own.location, tier.warehouse)
-    if is_cold or next(iter(ledgers.store.list(own.location)), None) is not None:
+    if is_cold or next(iter(context.store.list(own.location)), None) is not None:
         raise UsageInvalid(
             f"{own.name} has no place of its own to be restored to",
             object=own.location,
@@ -203,7 +203,7 @@ def _require_own_place(ledgers: ReadContext, tier: ColdTier, own: Identity) -> N
 class _Restoring:
     """A restore on its way."""
 
-    ledgers: ReadContext
+    context: ReadContext
     tier: ColdTier
     retrieval: Retrieval
     registrar: CatalogRegistrar
@@ -227,7 +227,7 @@ class _Restoring:
     def carry_out(self) -> Retrieved:
         """Copies, proves, registers; or leaves nothing."""
         name = self.own.name
-        self.ledgers.progress(f"copying snapshot {self.snapshot.snapshot_id} of {self.cold.name}")
+        self.context.progress(f"copying snapshot {self.snapshot.snapshot_id} of {self.cold.name}")
         try:
             files = self._copied()
         except BaseException:
@@ -294,6 +294,6 @@ class _Restoring:
 
     def _take_away(self) -> None:
         """Nobody can refer to what lies here: its folder is new, and no catalog has had it."""
-        paths = [stored.path for stored in self.ledgers.store.list(self.own.location)]
+        paths = [stored.path for stored in self.context.store.list(self.own.location)]
         if paths:
-            self.ledgers.remover.delete(paths)
+            self.context.remover.delete(paths)

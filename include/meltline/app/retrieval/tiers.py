@@ -45,12 +45,12 @@ NOT_IN_HOT = (
 
 
 def locate_anywhere(
-    ledgers: ReadContext, table: TableName, point: TravelPoint, *, allow_cold: bool
+    context: ReadContext, table: TableName, point: TravelPoint, *, allow_cold: bool
 ) -> Located:
     """Finds what main of a table held at a point, in hot, else in cold.
 
     Args:
-        ledgers: Where the table is, or was.
+        context: Where the table is, or was.
         table: Its name; a cold table's own name means that one.
         point: The point.
         allow_cold: Whether cold may answer.
@@ -61,42 +61,42 @@ def locate_anywhere(
         CatalogReadOnly: A cold table was named, and cold may not answer.
         MeltlineError: Whatever `locate` raises.
     """
-    is_cold = allow_cold and table.catalog == ledgers.config.cold
-    if is_cold and (own := _in_cold(ledgers, table, point)):
+    is_cold = allow_cold and table.catalog == context.config.cold
+    if is_cold and (own := _in_cold(context, table, point)):
         return own
     try:
-        return locate(ledgers, table, point)
+        return locate(context, table, point)
     except NOT_IN_HOT as error:
-        if ledgers.cold is None:
+        if context.cold is None:
             raise
-        if isinstance(point.to, Moment) and point.to.at > ledgers.clock.now():
+        if isinstance(point.to, Moment) and point.to.at > context.clock.now():
             raise
         if not allow_cold:
-            raise hinted(ledgers, table, error) from error
-        if answer := _in_cold(ledgers, table, point):
+            raise hinted(context, table, error) from error
+        if answer := _in_cold(context, table, point):
             return answer
         raise
 
 
-def hinted(ledgers: ReadContext, table: TableName, error: MeltlineError) -> MeltlineError:
+def hinted(context: ReadContext, table: TableName, error: MeltlineError) -> MeltlineError:
     """The same error; where the ledger knows of copies it says how they are read."""
-    uuid = present_uuid(ledgers, table)
-    copies = ledgers.control.archived.all([uuid] if uuid else None)
+    uuid = present_uuid(context, table)
+    copies = context.control.archived.all([uuid] if uuid else None)
     if any(uuid or copy.table == table for copy in copies):
         error.next = f"{error.next}; some of its past is in cold: --allow-cold reads that"
     return error
 
 
-def present_uuid(ledgers: ReadContext, table: TableName) -> str:
+def present_uuid(context: ReadContext, table: TableName) -> str:
     """The UUID of a table in hot; empty where none of that name can be read."""
     try:
-        location = catalog_of(ledgers, table.catalog).location(table)
-        return load_standing(ledgers, table, location).uuid
+        location = catalog_of(context, table.catalog).location(table)
+        return load_standing(context, table, location).uuid
     except (TableNotFound, MetadataUnreadable, StoreRefused):
         return ""
 
 
-def cold_pasts(ledgers: ReadContext, table: TableName) -> list[ColdPast]:
+def cold_pasts(context: ReadContext, table: TableName) -> list[ColdPast]:
     """What cold has of a table.
 
     Of one that hot does not have, or cannot read, everything that was handed over under its name:
@@ -107,12 +107,12 @@ def cold_pasts(ledgers: ReadContext, table: TableName) -> list[ColdPast]:
         CatalogUnlistable: It cannot be listed.
         MetadataUnreadable: A table there cannot be read.
     """
-    tier = require_cold(ledgers)
+    tier = require_cold(context)
     if table.catalog == tier.catalog.name:
         return [ColdPast(table, load_state(tier.store, table, tier.catalog.location(table)))]
     cold = ColdTables(tier)
-    uuid = present_uuid(ledgers, table)
-    uuids = {copy.table_uuid for copy in ledgers.control.archived.all() if copy.table == table}
+    uuid = present_uuid(context, table)
+    uuids = {copy.table_uuid for copy in context.control.archived.all() if copy.table == table}
     candidates = [cold.of(id, [table]) for id in ([uuid] if uuid else sorted(uuids))]
     states = {state.name: state for state in candidates if state is not None}
     own = TableName(tier.catalog.name, table.namespace, table.name)
@@ -151,26 +151,26 @@ def only_answer(
     return answers[0]
 
 
-def _in_cold(ledgers: ReadContext, table: TableName, point: TravelPoint) -> Located | None:
+def _in_cold(context: ReadContext, table: TableName, point: TravelPoint) -> Located | None:
     """The answer of cold; None where it has nothing of the table."""
-    pasts = cold_pasts(ledgers, table)
+    pasts = cold_pasts(context, table)
     if not pasts:
         return None
-    statement = _ended(ledgers, point)
+    statement = _ended(context, point)
     past, resolved = only_answer(
         table, pasts, lambda past_table: past_table.resolve(point, statement)
     )
     state = past.state
-    store = require_cold(ledgers).store
+    store = require_cold(context).store
     document = load_document(store, state.name, state.metadata_location)[1]
     return Located(table, state, document, resolved, COLD)
 
 
-def _ended(ledgers: ReadContext, point: TravelPoint) -> Ended | None:
+def _ended(context: ReadContext, point: TravelPoint) -> Ended | None:
     """When a statement ran; None where the point is none, or nobody knows."""
     if not isinstance(point.to, StatementPoint):
         return None
-    statement = ledgers.control.statements.get(point.to.id)
+    statement = context.control.statements.get(point.to.id)
     if (
         statement is None
         or statement.completed_at is None

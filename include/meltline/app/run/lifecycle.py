@@ -48,38 +48,38 @@ _SETTLED_AFTER = timedelta(days=7)  # no run takes so long that it could go by w
 _APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
 
 
-def run_chain(services: RunContext, request: RunRequest) -> Summary:
+def run_chain(context: RunContext, request: RunRequest) -> Summary:
     """The whole run in one process. Safe to repeat."""
-    return Run(services, request).visit(STEPS)
+    return Run(context, request).visit(STEPS)
 
 
 def run_recorded(
-    services: RunContext, request: RunRequest, steps: Sequence[Step] = STEPS
+    context: RunContext, request: RunRequest, steps: Sequence[Step] = STEPS
 ) -> Summary:
     """Stages of a run in one process; the ledger keeps what came of it, save of a dry run."""
-    record = RunRecord(request.run_id, request.as_of, services.clock.now())
+    record = RunRecord(request.run_id, request.as_of, context.clock.now())
     if not request.dry_run:
-        services.control.runs.start(record)
-    summary = Run(services, request).visit(steps)
+        context.control.runs.start(record)
+    summary = Run(context, request).visit(steps)
     if not request.dry_run:
-        document, ended = json.dumps(summary.as_json()), services.clock.now()
-        services.control.runs.finish(replace(record, ended_at=ended, summary=document))
+        document, ended = json.dumps(summary.as_json()), context.clock.now()
+        context.control.runs.finish(replace(record, ended_at=ended, summary=document))
     return summary
 
 
-def run_step(step: Step, services: RunContext, request: RunRequest, batch: int = 0) -> Summary:
+def run_step(step: Step, context: RunContext, request: RunRequest, batch: int = 0) -> Summary:
     """One step of a run in a process of its own.
 
     Args:
         step: Which.
-        services: The ports.
+        context: The ports.
         request: What the run was asked for.
         batch: Only the plans of this batch, from 1 on; 0 is all of them.
     """
-    run = Run(services, request, batch)
+    run = Run(context, request, batch)
     summary = run.visit([step])
     if step.role is Role.PLAN and step.kind and not request.dry_run:
-        summary.batches = RunPlans.of(services, request.run_id, step.kind).batches(run.planned)
+        summary.batches = RunPlans.of(context, request.run_id, step.kind).batches(run.planned)
     return summary
 
 
@@ -95,7 +95,7 @@ class Run:
         planned: What was planned last.
     """
 
-    services: RunContext
+    context: RunContext
     request: RunRequest
     batch: int = 0
     planned: Sequence[Plan] = ()
@@ -108,7 +108,7 @@ class Run:
     def visit(self, steps: Sequence[Step]) -> Summary:
         """Does steps in their order; a dry run passes over those that would change something."""
         if steps[0].dates:
-            require_datable(self.services)
+            require_datable(self.context)
         for step in steps:
             if step.previews or not self.request.dry_run:
                 getattr(self, step.name)()
@@ -117,7 +117,7 @@ class Run:
     def look(self) -> Observation:
         """What the catalogs have, as this process saw it last."""
         if self._observation is None:
-            self._observation = observe(self.services)
+            self._observation = observe(self.context)
         return self._observation
 
     def look_anew(self) -> Observation:
@@ -129,14 +129,14 @@ class Run:
 
     def observe(self) -> None:
         """Looks at everything and notes what could not be read."""
-        services, request = self.services, self.request
+        context, request = self.context, self.request
         observation = self.look()
         if not request.dry_run:
             for _ in range(_TENDED):
-                if not process_drops(services, observation, request.as_of, request.tables):
+                if not process_drops(context, observation, request.as_of, request.tables):
                     break
                 observation = self.look_anew()
-            remember_policies(services, observation.tables)
+            remember_policies(context, observation.tables)
         self.summary.observed(observation, request.tables)
 
     def hand_off_to_cold(self) -> None:
@@ -144,19 +144,19 @@ class Run:
 
         And copies anew what was lost or damaged in cold, while the originals wait in failsafe.
         """
-        services, request = self.services, self.request
-        go_on = may_go_on(services, any_hour=request.any_hour)
+        context, request = self.context, self.request
+        go_on = may_go_on(context, any_hour=request.any_hour)
         # Most nights and lakes have nothing to hand over: that is known without a Spark job.
         scope, waiting = (request.as_of, request.tables), list[Pending]()
         has_looked = self._observation is not None
-        if has_looked or pending_handoffs(services, read_tables(services), *scope):
-            waiting = pending_handoffs(services, self.look().tables, *scope)
+        if has_looked or pending_handoffs(context, read_tables(context), *scope):
+            waiting = pending_handoffs(context, self.look().tables, *scope)
             waiting = [p for p in waiting if p.table.state.uuid not in self.look().blocked]
         if request.dry_run:
             self.summary.would_hand_off(waiting)
         else:
-            self.summary.handed_off(hand_off(services, waiting, request.run_id, go_on))
-            self.summary.notices += mend_copies(services, request.run_id, go_on)
+            self.summary.handed_off(hand_off(context, waiting, request.run_id, go_on))
+            self.summary.notices += mend_copies(context, request.run_id, go_on)
 
     def plan_expiration(self) -> list[PlannedFiles]:
         """Plans what leaves, once it is settled what an earlier run began."""
@@ -164,7 +164,7 @@ class Run:
         if not request.dry_run:
             self._settle()
         planned = plan_expiration(
-            self.services,
+            self.context,
             self.look(),
             run_id=request.run_id,
             as_of=request.as_of,
@@ -179,28 +179,28 @@ class Run:
 
     def expire(self) -> None:
         """Applies what passed. A stale plan is made and gated anew, never forced (AR-40)."""
-        services = self.services
-        results = apply_expirations(services, self._plans(PlanKind.EXPIRE, _APPLICABLE))
+        context = self.context
+        results = apply_expirations(context, self._plans(PlanKind.EXPIRE, _APPLICABLE))
         refused: list[Plan] = []
         for _ in range(_REPLANS):
             if not (stale := [r.plan for r in results if isinstance(r.error, PlanStale)]):
                 break
-            self.summary.with_plans([services.control.plans.get(plan.id) for plan in stale])
-            services.progress(f"expire: planning {len(stale)} tables anew, they have moved")
+            self.summary.with_plans([context.control.plans.get(plan.id) for plan in stale])
+            context.progress(f"expire: planning {len(stale)} tables anew, they have moved")
             anew = self._plan_again([plan.table for plan in stale])
             passed = [plan for plan in anew if plan.state in _APPLICABLE]
             refused += [plan for plan in anew if plan.state not in _APPLICABLE]
             results = [r for r in results if not isinstance(r.error, PlanStale)]
-            results += apply_expirations(services, passed)
+            results += apply_expirations(context, passed)
         self.summary.expired(results, refused)
 
     def plan_purge(self) -> list[PlannedFiles]:
         """Plans what is past its failsafe, on a fresh look unless nothing was done since."""
         request = self.request
         if not request.dry_run:
-            require_clock(self.services)
+            require_clock(self.context)
         planned = plan_purge(
-            self.services,
+            self.context,
             self.look() if request.dry_run else self.look_anew(),
             run_id=request.run_id,
             as_of=request.as_of,
@@ -215,47 +215,47 @@ class Run:
 
     def purge(self) -> list[PurgeResult]:
         """Deletes what passed, and lets go dropped tables of which this was the last."""
-        services = self.services
+        context = self.context
         plans = self._plans(PlanKind.PURGE, _APPLICABLE)
         if self.request.approve:
-            approve(services, plans, self.request.approve)
-        self.summary.notices += kept_back(services)
-        results = apply_purges(services, plans)
+            approve(context, plans, self.request.approve)
+        self.summary.notices += kept_back(context)
+        results = apply_purges(context, plans)
         self.summary.purged(results)
-        self.summary.stand(standing_incidents(services.control.incidents))
+        self.summary.stand(standing_incidents(context.control.incidents))
         self._let_go()
         return results
 
     def report(self) -> None:
         """Records today's storage, updates shares, and keeps the ledger's own tables small."""
-        services = self.services
+        context = self.context
         try:
-            history = StorageHistory(services)
+            history = StorageHistory(context)
         except CatalogUnlistable as unlisted:
-            services.progress(f"report: no totals for today: {unlisted.message}")
+            context.progress(f"report: no totals for today: {unlisted.message}")
         else:
             totals = history.at(None)
-            record_storage(services, totals)
-            lift_ended_guards(services, history, totals)
-            update_auto_shares(services)
-        who, lease = f"{services.who} upkeep", timedelta(minutes=10)
+            record_storage(context, totals)
+            lift_ended_guards(context, history, totals)
+            update_auto_shares(context)
+        who, lease = f"{context.who} upkeep", timedelta(minutes=10)
         try:
-            with services.control.locks.take(_UPKEEP, who, wait=timedelta(0), lease=lease):
+            with context.control.locks.take(_UPKEEP, who, wait=timedelta(0), lease=lease):
                 for done in filter(None, self._upkeep()):
-                    services.progress(f"report: ledger upkeep: {done}")
+                    context.progress(f"report: ledger upkeep: {done}")
         except LockHeld as busy:
-            services.progress(f"report: no ledger upkeep: {busy.found}")
+            context.progress(f"report: no ledger upkeep: {busy.found}")
 
     def sweep(self) -> None:
         """Lets what no commit has named begin to wait in failsafe."""
-        assert isinstance(self.services, SweepServices)  # whoever sweeps has a sweeper
-        self.summary.swept(sweep(self.services, self.request), self.request.tables)
+        assert isinstance(self.context, SweepServices)  # whoever sweeps has a sweeper
+        self.summary.swept(sweep(self.context, self.request), self.request.tables)
 
     # --- what they are made of -----------------------------------------------------------------
 
     def _plans(self, kind: PlanKind, states: Sequence[PlanState]) -> list[Plan]:
         """The plans of this batch, and of those that others began what belongs to it."""
-        return RunPlans.of(self.services, self.request.run_id, kind).work(states, self.batch)
+        return RunPlans.of(self.context, self.request.run_id, kind).work(states, self.batch)
 
     def _note(self, planned: list[PlannedFiles]) -> list[PlannedFiles]:
         self.planned = [planned_files.plan for planned_files in planned]
@@ -264,7 +264,7 @@ class Run:
 
     def _gate(self, kind: PlanKind) -> None:
         plans = self._plans(kind, (PlanState.PLANNED, PlanState.PASSED))
-        self.summary.gated(judge(self.services, plans))
+        self.summary.gated(judge(self.context, plans))
 
     def _settle(self) -> None:
         """Ends expirations that an earlier run began: the catalog says what became of each.
@@ -273,11 +273,11 @@ class Run:
         were not are committed if they still may be, else they are stale and planned anew.
         """
         unfinished = [
-            plan for plan in resumable(self.services.control.plans) if plan.kind is PlanKind.EXPIRE
+            plan for plan in resumable(self.context.control.plans) if plan.kind is PlanKind.EXPIRE
         ]
         if not unfinished:
             return
-        results = apply_expirations(self.services, unfinished)
+        results = apply_expirations(self.context, unfinished)
         self.summary.with_plans([r.plan for r in results if isinstance(r.error, PlanStale)])
         self.summary.expired([r for r in results if not isinstance(r.error, PlanStale)])
         self._observation = None
@@ -286,7 +286,7 @@ class Run:
         """Plans tables anew as they are now, and gates that."""
         request = self.request
         planned = plan_expiration(
-            self.services,
+            self.context,
             self.look_anew(),
             run_id=request.run_id,
             as_of=request.as_of,
@@ -294,26 +294,26 @@ class Run:
             dry_run=True,
         )
         # What else could be planned now is another app's to do, or the next run's.
-        stored = store_plans(self.services, [p for p in planned if p.plan.table in tables])
+        stored = store_plans(self.context, [p for p in planned if p.plan.table in tables])
         return [
             plan
-            for plan, _ in run_gate(self.services, [planned_files.plan for planned_files in stored])
+            for plan, _ in run_gate(self.context, [planned_files.plan for planned_files in stored])
         ]
 
     def _let_go(self) -> None:
         """Lets go dropped tables of which this run took the last: the next finds nothing to do."""
-        services, request = self.services, self.request
-        if not services.control.plans.find(run_id=request.run_id, states=[PlanState.APPLIED]):
+        context, request = self.context, self.request
+        if not context.control.plans.find(run_id=request.run_id, states=[PlanState.APPLIED]):
             return
-        listing = services.catalogs[services.config.hot].listing()
-        emptied = [t.state for t in dropped_tables(services, listing)]
+        listing = context.catalogs[context.config.hot].listing()
+        emptied = [t.state for t in dropped_tables(context, listing)]
         if any(is_let_go(state, request.as_of) for state in emptied):
-            process_drops(services, self.look_anew(), request.as_of, request.tables)
+            process_drops(context, self.look_anew(), request.as_of, request.tables)
 
     def _upkeep(self) -> Iterator[str]:
         """Keeps the ledger's tables small, and says what was done; empty where nothing was."""
-        services, now = self.services, self.services.clock.now()
-        yield from services.files.upkeep.maintain()
-        unfinished = [plan.id for plan in resumable(services.control.plans)]
-        yield services.files.upkeep.settle(now - _SETTLED_AFTER, unfinished)
-        yield services.proofs.forget(now - services.config.gates.full_proof_every)
+        context, now = self.context, self.context.clock.now()
+        yield from context.files.upkeep.maintain()
+        unfinished = [plan.id for plan in resumable(context.control.plans)]
+        yield context.files.upkeep.settle(now - _SETTLED_AFTER, unfinished)
+        yield context.proofs.forget(now - context.config.gates.full_proof_every)

@@ -23,13 +23,13 @@ class RunPlans:
     groups: Groups
 
     @classmethod
-    def of(cls, services: RunContext, run_id: str, kind: PlanKind) -> "RunPlans":
+    def of(cls, context: RunContext, run_id: str, kind: PlanKind) -> "RunPlans":
         """Reads them from the control ledger, which knows each plan's batch."""
-        own = [plan for plan in services.control.plans.find(run_id=run_id) if plan.kind is kind]
+        own = [plan for plan in context.control.plans.find(run_id=run_id) if plan.kind is kind]
         unfinished = [
-            p for p in resumable(services.control.plans) if p.kind is kind and p.run_id != run_id
+            p for p in resumable(context.control.plans) if p.kind is kind and p.run_id != run_id
         ]
-        return cls(own, unfinished, Groups(services.control.registrations.sharing()))
+        return cls(own, unfinished, Groups(context.control.registrations.sharing()))
 
     def work(self, states: Collection[PlanState], batch: int = 0) -> list[Plan]:
         """The run's plans in some states, and everything that was begun.

@@ -49,13 +49,13 @@ class Explanation:
     consumers: tuple[str, ...] = ()
 
 
-def explain_path(ledgers: ReadContext, path: str) -> Explanation:
+def explain_path(context: ReadContext, path: str) -> Explanation:
     """Why a file is where it is.
 
     Raises:
         UsageInvalid: No commit that Meltline has seen ever named it.
     """
-    standing = standing_now(ledgers, path)
+    standing = standing_now(context, path)
     at = location_key(path)
     departed, file = standing.departures.get(at), _file_of(standing, path)
     if file is None:
@@ -66,14 +66,14 @@ def explain_path(ledgers: ReadContext, path: str) -> Explanation:
             found="no row of the ledger names it",
             next="`meltline observe` takes in new commits; a writer may yet commit it",
         )
-    retentions = _retentions(ledgers)
+    retentions = _retentions(context)
     reasons = sorted({r for key in file.snapshots for r in _reasons(retentions, key)})
     if not file.snapshots and file.tables:
         reasons = ["metadata log" if file.stage is Stage.HISTORICAL else "current metadata"]
     since, due_at = _times(retentions, file.snapshots), None
     if departed is not None and file.stage in (Stage.FAILSAFE, Stage.DELETED):
         since, due_at = departed.departed_at, departed.due_at
-        reasons = _why_in_failsafe(ledgers, file.path) if file.stage is Stage.FAILSAFE else []
+        reasons = _why_in_failsafe(context, file.path) if file.stage is Stage.FAILSAFE else []
         if departed.state is DepartureState.DELETED:
             since = departed.recorded_at
     foreign = at in standing.foreign
@@ -94,23 +94,23 @@ def _file_of(standing: Standing, path: str) -> FileStanding | None:
     return standing.files.get(at) or standing.foreign.get(at)
 
 
-def _why_in_failsafe(ledgers: ReadContext, path: str) -> list[str]:
+def _why_in_failsafe(context: ReadContext, path: str) -> list[str]:
     """Failsafe alone, or what keeps the file when that has ended."""
-    outside = [str(why) for why in leading_out(ledgers, [path]).values()]
+    outside = [str(why) for why in leading_out(context, [path]).values()]
     elsewhere = needed_by_other_names(
-        OtherNames.now(ledgers), [path], lambda aliases: _needed_now(ledgers, aliases)
+        OtherNames.now(context), [path], lambda aliases: _needed_now(context, aliases)
     )
     same = [f"{Why.MAYBE_THE_SAME}: {alias}" for alias in elsewhere.values()]
     return ["failsafe", *outside, *same]
 
 
-def _needed_now(ledgers: ReadContext, paths: Sequence[str]) -> list[str]:
-    stages = ((path, _file_of(standing_now(ledgers, path), path)) for path in paths)
+def _needed_now(context: ReadContext, paths: Sequence[str]) -> list[str]:
+    stages = ((path, _file_of(standing_now(context, path), path)) for path in paths)
     return [path for path, file in stages if file and (file.snapshots or file.tables)]
 
 
 def explain_table(
-    ledgers: ReadContext, name: TableName, snapshot_id: int | None = None
+    context: ReadContext, name: TableName, snapshot_id: int | None = None
 ) -> list[Explanation]:
     """The same per snapshot of a table, newest first; or of one snapshot.
 
@@ -119,7 +119,7 @@ def explain_table(
         UsageInvalid: The table has no such snapshot.
     """
     target = next(
-        k for k in keep_sets(ledgers, [find_table(read_tables(ledgers), name)], _now(ledgers))
+        k for k in keep_sets(context, [find_table(read_tables(context), name)], _now(context))
     )
     state = target.table.state
     snapshots = sorted(state.snapshots.values(), key=lambda s: s.committed_at, reverse=True)
@@ -190,13 +190,13 @@ def _consumers(
     return tuple(sorted(sentences))
 
 
-def _now(ledgers: ReadContext) -> datetime:
-    return ledgers.clock.now()
+def _now(context: ReadContext) -> datetime:
+    return context.clock.now()
 
 
-def _retentions(ledgers: ReadContext) -> Mapping[str, Sequence[TableRetention]]:
+def _retentions(context: ReadContext) -> Mapping[str, Sequence[TableRetention]]:
     by_uuid: dict[str, list[TableRetention]] = {}
-    for target in keep_sets(ledgers, read_tables(ledgers), _now(ledgers)):
+    for target in keep_sets(context, read_tables(context), _now(context)):
         by_uuid.setdefault(target.table.state.uuid, []).append(target)
     return by_uuid
 

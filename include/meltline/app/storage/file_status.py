@@ -40,7 +40,7 @@ class Standing:
     names: Mapping[str, TableName]
 
 
-def standing_now(ledgers: ReadContext, path: str | None = None) -> Standing:
+def standing_now(context: ReadContext, path: str | None = None) -> Standing:
     """Where one file stands by the tables' present metadata, or every known file.
 
     Every file is an object each: for totals of a lake see `report`.
@@ -48,11 +48,11 @@ def standing_now(ledgers: ReadContext, path: str | None = None) -> Standing:
     Raises:
         CatalogUnlistable: A catalog cannot be listed, so that nobody knows the heads.
     """
-    reader = ledgers.reader
+    reader = context.reader
     departures = reader.departures() if path is None else reader.departures(METADATA_KINDS, path)
-    states, names = read_states(ledgers)
+    states, names = read_states(context)
     look = Lookup(states, names, reader.snapshots(), reader.side_files(), departures)
-    references = References(ledgers, look, None)
+    references = References(context, look, None)
     book = _Book(references, departures)
     lines = book.take_snapshots(reader.files(path))
     book.take_lines(lines, reader.spans(path) if lines else ())

@@ -44,28 +44,28 @@ class Lookup:
     metadata_departures: Sequence[Departure]
 
     @classmethod
-    def at_all(cls, ledgers: ReadContext) -> "Lookup":
+    def at_all(cls, context: ReadContext) -> "Lookup":
         """The look that totals need. Raises CatalogUnlistable."""
-        departures = ledgers.reader.departures(METADATA_KINDS)
+        departures = context.reader.departures(METADATA_KINDS)
         return cls(
-            *read_states(ledgers),
-            ledgers.reader.snapshots(),
-            ledgers.reader.side_files(),
+            *read_states(context),
+            context.reader.snapshots(),
+            context.reader.side_files(),
             departures,
         )
 
 
-def read_states(ledgers: ReadContext) -> tuple[list[TableMetadata], dict[str, TableName]]:
+def read_states(context: ReadContext) -> tuple[list[TableMetadata], dict[str, TableName]]:
     """Every readable table, and the names of all ever known; the ledger's own left out."""
     entries = [
         pointer
-        for catalog in ledgers.catalogs.values()
+        for catalog in context.catalogs.values()
         for pointer in catalog.listing().entries
-        if not is_ledger(ledgers, pointer.name)
+        if not is_ledger(context, pointer.name)
     ]
-    loaded = load_tables(ledgers, entries).values()
+    loaded = load_tables(context, entries).values()
     states = [state for state in loaded if isinstance(state, TableMetadata)]
-    names = {table.uuid: table.name for table in ledgers.control.registrations.all()}
+    names = {table.uuid: table.name for table in context.control.registrations.all()}
     names.update({state.uuid: state.name for state in states})
     return states, names
 
@@ -78,19 +78,19 @@ class References:
         owners: Who owns what.
     """
 
-    def __init__(self, ledgers: ReadContext, look: Lookup, as_of: datetime | None) -> None:
+    def __init__(self, context: ReadContext, look: Lookup, as_of: datetime | None) -> None:
         """Takes a look, and the instant; None is now."""
-        now = ledgers.clock.now()
+        now = context.clock.now()
         self._past = as_of if as_of is not None and as_of < now else None
         self.at = self._past or now
-        self.owners = OwnerIndex(ledgers.control.registrations.ownerships())
+        self.owners = OwnerIndex(context.control.registrations.ownerships())
         self._look = look
         self._live = [state for state in look.states if not _is_dropped(state, self.at)]
         self._in_metadata = {SnapshotKey(s.uuid, sid) for s in look.states for sid in s.snapshots}
-        self._unregistered = let_go_tables(ledgers.control.registrations.all()).keys()
+        self._unregistered = let_go_tables(context.control.registrations.all()).keys()
         self._expired = {
             SnapshotKey(plan.table_uuid, snapshot_id): plan.created_at
-            for plan in ledgers.control.plans.find(states=[PlanState.APPLIED])
+            for plan in context.control.plans.find(states=[PlanState.APPLIED])
             for snapshot_id in (*plan.snapshots, *plan.gone_snapshots)
         }
         departures = [

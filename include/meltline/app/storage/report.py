@@ -63,9 +63,9 @@ def storage_rows(totals: Totals, in_flight: Mapping[str, int] | None = None) -> 
     return sorted(rows, key=lambda storage_row: storage_row.table)
 
 
-def totals_now(ledgers: ReadContext) -> Totals:
+def totals_now(context: ReadContext) -> Totals:
     """What is stored by the tables' present metadata. Raises CatalogUnlistable."""
-    return StorageHistory(ledgers).at(None)
+    return StorageHistory(context).at(None)
 
 
 class StorageHistory:
@@ -75,9 +75,9 @@ class StorageHistory:
         CatalogUnlistable: A catalog cannot be listed, so that nobody knows the heads.
     """
 
-    def __init__(self, ledgers: ReadContext) -> None:
-        self._ledgers = ledgers
-        self._look = Lookup.at_all(ledgers)
+    def __init__(self, context: ReadContext) -> None:
+        self._context = context
+        self._look = Lookup.at_all(context)
 
     def at(self, as_of: datetime | None, paths: Collection[str] = ()) -> Totals:
         """The totals at an instant; None is now.
@@ -86,7 +86,7 @@ class StorageHistory:
             as_of: The instant.
             paths: Paths of which is asked whether they are known; see `UsageTotals.known_paths`.
         """
-        references = References(self._ledgers, self._look, as_of)
+        references = References(self._context, self._look, as_of)
         manifests: dict[int, set[FileReference]] = {}
         lines: dict[str, list[tuple[int, FileReference]]] = {}
         used_files: list[UsedFile] = []
@@ -101,8 +101,8 @@ class StorageHistory:
                 used_files.append(UsedFile(snapshot.manifest_list, size, use))
         used_files += [UsedFile(f.path, f.bytes, use) for f, use in references.of_side_files()]
         weighing = UsageQuery(references.at, references.owners, manifests, used_files, paths, lines)
-        holdings = self._ledgers.reader.weigh(weighing)
-        cold, deep = _archived_bytes(self._ledgers, references.at)
+        holdings = self._context.reader.weigh(weighing)
+        cold, deep = _archived_bytes(self._context, references.at)
         return Totals(references.at, holdings, self._look.names, cold, deep)
 
     @property
@@ -116,10 +116,10 @@ class StorageHistory:
         return frozenset(snapshot.key for snapshot in self._look.snapshots)
 
 
-def _archived_bytes(ledgers: ReadContext, at: datetime) -> tuple[Counter[str], Counter[str]]:
+def _archived_bytes(context: ReadContext, at: datetime) -> tuple[Counter[str], Counter[str]]:
     cold: Counter[str] = Counter()
     deep: Counter[str] = Counter()
-    for copy in ledgers.control.archived.all():
+    for copy in context.control.archived.all():
         if copy.verified_at <= at:
             cold[copy.table_uuid] += copy.bytes_copied
         if copy.deep_at is not None and copy.deep_at <= at:
@@ -127,20 +127,20 @@ def _archived_bytes(ledgers: ReadContext, at: datetime) -> tuple[Counter[str], C
     return cold, deep
 
 
-def record_storage(ledgers: ReadContext, totals: Totals) -> None:
+def record_storage(context: ReadContext, totals: Totals) -> None:
     """Stores today's rows under today, never under another day (ML-37)."""
-    day = ledgers.clock.now().date().isoformat()
-    ledgers.control.storage.save(day, storage_rows(totals))
+    day = context.clock.now().date().isoformat()
+    context.control.storage.save(day, storage_rows(totals))
 
 
-def listed_files(ledgers: ReadContext) -> Collection[StoredObject]:
+def listed_files(context: ReadContext) -> Collection[StoredObject]:
     """What is under the tables' prefixes now, each once, from a listing of the store.
 
     Side files of Hadoop's local file system (`.NAME.crc`) go with their file and do not count.
     """
     by_key: dict[str, StoredObject] = {}
-    for prefix in sorted({o.prefix for o in ledgers.control.registrations.ownerships()}):
-        for stored in ledgers.store.list(prefix):
+    for prefix in sorted({o.prefix for o in context.control.registrations.ownerships()}):
+        for stored in context.store.list(prefix):
             name = stored.path.rpartition("/")[2]
             if not (name[:1] == "." and name[-4:] == ".crc"):
                 by_key.setdefault(location_key(stored.path), stored)
@@ -148,16 +148,16 @@ def listed_files(ledgers: ReadContext) -> Collection[StoredObject]:
 
 
 def in_flight_bytes(
-    ledgers: ReadContext, listed: Collection[StoredObject], totals: Totals
+    context: ReadContext, listed: Collection[StoredObject], totals: Totals
 ) -> dict[str, int]:
     """Bytes of listed files that no commit has named, by the table that owns the place.
 
     Args:
-        ledgers: Where ownership is recorded.
+        context: Where ownership is recorded.
         listed: The files, listed before the totals were made, and asked for there.
         totals: What is known.
     """
-    owners = OwnerIndex(ledgers.control.registrations.ownerships())
+    owners = OwnerIndex(context.control.registrations.ownerships())
     by_uuid: dict[str, int] = {}
     for stored in listed:
         if stored.path not in totals.holdings.known_paths:

@@ -98,7 +98,7 @@ class Answer:
     read: ReadRows
 
 
-def locate(ledgers: ReadContext, table: TableName, point: TravelPoint) -> Located:
+def locate(context: ReadContext, table: TableName, point: TravelPoint) -> Located:
     """Finds what main of a table held at a point. Reads metadata alone.
 
     Raises:
@@ -118,16 +118,16 @@ def locate(ledgers: ReadContext, table: TableName, point: TravelPoint) -> Locate
             found="a dropped one",
             next="`meltline undrop NAME` brings it back with its past",
         )
-    catalog = catalog_of(ledgers, table.catalog)
+    catalog = catalog_of(context, table.catalog)
     pointer = CatalogEntry(table, catalog.location(table))
-    ((state, document),) = load_opened(ledgers, [pointer])
-    past = past_of(ledgers, state, catalog.listing(), ledgers.control.policies.all())
-    resolved = resolve(past, with_end(ledgers, point))
+    ((state, document),) = load_opened(context, [pointer])
+    past = past_of(context, state, catalog.listing(), context.control.policies.all())
+    resolved = resolve(past, with_end(context, point))
     return Located(table, state, document, resolved)
 
 
 def query(
-    ledgers: ReadContext,
+    context: ReadContext,
     reader: Callable[[], SnapshotReader],
     table: TableName,
     point: TravelPoint,
@@ -139,7 +139,7 @@ def query(
     """Reads a table as it was; in hot its snapshot is leased meanwhile (TT-4).
 
     Args:
-        ledgers: Where the table is.
+        context: Where the table is.
         reader: Starts what reads rows; called only once the point is known to be readable.
         table: The table.
         point: The point.
@@ -159,17 +159,17 @@ def query(
             found=str(limit),
             next="leave it out for all rows",
         )
-    located = find(ledgers, table, point)
+    located = find(context, table, point)
     snapshot_id = located.resolved.snapshot_id
     view = located.view(schema) or PastView(located.state.name, snapshot_id)
     if snapshot_id is None or located.tier != HOT:  # nothing leaves other tiers by itself
         return Answer(located, reader().read(view, limit))
-    with leased(ledgers, table, snapshot_id, _LEASE, audited=False):
+    with leased(context, table, snapshot_id, _LEASE, audited=False):
         return Answer(located, reader().read(view, limit))
 
 
 def past_of(
-    ledgers: ReadContext,
+    context: ReadContext,
     state: TableMetadata,
     listing: CatalogListing,
     policies: Mapping[str, Mapping[str, str]],
@@ -177,7 +177,7 @@ def past_of(
     """A table with its window, and with its earlier metadata files where they can be had.
 
     Args:
-        ledgers: Where it is.
+        context: Where it is.
         state: The table.
         listing: Its catalog's, for the policies around it.
         policies: What the control ledger knows of policies from earlier.
@@ -185,25 +185,25 @@ def past_of(
 
     def read(location: str) -> TableMetadata | None:
         try:
-            return load_state(ledgers.store, state.name, location)
+            return load_state(context.store, state.name, location)
         except MetadataUnreadable:
             return None
 
     retention = retention_of(
-        ledgers.config.account, observed_table(ledgers, state, listing), policies
+        context.config.account, observed_table(context, state, listing), policies
     )
     applied = policies.get(state.uuid, {}).get(APPLIED, "")
     window = readable_window(retention, applied)
-    return Past(state=state, now=ledgers.clock.now(), window=window, read=read)
+    return Past(state=state, now=context.clock.now(), window=window, read=read)
 
 
 def with_end(
-    ledgers: ReadContext, point: TravelPoint, states: Sequence[TableMetadata] = ()
+    context: ReadContext, point: TravelPoint, states: Sequence[TableMetadata] = ()
 ) -> TravelPoint:
     """A statement with when it ended: by the ledger, else by the last commit that it made.
 
     Args:
-        ledgers: What knows of it.
+        context: What knows of it.
         point: The point; one that is no statement comes back as it is.
         states: Whose commits tell. Tables that it did not change are taken as of then (TT-35).
 
@@ -212,7 +212,7 @@ def with_end(
     """
     if not isinstance(point.to, StatementPoint):
         return point
-    statement = ledgers.control.statements.get(point.to.id)
+    statement = context.control.statements.get(point.to.id)
     if statement is None:
         own = [
             snapshot.committed_at
