@@ -47,7 +47,7 @@ COLD_COPIES = (
     ),
     Mutation(
         "the digests of copies are not compared", "app/archive/copy_proofs.py",
-        "        if digest != proof.sha256:\n            why[", "        if False:\n            why[",
+        " in pairs if digest != proof.sha256]", " in pairs if not digest]",
         (COPY_PROOFS,),
     ),
     Mutation(
@@ -82,7 +82,7 @@ COLD_COPIES = (
     ),
     Mutation(
         "a lost copy is not looked for where its original is alive", "app/archive/cold_mending.py",
-        "        originals |= {original.path: original for original in _absent(context, side, refused)}\n", "",
+        "    originals |= {original.path: original for original in _absent(context, side, refused)}\n", "",
         (COPY_PROOFS,),
     ),
     Mutation(
@@ -97,7 +97,7 @@ COLD_COPIES = (
     ),
     Mutation(
         "files of the archive are planned like any others", "app/expire/plan_expiration.py",
-        "if not _lies_in(file.path, archive)]", "]", ("tests/unit/archive/test_cold_commands.py",),
+        " if not claim_prefix(f.path).startswith(prefixes)]", "]", ("tests/unit/archive/test_cold_commands.py",),
     ),
     Mutation(
         "one copy without a proof keeps all files beside it", "app/purge/plan_purge.py",

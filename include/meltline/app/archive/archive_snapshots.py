@@ -72,21 +72,25 @@ def pending_handoffs(
     A table that stands under two names is asked once for each snapshot.
     """
     on = [t for t in tables if cold_policy_of(context, t).is_on and selected(t.state.name, globs)]
-    archived = _archived(context, {table.state.uuid for table in on})
-    seen = set[tuple[str, int]]()
+    archived = _archived(context, on)
+    seen: dict[str, set[int]] = {}
     waiting = []
     for request, _, table in keep_requests(context, on, as_of):
         uuid = table.state.uuid
         chosen = to_hand_over(context, table, request)
-        due = {sid: when for sid, when in chosen.items() if (uuid, sid) not in seen}
-        seen.update((uuid, sid) for sid in due)
+        before = seen.setdefault(uuid, set())
+        due = {sid: when for sid, when in chosen.items() if sid not in before}
+        before.update(due)
         copies = {sid: archived[uuid, sid] for sid in due if (uuid, sid) in archived}
         if due:
             waiting.append(Pending(table, cold_policy_of(context, table), due, copies))
     return waiting
 
 
-def _archived(context: ReadContext, uuids: set[str]) -> dict[tuple[str, int], ArchivedSnapshot]:
+def _archived(
+    context: ReadContext, tables: Sequence[ObservedTable]
+) -> dict[tuple[str, int], ArchivedSnapshot]:
+    uuids = {table.state.uuid for table in tables}
     copies = context.control.archived.all(sorted(uuids)) if uuids else ()
     return {(copy.table_uuid, copy.snapshot_id): copy for copy in copies}
 
@@ -165,8 +169,7 @@ class _Handoff:
 
     def _requests(self, cold: ColdTables) -> list[HandoffRequest]:
         """What another run has not done while this one waited for its lock."""
-        uuids = {pending.table.state.uuid for pending in self.waiting.values()}
-        archived = _archived(self.context, uuids)
+        archived = _archived(self.context, [pending.table for pending in self.waiting.values()])
         requests = []
         for name, pending in self.waiting.items():
             state, outcome = pending.table.state, self.results[name]

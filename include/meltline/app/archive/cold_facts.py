@@ -110,9 +110,12 @@ class Side:
         return [file.path for file in content if not is_right(file)]
 
     def places(self, files: Iterable[PlannedFile]) -> dict[str, PlannedFile]:
-        """Where the copies of files lie, if they have any; those that can have none left out."""
+        """Where the copies of files lie, if they have any; those that can have none left out.
+
+        Metadata has none: an archived table has metadata of its own.
+        """
         by_copy = {}
-        for file in files:
+        for file in (file for file in files if file.kind is not FileKind.METADATA):
             with suppress(ValueError):
                 by_copy[mirrored(file.path, self.tier.warehouse)] = file
         return by_copy

@@ -1,11 +1,12 @@
 """Which files of cold a snapshot refers to, read from its manifests."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.ports import ListedCopy
 
 
 def manifests_of(
@@ -26,6 +27,12 @@ def manifests_of(
 
     lists = load_concurrently(read, list(snapshots))
     return list({manifest.path: manifest for listed in lists for manifest in listed}.values())
+
+
+def readable_manifests(lists: Mapping[str, Sequence[ListedCopy] | str]) -> dict[str, ListedCopy]:
+    """The manifests of those manifest lists that could be read, by path."""
+    readable = (listed for listed in lists.values() if not isinstance(listed, str))
+    return {manifest.path: manifest for listed in readable for manifest in listed}
 
 
 def live_files(context: ReadContext, tier: ColdTier, manifests: Sequence[ManifestFile]) -> set[str]:

@@ -9,13 +9,14 @@ from contextlib import ExitStack
 from datetime import timedelta
 
 from meltline.app.archive.cold_facts import Side
+from meltline.app.archive.cold_files import readable_manifests
 from meltline.app.ground.audit_log import audit
 from meltline.app.services import RunContext
 from meltline.domain.archive.cold_paths import original_of
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.deletion.sharing_groups import Groups
-from meltline.domain.errors import LockHeld, MeltlineError
-from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, PlannedFile
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
 from meltline.ports import Mended, Original
 
 MEND = "mend copy in cold"
@@ -38,43 +39,41 @@ def mend_copies(context: RunContext, run_id: str, may_go_on: Callable[[], bool])
     archived = {copy.table_uuid for copy in context.control.archived.all()}
     if not archived or context.cold is None or context.archive is None:
         return []
-    groups = Groups(context.control.registrations.sharing())
     try:
-        side = Side.of(context)
-        waiting = context.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
-        ours = [d for d in waiting if groups.members(d.owner) & archived]
-        doubtful = _doubtful(context, side, ours)
-        uuids = {uuid for d in doubtful for uuid in groups.members(d.owner) & archived}
-        originals = {d.path: Original(d.path, d.bytes, d.kind) for d in doubtful}
-        refused = refused_for_cold(context) & archived
-        originals |= {original.path: original for original in _absent(context, side, refused)}
+        originals, uuids = _to_mend(context, Side.of(context), archived)
         if not originals:
             return []
-        uuids |= refused
         with ExitStack() as locks:
+            holder, wait = f"{context.who} run {run_id}", context.config.limits.lock_wait
             for uuid in sorted(uuids):
-                holder = f"{context.who} run {run_id}"
-                wait = context.config.limits.lock_wait
-                key = f"handoff {uuid}"
-                locks.enter_context(
-                    context.control.locks.take(key, holder, wait=wait, lease=_LEASE)
-                )
+                take = context.control.locks.take
+                locks.enter_context(take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE))
             context.progress(f"hand off: {len(originals)} copies in cold are read again")
-            done = context.archive.mend(list(originals.values()), may_go_on)
-            return _summary(context, list(done))
-    except (MeltlineError, LockHeld) as error:
+            return _summary(context, list(context.archive.mend(originals, may_go_on)))
+    except MeltlineError as error:
         return [f"copies in cold were not looked at: {error.message}"]
+
+
+def _to_mend(
+    context: RunContext, side: Side, archived: set[str]
+) -> tuple[list[Original], set[str]]:
+    """Files whose copies are to be looked at, and the tables whose copies these may be."""
+    groups = Groups(context.control.registrations.sharing())
+    waiting = context.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
+    ours = [d for d in waiting if groups.members(d.owner) & archived]
+    doubtful = _doubtful(context, side, ours)
+    originals = {d.path: Original(d.path, d.bytes, d.kind) for d in doubtful}
+    refused = refused_for_cold(context) & archived
+    originals |= {original.path: original for original in _absent(context, side, refused)}
+    members = (groups.members(d.owner) & archived for d in doubtful)
+    return list(originals.values()), refused.union(*members)
 
 
 def _doubtful(context: RunContext, side: Side, waiting: Sequence[Departure]) -> list[Departure]:
     """Those whose copy is not known for whole; those that have none are left out."""
     now = context.clock.now()
-    files = {
-        d.path: PlannedFile(d.path, d.kind, d.bytes, d.owner)
-        for d in waiting
-        if d.kind is not FileKind.METADATA
-    }
-    places = {file.path: copy for copy, file in side.places(files.values()).items()}
+    files = [PlannedFile(d.path, d.kind, d.bytes, d.owner) for d in waiting]
+    places = {file.path: copy for copy, file in side.places(files).items()}
     proofs = context.control.copies.of(list(places.values()))
     shown = side.shown(list(places.values()))
 
@@ -107,13 +106,8 @@ def _absent(context: RunContext, side: Side, uuids: set[str]) -> Iterator[Origin
         lists = side.copies.lists(
             [snapshot.manifest_list for snapshot in snapshots], of_copies=True
         )
-        listed = {
-            m.path: m
-            for manifests in lists.values()
-            if not isinstance(manifests, str)
-            for m in manifests
-        }
-        for audited in side.copies.audit(list(listed.values()), side.tier.warehouse):
+        listed = list(readable_manifests(lists).values())
+        for audited in side.copies.audit(listed, side.tier.warehouse):
             for copy, kind in audited.absent:
                 path = original_of(copy, side.tier.warehouse)
                 if path and (size := context.store.size(path)) is not None:

@@ -47,9 +47,7 @@ def cold_status(context: ReadContext, name: TableName | None = None) -> list[Col
         TableNotFound: Neither hot nor cold knows the table.
     """
     tables = {t.state.uuid: t for t in read_tables(context) if t.managed}
-    copies: dict[str, list[ArchivedSnapshot]] = {}
-    for copy in context.control.archived.all():
-        copies.setdefault(copy.table_uuid, []).append(copy)
+    copies = _copies(context)
     waiting = {
         pending.table.state.uuid: pending.waiting
         for pending in pending_handoffs(context, list(tables.values()), context.clock.now())
@@ -59,11 +57,17 @@ def cold_status(context: ReadContext, name: TableName | None = None) -> list[Col
         _status(context, tables.get(uuid), copies.get(uuid, []), waiting.get(uuid, 0))
         for uuid in policy_uuids | copies.keys()
     ]
-    if name is not None:
-        statuses = [status for status in statuses if status.table == name]
-        if not statuses:
-            raise _nothing_of(name)
+    statuses = [status for status in statuses if name in (None, status.table)]
+    _require_any(statuses, name)
     return sorted(statuses, key=lambda status: status.table)
+
+
+def _copies(context: ReadContext) -> dict[str, list[ArchivedSnapshot]]:
+    """What is known to be in cold, by table UUID."""
+    copies: dict[str, list[ArchivedSnapshot]] = {}
+    for copy in context.control.archived.all():
+        copies.setdefault(copy.table_uuid, []).append(copy)
+    return copies
 
 
 def _status(
@@ -92,19 +96,20 @@ def cold_list(context: ReadContext, name: TableName) -> list[ArchivedSnapshot]:
     """
     uuids = {t.state.uuid for t in read_tables(context) if plain_name(t) == name}
     copies = [c for c in context.control.archived.all() if c.table_uuid in uuids or c.table == name]
-    if not copies:
-        raise _nothing_of(name)
+    _require_any(copies, name)
     return sorted(copies, key=lambda copy: (copy.committed_at, copy.snapshot_id))
 
 
-def _nothing_of(name: TableName) -> TableNotFound:
-    return TableNotFound(
-        f"nothing of {name} is in cold, and no policy wants it there",
-        object=str(name),
-        expected="a table with archived snapshots, or with meltline.cold set",
-        found="neither",
-        next="`meltline cold status` lists the tables",
-    )
+def _require_any(rows: Sequence[object], name: TableName | None) -> None:
+    """Raises TableNotFound where there is nothing of the table that was asked for."""
+    if name is not None and not rows:
+        raise TableNotFound(
+            f"nothing of {name} is in cold, and no policy wants it there",
+            object=str(name),
+            expected="a table with archived snapshots, or with meltline.cold set",
+            found="neither",
+            next="`meltline cold status` lists the tables",
+        )
 
 
 def remember_copies(context: ReadContext) -> int:

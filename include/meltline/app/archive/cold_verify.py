@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
+from meltline.app.archive.cold_files import readable_manifests
 from meltline.app.archive.cold_status import cold_list
 from meltline.app.archive.cold_tables import ColdTables, no_cold, require_cold
 from meltline.app.archive.copy_proofs import ContentCheck
@@ -12,10 +14,11 @@ from meltline.domain.archive.archive import ArchivedSnapshot
 from meltline.domain.archive.cold_paths import lies_under
 from meltline.domain.errors import SnapshotNotFound
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import StatisticsFile, TableMetadata
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import CopiedManifest, CopyReader, ListedCopy
 
 _SHOWN = 5
+_GONE = "the cold catalog has it no more"
 _PORTION = 100  # manifests whose files are in memory at a time
 
 CountRows = Callable[[TableName, int], int | str]
@@ -79,14 +82,28 @@ def cold_verify(
     tables, results = ColdTables(tier), list[Verified]()
     for uuid in dict.fromkeys(copy.table_uuid for copy in copies):
         own = [copy for copy in copies if copy.table_uuid == uuid]
-        state = tables.of(uuid, [name])
         check = ContentCheck(context.control, tier.store, content)
-        verified = _Audit.of(tier, context.copies, state, own, check).verify(own, count_rows)
+        verified = _verified(tier, context.copies, tables.of(uuid, [name]), own, check, count_rows)
         now, whole = context.clock.now(), {v.snapshot_id for v in verified if not v.problems}
         again = [replace(c, verified_at=now) for c in own if c.snapshot_id in whole]
         context.control.archived.save(again)
         results += verified
     return results
+
+
+def _verified(
+    tier: ColdTier,
+    copies: CopyReader,
+    state: TableMetadata | None,
+    archived: Sequence[ArchivedSnapshot],
+    check: ContentCheck,
+    count_rows: CountRows | None,
+) -> list[Verified]:
+    if state is None:
+        return [Verified(copy.snapshot_id, problems=(_GONE,)) for copy in archived]
+    audit = _Audit.of(tier, copies, state, [copy.snapshot_id for copy in archived], check)
+    verified = [audit.files(copy) for copy in archived]
+    return [audit.rows(v, count_rows) for v in verified] if count_rows else verified
 
 
 def _copies_of(
@@ -110,27 +127,28 @@ class _Opened:
     """A manifest of cold, and what came of the bytes of its files.
 
     Attributes:
-        damaged: Why some of the files are not what they were: a few.
+        problems: What is wrong with it, and why a few of its files are not what they were.
         unread: How many files nobody has a digest of.
         alone: How many were read now without their originals.
     """
 
     manifest: CopiedManifest
-    damaged: tuple[str, ...]
+    problems: tuple[str, ...]
     unread: int
     alone: int
 
     @classmethod
     def of(cls, manifest: CopiedManifest, check: ContentCheck) -> "_Opened":
         paths = {file.path for file in manifest.shown}
-        damaged = tuple(check.problems[path] for path in sorted(paths & check.problems.keys()))
+        damaged = [check.problems[path] for path in sorted(paths & check.problems.keys())]
+        problems = (*manifest.problems, *damaged[:_SHOWN])
         unread, alone = len(paths & check.unread), len(paths & check.alone)
-        return cls(replace(manifest, shown=()), damaged[:_SHOWN], unread, alone)
+        return cls(replace(manifest, shown=()), problems, unread, alone)
 
 
-def _statistics(state: TableMetadata | None, snapshot_id: int) -> list[StatisticsFile]:
+def _statistics(state: TableMetadata, snapshot_id: int) -> list[str]:
     """The statistics files of a snapshot of cold: no manifest names them."""
-    return [f for f in (state.statistics if state else ()) if f.snapshot_id == snapshot_id]
+    return [file.path for file in state.statistics if file.snapshot_id == snapshot_id]
 
 
 @dataclass(frozen=True)
@@ -138,7 +156,7 @@ class _Audit:
     """The copies of one table, and what was found when their files were opened.
 
     Attributes:
-        state: The cold table; None where there is none.
+        state: The cold table.
         lists: The manifests of each manifest list, or why it cannot be read.
         manifests: What each manifest keeps alive, by path.
         check: What came of the bytes.
@@ -147,89 +165,80 @@ class _Audit:
     """
 
     tier: ColdTier
-    state: TableMetadata | None
+    state: TableMetadata
     lists: Mapping[str, tuple[ListedCopy, ...] | str]
     manifests: Mapping[str, "_Opened"]
     check: ContentCheck
-    missing: frozenset[str] = frozenset()
-    foreign: tuple[str, ...] = ()
+    missing: frozenset[str]
+    foreign: tuple[str, ...]
 
     @classmethod
     def of(
         cls,
         tier: ColdTier,
         copies: CopyReader,
-        state: TableMetadata | None,
-        archived: Sequence[ArchivedSnapshot],
+        state: TableMetadata,
+        ids: Sequence[int],
         check: ContentCheck,
     ) -> "_Audit":
-        snapshots = state.snapshots if state else {}
-        paths = [
-            snapshots[c.snapshot_id].manifest_list for c in archived if c.snapshot_id in snapshots
-        ]
+        paths = [state.snapshots[id].manifest_list for id in ids if id in state.snapshots]
         lists = copies.lists(paths, of_copies=True)
-        manifests = {
-            m.path: m
-            for manifest_list in lists.values()
-            if not isinstance(manifest_list, str)
-            for m in manifest_list
-        }
-        audited, listed = dict[str, _Opened](), list(manifests.values())
+        manifests = readable_manifests(lists)
+        opened, listed = dict[str, _Opened](), list(manifests.values())
         for start in range(0, len(listed), _PORTION):
             for manifest in copies.audit(listed[start : start + _PORTION], tier.warehouse):
                 check.look(manifest.shown)
-                audited[manifest.path] = _Opened.of(manifest, check)
-        described = [
-            file.path for copy in archived for file in _statistics(state, copy.snapshot_id)
-        ]
+                opened[manifest.path] = _Opened.of(manifest, check)
+        described = chain.from_iterable(_statistics(state, id) for id in ids)
         stats = tier.store.stats([*paths, *manifests, *described])
         check.look([stat.file for stat in stats if stat.file])
         missing = frozenset(stat.path for stat in stats if not stat.file)
-        foreign = () if state is None else foreign_commits(tier.store, state)
-        return cls(tier, state, lists, audited, check, missing, foreign)
+        return cls(tier, state, lists, opened, check, missing, foreign_commits(tier.store, state))
 
-    def verify(
-        self, archived: Sequence[ArchivedSnapshot], count_rows: CountRows | None
-    ) -> list[Verified]:
-        return [self._rows(self._files(copy), count_rows) for copy in archived]
-
-    def _files(self, copy: ArchivedSnapshot) -> Verified:
-        sid = copy.snapshot_id
-        if self.state is None or sid not in self.state.snapshots:
-            return Verified(sid, problems=("the cold catalog has it no more",))
-        path = self.state.snapshots[sid].manifest_list
-        listed = self.lists[path]
+    def files(self, copy: ArchivedSnapshot) -> Verified:
+        """What was found of a copy's files."""
+        snapshot = self.state.snapshots.get(copy.snapshot_id)
+        if snapshot is None:
+            return Verified(copy.snapshot_id, problems=(_GONE,))
+        listed = self.lists[snapshot.manifest_list]
         if isinstance(listed, str):
-            return Verified(sid, problems=(listed,))
-        opened = [self.manifests[manifest.path] for manifest in listed]
-        manifests = [audit.manifest for audit in opened]
-        problems = [
-            problem for audit in opened for problem in (*audit.manifest.problems, *audit.damaged)
-        ]
-        own_paths = (path, *(manifest.path for manifest in manifests))
-        problems += [
-            f"{p} is not below {self.tier.warehouse}"
-            for p in own_paths
-            if not lies_under(p, self.tier.warehouse)
-        ]
-        described = [file.path for file in _statistics(self.state, sid)]
-        problems += [f"{p} is missing" for p in described if p in self.missing]
-        problems += [
-            self.check.problems[p] for p in (*own_paths, *described) if p in self.check.problems
-        ]
-        problems += self.foreign
-        rows = sum(manifest.rows for manifest in manifests)
+            return Verified(copy.snapshot_id, problems=(listed,))
+        return self._judged(copy, snapshot.manifest_list, [manifest.path for manifest in listed])
+
+    def _judged(
+        self, copy: ArchivedSnapshot, manifest_list: str, manifests: Sequence[str]
+    ) -> Verified:
+        opened = [self.manifests[path] for path in manifests]
+        own = [manifest_list, *manifests]
+        described = _statistics(self.state, copy.snapshot_id)
+        problems = list(chain.from_iterable(audit.problems for audit in opened))
+        problems += self._problems(own, described)
+        rows = sum(audit.manifest.rows for audit in opened)
         if rows != copy.rows:
             problems.append(f"{rows} rows by its manifests, {copy.rows} when it was archived")
-        files = len(own_paths) + len(described) + sum(manifest.files for manifest in manifests)
-        own = {*own_paths, *described}
-        unread = sum(audit.unread for audit in opened) + len(self.check.unread & own)
-        alone = sum(audit.alone for audit in opened) + len(self.check.alone & own)
-        shown = tuple(problems[:_SHOWN])
-        return Verified(sid, files, rows, unread=unread, alone=alone, problems=shown)
+        around = {*own, *described}
+        return Verified(
+            copy.snapshot_id,
+            len(own) + len(described) + sum(audit.manifest.files for audit in opened),
+            rows,
+            unread=sum(audit.unread for audit in opened) + len(self.check.unread & around),
+            alone=sum(audit.alone for audit in opened) + len(self.check.alone & around),
+            problems=tuple(problems[:_SHOWN]),
+        )
 
-    def _rows(self, verified: Verified, count_rows: CountRows | None) -> Verified:
-        if count_rows is None or self.state is None or verified.problems:
+    def _problems(self, own: Sequence[str], described: Sequence[str]) -> list[str]:
+        """What is wrong with a snapshot's list and manifests, its statistics, and its table."""
+        warehouse, damaged = self.tier.warehouse, self.check.problems
+        return [
+            *(f"{p} is not below {warehouse}" for p in own if not lies_under(p, warehouse)),
+            *(f"{p} is missing" for p in described if p in self.missing),
+            *(damaged[p] for p in (*own, *described) if p in damaged),
+            *self.foreign,
+        ]
+
+    def rows(self, verified: Verified, count_rows: CountRows) -> Verified:
+        """The same once all rows of a copy were read, unless something is wrong already."""
+        if verified.problems:
             return verified
         counted = count_rows(self.state.name, verified.snapshot_id)
         if isinstance(counted, str):

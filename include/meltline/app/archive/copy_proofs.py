@@ -1,6 +1,6 @@
 """Whether copies are, byte for byte, what was read from their originals."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -8,10 +8,8 @@ from meltline.app.archive.cold_facts import Side
 from meltline.app.catalog.metadata import load_concurrently
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.errors import MeltlineError
-from meltline.domain.iceberg.files import FileKind, PlannedFile
+from meltline.domain.iceberg.files import PlannedFile
 from meltline.ports import ControlLedger, CopyProofReader, ObjectReader, StoredObject
-
-_NOT_IN_COLD = (FileKind.METADATA,)  # an archived table has metadata of its own
 
 
 def unproved_copies(
@@ -34,24 +32,38 @@ def unproved_copies(
         recorded_alone: Look for copies of which something is recorded, and for no others.
         read: Read copies where nothing else tells; else these pass.
     """
-    places = side.places(file for file in files if file.kind not in _NOT_IN_COLD)
+    places = side.places(files)
     proofs = recorded.of(list(places))
     shown = side.shown(list(proofs if recorded_alone else places))
+    why = _doubts(places, proofs, shown)
+    if read:
+        for copy in _damaged(side.tier.store, [proofs[c] for c in shown if c not in why]):
+            why[copy] = f"{copy} does not have the bytes of {places[copy].path}"
+    return {places[copy].path: reason for copy, reason in why.items()}
+
+
+def _doubts(
+    places: Mapping[str, PlannedFile],
+    proofs: Mapping[str, CopyProof],
+    shown: Mapping[str, StoredObject],
+) -> dict[str, str]:
+    """Copies that are not what was recorded of them, by what their store shows, and why."""
     why = {copy: f"{copy} has been lost" for copy in proofs if copy not in shown}
-    unread = list[CopyProof]()
     for copy, stored in shown.items():
         proof = proofs.get(copy)
         if proof is None or not proof.from_source:
             why[copy] = f"{copy} was never held against {places[copy].path}"
         elif not proof.shows(stored.bytes, stored.modified_at, stored.etag):
             why[copy] = f"{copy} has been changed since it was verified"
-        elif not proof.etag and read:
-            unread.append(proof)
-    digests = load_concurrently(lambda proof: digest_or_why(side.tier.store, proof.path), unread)
-    for proof, digest in zip(unread, digests, strict=True):
-        if digest != proof.sha256:
-            why[proof.path] = f"{proof.path} does not have the bytes of {places[proof.path].path}"
-    return {places[copy].path: reason for copy, reason in why.items()}
+    return why
+
+
+def _damaged(store: ObjectReader, proofs: Iterable[CopyProof]) -> list[str]:
+    """Reads copies for which their store has no version: those whose bytes are other ones."""
+    unread = [proof for proof in proofs if not proof.etag]
+    digests = load_concurrently(lambda proof: digest_or_why(store, proof.path), unread)
+    pairs = zip(unread, digests, strict=True)
+    return [proof.path for proof, digest in pairs if digest != proof.sha256]
 
 
 def digest_or_why(store: ObjectReader, path: str) -> str:

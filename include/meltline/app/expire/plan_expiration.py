@@ -55,8 +55,7 @@ def plan_expiration(
     within = None if everywhere else _neighbourhood(observation, targets, candidates)
     control = context.control
     departing = _departing(context.files, control.plans, observation, targets, candidates, within)
-    archive = [claim_prefix(place) for place in context.config.archives]
-    departing = [file for file in departing if not _lies_in(file.path, archive)]
+    departing = _of_hot(departing, context.config.archives)
     assigned = _inside_roots(
         observation,
         _assign(observation, targets, departing),
@@ -105,9 +104,12 @@ def _settled(
     return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in standing
 
 
-def _lies_in(path: str, places: Sequence[str]) -> bool:
-    """Whether a file is of the archive, however it came to be a table's of hot (I-8)."""
-    return bool(places) and claim_prefix(path).startswith(tuple(places))
+def _of_hot(files: list[DepartingFile], archives: Iterable[str]) -> list[DepartingFile]:
+    """Leaves out what is of the archive, however it came to be a table's of hot (I-8)."""
+    prefixes = tuple(map(claim_prefix, archives))
+    if not prefixes:
+        return files
+    return [f for f in files if not claim_prefix(f.path).startswith(prefixes)]
 
 
 def _candidates(

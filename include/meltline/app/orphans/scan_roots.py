@@ -3,16 +3,16 @@
 A location that several tables use, or used, is swept only against all of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from meltline.app.catalog.registrations import ENDED
 from meltline.app.catalog.tables import is_ledger
 from meltline.app.expire.plan_expiration import owner_retentions
 from meltline.app.observe.observe import Observation, registrations
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.deletion.orphans import SweptPlaces
-from meltline.domain.drop.drops import LET_GO
 from meltline.domain.iceberg.locations import claim_prefix
 from meltline.domain.iceberg.names import TableName, selected
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -31,10 +31,7 @@ def places_to_sweep(
     names: dict[str, TableName] = {
         table.uuid: table.name
         for table in context.control.registrations.all()
-        if table.status not in ("gone", LET_GO)
-        and table.name.catalog == context.config.hot
-        and not is_ledger(context, table.name)
-        and selected(table.name, tables)
+        if _may_be_swept(context, table, tables)
     }
     warehouses = [
         claim_prefix(catalog.warehouse)
@@ -51,6 +48,13 @@ def places_to_sweep(
             name = None
         (foreign if name is None else swept).add(prefix)
     return SweptPlaces(swept, foreign), refused
+
+
+def _may_be_swept(context: ReadContext, table: KnownTable, globs: tuple[str, ...]) -> bool:
+    """Whether a table stands in hot and was selected; the ledger's own never are."""
+    name = table.name
+    stands = table.status not in ENDED and name.catalog == context.config.hot
+    return stands and not is_ledger(context, name) and selected(name, globs)
 
 
 @dataclass(frozen=True)
@@ -102,23 +106,26 @@ class Claims:
     def _claim(self, owners: tuple[str, ...]) -> Claim:
         if not owners or self._observation.ledger_uuids.intersection(owners):
             return Claim()
-        for uuid in owners:
-            if reason := self._refusal(uuid):
-                return Claim(refused=reason)
+        if reason := next(filter(None, map(self._refusal, owners)), ""):
+            return Claim(refused=reason)
         live = [uuid for uuid in owners if uuid in self._live]
-        tables = [table for uuid in live for table in self._live[uuid]]
-        groups = self._observation.groups
-        held = any(self._held & groups.members(uuid) for uuid in live)
-        if held or not all(table.managed for table in tables):
-            return Claim()
-        chosen = [t.state for t in tables if selected(t.state.name, self._tables)]
-        if not chosen:
+        owner = self._departures_owner(live)
+        if owner is None:
             return Claim()
         return Claim(
-            owner=chosen[0],
+            owner=owner,
             failsafe=max(self._failsafe[uuid] for uuid in live),
             ended=frozenset(owners) - frozenset(live),
         )
+
+    def _departures_owner(self, live: Sequence[str]) -> TableMetadata | None:
+        """The first selected table; None where a hold, or a table that is not managed, forbids."""
+        tables = [table for uuid in live for table in self._live[uuid]]
+        groups = self._observation.groups
+        is_held = any(self._held & groups.members(uuid) for uuid in live)
+        if is_held or not all(table.managed for table in tables):
+            return None
+        return next((t.state for t in tables if selected(t.state.name, self._tables)), None)
 
     def _refusal(self, uuid: str) -> str:
         """Why an owner's files cannot be told from orphans; empty when they can."""
@@ -128,7 +135,7 @@ class Claims:
             return ""
         rows = self._known.get(uuid, [])
         name = rows[0].name if rows else uuid
-        if not rows or any(table.status not in ("gone", LET_GO) for table in rows):
+        if not rows or any(table.status not in ENDED for table in rows):
             return f"{name} lies there too and was not read today"
         if any(table.incomplete for table in rows):
             return f"{name}, which is gone, lies there too and was never read completely"
