@@ -124,8 +124,8 @@ MUTATIONS = (
     Mutation(
         "files of nobody are planned", "app/expire/plan_expiration.py",
         "        if is_odd(path) or hands_off.intersection(owners):\n            return None\n"
-        "        ranked = (", "        if is_odd(path):\n            return None\n"
-        "        ranked = (*(managed & set(owners)), *managed) or (",
+        "        ranked = chain(", "        if is_odd(path):\n            return None\n"
+        "        ranked = chain(filter(managed.__contains__, owners), managed) or chain(",
         (GUARDS, CHAIN, HOLDS),
     ),
     Mutation(
@@ -431,7 +431,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what lies beside a table that opted out is nobody's", "app/expire/plan_expiration.py",
-        ", *filter(out.__contains__, owners))\n", ",)\n", (LEFT_BEHIND,),
+        ", filter(out.__contains__, owners))\n", ")\n", (LEFT_BEHIND,),
     ),
     Mutation(
         "what lies beside a table that is left alone is purged", "app/purge/plan_purge.py",

@@ -11,8 +11,8 @@ from meltline.ports import ListedCopy
 
 def manifests_of(
     context: ReadContext, tier: ColdTier, snapshots: Iterable[Snapshot]
-) -> list[ManifestFile]:
-    """The manifests that snapshots refer to, each once.
+) -> dict[str, ManifestFile]:
+    """The manifests that snapshots refer to, by path.
 
     Raises:
         MetadataUnreadable: A manifest list does not follow the spec.
@@ -26,7 +26,7 @@ def manifests_of(
         return context.manifests.read_list(path, tier.store.read(path))
 
     lists = load_concurrently(read, list(snapshots))
-    return list({manifest.path: manifest for listed in lists for manifest in listed}.values())
+    return {manifest.path: manifest for listed in lists for manifest in listed}
 
 
 def readable_manifests(lists: Mapping[str, Sequence[ListedCopy] | str]) -> dict[str, ListedCopy]:
@@ -35,13 +35,13 @@ def readable_manifests(lists: Mapping[str, Sequence[ListedCopy] | str]) -> dict[
     return {manifest.path: manifest for listed in readable for manifest in listed}
 
 
-def live_files(context: ReadContext, tier: ColdTier, manifests: Sequence[ManifestFile]) -> set[str]:
+def live_files(context: ReadContext, tier: ColdTier, manifests: Iterable[ManifestFile]) -> set[str]:
     """The data and delete files that manifests keep alive. Raises as `manifests_of` does."""
 
     def read(manifest: ManifestFile) -> Sequence[str]:
         return context.manifests.live_paths(manifest, tier.store.read(manifest.path))
 
-    return {path for paths in load_concurrently(read, manifests) for path in paths}
+    return {path for paths in load_concurrently(read, list(manifests)) for path in paths}
 
 
 def own_files(state: TableMetadata, snapshots: Iterable[int]) -> set[str]:

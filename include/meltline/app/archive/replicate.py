@@ -165,16 +165,13 @@ class _Deepening:
         manifests = manifests_of(self.context, self.tier, [snapshot])
         listed = [
             ListedCopy(manifest.path, manifest.bytes, manifest.added_snapshot_id)
-            for manifest in manifests
+            for manifest in manifests.values()
         ]
         for audited in self.reader.audit(listed, self.tier.warehouse):
             if audited.problems:
                 raise _damaged(copy, audited.problems[0])
-        files = live_files(self.context, self.tier, manifests) | {
-            manifest.path for manifest in manifests
-        }
-        files |= own_files(state, [copy.snapshot_id])
-        return sorted(files)
+        files = live_files(self.context, self.tier, manifests.values())
+        return sorted(files | manifests.keys() | own_files(state, [copy.snapshot_id]))
 
     def _hold(self, path: str) -> int:
         size = self.tier.store.size(path)

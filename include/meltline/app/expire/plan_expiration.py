@@ -317,8 +317,8 @@ def _departing_owners(
     def owner_of(path: str, owners: Collection[str]) -> str | None:
         if is_odd(path) or hands_off.intersection(owners):
             return None
-        ranked = (*filter(managed.__contains__, owners), *filter(out.__contains__, owners))
-        return next(iter(ranked), None)
+        ranked = chain(filter(managed.__contains__, owners), filter(out.__contains__, owners))
+        return next(ranked, None)
 
     return owner_of
 

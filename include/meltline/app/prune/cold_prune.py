@@ -41,9 +41,10 @@ from meltline.domain.errors import (
     TableNotFound,
     UsageInvalid,
 )
+from meltline.domain.iceberg.files import ManifestFile
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import GateEngine, Lock
 
 PRUNE = "cold prune"
@@ -228,21 +229,17 @@ class _Pruning:
         Manifests are compared first: those that stay are not looked into for what goes with them.
         """
         context, tier = self.context, self.tier
-        going = {m.path: m for m in manifests_of(context, tier, self._snapshots(state, ids))}
-        cold_tables = [s for s in ColdTables(tier).all() if isinstance(s, TableMetadata)]
-        stay, own = [], set[str]()
-        for cold in cold_tables:
-            stay_ids = [id for id in cold.snapshots if cold.uuid != state.uuid or id not in ids]
-            stay += manifests_of(context, tier, self._snapshots(cold, stay_ids))
-            own |= own_files(cold, stay_ids)
-        staying = {m.path: m for m in stay}
-        alone = [m for path, m in going.items() if path not in staying]
-        files = live_files(context, tier, alone) - live_files(context, tier, list(staying.values()))
-        return sorted((files | {m.path for m in alone} | own_files(state, ids)) - own)
-
-    @staticmethod
-    def _snapshots(state: TableMetadata, ids: Sequence[int]) -> list[Snapshot]:
-        return [state.snapshots[id] for id in ids]
+        going = manifests_of(context, tier, [state.snapshots[id] for id in ids])
+        staying, own = dict[str, ManifestFile](), set[str]()
+        for cold in (s for s in ColdTables(tier).all() if isinstance(s, TableMetadata)):
+            leaving = ids if cold.uuid == state.uuid else ()
+            stays = {id: snapshot for id, snapshot in cold.snapshots.items() if id not in leaving}
+            staying |= manifests_of(context, tier, stays.values())
+            own |= own_files(cold, stays)
+        alone = {path: manifest for path, manifest in going.items() if path not in staying}
+        files = live_files(context, tier, alone.values())
+        files -= live_files(context, tier, staying.values())
+        return sorted((files | alone.keys() | own_files(state, ids)) - own)
 
     # --- the deed --------------------------------------------------------------------------------
 

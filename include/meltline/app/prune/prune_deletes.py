@@ -117,19 +117,21 @@ class PruneDeletes:
             if proved is None or clock.now() - proved >= PROOF_LASTS:
                 proved, spared = clock.now(), needed(self.context, self.tier, plan, removed=True)
             self.require_still_allowed(plan)
-            batch = [path for path in plan.files[start : start + self.batch] if path not in spared]
-            outside = Confinement([self.tier.warehouse], self.tier.resolver).refused(batch)
-            pruned.errors += [f"{path}: not deleted: {why}" for path, why in outside.items()]
-            outcomes = self.tier.remover.delete([path for path in batch if path not in outside])
-            pruned.errors += [
-                f"{outcome.path}: {outcome.error}" for outcome in outcomes if outcome.error
-            ]
-            deleted = [outcome.path for outcome in outcomes if not outcome.error]
-            self.context.control.copies.forget(deleted)
-            pruned.deleted += len(deleted)
+            batch = plan.files[start : start + self.batch]
+            self._delete_batch([path for path in batch if path not in spared], pruned)
         pruned.kept += sorted(spared)
         if not pruned.errors and not spared:
             self._forget(plan)
+
+    def _delete_batch(self, paths: Sequence[str], pruned: Pruned) -> None:
+        """Deletes what lies in cold, and forgets what was known of it."""
+        outside = Confinement([self.tier.warehouse], self.tier.resolver).refused(paths)
+        pruned.errors += [f"{path}: not deleted: {why}" for path, why in outside.items()]
+        outcomes = self.tier.remover.delete([path for path in paths if path not in outside])
+        pruned.errors += [f"{o.path}: {o.error}" for o in outcomes if o.error]
+        deleted = [outcome.path for outcome in outcomes if not outcome.error]
+        self.context.control.copies.forget(deleted)
+        pruned.deleted += len(deleted)
 
     def _forget(self, plan: PrunePlan) -> None:
         place = self._state().properties[plan.key]

@@ -5,8 +5,8 @@ every snapshot that stays is opened by the gate's own reader, and the planned fi
 in there. What cannot be read forbids.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from meltline.app.archive.cold_files import own_files
@@ -32,10 +32,10 @@ from meltline.domain.errors import (
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
-from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.domain.retention.holds import is_held
 from meltline.domain.units import format_instant
-from meltline.ports import ListedCopy
+from meltline.ports import CopyReader, ListedCopy
 
 _SHOWN = 5
 PROOF_LASTS = timedelta(minutes=5)
@@ -79,19 +79,13 @@ def readable_tables(context: ReadContext) -> list[ObservedTable]:
     return tables
 
 
-def _guests(context: ReadContext, tier: ColdTier) -> list[TableMetadata]:
-    """Tables of hot with snapshots that lie in cold: somebody has registered a cold table there."""
-    guests = []
+def _guests(context: ReadContext, tier: ColdTier) -> Iterator[tuple[TableMetadata, list[int]]]:
+    """Tables of hot with their snapshots that lie in cold: somebody has registered them there."""
     for table in readable_tables(context):
-        snapshots = table.state.snapshots
-        inside = {
-            id: snapshot
-            for id, snapshot in snapshots.items()
-            if lies_under(snapshot.manifest_list, tier.warehouse)
-        }
-        if inside:
-            guests.append(replace(table.state, snapshots=inside))
-    return guests
+        snapshots = table.state.snapshots.items()
+        ids = [id for id, s in snapshots if lies_under(s.manifest_list, tier.warehouse)]
+        if ids:
+            yield table.state, ids
 
 
 def _staying(state: TableMetadata, plan: PrunePlan, *, removed: bool) -> list[int]:
@@ -115,23 +109,28 @@ def needed(context: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bo
     """
     reader = require_copies(context)
     own, manifests = set[str](), dict[str, ListedCopy]()
-    stays = [
-        (cold_table, _staying(cold_table, plan, removed=removed))
-        for cold_table in _tables(tier, plan)
-    ]
-    stays += [(guest, list(guest.snapshots)) for guest in _guests(context, tier)]
-    for state, ids in stays:
-        lists = [p for id in ids if (p := state.snapshots[id].manifest_list)]
-        inline = {m for id in ids for m in state.snapshots[id].inline_manifests}
+    cold = _tables(tier, plan)
+    stays = [(state, _staying(state, plan, removed=removed)) for state in cold]
+    for state, ids in (*stays, *_guests(context, tier)):
         own |= own_files(state, ids) | {state.metadata_location, *state.metadata_log}
-        manifests |= {path: ListedCopy(path, 0, None) for path in inline}
-        for listed in reader.lists(lists, of_copies=True).values():
-            if isinstance(listed, str):
-                raise refused(plan, listed)
-            manifests |= {manifest.path: manifest for manifest in listed}
+        manifests |= _manifests(reader, plan, [state.snapshots[id] for id in ids])
     keys = {location_key(path) for path in (*own, *manifests)}
     alive = reader.alive(list(manifests.values()), plan.files, of_copies=True)
     return alive | {path for path in plan.files if location_key(path) in keys}
+
+
+def _manifests(
+    reader: CopyReader, plan: PrunePlan, snapshots: Sequence[Snapshot]
+) -> dict[str, ListedCopy]:
+    """The manifests of snapshots, by path. Raises GateNotPassed where a list cannot be read."""
+    inline = {path for snapshot in snapshots for path in snapshot.inline_manifests}
+    manifests = {path: ListedCopy(path, 0, None) for path in inline}
+    lists = [snapshot.manifest_list for snapshot in snapshots if snapshot.manifest_list]
+    for listed in reader.lists(lists, of_copies=True).values():
+        if isinstance(listed, str):
+            raise refused(plan, listed)
+        manifests |= {manifest.path: manifest for manifest in listed}
+    return manifests
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ what cannot be read forbids. No file of cold is deleted but under a passed, fres
 digest of exactly these snapshots and files.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -154,15 +154,19 @@ class _Look:
         table = next((t for t in readable_tables(context) if t.state.uuid == gate.uuid), None)
         return state, document, table, known_duties(context, state, gate.name, gate.uuid, table)
 
+    @property
+    def _ids(self) -> Sequence[int]:
+        """The planned snapshots that have not left their table yet."""
+        return () if self.removed else self.plan.snapshots
+
     def _by_tables(self) -> dict[str, Collection[str]]:
         """What the cold table, the hot one and the ledger say of the planned snapshots."""
         gate, context = self.gate, self.gate.context
         state, document, table, duty = self._sides
-        now = context.clock.now()
-        ids = () if self.removed else self.plan.snapshots
+        now, ids = context.clock.now(), self._ids
         until = {id: duty.keep_until(id) for id in ids}
         held = held_by_hold(context, gate.name, table)
-        wrong = [] if state.uuid == self.plan.cold_uuid else [state.uuid]
+        wrong = {state.uuid} - {self.plan.cold_uuid}
         return {
             "planned_newest": [str(id) for id in ids if id == newest(document)],
             "planned_not_in_table": [*wrong, *(str(id) for id in ids if id not in state.snapshots)],
@@ -178,7 +182,8 @@ class _Look:
             return ()
         if context.deep is None:
             return [f"{path}: no permanent store is configured" for path in going]
-        ids = () if self.removed else self.plan.snapshots
-        never = [id for id in ids if not any(copy.deep_at for copy in duty.copies.get(id, ()))]
+        never = [
+            id for id in self._ids if not any(copy.deep_at for copy in duty.copies.get(id, ()))
+        ]
         lost = missing_in_deep(context.deep, gate.tier, going)
         return [*(f"snapshot {id}: never copied whole" for id in never), *lost]

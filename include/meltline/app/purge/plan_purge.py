@@ -120,13 +120,11 @@ def _settled(
     observation: Observation, vetoed: WantedFiles, owners: Collection[str]
 ) -> Callable[[Plan], bool]:
     """Whether a plan's table was planned and nothing makes it wait, or is none any more."""
-
-    def is_settled(plan: Plan) -> bool:
-        if plan.table_uuid in owners:
-            return not _waits_for(observation, vetoed, plan.table_uuid)
-        return plan.table_uuid not in observation.names
-
-    return is_settled
+    return lambda plan: (
+        not _waits_for(observation, vetoed, plan.table_uuid)
+        if plan.table_uuid in owners
+        else plan.table_uuid not in observation.names
+    )
 
 
 def _by_owner(

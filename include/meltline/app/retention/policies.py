@@ -51,7 +51,7 @@ from meltline.domain.retention.policy import (
 from meltline.domain.retention.policy_rules import is_in_order, require_allowed, require_new
 from meltline.domain.retention.profiles import Cadence
 from meltline.domain.units import format_duration
-from meltline.ports import CatalogListing
+from meltline.ports import CatalogEntry, CatalogListing
 
 _COLD_DAYS = AccountPolicy.cold_retention_days
 APPLIED = "applied-retention-days"
@@ -119,6 +119,11 @@ class _Scene:
         return self.levels[0][1]
 
     @property
+    def entries(self) -> list[CatalogEntry]:
+        """The tables that it is, or that lie in it."""
+        return [entry for entry in self.listing.entries if self.name.covers(entry.name)]
+
+    @property
     def memory(self) -> str:
         """What the ledger calls the object."""
         return str(self.name) if self.state is None else self.state.uuid
@@ -150,21 +155,21 @@ def change_policy(
     levels = [(scene.levels[0][0], after), *scene.levels[1:]]
     require_allowed(account.profile, name, changes, levels)
     if TRANSIENT in changes:
-        tables = [pointer.name for pointer in scene.listing.entries if name.covers(pointer.name)]
+        tables = [pointer.name for pointer in scene.entries]
         require_new(name, scene.state, tables, before[TRANSIENT], changes[TRANSIENT])
     effect = _effect(context, scene, after)
-    if not dry_run and any(before[key] != changes[key] for key in changes):
+    if not dry_run and before != dict(changes):
         _write(context, scene, before, changes)
         context.control.policies.save({scene.memory: changes})
-        words = {
-            key: [setting or "inherited" for setting in (before[key], changes[key])]
-            for key in changes
-        }
-        detail = "; ".join(f"{key}: {' -> '.join(settings)}" for key, settings in words.items())
-        audit(context, "policy", str(name), detail=detail)
+        settings = [f"{key}: {_word(before[key])} -> {_word(changes[key])}" for key in changes]
+        audit(context, "policy", str(name), detail="; ".join(settings))
     recorded = scene.remembered if TRANSIENT not in changes else Remembered(scene.remembered.values)
     warnings = effective_retention(account, levels, recorded).warnings
     return PolicyChange(name, before, dict(changes), warnings, effect)
+
+
+def _word(setting: str | None) -> str:
+    return setting or "inherited"
 
 
 def _scene(context: ReadContext, name: ObjectName) -> _Scene:
@@ -229,11 +234,7 @@ def _effect(
 def _tables_in(context: ReadContext, scene: _Scene) -> list[ObservedTable]:
     if scene.state is not None:
         return [observed_table(context, scene.state, scene.listing)]
-    entries = [
-        pointer
-        for pointer in scene.listing.entries
-        if scene.name.covers(pointer.name) and not is_ledger(context, pointer.name)
-    ]
+    entries = [pointer for pointer in scene.entries if not is_ledger(context, pointer.name)]
     states = load_tables(context, entries).values()
     metadata = [s for s in states if isinstance(s, TableMetadata)]
     return [observed_table(context, state, scene.listing) for state in metadata]

@@ -268,13 +268,14 @@ class _Restoring:
         reader, folder = self.retrieval.reader, self.folder
         theirs = self._manifests(self.snapshot.manifest_list, self.snapshot.inline_manifests, False)
         ours = self._manifests(files.manifest_list, files.manifests, True)
-        if isinstance(theirs, str) or isinstance(ours, str):
-            return [str(theirs if isinstance(theirs, str) else ours)]
-        if [manifest.path for manifest in ours] != [
-            mirrored(manifest.path, folder) for manifest in theirs
-        ]:
+        if isinstance(theirs, str):
+            return [theirs]
+        if isinstance(ours, str):
+            return [ours]
+        paths = [manifest.path for manifest in ours]
+        if paths != [mirrored(manifest.path, folder) for manifest in theirs]:
             return ["the copy of its manifest list names other manifests"]
-        pairs = [ManifestPair(*pair) for pair in zip(theirs, ours, strict=True)]
+        pairs = list(map(ManifestPair, theirs, ours))
         audited = reader.audit(ours, folder)
         problems = [problem for manifest in audited for problem in manifest.problems]
         counted = sum(manifest.rows for manifest in audited)

@@ -112,13 +112,18 @@ def cold_pasts(context: ReadContext, table: TableName) -> list[ColdPast]:
         return [ColdPast(table, load_state(tier.store, table, tier.catalog.location(table)))]
     cold = ColdTables(tier)
     uuid = present_uuid(context, table)
-    uuids = {copy.table_uuid for copy in context.control.archived.all() if copy.table == table}
-    candidates = [cold.of(id, [table]) for id in ([uuid] if uuid else sorted(uuids))]
+    uuids = [uuid] if uuid else _handed_over(context, table)
+    candidates = [cold.of(id, [table]) for id in uuids]
     states = {state.name: state for state in candidates if state is not None}
     own = TableName(tier.catalog.name, table.namespace, table.name)
     if not uuid and own in cold.entries and own not in states:
         states[own] = load_state(tier.store, own, cold.entries[own].metadata_location)
     return [ColdPast(table, state) for state in states.values()]
+
+
+def _handed_over(context: ReadContext, name: TableName) -> list[str]:
+    """The UUIDs of tables of which something was handed over under a name."""
+    return sorted({c.table_uuid for c in context.control.archived.all() if c.table == name})
 
 
 def only_answer(

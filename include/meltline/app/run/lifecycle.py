@@ -17,7 +17,7 @@ from meltline.app.catalog.tables import read_tables
 from meltline.app.clone.gc_guard import lift_ended_guards
 from meltline.app.clone.shares import update_auto_shares
 from meltline.app.drop.finalize import process_drops
-from meltline.app.expire.expire import apply_expirations
+from meltline.app.expire.expire import ExpireResult, apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.ground.preconditions import require_clock, require_datable
 from meltline.app.observe.held_back import kept_back
@@ -183,15 +183,15 @@ class Run:
         results = apply_expirations(context, self._plans(PlanKind.EXPIRE, _APPLICABLE))
         refused: list[Plan] = []
         for _ in range(_REPLANS):
-            if not (stale := [r.plan for r in results if isinstance(r.error, PlanStale)]):
+            stale, done = _stale(results)
+            if not stale:
                 break
             self.summary.with_plans([context.control.plans.get(plan.id) for plan in stale])
             context.progress(f"expire: planning {len(stale)} tables anew, they have moved")
             anew = self._plan_again([plan.table for plan in stale])
             passed = [plan for plan in anew if plan.state in _APPLICABLE]
             refused += [plan for plan in anew if plan.state not in _APPLICABLE]
-            results = [r for r in results if not isinstance(r.error, PlanStale)]
-            results += apply_expirations(context, passed)
+            results = [*done, *apply_expirations(context, passed)]
         self.summary.expired(results, refused)
 
     def plan_purge(self) -> list[PlannedFiles]:
@@ -277,9 +277,9 @@ class Run:
         ]
         if not unfinished:
             return
-        results = apply_expirations(self.context, unfinished)
-        self.summary.with_plans([r.plan for r in results if isinstance(r.error, PlanStale)])
-        self.summary.expired([r for r in results if not isinstance(r.error, PlanStale)])
+        stale, done = _stale(apply_expirations(self.context, unfinished))
+        self.summary.with_plans(stale)
+        self.summary.expired(done)
         self._observation = None
 
     def _plan_again(self, tables: Sequence[TableName]) -> list[Plan]:
@@ -317,3 +317,9 @@ class Run:
         unfinished = [plan.id for plan in resumable(context.control.plans)]
         yield context.files.upkeep.settle(now - _SETTLED_AFTER, unfinished)
         yield context.proofs.forget(now - context.config.gates.full_proof_every)
+
+
+def _stale(results: Sequence[ExpireResult]) -> tuple[list[Plan], list[ExpireResult]]:
+    """Plans that fit their tables no longer, and what became of the others."""
+    done = [result for result in results if not isinstance(result.error, PlanStale)]
+    return [result.plan for result in results if isinstance(result.error, PlanStale)], done

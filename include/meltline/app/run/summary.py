@@ -284,12 +284,7 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         notes += [note for note in document.get("notes", ()) if note not in notes]
         notices += [note for note in document.get("notices", ()) if note not in notices]
         for line in document.get("tables", ()):
-            table = tables.setdefault(line["table"], {})
-            for key, cell in line.items():
-                if isinstance(cell, int) and not isinstance(cell, bool):
-                    table[key] = table.get(key, 0) + cell
-                else:
-                    table[key] = cell if cell is not None else table.get(key)
+            _add_line(tables.setdefault(line["table"], {}), line)
     first = documents[0] if documents else {}
     return {
         "run_id": first.get("run_id", ""),
@@ -299,3 +294,12 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "notes": notes,
         "notices": notices,
     }
+
+
+def _add_line(table: dict[str, Any], line: Mapping[str, Any]) -> None:
+    """Adds a step's line about a table: its numbers, and the last that it says of all else."""
+    for key, cell in line.items():
+        if isinstance(cell, int) and not isinstance(cell, bool):
+            table[key] = table.get(key, 0) + cell
+        else:
+            table[key] = cell if cell is not None else table.get(key)

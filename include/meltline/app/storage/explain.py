@@ -20,7 +20,7 @@ from meltline.domain.retention.consumers import Consumer, readers
 from meltline.domain.retention.retained_snapshots import KeepReason
 from meltline.ports import SnapshotKey
 
-_END_BY_THEMSELVES = {str(r) for r in (KeepReason.WINDOW, KeepReason.WRITER, KeepReason.CONSUMER)}
+_END_BY_THEMSELVES = {KeepReason.WINDOW, KeepReason.WRITER, KeepReason.CONSUMER}
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,10 @@ def explain_path(context: ReadContext, path: str) -> Explanation:
             next="`meltline observe` takes in new commits; a writer may yet commit it",
         )
     retentions = _retentions(context)
-    reasons = sorted({r for key in file.snapshots for r in _reasons(retentions, key)})
-    if not file.snapshots and file.tables:
-        reasons = ["metadata log" if file.stage is Stage.HISTORICAL else "current metadata"]
-    since, due_at = _times(retentions, file.snapshots), None
+    reasons, since, due_at = _why_kept(retentions, file), _times(retentions, file.snapshots), None
     if departed is not None and file.stage in (Stage.FAILSAFE, Stage.DELETED):
-        since, due_at = departed.departed_at, departed.due_at
         reasons = _why_in_failsafe(context, file.path) if file.stage is Stage.FAILSAFE else []
+        since, due_at = departed.departed_at, departed.due_at
         if departed.state is DepartureState.DELETED:
             since = departed.recorded_at
     foreign = at in standing.foreign
@@ -92,6 +89,13 @@ def explain_path(context: ReadContext, path: str) -> Explanation:
 def _file_of(standing: Standing, path: str) -> FileStanding | None:
     at = location_key(path)
     return standing.files.get(at) or standing.foreign.get(at)
+
+
+def _why_kept(retentions: Mapping[str, Sequence[TableRetention]], file: FileStanding) -> list[str]:
+    """Why something refers to a file; nothing where nothing does."""
+    if not file.snapshots and file.tables:
+        return ["metadata log" if file.stage is Stage.HISTORICAL else "current metadata"]
+    return sorted({reason for key in file.snapshots for reason in _reasons(retentions, key)})
 
 
 def _why_in_failsafe(context: ReadContext, path: str) -> list[str]:
@@ -118,10 +122,9 @@ def explain_table(
         TableNotFound: There is no such table.
         UsageInvalid: The table has no such snapshot.
     """
-    target = next(
-        k for k in keep_sets(context, [find_table(read_tables(context), name)], _now(context))
-    )
-    state = target.table.state
+    table = find_table(read_tables(context), name)
+    (target,) = keep_sets(context, [table], context.clock.now())
+    state = table.state
     snapshots = sorted(state.snapshots.values(), key=lambda s: s.committed_at, reverse=True)
     if snapshot_id is not None:
         snapshots = [s for s in snapshots if s.snapshot_id == snapshot_id]
@@ -142,25 +145,36 @@ def explain_table(
 def _snapshot(
     target: TableRetention, snapshot_id: int, needs: WriterNeeds, consumers: Sequence[Consumer]
 ) -> Explanation:
-    state, keeps = target.table.state, target.keeps
-    end, window = keeps.superseded_at[snapshot_id], target.retention.window
+    state, keeps = target.state, target.keeps
+    end = keeps.superseded_at[snapshot_id]
     refs = [name for name, ref in state.refs.items() if ref.snapshot_id == snapshot_id]
     reasons = tuple(str(reason) for reason in keeps.reasons.get(snapshot_id, ()))
     marks = needs.of([snapshot_id])
-    ends_by_itself = bool(reasons) and _END_BY_THEMSELVES.issuperset(reasons)
-    ends = [consumer.ends_at for consumer in consumers]
     return Explanation(
         path=f"{state.name}@{snapshot_id}",
         stage=str(Stage.ACTIVE if end is None else Stage.HISTORICAL) if reasons else "expired",
         keep_reasons=reasons,
         referenced_by=tuple(sorted(refs)),
         since=end or state.snapshots[snapshot_id].committed_at,
-        due_at=max([end + window, *needs.until(marks), *filter(None, ends)])
-        if end and window is not None and ends_by_itself and None not in ends
-        else None,
+        due_at=_end(target, snapshot_id, [*needs.until(marks), *(c.ends_at for c in consumers)]),
         writers=needs.described(marks),
         consumers=tuple(consumer.sentence for consumer in consumers),
     )
+
+
+def _end(
+    target: TableRetention, snapshot_id: int, others: Sequence[datetime | None]
+) -> datetime | None:
+    """When nothing keeps a snapshot any more; None where something does not end by itself.
+
+    `others` are when its writers and consumers need it no more; None of one that has no end.
+    """
+    reasons = target.keeps.reasons.get(snapshot_id, ())
+    end, window = target.keeps.superseded_at[snapshot_id], target.retention.window
+    ends = [other for other in others if other is not None]
+    if not reasons or not _END_BY_THEMSELVES.issuperset(reasons) or len(ends) < len(others):
+        return None
+    return max([end + window, *ends]) if end and window is not None else None
 
 
 def _writers(
@@ -185,19 +199,15 @@ def _consumers(
     sentences: set[str] = set()
     for uuid, needed_ids in ids.items():
         for target in retentions.get(uuid, ()):
-            reading = readers(target.table.state, target.keeps.expired_refs)
+            reading = readers(target.state, target.keeps.expired_refs)
             sentences |= {c.sentence for id in needed_ids & reading.keys() for c in reading[id]}
     return tuple(sorted(sentences))
 
 
-def _now(context: ReadContext) -> datetime:
-    return context.clock.now()
-
-
 def _retentions(context: ReadContext) -> Mapping[str, Sequence[TableRetention]]:
     by_uuid: dict[str, list[TableRetention]] = {}
-    for target in keep_sets(context, read_tables(context), _now(context)):
-        by_uuid.setdefault(target.table.state.uuid, []).append(target)
+    for target in keep_sets(context, read_tables(context), context.clock.now()):
+        by_uuid.setdefault(target.state.uuid, []).append(target)
     return by_uuid
 
 
@@ -222,7 +232,7 @@ def _times(
                 end = target.keeps.superseded_at[key.snapshot_id]
                 current = current or end is None
                 ends += [end] if end else []
-                starts.append(target.table.state.snapshots[key.snapshot_id].committed_at)
+                starts.append(target.state.snapshots[key.snapshot_id].committed_at)
     if current:
         return min(starts)
     return max(ends, default=None)

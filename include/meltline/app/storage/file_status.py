@@ -3,9 +3,16 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from meltline.app.services import ReadContext
-from meltline.app.storage.references import METADATA_KINDS, Lookup, References, read_states
+from meltline.app.storage.references import (
+    METADATA_KINDS,
+    Lookup,
+    References,
+    left_by,
+    read_states,
+)
 from meltline.domain.deletion.storage import FileReference, Stage
 from meltline.domain.iceberg.files import Departure, DepartureState, FileKind
 from meltline.domain.iceberg.locations import location_key
@@ -73,11 +80,7 @@ class _Book:
 
     def __init__(self, references: References, departures: Iterable[Departure]) -> None:
         self._references = references
-        self._left = {
-            location_key(d.path): d.departed_at
-            for d in departures
-            if d.state is not DepartureState.CANCELLED and d.departed_at <= references.at
-        }
+        self._left = left_by(references.at, departures)
         self.files: dict[str, FileStanding] = {}
         self.foreign: dict[str, FileStanding] = {}
 
@@ -88,7 +91,7 @@ class _Book:
             by_manifest.setdefault(file.manifest_id, []).append(file)
         lines: _Lines = {}
         for snapshot, use in self._references.of_snapshots():
-            held = [file for m in snapshot.manifests for file in by_manifest.get(m, ())]
+            held = list(chain.from_iterable(by_manifest.get(m, ()) for m in snapshot.manifests))
             if snapshot.by_changes:
                 lines.setdefault(snapshot.key.table_uuid, []).append((snapshot, use))
                 held = [file for file in held if file.kind == FileKind.MANIFEST]
@@ -115,7 +118,8 @@ class _Book:
         self, path: str, kind: str, size: int, use: FileReference, key: SnapshotKey
     ) -> None:
         """A table keeps nothing that has departed since its metadata let go of it."""
-        if use.keeps(self._left.get(location_key(path))):
+        departure = self._left.get(location_key(path))
+        if use.keeps(departure.departed_at if departure else None):
             self.refer(path, kind, size, use, key)
 
     def refer(

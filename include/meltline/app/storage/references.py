@@ -8,6 +8,7 @@ for each file is for `standing` and `report`.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from meltline.app.catalog.dropped import let_go_tables
 from meltline.app.catalog.registrations import load_tables
@@ -70,6 +71,15 @@ def read_states(context: ReadContext) -> tuple[list[TableMetadata], dict[str, Ta
     return states, names
 
 
+def left_by(at: datetime, departures: Iterable[Departure]) -> dict[str, Departure]:
+    """Files that had departed by an instant and were not taken back, by location key."""
+    return {
+        location_key(departure.path): departure
+        for departure in departures
+        if departure.state is not DepartureState.CANCELLED and departure.departed_at <= at
+    }
+
+
 class References:
     """Who referred to what at an instant.
 
@@ -93,10 +103,8 @@ class References:
             for plan in context.control.plans.find(states=[PlanState.APPLIED])
             for snapshot_id in (*plan.snapshots, *plan.gone_snapshots)
         }
-        departures = [
-            d for d in look.metadata_departures if d.state is not DepartureState.CANCELLED
-        ]
-        self._left = {location_key(d.path): d for d in departures if d.departed_at <= self.at}
+        self._left = left_by(self.at, look.metadata_departures)
+        self._current_heads = set(chain.from_iterable(map(_heads_of, self._live)))
 
     def of_snapshots(self) -> Iterator[tuple[IndexedSnapshot, FileReference]]:
         """Every snapshot that refers to files, and as what."""
@@ -119,7 +127,6 @@ class References:
 
     def of_side_files(self) -> Iterator[tuple[SideFile, FileReference]]:
         """Every metadata file and statistics file that is referred to, and as what."""
-        heads = {SnapshotKey(s.uuid, head) for s in self._live for head in s.heads.values()}
         since = {
             location_key(path): moment
             for state in self._look.states
@@ -135,13 +142,13 @@ class References:
                 continue
             active = at in current or (
                 file.snapshot_id is not None
-                and SnapshotKey(file.table_uuid, file.snapshot_id) in heads
+                and SnapshotKey(file.table_uuid, file.snapshot_id) in self._current_heads
             )
             yield file, FileReference(file.table_uuid, Stage.ACTIVE if active else Stage.HISTORICAL)
 
     def _heads(self) -> set[SnapshotKey]:
         if self._past is None:
-            return {SnapshotKey(s.uuid, head) for s in self._live for head in s.heads.values()}
+            return self._current_heads
         heads: set[SnapshotKey] = set()
         for state in self._live:
             then = [log_entry for log_entry in state.snapshot_log if log_entry.at <= self._past]
@@ -175,8 +182,7 @@ class References:
         files_of = {
             s.key: location_key(s.manifest_list) if s.manifest_list else s.key
             for s in self._look.snapshots
-            if (self._past is None or s.committed_at <= self._past)
-            and not self._list_left(s.manifest_list)
+            if self._stood(s)
         }
         unregistered = self._let_go(files_of)
         kept_files = {files for key, files in files_of.items() if key not in unregistered}
@@ -187,9 +193,13 @@ class References:
         }
         return present if self._past else self._in_metadata | present
 
-    def _list_left(self, manifest_list: str) -> bool:
+    def _stood(self, snapshot: IndexedSnapshot) -> bool:
+        """Whether it was committed by then, and its manifest list had not departed."""
+        if self._past is not None and snapshot.committed_at > self._past:
+            return False
+        manifest_list = snapshot.manifest_list
         departure = self._left.get(location_key(manifest_list)) if manifest_list else None
-        return departure is not None and departure.kind is FileKind.MANIFEST_LIST
+        return departure is None or departure.kind is not FileKind.MANIFEST_LIST
 
     def _let_go(self, keys: Iterable[SnapshotKey]) -> set[SnapshotKey]:
         """Snapshots that their tables had let go of by then, whether or not their files departed.
@@ -209,6 +219,10 @@ class References:
             then = [at for at in log if not self._past or since.get(at, self._past) <= self._past]
             current.update(then[-1:])
         return current
+
+
+def _heads_of(state: TableMetadata) -> set[SnapshotKey]:
+    return {SnapshotKey(state.uuid, head) for head in state.heads.values()}
 
 
 def _is_dropped(state: TableMetadata, at: datetime) -> bool:
