@@ -110,12 +110,12 @@ MUTATIONS = (
     Mutation(
         "a second registration keeps nothing", "app/expire/plan_expiration.py",
         "        for table in (*others, *observation.left_behind)\n",
-        "        for table in observation.left_behind\n", (CHAIN,),
+        "        for table in observation.left_behind\n", (GUARDS,),
     ),
     Mutation(
         "what the planner keeps does not stay", "app/expire/plan_expiration.py",
         "    leaving = (expired | vanished) - _staying(observation, retentions, targets)\n",
-        "    leaving = expired | vanished\n", (CHAIN,),
+        "    leaving = expired | vanished\n", (GUARDS,),
     ),
     Mutation(
         "snapshots that others expired never depart", "app/expire/plan_expiration.py",

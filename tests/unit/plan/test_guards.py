@@ -27,6 +27,7 @@ from meltline.domain.errors import (
     PlanNotFound,
     Stopped,
 )
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import Claim, DeleteOutcome, Lock, PlanTransition, StopSwitch
 from tests.lake.lake import ROOMY, Lake, Table
 
@@ -63,6 +64,28 @@ def two_tables_in_failsafe(
 
 
 # --- the planner ---------------------------------------------------------------------------------
+
+
+def test_the_planner_itself_leaves_what_a_second_registration_has_that_is_not_planned() -> None:
+    lake = Lake()
+    table = lake.on(0).table("t")
+    for day in range(3):
+        lake.on(day)
+        table.overwrite(f"f{day}")
+    services, request = lake.on(12).services(), lake.request()
+    seen = observe(services)
+    (first,) = seen.tables
+    second = replace(first, state=replace(first.state, name=TableName("lake", ("air",), "again")))
+    for tables, departs in (((first,), True), ((first, second), False)):
+        plans = plan_expiration(
+            services,
+            replace(seen, tables=tables),
+            run_id=request.run_id,
+            as_of=request.as_of,
+            tables=(str(table.name),),
+        )
+        assert [plan.plan.table for plan in plans] == [table.name]
+        assert (table.data("f0") in paths(plans)) is departs
 
 
 def test_the_planner_itself_leaves_what_a_clone_still_needs() -> None:
