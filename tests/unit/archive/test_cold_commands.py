@@ -280,6 +280,7 @@ def test_commands_do_not_work_in_the_archive() -> None:
 def test_files_of_the_archive_are_never_planned_even_where_a_hot_table_names_them() -> None:
     lake, _ = archived()
     copy = next(p for p in sorted(lake.paths(COLD_WAREHOUSE)) if p.endswith(".parquet"))
+    lake.storage_roots = (COLD_WAREHOUSE,)  # else the roots alone would keep it
     strange = lake.on(13).table("strange", location=COLD_WAREHOUSE)
     strange.append(copy)
     lake.on(14)
