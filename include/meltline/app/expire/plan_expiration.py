@@ -7,26 +7,23 @@ from functools import partial
 from itertools import chain
 
 from meltline.app.catalog.registrations import ENDED
-from meltline.app.catalog.tables import ObservedTable, TableRetention, keep_sets, retention_of
+from meltline.app.catalog.tables import TableRetention, keep_sets, retention_of
+from meltline.app.expire.departing_files import departing_files
 from meltline.app.observe.held_back import note_withheld, outside_roots, withheld
 from meltline.app.observe.observe import Observation
-from meltline.app.observe.recording import side_files_of
 from meltline.app.safety.stored_plans import PlannedFiles, end_refused, store_plans
 from meltline.app.services import RunContext
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
+from meltline.domain.deletion.plan import Plan, PlanKind, plan_digest, plan_id
 from meltline.domain.deletion.withheld import Why
-from meltline.domain.iceberg.files import DepartureState, FileKind, PlannedFile, SideFile
-from meltline.domain.iceberg.locations import claim_prefix, is_odd, location_key
+from meltline.domain.iceberg.files import FileKind, PlannedFile
+from meltline.domain.iceberg.locations import claim_prefix, is_odd
 from meltline.domain.iceberg.names import TableName, selected
 from meltline.domain.retention.policy import AccountPolicy, Retention
 from meltline.ports import (
     DepartingFile,
-    DepartureLog,
-    FileLedger,
     KnownTable,
     Neighbourhood,
     PlaceLedger,
-    PlanLedger,
     SnapshotKey,
 )
 
@@ -54,7 +51,9 @@ def plan_expiration(
     context.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
     within = None if everywhere else _neighbourhood(observation, targets, candidates)
     control = context.control
-    departing = _departing(context.files, control.plans, observation, targets, candidates, within)
+    departing = departing_files(
+        context.files, control.plans, observation, targets, candidates, within
+    )
     departing = _of_hot(departing, context.config.archives)
     assigned = _inside_roots(
         observation,
@@ -188,92 +187,6 @@ def _neighbourhood(
     }
     members = map(groups.members, leaving)
     return Neighbourhood(frozenset(leaving).union(*members), frozenset(linear))
-
-
-def _departing(
-    files: FileLedger,
-    plans: PlanLedger,
-    observation: Observation,
-    targets: Sequence[TableRetention],
-    candidates: Sequence[SnapshotKey],
-    within: Neighbourhood | None,
-) -> list[DepartingFile]:
-    """What only the candidates refer to, and side files that nothing names any more."""
-    departing = files.references.departing(candidates, within)
-    waiting = _described_by_waiting_departures(files.departures, plans)
-    return [
-        *_not_deleted(files.departures, departing, targets),
-        *_departing_side_files(files.side_files.known(), waiting, observation, targets),
-    ]
-
-
-def _not_deleted(
-    departures: DepartureLog,
-    departing: Sequence[DepartingFile],
-    targets: Sequence[TableRetention],
-) -> list[DepartingFile]:
-    """Leaves out what was deleted long ago.
-
-    A clone that Meltline does not manage keeps its own manifest lists, so the ledger knows its
-    dead snapshots, and what they referred to, for ever.
-    """
-    planned = {target.state.uuid for target in targets}
-    clones = [file.path for file in departing if planned.isdisjoint(file.table_uuids)]
-    if not clones:
-        return list(departing)
-    deleted = departures.in_states(frozenset({DepartureState.DELETED}), paths=clones)
-    deleted_keys = {location_key(departure.path) for departure in deleted}
-    deleted_keys |= {location_key(path) for path in departures.settled(clones)}
-    return [file for file in departing if location_key(file.path) not in deleted_keys]
-
-
-def _departing_side_files(
-    files: Sequence[SideFile],
-    waiting: Collection[str],
-    observation: Observation,
-    targets: Sequence[TableRetention],
-) -> list[DepartingFile]:
-    """Statistics and metadata files that no table's metadata names any more.
-
-    `waiting` are keys of those that describe snapshots of which files wait in failsafe.
-    """
-    # By name, not UUID: where a table is registered twice, one registration may keep a snapshot.
-    leaving = {target.state.name: frozenset(target.keeps.expired) for target in targets}
-    # What a table names that was dropped stays named, and all of one that cannot be read now.
-    unread = {location_key(f.path) for f in files if f.table_uuid not in observation.read}
-    named = _named_by(observation.tables, leaving) | _named_by(observation.left_behind, {})
-    staying = named | unread | set(waiting)
-    planned = {target.state.uuid for target in targets}
-    return [
-        DepartingFile(file.path, file.kind, file.bytes, (file.table_uuid,))
-        for file in files
-        if file.table_uuid in planned and location_key(file.path) not in staying
-    ]
-
-
-def _named_by(
-    tables: Iterable[ObservedTable], leaving: Mapping[TableName, Collection[int]]
-) -> set[str]:
-    """Keys of the side files of tables, but for statistics of snapshots that leave them."""
-    return {
-        location_key(file.path)
-        for table in tables
-        for file in side_files_of(table.state)
-        if file.snapshot_id not in leaving.get(table.state.name, ())
-    }
-
-
-def _described_by_waiting_departures(departures: DepartureLog, plans: PlanLedger) -> set[str]:
-    """Metadata files that are the last to describe a snapshot whose files still wait.
-
-    That is the file each expiration commit replaced: `recover` registers it.
-    """
-    waiting = departures.waiting_plans()
-    return {
-        location_key(plan.committed_base or plan.base_location)
-        for plan in plans.find(states=[PlanState.APPLIED, PlanState.APPLYING])
-        if plan.kind is PlanKind.EXPIRE and plan.id in waiting
-    }
 
 
 def _assign(
