@@ -46,8 +46,9 @@ def mend_copies(context: RunContext, run_id: str, may_go_on: Callable[[], bool])
         with ExitStack() as locks:
             holder, wait = f"{context.who} run {run_id}", context.config.limits.lock_wait
             for uuid in sorted(uuids):
-                take = context.control.locks.take
-                locks.enter_context(take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE))
+                locks.enter_context(
+                    context.control.locks.take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE)
+                )
             context.progress(f"hand off: {len(originals)} copies in cold are read again")
             return _summary(context, list(context.archive.mend(originals, may_go_on)))
     except MeltlineError as error:

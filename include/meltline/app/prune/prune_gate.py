@@ -123,7 +123,7 @@ class _Look:
         going = [path for path in plan.files if not self.removed or path not in (used or ())]
         measures = {
             **measures,
-            "planned_outside": [p for p in going if not self._is_inside(p)],
+            "planned_outside": [p for p in going if not lies_under(p, self.gate.tier.warehouse)],
             "planned_needed": going if used is None else sorted(used.intersection(going)),
             "planned_not_deep": self._read(lambda: self._not_deep(going), going),
         }
@@ -138,9 +138,6 @@ class _Look:
     def _is_as_kept(self) -> bool:
         written = self.gate.tier.store.read(self.place) if self.place else self.plan.written
         return read_plan(written).digest == self.plan.digest
-
-    def _is_inside(self, path: str) -> bool:
-        return lies_under(path, self.gate.tier.warehouse)
 
     def _needed(self) -> set[str]:
         return needed(self.gate.context, self.gate.tier, self.plan, removed=self.removed)

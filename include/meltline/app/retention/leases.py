@@ -20,7 +20,6 @@ from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.errors import LeaseLost, LeaseNotFound, MeltlineError, UsageInvalid
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.iceberg.timeline import Point
 from meltline.domain.units import format_duration, format_instant
 from meltline.ports import Lease
@@ -213,8 +212,7 @@ def _is_planned(context: ReadContext, lease: Lease) -> bool:
 
 
 def _require_there(context: ReadContext, table: TableName, lease: Lease) -> None:
-    state: TableMetadata = load_table(context, table)
-    Point(lease.snapshot_id).resolve(state, context.clock.now())
+    Point(lease.snapshot_id).resolve(load_table(context, table), context.clock.now())
 
 
 def _require_ttl(ttl: timedelta) -> None:

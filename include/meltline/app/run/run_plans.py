@@ -38,8 +38,7 @@ class RunPlans:
             states: Of the run's own plans; those that are applying are always among them.
             batch: From 1 on; 0 is all of them.
         """
-        applying = PlanState.APPLYING
-        own = [plan for plan in self.own if plan.state in states or plan.state is applying]
+        own = [plan for plan in self.own if plan.state in (PlanState.APPLYING, *states)]
         plans = [*own, *self.unfinished]
         if not batch:
             return plans
