@@ -164,3 +164,9 @@ def takes_bag(function: Function) -> bool:
     parameters = [node for node in ast.walk(function.args) if isinstance(node, ast.arg)]
     types = [ast.unparse(each.annotation) for each in parameters if each.annotation]
     return any(map(BAG.search, types))
+
+
+def bag_takers(house: House) -> Figure:
+    """Percent of functions that take a bag of every port."""
+    sizes = by_function(house, takes_bag)
+    return Figure(percent(sum(size for size, _ in sizes), len(sizes)), places(sizes))
