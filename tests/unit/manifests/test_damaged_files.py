@@ -3,14 +3,18 @@
 Each kind is read in a process of its own, since what reads it may end that process.
 """
 
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
 from random import Random
 
+import fastavro
 import pytest
 
+from meltline.adapters.manifests.fastavro_reader import read_manifest_list
+from meltline.domain.errors import MetadataUnreadable
 from tests.lake.copies import fresh_lake
 from tests.lake.damage import KINDS, MANIFEST, MANIFEST_LIST, METADATA, Sample
 from tests.lake.fuzzing import READERS, is_refused
@@ -93,3 +97,35 @@ def test_nothing_that_a_damaged_file_led_to_is_deleted(kind: str, is_indexed: bo
         lake.mend(sound.path, sound.content)
         gone = lake.needed() - {lake._real_key(path) for path in lake.paths()}
         assert not gone, f"{kind}, seed {SEED}, number {number}: {sorted(gone)}"
+
+
+def a_list_with(field: str, kind: str, content: object) -> bytes:
+    """A manifest list of one manifest, of which one field is of another type than the spec's."""
+    kinds = {"manifest_path": "string", "manifest_length": "long", "added_snapshot_id": "long"}
+    schema = {
+        "type": "record",
+        "name": "manifest_file",
+        "fields": [{"name": name, "type": kinds[name]} for name in kinds if name != field]
+        + [{"name": field, "type": kind}],
+    }
+    row = {"manifest_path": "file:/m.avro", "manifest_length": 7, "added_snapshot_id": 1}
+    file = io.BytesIO()
+    fastavro.writer(file, fastavro.parse_schema(schema), [row | {field: content}])
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("field", "kind", "content"),
+    [
+        ("manifest_path", "long", 3),
+        ("manifest_path", "bytes", b"file:/m.avro"),
+        ("manifest_length", "double", 7.0),
+        ("added_snapshot_id", "string", "1"),
+    ],
+)
+def test_a_list_with_a_field_of_another_type_is_refused_whatever_is_in_it(
+    field: str, kind: str, content: object
+) -> None:
+    with pytest.raises(MetadataUnreadable, match="a manifest list") as refused:
+        read_manifest_list("file:/list.avro", a_list_with(field, kind, content))
+    assert f"{field} is {kind}" in refused.value.found
