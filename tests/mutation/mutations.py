@@ -311,8 +311,8 @@ MUTATIONS = (
         "    if observation.purge_blocked:", "    if False:", (EXTERNAL_DROPS,),
     ),
     Mutation(
-        "a dropped table is let go before its killed expiration is recorded", "app/drop/finalize.py",
-        "            plan.id in waiting or plan.state is PlanState.APPLYING\n", "            plan.id in waiting\n", (KEPT_LIVES,),
+        "a dropped table is let go while a plan of it is begun", "app/drop/finalize.py",
+        "            plan.id in waiting or plan.state is PlanState.APPLYING\n", "            plan.id in waiting\n", (LETTING_GO,),
     ),
     Mutation(
         "an app works on the plans of all batches", "app/run/run_plans.py",

@@ -29,7 +29,7 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.retention.policy import PROFILES, RETENTION, AccountPolicy
 from meltline.ports import DeleteOutcome, Lease, PurgeVeto
 from tests.lake.lake import DAY, T0, WAREHOUSE, Lake, Table
-from tests.lives.kills import Killed
+from tests.lives.kills import Killed, Process
 
 MS = timedelta(milliseconds=1)
 NAME, OTHER = "lake.air.t", "lake.sea.stays"
@@ -321,6 +321,22 @@ def test_a_run_that_is_killed_while_it_lets_go_is_finished_by_the_next(at: str) 
     lake.run()
     lake.on(28).run()
     assert own(lake) == set()
+
+
+def test_a_table_stays_while_a_plan_of_it_is_begun_though_nothing_waits_any_more() -> None:
+    lake, _ = dropped()
+    lake.on(11).run()
+    process = Process(dies_at=1, after=True, about="files.record_departures")
+    with pytest.raises(Killed):
+        lake.on(18).run(services=process.of(lake.services()))
+    lake.let_leases_end()
+    services = lake.on(19).services()
+    assert lake.waiting() == {}
+    process_drops(services, observe(services), lake.request().as_of)
+    assert len(dropped_names(lake)) == 1
+    for day in (20, 21):  # the first finishes the plan
+        lake.on(day).run()
+    assert dropped_names(lake) == []
 
 
 def test_doctor_says_where_a_plain_drop_or_a_purge_deletes() -> None:
