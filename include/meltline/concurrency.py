@@ -16,12 +16,12 @@ THREADS = 16
 _AT_ONCE = 0.001  # seconds: what takes no longer is not waited for
 _PATIENCE = 0.01  # seconds by which some may be later, in all
 
-Asked = TypeVar("Asked")
+Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
 def thread_map(
-    work: Callable[[Asked], Answer], requests: Iterable[Asked], threads: int = THREADS
+    work: Callable[[Request], Answer], requests: Iterable[Request], threads: int = THREADS
 ) -> Iterator[Answer]:
     """Does pieces of work, in threads from where they turn out to take their time.
 

@@ -18,14 +18,14 @@ ATTEMPTS = 5
 _FIRST_PAUSE = (0.05, 0.1)  # seconds; the next one is twice as long
 _LONGEST_PAUSE = 1.0  # seconds
 
-Result = TypeVar("Result")
+Answer = TypeVar("Answer")
 
 
 def until_done(
-    attempt: Callable[[], Result | None],
+    attempt: Callable[[], Answer | None],
     pause: Callable[[float], None] = time.sleep,
     attempts: int = ATTEMPTS,
-) -> Result | None:
+) -> Answer | None:
     """Makes an attempt until it has a result, or has been made so often; then None.
 
     Args:

@@ -17,9 +17,10 @@ FLAT = {
 
 EMPTY = re.compile(
     r"found|one|some|said|told|asked|gone|odd|wanted|known|taken|kept|left|made|begun|moved|named"
-    r"|rest|other|others|both|what|it|there|here|item|data|value|result|entry|thing|obj|tmp"
+    r"|rest|other|others|both|what|it|there|here|item|data|value|result|entry|thing|obj|tmp",
+    re.IGNORECASE,
 )
-"""Names that tell neither the type nor the role of what they are bound to."""
+"""Names that tell neither type nor role of what they are bound to; of constants and types too."""
 
 BAG = re.compile(r"\b(Ledgers|Services|ReadContext|RunContext)\b")
 """What holds every port at once: a function that takes one does not say what it reads."""

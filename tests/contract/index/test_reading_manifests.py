@@ -13,7 +13,7 @@ from meltline.adapters.file_index.file_index import spark_file_ledger
 from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.ingest.bulk_rows import is_large
 from meltline.adapters.ingest.ingest import ReadingLimits
-from meltline.adapters.ingest.ingest_job import Asked
+from meltline.adapters.ingest.ingest_job import ReadRequest
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile, ManifestOutcome
 from meltline.ports import FileLedger, IngestRequest
@@ -117,7 +117,7 @@ def test_spark_s_own_reader_takes_what_is_plain_and_leaves_the_rest(
     libraries: Callable[[str], Library],
 ) -> None:
     library = libraries("by Spark's own reader")
-    plain = Asked("t", library.write("plain", library.entries("p")))
+    plain = ReadRequest("t", library.write("plain", library.entries("p")))
     homes = {"t": (library.home,)}
     assert is_large(plain, homes, ENTRIES)
     assert not is_large(plain, homes, ENTRIES + 1)

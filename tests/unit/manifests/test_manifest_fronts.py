@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from meltline.adapters.ingest.ingest_job import Asked, Indexed, Step, index_here
+from meltline.adapters.ingest.ingest_job import Indexed, ReadRequest, Step, index_here
 from meltline.adapters.manifests.prefix_reads import front_length, read_prefix
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile
@@ -67,7 +67,7 @@ def written(rows: Sequence[Entry]) -> tuple[CountingStore, ManifestFile]:
 
 
 def index(store: CountingStore, manifest: ManifestFile, step: Step | None = STEP) -> Indexed:
-    return index_here(store, [Asked("t", manifest, step)], [])
+    return index_here(store, [ReadRequest("t", manifest, step)], [])
 
 
 def test_of_a_merged_manifest_a_fifth_is_read_and_gives_all_that_it_changes() -> None:

@@ -12,7 +12,7 @@ from itertools import groupby
 from meltline.adapters.archive.batches import (
     Batch,
     BatchLimits,
-    Known,
+    ManifestsByPath,
     Pending,
     Ready,
     completed,
@@ -114,7 +114,7 @@ class _Round:
         self._crew = crew
         self._book = book
         self._limits = limits
-        self._known: Known = {}
+        self._known: ManifestsByPath = {}
         self._near: dict[TableName, tuple[str, ...]] = {}
         self.again: list[HandoffRequest] = []
 

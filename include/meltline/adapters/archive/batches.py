@@ -21,7 +21,7 @@ from meltline.domain.iceberg.files import ManifestFile
 from meltline.domain.iceberg.table_metadata import Snapshot, StatisticsFile
 from meltline.ports import ChosenSnapshot, HandedOver
 
-Known = dict[str, ColdManifest]
+ManifestsByPath = dict[str, ColdManifest]
 """Manifests that cold has, by their path there."""
 
 
@@ -96,7 +96,7 @@ class Batch:
     manifests: dict[str, ManifestFile] = field(default_factory=dict)
     entries: int = 0
 
-    def add(self, pending: Pending, prior: Known) -> None:
+    def add(self, pending: Pending, prior: ManifestsByPath) -> None:
         """Takes one more."""
         self.snapshots.append(pending)
         for manifest in pending.manifests:
@@ -124,7 +124,11 @@ class Ready:
 
 
 def completed(
-    stores: Stores, crew: Crew, pending: Pending, prior: Known, credit: dict[str, ManifestDone]
+    stores: Stores,
+    crew: Crew,
+    pending: Pending,
+    prior: ManifestsByPath,
+    credit: dict[str, ManifestDone],
 ) -> Ready:
     """Writes a snapshot's list, now that cold has its manifests, and copies its statistics.
 

@@ -25,12 +25,12 @@ from meltline.adapters.archive.copy_tasks import (
 )
 from meltline.adapters.archive.manifests import NeededFile
 from meltline.adapters.archive.spark_tasks import (
-    ASKED,
     BROUGHT,
+    COPIES,
     DOUBTFUL,
     NEEDS,
     PROOF,
-    THERE,
+    REQUESTS,
     WRITTEN,
     Batches,
     Row,
@@ -54,7 +54,7 @@ _PORTION = 50_000  # entries of a batch, between two questions whether to go on
 _FILES = pa.schema(
     [("place", pa.int64()), ("path", pa.string()), ("bytes", pa.int64()), ("need", pa.string())]
 )
-_FOUND = ("place", "path", "hot_bytes", "need", *PROOF)
+_BROUGHT = ("place", "path", "hot_bytes", "need", *PROOF)
 _AMENDED = "collect_list(struct(path, bytes, lower, upper)) FILTER (WHERE is_rewritten) AS amended"
 
 
@@ -120,7 +120,7 @@ class SparkCrew:
     def _cold_files(self, replaced: Sequence[str]) -> DataFrame:
         """What cold has by the word of its own manifests."""
         paths = pa.table({"manifest": pa.array(replaced, pa.string())})
-        files = self._spread(self._spark.createDataFrame(paths), read_named(self._stores), THERE)
+        files = self._spread(self._spark.createDataFrame(paths), read_named(self._stores), COPIES)
         return files.persist(StorageLevel.DISK_ONLY)
 
     def _work_of(self, manifests: Sequence[ManifestFile]) -> DataFrame:
@@ -135,7 +135,7 @@ class SparkCrew:
             }
             for place, manifest in enumerate(manifests)
         ]
-        return self._spark.createDataFrame(pa.Table.from_pylist(rows, schema=ASKED))
+        return self._spark.createDataFrame(pa.Table.from_pylist(rows, schema=REQUESTS))
 
     def _spread(self, frame: DataFrame, work: Batches, schema: pa.Schema) -> DataFrame:
         """Work done by all executors, a part each of the rows."""
@@ -157,7 +157,7 @@ class SparkCrew:
     def _settled(self, brought: DataFrame) -> DataFrame:
         """What was brought, with a digest of each: what cold had is read, and the book told."""
         self._kept.append(brought.persist(StorageLevel.DISK_ONLY))
-        unread = brought.where("sha256 = ''").select(*_FOUND).collect()
+        unread = brought.where("sha256 = ''").select(*_BROUGHT).collect()
         self._remember(brought)
         doubtful = self._doubtful([row.asDict() for row in unread])
         if not doubtful:

@@ -25,7 +25,7 @@ from meltline.domain.units import from_millis, to_millis
 
 _ROWS = 10_000  # of an Arrow batch
 
-ASKED = pa.schema(
+REQUESTS = pa.schema(
     [
         ("place", pa.int64()),
         ("path", pa.string()),
@@ -45,7 +45,7 @@ NEEDS = pa.schema(
         ("error", pa.string()),
     ]
 )
-THERE = pa.schema([("target", pa.string()), ("bytes", pa.int64())])
+COPIES = pa.schema([("target", pa.string()), ("bytes", pa.int64())])
 _PROOF = [
     ("target", pa.string()),
     ("target_bytes", pa.int64()),
@@ -135,7 +135,7 @@ def _ref(row: Row) -> ManifestFile:
 
 
 def read_needs(stores: Stores) -> Batches:
-    """Manifests (`ASKED`) to the files that they need (`NEEDS`), or why they cannot be read."""
+    """Manifests (`REQUESTS`) to the files that they need (`NEEDS`), or why they cannot be read."""
 
     def needs(row: Row) -> Iterator[Row]:
         files, error = needs_of(stores, _ref(row))
@@ -149,13 +149,13 @@ def read_needs(stores: Stores) -> Batches:
 
 
 def read_named(stores: Stores) -> Batches:
-    """Manifests of cold, by path, to the files that they keep alive (`THERE`)."""
+    """Manifests of cold, by path, to the files that they keep alive (`COPIES`)."""
 
     def files_named(row: Row) -> Iterator[Row]:
         for target, length in files_there(stores, row["manifest"]):
             yield {"target": target, "bytes": length}
 
-    return _row_by_row(files_named, THERE)
+    return _row_by_row(files_named, COPIES)
 
 
 def bring_files(stores: Stores) -> Batches:

@@ -41,8 +41,8 @@ _FILE = {
     *("record_count", "file_size_in_bytes"),
 }
 
-One = TypeVar("One")
-Made = TypeVar("Made")
+Part = TypeVar("Part")
+Outcome = TypeVar("Outcome")
 
 
 class NotPlain(Exception):
@@ -187,7 +187,9 @@ class LedgerFiles:
         return files
 
 
-def _each(apply: Callable[[One], Made], of: Sequence[One], threads: bool = True) -> list[Made]:
+def _each(
+    apply: Callable[[Part], Outcome], of: Sequence[Part], threads: bool = True
+) -> list[Outcome]:
     if len(of) < 2 or not threads:
         return list(map(apply, of))
     with ThreadPoolExecutor(min(_THREADS, len(of))) as pool:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.index_tables.schema import CHANGES, ENTRIES
-from meltline.adapters.ingest.ingest_job import Asked
+from meltline.adapters.ingest.ingest_job import ReadRequest
 from meltline.adapters.manifests.spark_decoder import BulkManifest, bulk_entries
 from meltline.domain.iceberg.files import EntryStatus, ManifestOutcome
 from meltline.ports import ObjectReader
@@ -55,7 +55,7 @@ def _counted(rows: Iterable[Sequence[int]]) -> Counted:
     return counted
 
 
-def decoded(request: Asked) -> int:
+def decoded(request: ReadRequest) -> int:
     """About how many entries reading a manifest decodes; of changes those at its beginning."""
     if request.step is None or request.step.is_first:
         return request.manifest.entries
@@ -72,7 +72,7 @@ def spellings(homes: Sequence[str]) -> Sequence[str]:
     return [*homes[:1], *local[:1], *homes[1:]][:2]
 
 
-def is_large(request: Asked, homes: Homes, entries: int) -> bool:
+def is_large(request: ReadRequest, homes: Homes, entries: int) -> bool:
     """Whether Spark's own decoder is worth its start: counted, and of so many entries at least.
 
     A manifest of delete files is read for its changes by the other way, which knows where in a file
@@ -86,7 +86,12 @@ def is_large(request: Asked, homes: Homes, entries: int) -> bool:
 
 
 def bulk_rows(
-    spark: SparkSession, store: ObjectReader, reads: Sequence[Asked], homes: Homes, *, fronts: bool
+    spark: SparkSession,
+    store: ObjectReader,
+    reads: Sequence[ReadRequest],
+    homes: Homes,
+    *,
+    fronts: bool,
 ) -> DataFrame:
     """Rows of `entries`, or of `changes` where the manifests are read for steps.
 
@@ -136,7 +141,7 @@ _CHANGE_ROWS = _columns(
 )
 
 
-def _expected(request: Asked) -> dict[int, int]:
+def _expected(request: ReadRequest) -> dict[int, int]:
     """Rows that reading a manifest gives, by status; the first step adds all that is alive."""
     added, existing, deleted = request.manifest.counts
     if request.step is None:
@@ -146,7 +151,7 @@ def _expected(request: Asked) -> dict[int, int]:
     )
 
 
-def agreed(request: Asked, rows: Mapping[int, tuple[int, int]]) -> ManifestOutcome | None:
+def agreed(request: ReadRequest, rows: Mapping[int, tuple[int, int]]) -> ManifestOutcome | None:
     """A manifest's outcome from its counted rows; None where they are not what its list says."""
     manifest, step = request.manifest, request.step
     counts = {status: files for status, (files, _) in rows.items()}

@@ -28,7 +28,7 @@ from meltline.adapters.ingest.bulk_rows import (
 from meltline.adapters.ingest.ingest_job import (
     CHANGE,
     OUTCOME,
-    Asked,
+    ReadRequest,
     index_here,
     index_spread,
 )
@@ -92,7 +92,7 @@ class ManifestRows:
         """
         marker = f"ingest-{time.time_ns()}"
         reads = [
-            Asked(request.table_uuid, manifest, _step(request.changes_of))
+            ReadRequest(request.table_uuid, manifest, _step(request.changes_of))
             for request in requests
             for manifest in request.manifests
         ]
@@ -118,7 +118,7 @@ class ManifestRows:
             rows = rows.filter(pc.fill_null(rows.column("whole"), fill_value=True))
         return {id: location_key(path) for id, path in tuples(rows, "manifest_id", "path")}
 
-    def _colliding(self, requests: Sequence[Asked]) -> Outcomes:
+    def _colliding(self, requests: Sequence[ReadRequest]) -> Outcomes:
         """Manifests whose id is another one's: taken for that, they would lose their files."""
         paths = list(dict.fromkeys(r.manifest.path for r in requests))
         places = self._known_manifests(paths, wholly=False) if paths else {}
@@ -131,7 +131,7 @@ class ManifestRows:
         return outcomes
 
     def _ingest_rest(
-        self, requests: Sequence[Asked], ownerships: Sequence[Ownership], marker: str
+        self, requests: Sequence[ReadRequest], ownerships: Sequence[Ownership], marker: str
     ) -> Sequence[ManifestOutcome]:
         """What the object-store port reads: a few here, many on executors."""
         if not requests:
@@ -158,7 +158,7 @@ class ManifestRows:
             rows.unpersist()
         return [outcome_of(row) for row in outcomes]
 
-    def _ingest_bulk(self, requests: Sequence[Asked], homes: Homes, marker: str) -> Outcomes:
+    def _ingest_bulk(self, requests: Sequence[ReadRequest], homes: Homes, marker: str) -> Outcomes:
         """Large ones by Spark's own decoder, where there is enough to read.
 
         Manifests that do not add up are left to the other way.
@@ -179,7 +179,13 @@ class ManifestRows:
         return outcomes
 
     def _write_bulk(
-        self, table: str, requests: Sequence[Asked], homes: Homes, marker: str, *, fronts: bool
+        self,
+        table: str,
+        requests: Sequence[ReadRequest],
+        homes: Homes,
+        marker: str,
+        *,
+        fronts: bool,
     ) -> Outcomes:
         before = self._tables.current(table)
         try:
@@ -217,11 +223,11 @@ def _step(step: SnapshotDelta | None) -> Step | None:
     return Step(step.snapshot.snapshot_id, step.snapshot.sequence_number, step.is_first)
 
 
-def _without(requests: Sequence[Asked], outcomes: Outcomes) -> Sequence[Asked]:
+def _without(requests: Sequence[ReadRequest], outcomes: Outcomes) -> Sequence[ReadRequest]:
     return [request for request in requests if request.manifest.path not in outcomes]
 
 
-def _manifest_row(request: Asked, outcome: ManifestOutcome) -> dict[str, Any]:
+def _manifest_row(request: ReadRequest, outcome: ManifestOutcome) -> dict[str, Any]:
     return {
         "table_uuid": request.table_uuid,
         "manifest_id": key_hash(outcome.path),

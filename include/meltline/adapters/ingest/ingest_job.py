@@ -53,7 +53,7 @@ _ROWS = pa.schema(
         ("until", pa.int64()),
     ]
 )
-_RESULT = pa.schema(
+_OUTCOMES = pa.schema(
     [
         *_ROWS,
         ("manifest", pa.string()),
@@ -74,7 +74,7 @@ CHANGE = "since IS NOT NULL"  # marks a row of `changes` among those of `entries
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReadRequest:
     """A manifest to read, for the table that named it first; wholly, or for a step's changes."""
 
     table_uuid: str
@@ -107,7 +107,7 @@ class Indexed:
 
 
 def index_here(
-    store: ObjectReader, requests: Sequence[Asked], ownerships: Sequence[Ownership]
+    store: ObjectReader, requests: Sequence[ReadRequest], ownerships: Sequence[Ownership]
 ) -> Indexed:
     """Reads a few manifests in this process: a Spark job would take longer to start."""
     columns = _Columns(store, OwnerIndex(ownerships))
@@ -119,7 +119,7 @@ def index_here(
 def index_spread(
     spark: SparkSession,
     store: ObjectReader,
-    requests: Sequence[Asked],
+    requests: Sequence[ReadRequest],
     ownerships: Sequence[Ownership],
 ) -> DataFrame:
     """One job over manifests of all tables: rows of entries, and one outcome row per manifest."""
@@ -141,7 +141,7 @@ def index_spread(
     ]
     frame = pa.Table.from_pylist(rows, schema=_REQUEST)
     parts = spread(spark, frame, [r.manifest.bytes for r in requests])
-    return parts.mapInArrow(_reader(store, tuple(ownerships)), from_arrow_schema(_RESULT))
+    return parts.mapInArrow(_reader(store, tuple(ownerships)), from_arrow_schema(_OUTCOMES))
 
 
 def _reader(
@@ -164,18 +164,18 @@ def _reader(
                 step = None
                 if row["step_id"] is not None:
                     step = Step(row["step_id"], row["step_number"], row["step_is_first"])
-                request = Asked(row["table_uuid"], manifest, step)
+                request = ReadRequest(row["table_uuid"], manifest, step)
                 outcomes.append(columns.read(request, _front(store, request)))
                 if len(columns) >= _ROWS_PER_BATCH:
                     yield from _widened(columns.flush())
         yield from _widened(columns.flush())
-        yield outcome_rows(outcomes, _RESULT)  # in one batch: each costs as much as a manifest
+        yield outcome_rows(outcomes, _OUTCOMES)  # in one batch: each costs as much as a manifest
 
     return read
 
 
 def _widened(entries: pa.Table) -> Iterator[pa.RecordBatch]:
-    for field in list(_RESULT)[len(_ROWS) :]:
+    for field in list(_OUTCOMES)[len(_ROWS) :]:
         entries = entries.append_column(field, pa.nulls(entries.num_rows, field.type))
     yield from entries.to_batches(max_chunksize=_ROWS_PER_BATCH)
 
@@ -191,7 +191,7 @@ class _Columns:
     def __len__(self) -> int:
         return len(self._lists["path"])
 
-    def read(self, request: Asked, front: Prefix | ManifestOutcome) -> ManifestOutcome:
+    def read(self, request: ReadRequest, front: Prefix | ManifestOutcome) -> ManifestOutcome:
         if isinstance(front, ManifestOutcome):
             return front
         if request.step is not None:
@@ -203,7 +203,7 @@ class _Columns:
             self._add(request, entries, none, none)
         return outcome
 
-    def _read_changes(self, front: Prefix, request: Asked, step: Step) -> ManifestOutcome:
+    def _read_changes(self, front: Prefix, request: ReadRequest, step: Step) -> ManifestOutcome:
         changed = read_changes(front, request.manifest, self._owners, step)
         if changed.outcome.error and not front.is_whole:
             whole = _read(self._store, request, read_whole)
@@ -226,7 +226,7 @@ class _Columns:
 
     def _add(
         self,
-        request: Asked,
+        request: ReadRequest,
         entries: Sequence[ManifestEntry],
         since: Sequence[int | None],
         until: Sequence[int | None],
@@ -259,14 +259,14 @@ def _no_rows() -> dict[str, list[object]]:
     return {name: [] for name in _ROWS.names}
 
 
-def _front(store: ObjectReader, request: Asked) -> Prefix | ManifestOutcome:
+def _front(store: ObjectReader, request: ReadRequest) -> Prefix | ManifestOutcome:
     """As much of a manifest as has to be read, or why it cannot be had."""
     whole = request.step is None or request.step.is_first
     return _read(store, request, read_whole if whole else read_prefix)
 
 
 def _read(
-    store: ObjectReader, request: Asked, read: Callable[[ObjectReader, ManifestFile], Prefix]
+    store: ObjectReader, request: ReadRequest, read: Callable[[ObjectReader, ManifestFile], Prefix]
 ) -> Prefix | ManifestOutcome:
     path = request.manifest.path
     try:

@@ -17,7 +17,7 @@ from meltline.adapters.manifests.avro_container import Block, as_number
 
 _DATUM = 1024 * 1024  # bytes of records in one datum, about
 _SMALLEST_RECORD = 8  # bytes: an entry has more fields than this, of a byte each at the least
-_WANTED = {
+_FIELDS = {
     "manifest_entry": frozenset(
         ("status", "snapshot_id", "sequence_number", "file_sequence_number", "data_file")
     ),
@@ -74,7 +74,7 @@ def entries_schema(header: bytes) -> str:
         ValueError: It is not a schema, or none of entries.
     """
     names: dict[str, str] = {}
-    items = _renamed(json.loads(header), _WANTED["manifest_entry"], names)
+    items = _renamed(json.loads(header), _FIELDS["manifest_entry"], names)
     return json.dumps({"type": "array", "items": items})
 
 
@@ -107,7 +107,7 @@ def _renamed_record(schema: Any, kept_names: frozenset[str], names: dict[str, st
     fields = [
         {
             "name": field["name"] if field["name"] in kept_names else f"f{number}",
-            "type": _renamed(field["type"], _WANTED.get(field["name"], frozenset()), names),
+            "type": _renamed(field["type"], _FIELDS.get(field["name"], frozenset()), names),
         }
         for number, field in enumerate(schema["fields"])
     ]

@@ -17,7 +17,7 @@ Packed: TypeAlias = bytes
 
 PACKED = ("key_hash", "live_files", "fingerprint", "hashes")
 """What is asked of a row of `proofs` to search in it."""
-FOUND = pa.schema(
+HITS = pa.schema(
     [
         ("key_hash", pa.int64()),
         ("live_files", pa.int64()),
@@ -58,7 +58,7 @@ def searched(rows: pa.Table, sought: pa.Array) -> pa.Table:
     # Each hit belongs to the first row that ends behind it.
     until = np.searchsorted(np.searchsorted(ends, at, side="right"), np.arange(len(ends) + 1))
     hits = pa.ListArray.from_arrays(pa.array(until, pa.int32()), pa.array(hashes[at]))
-    return pa.table([*(rows[name] for name in FOUND.names[:3]), hits], schema=FOUND)
+    return pa.table([*(rows[name] for name in HITS.names[:3]), hits], schema=HITS)
 
 
 def searcher(

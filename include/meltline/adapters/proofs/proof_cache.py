@@ -20,7 +20,7 @@ from meltline.adapters.index_tables.schema import PROOFS
 from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.manifests.pyiceberg_reader import ListedManifest
-from meltline.adapters.proofs.hash_sets import FOUND, PACKED, searched, searcher, sound
+from meltline.adapters.proofs.hash_sets import HITS, PACKED, searched, searcher, sound
 from meltline.adapters.proofs.manifest_proof import ManifestProof
 from meltline.domain.clock import CLOCK_TOLERANCE, Clock
 from meltline.domain.iceberg.files import FileKind
@@ -30,7 +30,7 @@ ProvedList = tuple[str, int, Sequence[str]]
 _WIDTH = 8
 _ROW = 100  # bytes, about, of a proof besides its hashes
 _OF_MANIFESTS: Condition = ("kind", "=", str(FileKind.MANIFEST))
-_WHAT = ("path", "bytes", "live_files", "live_bytes", "fingerprint")
+_COUNTS = ("path", "bytes", "live_files", "live_bytes", "fingerprint")
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class ProofCache:
         """
         rows = self._tables.look(
             "proofs",
-            ("kind", "key_hash", *_WHAT, "manifests"),
+            ("kind", "key_hash", *_COUNTS, "manifests"),
             # What a clock that was ahead has dated counts as read when that time has come.
             [("proved_at", ">=", since), ("proved_at", "<=", self._clock.now() + CLOCK_TOLERANCE)],
         )
@@ -114,7 +114,7 @@ class ProofCache:
         for row in rows.to_pylist():
             number = row["key_hash"]
             if row["kind"] == FileKind.MANIFEST:
-                proof = ManifestProof(**{name: row[name] for name in _WHAT})
+                proof = ManifestProof(**{name: row[name] for name in _COUNTS})
                 agrees = manifests.setdefault(number, proof) == proof
             else:
                 facts = (row["path"], row["fingerprint"] or 0)
@@ -168,7 +168,7 @@ class ProofCache:
         shared = self._tables.spark.sparkContext.broadcast(sought)
         search = searcher(lambda: shared.value)
         names = "key_hash bigint, live_files bigint, fingerprint bigint, hits array<bigint>"
-        return chosen.mapInArrow(search, names).toArrow().cast(FOUND)
+        return chosen.mapInArrow(search, names).toArrow().cast(HITS)
 
     def _keep(self, rows: pa.Table) -> None:
         """For the session's later gates, as long as there is room."""
@@ -180,7 +180,7 @@ class ProofCache:
         now = self._clock.now()
         rows = [
             {
-                **{name: getattr(proof, name) for name in (*_WHAT, "hashes")},
+                **{name: getattr(proof, name) for name in (*_COUNTS, "hashes")},
                 "kind": str(FileKind.MANIFEST),
                 "key_hash": key_hash(proof.path),
                 "proved_at": now,
@@ -210,7 +210,7 @@ class ProofCache:
         now = self._clock.now()
         rows = manifests.where("error = ''").select(
             F.lit(str(FileKind.MANIFEST)).alias("kind"),
-            *("key_hash", *_WHAT, "hashes"),
+            *("key_hash", *_COUNTS, "hashes"),
             F.lit(None).cast("array<bigint>").alias("manifests"),
             F.lit(now).alias("proved_at"),
         )

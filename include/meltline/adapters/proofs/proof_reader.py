@@ -34,7 +34,7 @@ from meltline.ports import ObjectReader, ProofResult, ProofSnapshot, SnapshotKey
 
 _FEW = 5_000  # files: below, a Spark job takes longer to start than reading them here
 _A_FILE = 16_000_000  # entries whose hashes make one file of the ledger
-_ASKED = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("rows", pa.int64())])
+_REQUESTS = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("rows", pa.int64())])
 _LIST = pa.schema(
     [("number", pa.int64()), ("manifest_list", pa.string()), ("inline", pa.list_(pa.string()))]
 )
@@ -246,7 +246,7 @@ class SparkProofReader:
     def _shared_out(self, manifests: Sequence[ListedManifest]) -> DataFrame:
         rows = [{"path": m.path, "bytes": m.bytes, "rows": m.rows} for m in manifests]
         weights = [m.rows or m.bytes for m in manifests]
-        return spread(self._spark, pa.Table.from_pylist(rows, schema=_ASKED), weights)
+        return spread(self._spark, pa.Table.from_pylist(rows, schema=_REQUESTS), weights)
 
 
 def _recall(

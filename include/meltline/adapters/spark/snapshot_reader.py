@@ -21,7 +21,7 @@ AS_JSON = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
 """How Spark writes rows as JSON; it leaves out fractions of a millisecond unless it is told."""
-_SAID = 500  # characters of what Spark says
+_SHOWN = 500  # characters of what Spark says
 
 
 class SparkSnapshotReader:
@@ -68,6 +68,6 @@ def refused(object: str, error: PySparkException) -> StatementRefused:
         "Spark cannot carry it out",
         object=object,
         expected="a statement that Spark can carry out",
-        found=message[:_SAID],
+        found=message[:_SHOWN],
         next="change the statement; what was done so far is in the tables' histories",
     )

@@ -18,7 +18,7 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import CopiedManifest, CopyReader, ListedCopy
 
 _SHOWN = 5
-_GONE = "the cold catalog has it no more"
+_NO_TABLE = "the cold catalog has it no more"
 _PORTION = 100  # manifests whose files are in memory at a time
 
 CountRows = Callable[[TableName, int], int | str]
@@ -100,7 +100,7 @@ def _verified(
     count_rows: CountRows | None,
 ) -> list[Verified]:
     if state is None:
-        return [Verified(copy.snapshot_id, problems=(_GONE,)) for copy in archived]
+        return [Verified(copy.snapshot_id, problems=(_NO_TABLE,)) for copy in archived]
     audit = _Audit.of(tier, copies, state, [copy.snapshot_id for copy in archived], check)
     verified = [audit.files(copy) for copy in archived]
     return [audit.rows(v, count_rows) for v in verified] if count_rows else verified
@@ -199,7 +199,7 @@ class _Audit:
         """What was found of a copy's files."""
         snapshot = self.state.snapshots.get(copy.snapshot_id)
         if snapshot is None:
-            return Verified(copy.snapshot_id, problems=(_GONE,))
+            return Verified(copy.snapshot_id, problems=(_NO_TABLE,))
         listed = self.lists[snapshot.manifest_list]
         if isinstance(listed, str):
             return Verified(copy.snapshot_id, problems=(listed,))

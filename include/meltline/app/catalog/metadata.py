@@ -29,7 +29,7 @@ _LOOKS = 5  # at a table whose metadata file is gone before it is read
 Loaded = Mapping[CatalogEntry, TableMetadata | MeltlineError]
 """Tables as they were loaded, or why one could not be had."""
 
-Asked = TypeVar("Asked")
+Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
@@ -186,7 +186,7 @@ def _needed_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def load_concurrently(
-    work: Callable[[Asked], Answer], requests: Sequence[Asked], threads: int = THREADS
+    work: Callable[[Request], Answer], requests: Sequence[Request], threads: int = THREADS
 ) -> list[Answer]:
     """Runs small reads, in parallel where the store lets one wait; answers in the order asked."""
     return list(thread_map(work, requests, threads))

@@ -33,7 +33,7 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import GateEngine
 
-_Found = TypeVar("_Found")
+_Facts = TypeVar("_Facts")
 _EXAMPLES = 5
 
 
@@ -107,7 +107,7 @@ class _Look:
     removed: bool
     unreadable: list[str] = field(default_factory=list)
 
-    def _read(self, read: Callable[[], _Found], otherwise: _Found) -> _Found:
+    def _read(self, read: Callable[[], _Facts], otherwise: _Facts) -> _Facts:
         try:
             return read()
         except (MeltlineError, FileNotFoundError, ValueError) as error:

@@ -31,7 +31,7 @@ class Batch:
     files: Sequence[PlannedFile]
 
 
-Item = tuple[PlanInHand, PlannedFile]
+FileInHand = tuple[PlanInHand, PlannedFile]
 
 
 def claim_of(batch: Batch, paths: Sequence[str] = ()) -> Claim:
@@ -128,7 +128,7 @@ class Waves:
             if len(batch.of.failed) == before and batch.of.error is None
         ]
 
-    def _delete_part(self, items: Sequence[Item]) -> None:
+    def _delete_part(self, items: Sequence[FileInHand]) -> None:
         needed = self.look_back.still_needed([file.path for _, file in items])
         proved_at = self.clock.now()
         self._stop_unfree(dict.fromkeys(job for job, _ in items))
@@ -139,9 +139,11 @@ class Waves:
             for job, file in free[outcome.path]:
                 self._note(outcome, job, file)
 
-    def _free(self, items: Sequence[Item], needed: Collection[str]) -> dict[str, list[Item]]:
+    def _free(
+        self, items: Sequence[FileInHand], needed: Collection[str]
+    ) -> dict[str, list[FileInHand]]:
         """What may go now, by path; what is needed by its own name is taken off its plan."""
-        free: dict[str, list[Item]] = {}
+        free: dict[str, list[FileInHand]] = {}
         for job, file in items:
             if job.error is not None:
                 continue
@@ -184,7 +186,7 @@ def shown(claimed: Sequence[Batch]) -> str:
     return f"{first.of.plan.table}: {first.number * BATCH} of {len(first.of.files)} files"
 
 
-def _too_late(items: Sequence[Item]) -> PlanStale:
+def _too_late(items: Sequence[FileInHand]) -> PlanStale:
     plans = ", ".join(dict.fromkeys(job.plan.id for job, _ in items))
     return PlanStale(
         f"the proof for a batch of plan {plans} is too old",

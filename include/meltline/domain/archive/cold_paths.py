@@ -7,7 +7,7 @@ from meltline.domain.iceberg.locations import claim_prefix, is_odd
 _NO_AUTHORITY = "_"
 """Stands for `file:/x`; twice for `file:///x`; alone, without a scheme, for `/x`."""
 
-_ODD = re.compile(r"[^A-Za-z0-9_.=%+,@:-]")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.=%+,@:-]")
 _SPELLED = re.compile(r"(?:~[0-9A-F]{2})+")
 _DOTS = (".", "..")
 
@@ -80,7 +80,7 @@ def _spelled(part: str) -> str:
     """One part of a path; an empty one, which is a part of its own to some stores, is `~`."""
     if part in _DOTS:
         return part.replace(".", "~2E")
-    return _ODD.sub(lambda match: "".join(f"~{b:02X}" for b in match[0].encode()), part) or "~"
+    return _UNSAFE.sub(lambda match: "".join(f"~{b:02X}" for b in match[0].encode()), part) or "~"
 
 
 def lies_under(path: str, folder: str) -> bool:

@@ -5,12 +5,12 @@ from typing import TypeVar
 
 from meltline.domain.errors import MeltlineError
 
-Asked = TypeVar("Asked")
+Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
 def answers_of(
-    work: Callable[[Asked], Answer], requests: Iterable[Asked]
+    work: Callable[[Request], Answer], requests: Iterable[Request]
 ) -> list[Answer | MeltlineError]:
     """What is refused of one is its answer, and the others go on."""
     answers: list[Answer | MeltlineError] = []
