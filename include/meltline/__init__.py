@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from meltline.version import VERSION
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import timedelta
@@ -10,7 +12,7 @@ if TYPE_CHECKING:
     from meltline.api import Reader
     from meltline.app.retention.leases import KeptLease
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def sql(

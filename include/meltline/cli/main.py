@@ -2,137 +2,15 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import typer
 from typer.exceptions import TyperException
 
-from meltline.cli import clock, control, inspect
-from meltline.cli.archive import cold, cold_prune, restore
+from meltline.cli.commands import parser
 from meltline.cli.output import print_error
-from meltline.cli.retention import consumer, hold, lease, policy
-from meltline.cli.run import lifecycle, sweep
-from meltline.cli.sql import query, statement
-from meltline.cli.tables import clone, drop, refs, share
 from meltline.domain.errors import MeltlineError, UsageInvalid
 from meltline.private_words import spelt_out
-
-Command = Callable[..., int]
-
-COMMANDS: Mapping[str, Command] = {
-    "stop": control.stop,
-    "go": control.go,
-    "attach": control.attach,
-    "detach": control.detach,
-    "init": lifecycle.init,
-    "observe": lifecycle.observe,
-    "gate": lifecycle.gate,
-    "apply": lifecycle.apply_plan,
-    "run": lifecycle.run,
-    "storage": inspect.storage,
-    "explain": inspect.explain,
-    "doctor": inspect.doctor,
-    "tag": refs.tag,
-    "untag": refs.untag,
-    "tags": refs.tags,
-    "rollback": refs.rollback,
-    "branch": refs.branch,
-    "diff": refs.diff,
-    "publish": refs.publish,
-    "resync": refs.resync,
-    "audit": hold.audit,
-    "drop": drop.drop,
-    "undrop": drop.undrop,
-    "rename": drop.rename,
-    "history": drop.history,
-    "recover": drop.recover,
-    "clone": clone.clone,
-    "sweep": sweep.sweep,
-    "query": query.query,
-    "sql": statement.sql,
-    "restore": restore.restore,
-}
-"""In the order in which `meltline --help` lists them."""
-
-GROUPS: Mapping[str, tuple[str, Mapping[str, Command]]] = {
-    "plan": (
-        "Plan what would go: nothing is changed.",
-        {
-            "expire": lifecycle.plan_expire,
-            "purge": lifecycle.plan_purge_command,
-            "handoff": cold.plan_handoff,
-        },
-    ),
-    "show": (
-        "Show what is stored.",
-        {"plan": inspect.show_plan},
-    ),
-    "policy": (
-        "How long the past lives.",
-        {"set": policy.policy_set, "unset": policy.policy_unset, "show": policy.policy_show},
-    ),
-    "hold": (
-        "Hold things back from departing.",
-        {"add": hold.hold_add, "remove": hold.hold_remove, "list": hold.hold_list},
-    ),
-    "share": (
-        "Have others read a pinned state.",
-        {
-            "create": share.share_create,
-            "update": share.share_update,
-            "drop": share.share_drop,
-            "list": share.share_list,
-        },
-    ),
-    "lease": (
-        "Keep what somebody is reading.",
-        {
-            "acquire": lease.lease_acquire,
-            "renew": lease.lease_renew,
-            "release": lease.lease_release,
-            "list": lease.lease_list,
-        },
-    ),
-    "cold": (
-        "What of history is in the archive.",
-        {
-            "status": cold.status,
-            "list": cold.list_copies,
-            "verify": cold.verify,
-            "prune": cold_prune.prune,
-            "deepen": cold_prune.deepen,
-        },
-    ),
-    "consumer": (
-        "Keep what a reader has still to read.",
-        {
-            "set": consumer.consumer_set,
-            "remove": consumer.consumer_remove,
-            "list": consumer.consumer_list,
-        },
-    ),
-    "clock": (
-        "Settle what a wrong clock has left.",
-        {"disown": clock.clock_disown},
-    ),
-}
-"""Commands of two words: what the first one is for, and the second ones."""
-
-app = typer.Typer(
-    name="meltline",
-    help="Decides what melts, and when: the storage lifecycle of Apache Iceberg tables.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-for name, command in COMMANDS.items():
-    app.command(name)(command)
-for name, (purpose, commands) in GROUPS.items():
-    group = typer.Typer(help=purpose, no_args_is_help=True)
-    for second, command in commands.items():
-        group.command(second)(command)
-    app.add_typer(group, name=name)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -147,7 +25,7 @@ def run(words: Sequence[str]) -> int:
     try:
         words = spelt_out(words)
         as_json = "--json" in words
-        code = app(words, standalone_mode=False, prog_name="meltline")
+        code = parser(words)(words, standalone_mode=False, prog_name="meltline")
         return code if isinstance(code, int) else 0
     except MeltlineError as error:
         print_error(error, as_json=as_json)

@@ -13,7 +13,8 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from meltline.cli.main import app
+from meltline.cli.commands import COMMANDS as SINGLE
+from meltline.cli.commands import GROUPS, parser
 from meltline.config.load import load_config
 from meltline.domain import errors
 from meltline.domain.deletion.limits import GateSettings, Limits
@@ -55,16 +56,22 @@ class Command(NamedTuple):
     options: frozenset[str]
 
 
-def commands(found: Any, path: tuple[str, ...] = ()) -> Iterator[Command]:
-    """Every command with its options; `--no-` twins of flags go without saying."""
-    for name, child in getattr(found, "commands", {}).items():
-        yield from commands(child, (*path, name))
-    if path and not getattr(found, "commands", {}):
-        options = {word for param in found.params for word in param.opts if word.startswith("--")}
-        yield Command(path, frozenset(options) | {"--help"})
+def command(*path: str) -> Command:
+    """A command with its options; `--no-` twins of flags go without saying."""
+    found: Any = get_command(parser(path))
+    for name in path:
+        found = found.commands[name]
+    options = {word for param in found.params for word in param.opts if word.startswith("--")}
+    return Command(path, frozenset(options) | {"--help"})
 
 
-COMMANDS = {command.path: command for command in commands(get_command(app))}
+COMMANDS = {
+    known.path: known
+    for known in (
+        *(command(name) for name in SINGLE),
+        *(command(group, name) for group, (_, names) in GROUPS.items() for name in names),
+    )
+}
 
 
 def code(page: Path) -> Iterator[str]:
@@ -88,7 +95,8 @@ def problem(words: list[str]) -> str:
     """What the command would say to these words; empty when it knows them."""
     path = next((tuple(words[:n]) for n in (2, 1) if tuple(words[:n]) in COMMANDS), None)
     if path is None:
-        return "" if [*words[1:]] == ["--help"] else f"no command {' '.join(words[:2])}"
+        named = words == ["--version"] or words[-1:] == ["--help"]
+        return "" if named else f"no command {' '.join(words[:2])}"
     known = COMMANDS[path].options
     unknown = [w for w in words if w.startswith("--") and w.partition("=")[0] not in known]
     return f"{' '.join(path)} has no {', '.join(unknown)}" if unknown else ""
@@ -119,7 +127,7 @@ def test_a_call_that_the_command_does_not_know_would_be_found() -> None:
 
 
 def test_an_option_on_its_own_is_one_of_some_command() -> None:
-    known = {option for command in COMMANDS.values() for option in command.options}
+    known = {option for command in COMMANDS.values() for option in command.options} | {"--version"}
     found = {
         (shown(page), span.split()[0])
         for page in PAGES

@@ -1,0 +1,192 @@
+"""Which commands there are, and the parser for the words of one command line.
+
+Commands are named, not imported: only the one that was asked for is loaded. A list of them shows
+the first lines of the others, read from their modules' text.
+"""
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from typing import Annotated
+
+import typer
+
+from meltline.version import VERSION
+
+COMMANDS: Mapping[str, str] = {
+    "stop": "control.stop",
+    "go": "control.go",
+    "attach": "control.attach",
+    "detach": "control.detach",
+    "init": "run.lifecycle.init",
+    "observe": "run.lifecycle.observe",
+    "gate": "run.lifecycle.gate",
+    "apply": "run.lifecycle.apply_plan",
+    "run": "run.lifecycle.run",
+    "storage": "inspect.storage",
+    "explain": "inspect.explain",
+    "doctor": "inspect.doctor",
+    "tag": "tables.refs.tag",
+    "untag": "tables.refs.untag",
+    "tags": "tables.refs.tags",
+    "rollback": "tables.refs.rollback",
+    "branch": "tables.refs.branch",
+    "diff": "tables.refs.diff",
+    "publish": "tables.refs.publish",
+    "resync": "tables.refs.resync",
+    "audit": "retention.hold.audit",
+    "drop": "tables.drop.drop",
+    "undrop": "tables.drop.undrop",
+    "rename": "tables.drop.rename",
+    "history": "tables.drop.history",
+    "recover": "tables.drop.recover",
+    "clone": "tables.clone.clone",
+    "sweep": "run.sweep.sweep",
+    "query": "sql.query.query",
+    "sql": "sql.statement.sql",
+    "restore": "archive.restore.restore",
+}
+"""Each command's function in this package, in the order in which `meltline --help` lists them."""
+
+GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "plan": (
+        "Plan what would go: nothing is changed.",
+        {
+            "expire": "run.lifecycle.plan_expire",
+            "purge": "run.lifecycle.plan_purge_command",
+            "handoff": "archive.cold.plan_handoff",
+        },
+    ),
+    "show": (
+        "Show what is stored.",
+        {"plan": "inspect.show_plan"},
+    ),
+    "policy": (
+        "How long the past lives.",
+        {
+            "set": "retention.policy.policy_set",
+            "unset": "retention.policy.policy_unset",
+            "show": "retention.policy.policy_show",
+        },
+    ),
+    "hold": (
+        "Hold things back from departing.",
+        {
+            "add": "retention.hold.hold_add",
+            "remove": "retention.hold.hold_remove",
+            "list": "retention.hold.hold_list",
+        },
+    ),
+    "share": (
+        "Have others read a pinned state.",
+        {
+            "create": "tables.share.share_create",
+            "update": "tables.share.share_update",
+            "drop": "tables.share.share_drop",
+            "list": "tables.share.share_list",
+        },
+    ),
+    "lease": (
+        "Keep what somebody is reading.",
+        {
+            "acquire": "retention.lease.lease_acquire",
+            "renew": "retention.lease.lease_renew",
+            "release": "retention.lease.lease_release",
+            "list": "retention.lease.lease_list",
+        },
+    ),
+    "cold": (
+        "What of history is in the archive.",
+        {
+            "status": "archive.cold.status",
+            "list": "archive.cold.list_copies",
+            "verify": "archive.cold.verify",
+            "prune": "archive.cold_prune.prune",
+            "deepen": "archive.cold_prune.deepen",
+        },
+    ),
+    "consumer": (
+        "Keep what a reader has still to read.",
+        {
+            "set": "retention.consumer.consumer_set",
+            "remove": "retention.consumer.consumer_remove",
+            "list": "retention.consumer.consumer_list",
+        },
+    ),
+    "clock": (
+        "Settle what a wrong clock has left.",
+        {"disown": "clock.clock_disown"},
+    ),
+}
+"""Commands of two words: what the first one is for, and the second ones."""
+
+
+def parser(words: Sequence[str]) -> typer.Typer:
+    """The parser for these words: it knows every command, and loads the one that they name."""
+    first, second = [*(word for word in words if not word.startswith("-")), "", ""][:2]
+    app = typer.Typer(
+        name="meltline",
+        help="Decides what melts, and when: the storage lifecycle of Apache Iceberg tables.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        callback=_options,
+    )
+    _add(app, COMMANDS, first)
+    for name, (purpose, commands) in GROUPS.items():
+        group = typer.Typer(help=purpose, no_args_is_help=True)
+        if name == first:
+            _add(group, commands, second)
+        app.add_typer(group, name=name)
+    return app
+
+
+def _add(app: typer.Typer, commands: Mapping[str, str], chosen: str) -> None:
+    for name, place in commands.items():
+        if name == chosen:
+            app.command(name)(_function(place))
+        else:  # the words name another one, or none: then a list of all is asked for
+            app.command(name, help="" if chosen else _purpose(place))(_not_chosen)
+
+
+def _function(place: str) -> Callable[..., int]:
+    module, _, name = place.rpartition(".")
+    function: Callable[..., int] = getattr(import_module(f"meltline.cli.{module}"), name)
+    return function
+
+
+def _not_chosen() -> int:
+    raise AssertionError("a command that the words do not name was called")
+
+
+def _purpose(place: str) -> str:
+    module, _, name = place.rpartition(".")
+    return _docstrings(module)[name]
+
+
+@cache
+def _docstrings(module: str) -> Mapping[str, str]:
+    """What the functions of a module say of themselves, without importing it."""
+    text = files("meltline.cli").joinpath(f"{module.replace('.', '/')}.py").read_text("utf-8")
+    return {
+        node.name: ast.get_docstring(node) or ""
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"meltline {VERSION}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="show it, exit")
+    ] = False,
+) -> None:
+    """What may stand before a command."""
