@@ -11,7 +11,13 @@ from pathlib import Path
 
 from benchmarks.bench import Bench
 from benchmarks.commits import Committer
-from benchmarks.days import run_base_growth, run_days, warm_up
+from benchmarks.days import (
+    run_base_growth,
+    run_days,
+    run_single_entry_blocks,
+    run_small_commits,
+    warm_up,
+)
 from benchmarks.engine import SETTINGS, start_session
 from benchmarks.fleet import run_fleet
 from benchmarks.handoff import run_handoff
@@ -52,6 +58,8 @@ class Benchmark:
 BENCHMARKS: Mapping[str, Benchmark] = {
     "first-day": Benchmark(lambda bench: run_days(bench, next_too=False)),
     "next-day": Benchmark(run_days),
+    "small-commits": Benchmark(run_small_commits),
+    "single-entry-blocks": Benchmark(run_single_entry_blocks),
     "base-growth": Benchmark(run_base_growth),
     "fleet": Benchmark(run_fleet),
     # Memory is what counts here: Meltline's own options, and nothing before it. Of the 3 GiB only

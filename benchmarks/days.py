@@ -1,6 +1,6 @@
-"""The benchmarks on one table: first-day, next-day, and base-growth."""
+"""The benchmarks on one table: by days, with small commits, PyIceberg's blocks, growing bases."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,28 +12,35 @@ from benchmarks.history import (
     Past,
     create_table,
     long_history,
-    next_day_size,
     on_a_base,
     require_as_generated,
+    small_commits,
     write_history,
 )
 from benchmarks.lakes import Lake
 from benchmarks.results import Figure, Outcome, ratios, seconds_of
 from benchmarks.sides import BARE, GATED, Run
+from benchmarks.single_entries import one_entry_a_block
 
 _FIRST = {BARE: 3.0, GATED: 2.0}
 _NEXT = {BARE: 15.0, GATED: 6.0}
+_SMALL = {BARE: 2.0, GATED: 2.0}
 _MORE_BYTES, _MORE_TIME = 1.2, 1.5
 _BASES = (200_000, 2_000_000)
 
 
 @dataclass
 class Story:
-    """A table in as many twins as there are sides, and the days that pass over it."""
+    """A table in as many twins as there are sides, and the days that pass over it.
+
+    Attributes:
+        rewrite: Changes a table's metadata folder, once its history is built.
+    """
 
     bench: Bench
     name: str
     past: Past
+    rewrite: Callable[[Path], None] | None = None
     lakes: dict[str, Lake] = field(default_factory=dict)
     days: list[Commits] = field(default_factory=list)
 
@@ -47,6 +54,8 @@ class Story:
             create_table(lake, columns=bench.columns)
             for commits in past.commits:
                 bench.committer.commit(lake.table(TABLE), f"file://{lake.data(TABLE)}", commits)
+            if self.rewrite:
+                self.rewrite(lake.data(TABLE).with_name("metadata"))
             lake.stage(TABLE, past.when)
             self.write(lake.place)
             bench.say("  reading it with stock Iceberg")
@@ -64,7 +73,7 @@ class Story:
 
     def next_day(self) -> tuple[list[Run], list[Comparison]]:
         """A day's commits, the same on every twin, and the run after them."""
-        size = next_day_size(self.past.keep)
+        size = self.past.day
         commits = (self.days or self.past.commits)[-1].then(size.count, size.added, size.removed)
         self.days.append(commits)
         for lake in self.lakes.values():
@@ -100,25 +109,49 @@ class Story:
 
 def run_days(bench: Bench, *, next_too: bool = True) -> list[Outcome]:
     """Expires all but the newest snapshots of a long history; then, day by day, those of one."""
-    past = long_history(bench.scale)
-    story = Story(bench, "days", past)
-    story.build()
-    runs, compared = story.first_run()
-    files = sum(one.files for one in past.commits)
-    size = f"{past.count:,} snapshots, {files:,} files, {past.keep} snapshots kept"
-    figures = ratios(runs, _FIRST, "first day")
-    outcomes = [
-        Outcome("first-day", bench.scale, size, figures, tuple(runs), tuple(compared)),
-    ]
+    story = Story(bench, "days", long_history(bench.scale))
+    outcomes = [_first(story, "first-day", _FIRST)]
     if next_too:
-        runs, compared = story.next_days()
-        size = f"{_day(past)} on that table, as many snapshots expired; days: {bench.days}"
-        figures = ratios(runs, _NEXT, "next day")
-        outcomes.append(
-            Outcome("next-day", bench.scale, size, figures, tuple(runs), tuple(compared))
-        )
+        outcomes.append(_next(story, "next-day", _NEXT))
     story.remove()
     return outcomes
+
+
+def run_small_commits(bench: Bench) -> list[Outcome]:
+    """The same days on a history of commits of 20 files."""
+    story = Story(bench, "small", small_commits(bench.scale))
+    outcomes = [
+        _first(story, "small-commits, first day", _SMALL),
+        _next(story, "small-commits, next day", _SMALL),
+    ]
+    story.remove()
+    return outcomes
+
+
+def run_single_entry_blocks(bench: Bench) -> list[Outcome]:
+    """The first day on a quarter of the long history, written in blocks as PyIceberg has them."""
+    story = Story(bench, "blocks", long_history(bench.scale / 4), one_entry_a_block)
+    outcomes = [_first(story, "single-entry-blocks", _SMALL)]
+    story.remove()
+    return outcomes
+
+
+def _first(story: Story, name: str, goals: Mapping[str, float]) -> Outcome:
+    story.build()
+    runs, compared = story.first_run()
+    past = story.past
+    files = sum(one.files for one in past.commits)
+    size = f"{past.count:,} snapshots, {files:,} files, {past.keep} snapshots kept"
+    figures = ratios(runs, goals, name.replace("first-day", "first day"))
+    return Outcome(name, story.bench.scale, size, figures, tuple(runs), tuple(compared))
+
+
+def _next(story: Story, name: str, goals: Mapping[str, float]) -> Outcome:
+    runs, compared = story.next_days()
+    bench = story.bench
+    size = f"{_day(story.past)} on that table, as many snapshots expired; days: {bench.days}"
+    figures = ratios(runs, goals, name.replace("next-day", "next day"))
+    return Outcome(name, bench.scale, size, figures, tuple(runs), tuple(compared))
 
 
 def run_base_growth(bench: Bench) -> list[Outcome]:
@@ -163,8 +196,7 @@ def _growth(small: Sequence[Run], large: Sequence[Run]) -> list[Figure]:
 
 
 def _day(past: Past) -> str:
-    size = next_day_size(past.keep)
-    return f"{size.count} new commits of {size.added} files"
+    return f"{past.day.count} new commits of {past.day.added} files"
 
 
 def warm_up(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from benchmarks.bench import SIDES, Bench
 from benchmarks.commits import Commits
-from benchmarks.history import Past, create_table, require_as_generated, write_history
+from benchmarks.history import DaySize, Past, create_table, require_as_generated, write_history
 from benchmarks.lakes import TODAY, Lake
 from benchmarks.results import Figure, Outcome, ratios, seconds_of
 from benchmarks.sides import BARE, GATED, PROCEDURE, Run
@@ -39,7 +39,7 @@ class Fleet:
     @property
     def past(self) -> Past:
         """What the busy ones have behind them."""
-        return Past((_HISTORY,), _KEEP)
+        return Past((_HISTORY,), _KEEP, DaySize(1, _HISTORY.added, _HISTORY.removed))
 
     def when(self, table: str, sequence_number: int) -> datetime:
         """The time of a commit."""

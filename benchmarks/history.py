@@ -13,17 +13,28 @@ TABLE = "t"
 
 
 @dataclass(frozen=True)
+class DaySize:
+    """One day's commits: how many, and what each adds and removes."""
+
+    count: int
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True)
 class Past:
     """A table's history, and the cadence at which exactly `keep` snapshots are still promised.
 
     Attributes:
         commits: Equal commits in their order; the later groups are later days'.
         keep: How many of the newest snapshots the retention window promises.
+        day: What comes on each day after it.
         as_of: The logical date of the first run.
     """
 
     commits: tuple[Commits, ...]
     keep: int
+    day: DaySize
     as_of: datetime = TODAY
 
     @property
@@ -53,7 +64,14 @@ def long_history(scale: float) -> Past:
     root = math.sqrt(scale)
     keep = _kept(scale)
     history = Commits(max(keep + 4, round(2001 * root)), round(1000 * root), round(98 * root))
-    return Past((history,), keep)
+    return Past((history,), keep, next_day_size(keep))
+
+
+def small_commits(scale: float) -> Past:
+    """10,000 snapshots of 20 files each at scale 1, of which the newest 1,000 are kept."""
+    keep = max(4, round(1000 * scale))
+    history = Commits(max(keep + 4, round(10_000 * scale)), 20, 19)
+    return Past((history,), keep, DaySize(keep // 2, history.added, history.removed))
 
 
 def on_a_base(scale: float, files: int) -> Past:
@@ -61,20 +79,11 @@ def on_a_base(scale: float, files: int) -> Past:
     keep = _kept(scale)
     small = next_day_size(keep)
     base = Commits(20, round(files * scale / 20), small.removed)
-    return Past((base, base.then(keep, small.added, small.removed)), keep)
+    return Past((base, base.then(keep, small.added, small.removed)), keep, small)
 
 
 def _kept(scale: float) -> int:
     return max(4, round(200 * math.sqrt(scale)))
-
-
-@dataclass(frozen=True)
-class DaySize:
-    """One day's commits: how many, and what each adds and removes."""
-
-    count: int
-    added: int
-    removed: int
 
 
 def next_day_size(keep: int) -> DaySize:

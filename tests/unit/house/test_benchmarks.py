@@ -1,6 +1,7 @@
 """The benchmarks' own parts: histories, comparison, watching, figures, the picture."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,13 +10,18 @@ import pytest
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.commits import Commits, write_files
 from benchmarks.compare import compare, write_listing
-from benchmarks.history import DaySize, Past, long_history, next_day_size
+from benchmarks.history import DaySize, Past, long_history, next_day_size, small_commits
 from benchmarks.lakes import WINDOW
 from benchmarks.past import longer, medians, sizes
 from benchmarks.picture import draw
 from benchmarks.results import Figure, figures_table
 from benchmarks.sides import Stopwatch
+from benchmarks.single_entries import one_entry_a_block
 from benchmarks.watch import watching
+from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.adapters.manifests.fastavro_reader import read_manifest, read_manifest_list
+from meltline.domain.iceberg.files import EntryStatus, FileKind
+from tests.lake.avro_files import Entry, Manifest, list_bytes, manifest_bytes
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 OTHER = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
@@ -72,10 +78,13 @@ def promised(past: Past, commits: int, later: int = 0) -> int:
     return 1 + sum(past.when(number + 1) >= start for number in range(1, commits))
 
 
-def test_exactly_the_kept_snapshots_are_promised_on_each_day() -> None:
+@pytest.mark.parametrize("history", [long_history, small_commits])
+def test_exactly_the_kept_snapshots_are_promised_on_each_day(
+    history: Callable[[float], Past],
+) -> None:
     for scale in (0.0004, 0.01, 0.05, 1.0):
-        past = long_history(scale)
-        day = next_day_size(past.keep).count
+        past = history(scale)
+        day = past.day.count
         assert past.count > past.keep
         assert promised(past, past.count) == past.keep
         assert promised(past, past.count + day, day) == past.keep
@@ -86,6 +95,31 @@ def test_full_size_is_what_the_goals_are_about() -> None:
     (history,) = long_history(1.0).commits
     assert (history.count, history.files, history.removed) == (2001, 2_001_000, 98)
     assert next_day_size(200) == DaySize(100, 100, 98)
+    (history,) = small_commits(1.0).commits
+    assert (history.count, history.files, history.removed) == (10_000, 200_000, 19)
+    assert small_commits(1.0).day == DaySize(500, 20, 19)
+
+
+def test_a_manifest_is_rewritten_as_blocks_of_one_entry_and_listed_with_its_new_length(
+    tmp_path: Path,
+) -> None:
+    entries = tuple(
+        Entry(f"file:/w/{number}", number, FileKind.DATA, EntryStatus.EXISTING, 1, 1)
+        for number in range(7)
+    )
+    manifest = tmp_path / f"{UUID}-m0.avro"
+    manifest.write_bytes(manifest_bytes(2, entries))
+    named = Manifest(f"file:{manifest}", manifest.stat().st_size, 1, 1, entries)
+    (tmp_path / f"snap-1-1-{UUID}.avro").write_bytes(list_bytes(2, [named]))
+    (tmp_path / f".{manifest.name}.crc").touch()
+    before = list(read_manifest("", manifest.read_bytes()))
+    one_entry_a_block(tmp_path)
+    content = manifest.read_bytes()
+    assert list(read_manifest("", content)) == before
+    assert [block.records for block in AvroFile.read(content).blocks()] == [1] * 7
+    (listed,) = read_manifest_list("", (tmp_path / f"snap-1-1-{UUID}.avro").read_bytes())
+    assert (listed.path, listed.bytes, listed.existing_files) == (named.path, len(content), 7)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_every_named_file_is_written_and_those_to_be_removed_hold_something(tmp_path: Path) -> None:
