@@ -264,14 +264,14 @@ def _map(number: int, name: str, key: int, value: str) -> dict[str, Any]:
 
 
 def _repacked(content: bytes) -> list[bytes]:
-    """The same records by each codec, in blocks of a few and in one."""
+    """The same records by each codec, in blocks of one each, of a few, and in one."""
     reader = fastavro.reader(io.BytesIO(content))
     schema, rows = reader.writer_schema, list(reader)
     metadata = dict(reader.metadata)
     packed = [
         _written(schema, rows, metadata, codec, block)
         for codec in _CODECS
-        for block in (400, 16_000)
+        for block in (1, 400, 16_000)
     ]
     file = AvroFile.read(content)
     for codec in _OURS:

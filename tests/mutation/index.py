@@ -86,7 +86,15 @@ INDEX = (
     ),
     Mutation(
         "a block of a manifest may end before its entries do", "adapters/manifests/pyiceberg_blocks.py",
-        "        if decoder.tell() != len(block):\n", "        if False:\n", (EVIDENCE,),
+        "            if decoder.tell() != end:\n", "            if False:\n", (EVIDENCE,),
+    ),
+    Mutation(
+        "blocks read together are only looked at together", "adapters/manifests/pyiceberg_blocks.py",
+        "            if decoder.tell() != end:\n", "            if end == len(content) != decoder.tell():\n", (EVIDENCE,),
+    ),
+    Mutation(
+        "only the last blocks that are read together are read", "adapters/manifests/pyiceberg_blocks.py",
+        "            yield together\n            together, length = [], 0\n", "            together, length = [], 0\n", (EVIDENCE,),
     ),
     Mutation(
         "the gate takes removed files for alive", "adapters/manifests/pyiceberg_reader.py",

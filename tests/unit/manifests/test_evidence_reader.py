@@ -208,11 +208,32 @@ def test_a_file_that_does_not_add_up_is_refused() -> None:
     assert "announced" in refusal(blocks((63, b"")))
 
 
+def test_an_entry_that_reaches_into_the_next_block_is_refused() -> None:
+    entry = one_entry()
+    for cut in range(len(entry)):
+        torn = blocks((1, entry), (1, entry[:cut]), (1, entry[cut:] + entry), (1, entry))
+        refusal(torn)
+        refusal(blocks((1, entry[:cut]), (0, entry[cut:])))
+
+
+def test_thousands_of_small_blocks_are_all_read_in_their_order() -> None:
+    """PyIceberg makes a block of each entry; they are gone through some thousands at a time."""
+    entries = [Entry(f"f{n}", n, FileKind.DATA, EntryStatus.ADDED, 1, 1) for n in range(9_000)]
+    rows = list(fastavro.reader(io.BytesIO(manifest_bytes(2, entries))))
+    schema = fastavro.reader(io.BytesIO(manifest_bytes(2, []))).writer_schema
+    content = avro(rows, schema, codec="deflate", sync_interval=1)
+    quick, full = both(content, 9_000)
+    assert quick == full
+    assert quick.paths == [entry.path for entry in entries]
+    assert "8999 entries" in refusal(content[: content.rindex(MARKER, 0, -16) + 16], 9_000)
+
+
 @settings(deadline=None)
 @given(rows=st.lists(ENTRIES, min_size=1, max_size=3), at=NUMBER, noise=st.binary(min_size=1))
 def test_noise_inside_a_block_ends_no_process(rows: list[Any], at: int, noise: bytes) -> None:
     """PyIceberg's decoder would follow a wrong length to wherever in memory it leads."""
-    content, schema = avro(rows, written(FILE)), written(FILE)
+    schema = written(FILE)
+    content = avro(rows, schema, sync_interval=1 if at % 2 else 16_000)
     begin = len(avro([], schema)) + 4
     at = begin + at % (len(content) - begin - len(MARKER))
     broken = (content[:at] + noise + content[at + len(noise) :])[: len(content)]

@@ -4,7 +4,7 @@ PyIceberg makes an object of each record, with every field in it. For where a fi
 that is most of the work of reading a manifest; here no object is made of what nobody asked for.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -25,6 +25,7 @@ from pyiceberg.avro.reader import (
 
 _MAGIC, _SYNC = b"Obj\x01", 16
 _PADDING = 1024  # bytes, more than any value of a fixed length takes
+_A_LARGE_BLOCK = 64_000  # bytes: what most writers make
 _Read: TypeAlias = Callable[[], Any]
 _Step: TypeAlias = Callable[[BinaryDecoder, bytes], _Read]
 _Ids: TypeAlias = tuple[int, ...]
@@ -78,21 +79,45 @@ class Fields:
         places = {field: place for place, (_, field) in enumerate(steps)}
         self._wanted = itemgetter(*(places[field] for field in columns))
 
-    def of(self, block: bytes, records: int) -> Iterator[tuple[Any, ...]]:
-        """The wanted fields of a block's records.
+    def of(self, blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[Any, ...]]:
+        """The wanted fields of the records in some blocks, by how many each announces.
+
+        Small blocks are gone through together: what it takes to begin costs more than their
+        records, and there are writers that make a block of each.
 
         Raises:
-            ValueError: A field is not what it is to be, or the records do not end with the block.
+            ValueError: A field is not what it is to be, or a block's records do not end with it.
             EOFError: They end far behind it.
         """
+        for together in _gathered(blocks):
+            yield from self._of_one_piece(together)
+
+    def _of_one_piece(self, blocks: Sequence[tuple[int, bytes]]) -> Iterator[tuple[Any, ...]]:
+        content = b"".join(block for _, block in blocks)
         # The decoder reads numbers beyond its end too: it finds as many zeros as can be asked for.
-        decoder = new_decoder(block + bytes(len(block) + _PADDING))
-        steps = [step(decoder, block) for step in self._steps]
-        select = self._wanted
-        for _ in range(records):
-            yield select([read() for read in steps])
-        if decoder.tell() != len(block):
-            raise ValueError(f"{records} records take {decoder.tell()} of {len(block)} bytes")
+        decoder = new_decoder(content + bytes(len(content) + _PADDING))
+        steps = [step(decoder, content) for step in self._steps]
+        select, end = self._wanted, 0
+        for records, block in blocks:
+            begin, end = end, end + len(block)
+            for _ in range(records):
+                yield select([read() for read in steps])
+            if decoder.tell() != end:
+                taken = decoder.tell() - begin
+                raise ValueError(f"{records} records take {taken} of {len(block)} bytes")
+
+
+def _gathered(blocks: Iterable[tuple[int, bytes]]) -> Iterator[Sequence[tuple[int, bytes]]]:
+    """Blocks in their order, as many of them at once as make a large one."""
+    together: list[tuple[int, bytes]] = []
+    length = 0
+    for records, block in blocks:
+        together.append((records, block))
+        length += len(block)
+        if length >= _A_LARGE_BLOCK:
+            yield together
+            together, length = [], 0
+    yield together
 
 
 def _steps(record: Reader, columns: Sequence[Field]) -> Iterator[tuple[_Step, Field | None]]:

@@ -156,8 +156,7 @@ def _records(content: bytes, columns: tuple[Field, ...]) -> Iterator[tuple[Any, 
     blocks = framed_blocks(content)
     header = _header_reader().read(new_decoder(content))
     fields, codec = _fields(header.meta[_SCHEMA], columns), header.compression_codec()
-    for records, packed in blocks:
-        yield from fields.of(codec.decompress(packed) if codec else packed, records)
+    yield from fields.of((n, codec.decompress(block) if codec else block) for n, block in blocks)
 
 
 @lru_cache(maxsize=256)
