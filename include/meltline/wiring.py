@@ -1,6 +1,5 @@
 """The one place that builds adapters and hands them to the steps."""
 
-import gc
 import getpass
 import os
 import sys
@@ -12,33 +11,36 @@ from typing import Any
 
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_cache import ArchiveBook
-from meltline.adapters.archive.copy_reader import StoreCopyReader
 from meltline.adapters.archive.permanent_store import DeepCopies
 from meltline.adapters.catalogs.catalogs import open_catalog
-from meltline.adapters.file_index.pyiceberg_index_reader import IcebergLedgerReader
 from meltline.adapters.gx.engine import GreatExpectationsEngine
-from meltline.adapters.manifests.fastavro_reader import AvroManifests
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.adapters.object_store.folder_listing import FolderStores
 from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
-from meltline.app.orphans.sweep import SweepServices
-from meltline.app.retrieval.restore import Retrieval
 from meltline.app.safety.confinement import Confinement
-from meltline.app.services import ColdTier, ReadContext
+from meltline.app.services import ColdTier, ReadContext, Retrieval, SweepServices
 from meltline.config.load import Config
 from meltline.domain.clock import NOW, Clock, FixedClock, WallClock
 from meltline.domain.discretion import discreet
 from meltline.domain.errors import NotASandbox, UsageInvalid
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.units import parse_instant
-from meltline.ports import ObjectReader, SessionEngine, SnapshotReader, SqlEngine
+from meltline.garbage import collect_seldom
+from meltline.late import late
+from meltline.ports import (
+    Catalog,
+    CopyReader,
+    LedgerReader,
+    ManifestReader,
+    ObjectReader,
+    SessionEngine,
+    SnapshotReader,
+    SqlEngine,
+)
 
 SANDBOX_MARK = ".meltline-sandbox"
-_COLLECT_SELDOM = (50_000, 20, 100)
-"""A run makes facts by the million, which live to its end, and hardly a cycle: to look for cycles
-among them as often as Python does took a tenth of a run."""
 
 
 def to_stderr(line: str) -> None:
@@ -87,7 +89,7 @@ class Wiring:
 
     def ledgers(self) -> ReadContext:
         """What commands need that start no JVM: catalogs, control ledger, the ledger's tables."""
-        hot, cold = self.config.catalogs[self.config.hot], self._cold()
+        cold = self._cold()
         catalogs = {
             name: open_catalog(catalog, self.store)
             for name, catalog in self.config.catalogs.items()
@@ -103,19 +105,25 @@ class Wiring:
             writer=self.store,
             remover=self.store,
             resolver=self.store,
-            manifests=AvroManifests(),
+            manifests=late(_manifests),
             control=sql_control_ledger(
                 self.config.control, self.clock, access=self.config.local_access
             ),
-            reader=IcebergLedgerReader(
-                hot, catalogs[self.config.hot], self.config.ledger_namespace
-            ),
+            reader=late(partial(self._ledger_reader, catalogs[self.config.hot])),
             progress=self._progress,
             who=self.who,
             cold=cold,
-            copies=None if cold is None else StoreCopyReader(self.store, cold.store),
+            copies=None if cold is None else late(partial(_copies, self.store, cold.store)),
             deep=self._deep(),
         )
+
+    def _ledger_reader(self, catalog: Catalog) -> LedgerReader:
+        from meltline.adapters.file_index.pyiceberg_index_reader import (  # noqa: PLC0415 - PyIceberg
+            IcebergLedgerReader,
+        )
+
+        hot = self.config.catalogs[self.config.hot]
+        return IcebergLedgerReader(hot, catalog, self.config.ledger_namespace)
 
     def _cold(self) -> ColdTier | None:
         store = self._cold_store
@@ -165,7 +173,7 @@ class Wiring:
         from meltline.adapters.spark.session import spark_catalog  # noqa: PLC0415
 
         context = replace(self.ledgers(), run_id=run_id)
-        gc.set_threshold(*_COLLECT_SELDOM)
+        collect_seldom()
         spark = self._session(app, self.config)
         hot = self.config.catalogs[self.config.hot]
         ledger = (spark, self.store, spark_catalog(hot), self.config.ledger_namespace)
@@ -234,7 +242,7 @@ class Wiring:
         back = replace(self._tiers(cold), hot=cold, cold=self.store)
         return Retrieval(
             ColdRetriever(back, partial(SparkCrew, spark)),
-            StoreCopyReader(cold, self.store),
+            late(partial(_copies, cold, self.store)),
         )
 
     def snapshot_reader(self) -> SnapshotReader:
@@ -258,6 +266,18 @@ class Wiring:
         from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
 
         return SparkSqlEngine(spark, self.config)
+
+
+def _manifests() -> ManifestReader:
+    from meltline.adapters.manifests.fastavro_reader import AvroManifests  # noqa: PLC0415 - Avro
+
+    return AvroManifests()
+
+
+def _copies(hot: ObjectReader, cold: ObjectReader) -> CopyReader:
+    from meltline.adapters.archive.copy_reader import StoreCopyReader  # noqa: PLC0415 - PyIceberg
+
+    return StoreCopyReader(hot, cold)
 
 
 def _without_cold(config: Config) -> Config:

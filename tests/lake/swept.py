@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from meltline.app.orphans.sweep import SweepServices
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
+from meltline.app.services import SweepServices
 from meltline.domain.deletion.orphans import SweptPlaces
 from meltline.testing.sweeper import MemoryListing, MemorySweeper
 from tests.lake.lake import Lake

@@ -13,11 +13,10 @@ from typing import Any
 
 from meltline.app.observe.observe import observe
 from meltline.app.observe.ref_check import KIND as HEAD_CHANGED
-from meltline.app.orphans.sweep import SweepServices
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
-from meltline.app.services import RunContext
+from meltline.app.services import RunContext, SweepServices
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName

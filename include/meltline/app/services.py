@@ -24,8 +24,9 @@ from meltline.ports import (
     PathResolver,
     ProofCache,
     RowComparer,
+    Sweeper,
 )
-from meltline.ports.retrieval import DeepStore
+from meltline.ports.retrieval import DeepStore, Retriever
 
 
 @dataclass(frozen=True)
@@ -119,3 +120,23 @@ class RunContext(ReadContext):
     archive: Archive | None = field(default=None, kw_only=True)
     rows: RowComparer | None = field(default=None, kw_only=True)
     prepare_cold: Callable[[], None] | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class SweepServices(RunContext):
+    """The chain's ports, and the one that lists the store."""
+
+    sweeper: Sweeper
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """What brings archived files back, and what holds them against those of cold.
+
+    Attributes:
+        retriever: Copies them.
+        reader: Reads cold as where the originals are, hot as where the copies are.
+    """
+
+    retriever: Retriever
+    reader: CopyReader

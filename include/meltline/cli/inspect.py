@@ -11,9 +11,16 @@ from meltline.app.run_request import globs
 from meltline.app.services import ReadContext
 from meltline.app.storage.explain import Explanation, explain_path, explain_table
 from meltline.app.storage.report import StorageHistory, in_flight_bytes, listed_files, storage_rows
-from meltline.cli.options import AsJson, AsOf, ConfigPath, Tables, instant, ready, wire
-from meltline.cli.output import answer_rows, console, plain, print_json, print_rows, shown_instant
-from meltline.cli.run.lifecycle import PlanName, print_plans
+from meltline.cli.options import AsJson, AsOf, ConfigPath, PlanName, Tables, instant, ready, wire
+from meltline.cli.output import (
+    answer_rows,
+    console,
+    plain,
+    print_json,
+    print_plans,
+    print_rows,
+    shown_instant,
+)
 from meltline.domain.deletion.storage import StorageRow
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import TableName, selected, split_snapshot

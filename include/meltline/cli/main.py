@@ -10,11 +10,13 @@ from typer.exceptions import TyperException
 from meltline.cli.commands import parser
 from meltline.cli.output import print_error
 from meltline.domain.errors import MeltlineError, UsageInvalid
+from meltline.garbage import collect_seldom
 from meltline.private_words import spelt_out
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command and exits with its code: 0 done, 1 failed, 2 usage, 3 refused, 4 skipped."""
+    collect_seldom()
     words = list(sys.argv[1:] if arguments is None else arguments)
     sys.exit(run(words))
 

@@ -36,6 +36,7 @@ AsOf = Annotated[str | None, declared("as_of")]
 DryRun = Annotated[bool, declared("dry_run")]
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="catalog.namespace.table")]
+PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="an id, a prefix of one, or `last`")]
 Kind = Annotated[
     ObjectKind | None,
     typer.Option("--kind", help="table, schema or database, where a name could be two of them"),

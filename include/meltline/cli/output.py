@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.units import format_instant
+from meltline.domain.units import format_instant, format_size
 
 
 def plain(node: Any) -> Any:
@@ -115,6 +116,26 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     for row in rows:
         table.add_row(*map(escape, row))  # names and reasons may have brackets
     console().print(table)
+
+
+def print_plans(plans: list[Plan]) -> None:
+    """Plans, a line each."""
+    if not plans:
+        console().print("Nothing to do.")
+        return
+    rows = [
+        [
+            p.id,
+            str(p.kind),
+            str(p.table),
+            str(len(p.snapshots)),
+            str(p.files),
+            format_size(p.bytes),
+            str(p.state),
+        ]
+        for p in plans
+    ]
+    print_rows("", ("plan", "kind", "table", "snapshots", "files", "bytes", "state"), rows)
 
 
 def _is_number(text: str) -> bool:

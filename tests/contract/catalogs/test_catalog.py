@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalogBaseTable
 from sqlalchemy import create_engine, make_url, text
 
-from meltline.adapters.catalogs.catalogs import LoadedTables
+from meltline.adapters.catalogs.loaded_tables import LoadedTables
 from meltline.adapters.catalogs.sql_catalog import SqlTables
 from meltline.adapters.catalogs.table_commits import commit_edit
 from meltline.app.catalog.commit import pin, unpin

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.catalogs.catalogs import LoadedTables
+from meltline.adapters.catalogs.loaded_tables import LoadedTables
 from meltline.config.load import CatalogConfig
 from meltline.domain.errors import NameConflict
 from meltline.domain.iceberg.metadata_editor import NextMetadata, first_file

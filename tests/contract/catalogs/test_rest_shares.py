@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.catalogs.catalogs import LoadedTables
+from meltline.adapters.catalogs.loaded_tables import LoadedTables
 from meltline.app.clone.shares import create_share, drop_share, list_shares, update_share
 from meltline.app.services import RunContext
 from meltline.domain.errors import CommitConflict, MeltlineError, NamespaceNotEmpty

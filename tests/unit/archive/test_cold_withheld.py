@@ -3,10 +3,10 @@
 import pytest
 
 from meltline.app.doctor.doctor import examine
-from meltline.app.orphans.sweep import SweepServices
 from meltline.app.run.lifecycle import Run, run_step
 from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
+from meltline.app.services import SweepServices
 from meltline.domain.deletion.withheld import Why
 from meltline.testing.sweeper import MemorySweeper
 from tests.lake.lake import COLD_WAREHOUSE, Lake

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from meltline.app.observe.observe import observe
-from meltline.app.orphans.sweep import SweepServices
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.steps import step_of
 from meltline.app.run.summary import Summary
-from meltline.app.services import RunContext
+from meltline.app.services import RunContext, SweepServices
 from meltline.domain.deletion.batches import BatchSettings
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.iceberg.names import TableName

@@ -10,7 +10,8 @@ from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_reader import StoreCopyReader
 from meltline.adapters.archive.copy_tasks import LocalCrew
 from meltline.adapters.archive.retrieval import ColdRetriever
-from meltline.app.retrieval.restore import Restored, Retrieval, restore
+from meltline.app.retrieval.restore import Restored, restore
+from meltline.app.services import Retrieval
 from meltline.domain.archive.restored import Retrieved
 from meltline.domain.errors import (
     CatalogReadOnly,

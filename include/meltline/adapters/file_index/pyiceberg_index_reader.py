@@ -17,7 +17,7 @@ from pyiceberg.expressions import Reference as Column
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import DataScan, StaticTable
 
-from meltline.adapters.catalogs.catalogs import reading_regular_files
+from meltline.adapters.catalogs.loaded_tables import reading_regular_files
 from meltline.adapters.index_tables.rows import departures, newest_rows, planned_files
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.config.load import CatalogConfig

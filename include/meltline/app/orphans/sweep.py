@@ -24,7 +24,7 @@ from meltline.app.orphans.orphan_candidates import (
 )
 from meltline.app.orphans.scan_roots import Claims, places_to_sweep
 from meltline.app.run_request import RunRequest
-from meltline.app.services import RunContext
+from meltline.app.services import RunContext, SweepServices
 from meltline.domain.deletion.orphans import (
     Inventory,
     OrphanObservation,
@@ -38,18 +38,11 @@ from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.files import SWEPT, Departure, DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_duration, format_instant
-from meltline.ports import Listing, Sweeper
+from meltline.ports import Listing
 
 _LOCK = "sweep"
 _LEASE = timedelta(minutes=2)
 _SHOWN = 20
-
-
-@dataclass(frozen=True)
-class SweepServices(RunContext):
-    """The chain's ports, and the one that lists the store."""
-
-    sweeper: Sweeper
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from meltline.app.catalog.resolve import parse_table_name, require_changeable
 from meltline.app.clone.clone import new_identity
 from meltline.app.ground.audit_log import audit
 from meltline.app.retrieval.tiers import cold_pasts, only_answer
-from meltline.app.services import ColdTier, ReadContext
+from meltline.app.services import ColdTier, ReadContext, Retrieval
 from meltline.domain.archive.cold_past import ColdPast
 from meltline.domain.archive.cold_paths import lies_under, mirrored
 from meltline.domain.archive.restored import Retrieved, restored_metadata
@@ -31,28 +31,13 @@ from meltline.domain.time_travel.timetravel import Resolved
 from meltline.ports import (
     NOT_REGISTERED,
     CatalogRegistrar,
-    CopyReader,
     ListedCopy,
     ManifestPair,
     NewTable,
 )
-from meltline.ports.retrieval import Retriever
 
 RESTORE = "restore"
 """How the audit calls it."""
-
-
-@dataclass(frozen=True)
-class Retrieval:
-    """What brings files back, and what holds them against those of cold.
-
-    Attributes:
-        retriever: Copies them.
-        reader: Reads cold as where the originals are, hot as where the copies are.
-    """
-
-    retriever: Retriever
-    reader: CopyReader
 
 
 @dataclass(frozen=True)

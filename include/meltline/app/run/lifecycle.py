@@ -22,7 +22,7 @@ from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.ground.preconditions import require_clock, require_datable
 from meltline.app.observe.held_back import kept_back
 from meltline.app.observe.observe import Observation, observe
-from meltline.app.orphans.sweep import SweepServices, sweep
+from meltline.app.orphans.sweep import sweep
 from meltline.app.purge.look_back import standing_incidents
 from meltline.app.purge.plan_purge import plan_purge, resumable
 from meltline.app.purge.purge import PurgeResult, apply_purges, approve
@@ -34,7 +34,7 @@ from meltline.app.run.steps import STEPS, Role, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans
-from meltline.app.services import RunContext
+from meltline.app.services import RunContext, SweepServices
 from meltline.app.storage.report import StorageHistory, record_storage
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import CatalogUnlistable, LockHeld, PlanStale

@@ -28,20 +28,19 @@ from meltline.cli.options import (
     AsOf,
     ConfigPath,
     DryRun,
+    PlanName,
     Tables,
     declared,
     request,
     wire,
 )
-from meltline.cli.output import answer, answer_rows, console, print_json, print_rows
+from meltline.cli.output import answer, answer_rows, console, print_json, print_plans, print_rows
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import selected
 from meltline.domain.units import format_instant, format_size
 from meltline.wiring import Wiring
-
-PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="an id, a prefix of one, or `last`")]
 
 
 def init(
@@ -192,26 +191,6 @@ def _make_plans(
         dry_run=run_request.dry_run,
     )
     return [planned_files.plan for planned_files in planned]
-
-
-def print_plans(plans: list[Plan]) -> None:
-    """Plans, a line each."""
-    if not plans:
-        console().print("Nothing to do.")
-        return
-    rows = [
-        [
-            p.id,
-            str(p.kind),
-            str(p.table),
-            str(len(p.snapshots)),
-            str(p.files),
-            format_size(p.bytes),
-            str(p.state),
-        ]
-        for p in plans
-    ]
-    print_rows("", ("plan", "kind", "table", "snapshots", "files", "bytes", "state"), rows)
 
 
 def gate(plan: PlanName, config: ConfigPath = None, as_json: AsJson = False) -> int:

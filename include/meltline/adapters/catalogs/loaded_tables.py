@@ -1,0 +1,348 @@
+"""REST, Hive and Glue catalogs, through PyIceberg."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+
+from pyiceberg.catalog import Catalog as PyIcebergCatalog
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io import PY_IO_IMPL
+from pyiceberg.table import Table
+
+from meltline.adapters.catalogs.rest_updates import as_updates
+from meltline.adapters.catalogs.table_commits import (
+    always_others,
+    commit_edit,
+    fate_unknown,
+    no_table,
+    not_as_expected,
+    open_document,
+    require_writable,
+)
+from meltline.adapters.catalogs.table_renames import (
+    Namespaces,
+    first_files,
+    name_taken,
+    namespace_taken,
+    not_empty,
+    registrable,
+)
+from meltline.config.load import CatalogConfig
+from meltline.domain.clock import WallClock
+from meltline.domain.errors import (
+    CatalogReadOnly,
+    CatalogUnlistable,
+    MetadataUnreadable,
+    NameConflict,
+    TableNotFound,
+)
+from meltline.domain.iceberg.locations import split_location
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import (
+    CatalogEntry,
+    CatalogListing,
+    MetadataFiles,
+    NewTable,
+    TableEdit,
+    TableMove,
+)
+from meltline.retries import until_done
+
+
+def reading_regular_files(properties: Mapping[str, str], warehouse: str) -> dict[str, str]:
+    """PyIceberg's properties with `RegularFiles`, where the warehouse is local and names none."""
+    if split_location(warehouse).scheme != "file":
+        return dict(properties)
+    return {PY_IO_IMPL: "meltline.adapters.catalogs.regular_files.RegularFiles", **properties}
+
+
+class LoadedTables:
+    """Such a catalog: one load per table tells where its metadata lies."""
+
+    def __init__(self, config: CatalogConfig, store: MetadataFiles) -> None:
+        self._config = config
+        self._store = store
+        self._open: PyIcebergCatalog | None = None
+
+    @property
+    def name(self) -> str:
+        return self._config.name
+
+    @property
+    def observe_only(self) -> bool:
+        return self._config.observe_only
+
+    def _catalog(self) -> PyIcebergCatalog:
+        if self._open is None:
+            words = {
+                "type": self._config.type,
+                "uri": self._config.uri,
+                "warehouse": self._config.warehouse,
+                **reading_regular_files(self._config.properties, self._config.warehouse),
+            }
+            self._open = load_catalog(self._config.name, **{k: v for k, v in words.items() if v})
+        return self._open
+
+    def listing(self) -> CatalogListing:
+        """Every namespace level and table. See the port.
+
+        Raises:
+            CatalogUnlistable: Any part could not be listed, or a table could not be loaded.
+        """
+        try:
+            return self._list()
+        except Exception as error:
+            raise CatalogUnlistable(
+                f"catalog {self.name} could not be listed completely",
+                object=self.name,
+                expected="every namespace and table",
+                found=f"{type(error).__name__}",
+                next="nothing is deleted anywhere until it can be listed; look at the catalog",
+            ) from error
+
+    def _list(self) -> CatalogListing:
+        catalog = self._catalog()
+        namespaces: dict[tuple[str, ...], Mapping[str, str]] = {}
+        entries: list[CatalogEntry] = []
+        waiting = list(catalog.list_namespaces())
+        while waiting:
+            namespace = tuple(waiting.pop())
+            waiting.extend(catalog.list_namespaces(namespace))
+            namespaces[namespace] = catalog.load_namespace_properties(namespace)
+            for identifier in catalog.list_tables(namespace):
+                table = catalog.load_table(identifier)
+                name = TableName(self.name, namespace, identifier[-1])
+                entries.append(CatalogEntry(name, table.metadata_location))
+        return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
+
+    def location(self, name: TableName) -> str:
+        return self._load(name).metadata_location
+
+    def _load(self, name: TableName) -> Table:
+        try:
+            return self._catalog().load_table((*name.namespace, name.name))
+        except NoSuchTableError as missing:
+            raise no_table(self.name, name) from missing
+        except ValueError as error:  # PyIceberg does not know every type, `variant` for one
+            raise MetadataUnreadable(
+                f"{name} cannot be loaded through catalog {self.name}",
+                object=str(name),
+                expected="a table that PyIceberg can read",
+                found=f"{type(error).__name__}",
+                next="make the change with an engine",
+            ) from error
+
+    def edit_table(self, name: TableName, edit: TableEdit) -> str:
+        """Changes a table where the server writes the metadata (REST). See the port."""
+        require_writable(self)
+        if self._config.type != "rest":
+            raise CatalogReadOnly(
+                f"tables of a {self._config.type} catalog cannot be edited without an engine",
+                object=str(name),
+                expected="a catalog of type sql or rest",
+                found=self._config.type,
+                next="make the change with Spark SQL: ALTER TABLE",
+            )
+        location = until_done(lambda: self._committed(name, edit))
+        if location is None:
+            raise always_others(name)
+        return location
+
+    def _committed(self, name: TableName, edit: TableEdit) -> str | None:
+        """Where the table stands once it is edited; None where somebody else was first."""
+        table = self._load(name)
+        document = open_document(self._store, name, table.metadata_location, WallClock())
+        edit(document)
+        if not document.is_changed:
+            return table.metadata_location
+        requirements, updates = as_updates(document)
+        try:
+            return self._catalog().commit_table(table, requirements, updates).metadata_location
+        except CommitFailedException:
+            return None
+        except CommitStateUnknownException as unknown:
+            raise fate_unknown(name, str(unknown)[:200]) from unknown
+
+    def set_table_properties(
+        self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
+    ) -> None:
+        self.edit_table(name, lambda document: document.set_properties(updates, removals))
+
+    def set_namespace_properties(
+        self,
+        namespace: tuple[str, ...],
+        updates: Mapping[str, str],
+        removals: Sequence[str] = (),
+        *,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> None:
+        require_writable(self)
+        self._require_namespace(namespace)
+        catalog = self._catalog()
+        present = catalog.load_namespace_properties(namespace)
+        for key, text in (expected or {}).items():
+            if present.get(key) != text:
+                raise not_as_expected(".".join(namespace), key, text, present.get(key, "none"))
+        removed = {key for key in removals if key in present}
+        catalog.update_namespace_properties(namespace, removals=removed, updates=dict(updates))
+
+    def move(
+        self,
+        moves: Sequence[TableMove],
+        *,
+        create: Namespaces | None = None,
+        remove: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """Gives tables other names, one by one. See the port."""
+        require_writable(self)
+        catalog = self._catalog()
+        for levels, properties in (create or {}).items():
+            self._create_namespace(levels, properties)
+        for move in moves:
+            if move.source == move.target:
+                self._rewrite(move)
+            else:
+                self._move(move)
+        for levels in sorted(remove, key=len, reverse=True):
+            try:
+                catalog.drop_namespace(levels)
+            except NoSuchNamespaceError:
+                continue
+            except NamespaceNotEmptyError as error:
+                raise not_empty(self.name, levels, "something that is no Iceberg table") from error
+
+    def _move(self, move: TableMove) -> None:
+        """An edit, then a rename; where the rename fails the edit is taken back."""
+        before: dict[str, str] = {}
+
+        def edit(document: MetadataEditor) -> None:
+            before.clear()
+            before.update(document.state.properties)
+            move.edit(document)
+
+        self.edit_table(move.source, edit)
+        self._require_namespace(move.target.namespace)
+        try:
+            self._catalog().rename_table(
+                (*move.source.namespace, move.source.name),
+                (*move.target.namespace, move.target.name),
+            )
+        except Exception as failure:
+            after = self._load(move.source).metadata.properties
+            self.set_table_properties(move.source, before, [k for k in after if k not in before])
+            if isinstance(failure, TableAlreadyExistsError):
+                raise name_taken(move.target) from failure
+            raise fate_unknown(move.source, type(failure).__name__) from failure
+
+    def _create_namespace(self, levels: tuple[str, ...], properties: Mapping[str, str]) -> None:
+        try:
+            self._catalog().create_namespace(levels, dict(properties))
+        except NamespaceAlreadyExistsError as error:
+            raise namespace_taken(self.name, levels) from error
+
+    def _require_namespace(self, levels: tuple[str, ...]) -> None:
+        with suppress(NamespaceAlreadyExistsError):
+            self._catalog().create_namespace(levels)
+
+    def _rewrite(self, move: TableMove) -> None:
+        """A table that stays where it is and says something else, which no update could express."""
+        if self._config.type == "rest":
+            commit_edit(self, self._store, move.source, move.edit, WallClock())
+        else:
+            self.edit_table(move.source, move.edit)
+
+    def swap(self, name: TableName, base: str, new: str) -> bool:
+        """Takes a table out and registers it anew: for a moment there is none of that name.
+
+        Returns:
+            False when it did not stand at the base; then nothing was changed.
+
+        Raises:
+            CommitConflict: It could not be registered; as far as it can be, the base is again.
+        """
+        try:
+            if not self.unregister(name, base):
+                return False
+            self._register_new(name, new)
+        except Exception as failure:
+            with suppress(Exception):  # it may be there after all, or have another's name now
+                self._register(name, base)
+            raise fate_unknown(name, type(failure).__name__) from failure
+        return True
+
+    def register(
+        self, name: TableName, metadata_location: str, edit: TableEdit | None = None
+    ) -> None:
+        require_writable(self)
+        self._require_namespace(name.namespace)
+        with registrable(self._store, name, metadata_location, edit, WallClock()) as location:
+            if location == metadata_location:
+                self._register(name, location)
+            else:
+                self._register_new(name, location)
+
+    def _register_new(self, name: TableName, location: str) -> None:
+        """Registers a file that nobody else has: where it stands already, that was this request.
+
+        A gateway may send a request twice, and the second one finds the name taken.
+        """
+        try:
+            self._register(name, location)
+        except NameConflict:
+            with suppress(TableNotFound):  # a view has the name
+                if self.location(name) == location:
+                    return
+            raise
+
+    def _register(self, name: TableName, location: str) -> None:
+        try:
+            self._catalog().register_table((*name.namespace, name.name), location)
+        except TableAlreadyExistsError as error:
+            raise name_taken(name) from error
+
+    def create(
+        self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
+    ) -> Mapping[TableName, str]:
+        """Registers new tables one by one; what fails half-way is taken out again. See the port."""
+        require_writable(self)
+        with first_files(self._store, tables, WallClock()) as at, ExitStack() as back:
+            for levels, properties in (namespaces or {}).items():
+                self._create_namespace(levels, properties)
+                back.callback(self._catalog().drop_namespace, levels)
+            created: dict[TableName, str] = {}
+            for name, location in list(at.items()):
+                self._require_namespace(name.namespace)
+                self._register_new(name, location)
+                created[name] = at.pop(name)
+                back.callback(self._withdraw, name, location, at)
+            back.pop_all()
+        return created
+
+    def _withdraw(self, name: TableName, location: str, at: dict[TableName, str]) -> None:
+        """Takes a new table out again; its file is to go only where nobody has built on it."""
+        if self.unregister(name, location):
+            at[name] = location
+
+    def unregister(self, name: TableName, metadata_location: str) -> bool:
+        """Takes a table out of the catalog if it still stands there. See the port.
+
+        These catalogs can only look before; what moves in between is found again, and kept, by
+        the next observation.
+        """
+        require_writable(self)
+        try:
+            if self.location(name) != metadata_location:
+                return False
+            self._catalog().drop_table((*name.namespace, name.name))
+        except (TableNotFound, NoSuchTableError):
+            return False
+        return True
