@@ -62,6 +62,10 @@ class MemoryStore:
         whole = self.read(path)
         return Prefix(whole[:length], len(whole))
 
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """A part of an object."""
+        return self.read(path)[start : start + length]
+
     def size(self, path: str) -> int | None:
         """Its length in bytes, None when it is not there."""
         stored = self._objects.get(self._allowed(path))

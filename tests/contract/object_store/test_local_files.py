@@ -37,6 +37,7 @@ def test_bare_paths_and_both_file_urls_are_one_place_listed_as_asked(
 READS: dict[str, Callable[[Store, str], object]] = {
     "read": lambda store, path: store.read(path),
     "read_prefix": lambda store, path: store.read_prefix(path, 10),
+    "read_range": lambda store, path: store.read_range(path, 1, 10),
     "stream": lambda store, path: list(store.stream(path)),
     "size": lambda store, path: store.size(path),
     "pyiceberg": lambda store, path: RegularFiles().new_input(path).open(),

@@ -213,6 +213,16 @@ def test_the_front_of_an_object_comes_with_its_size(place: Place) -> None:
         place.store.read_prefix(f"{place.root}/none", 4)
 
 
+def test_a_part_of_an_object_is_what_stands_there(place: Place) -> None:
+    path = f"{place.root}/x"
+    place.store.write(path, b"0123456789")
+    assert [place.store.read_range(path, *at) for at in ((0, 3), (4, 1), (7, 3))] == [
+        b"012", b"4", b"789",
+    ]  # fmt: skip
+    with pytest.raises(FileNotFoundError):
+        place.store.read_range(f"{place.root}/none", 2, 4)
+
+
 def test_a_stream_gives_the_same_bytes_in_parts_and_none_of_a_missing_object(place: Place) -> None:
     whole = os.urandom(20 * 1024 * 1024)
     for name, content in (("large", whole), ("small", b"x"), ("empty", b"")):

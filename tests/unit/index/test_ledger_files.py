@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import fastavro
@@ -16,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.adapters.index_tables.parquet_scan import LedgerFiles, NotPlain, TableNow
+from meltline.adapters.index_tables.file_parts import NotPlain
+from meltline.adapters.index_tables.parquet_scan import LedgerFiles, TableNow
 from meltline.adapters.index_tables.scan_query import Op, Question
 from meltline.adapters.object_store.stores import ObjectStores
 
@@ -132,8 +134,10 @@ class Shelf:
         path.write_bytes(avro(LISTED, self.listed))
         return TableNow(FIELDS, str(path), len(self.listed), self.count)
 
-    def answer(self, question: Question) -> pa.Table:
-        return LedgerFiles(ObjectStores({})).answer("t", self.now(), question)
+    def answer(self, question: Question, in_parts: bool = False) -> pa.Table:
+        files = LedgerFiles(ObjectStores({}))
+        files.whole = -1 if in_parts else files.whole
+        return files.answer("t", self.now(), question)
 
 
 def bounds(rows: Sequence[Row], columns: Iterable[str]) -> Row:
@@ -200,11 +204,13 @@ LISTED = record(
         st.tuples(st.lists(rows, max_size=7), st.integers(1, 3), st.booleans()), max_size=3
     ),
     question=questions,
+    in_parts=st.booleans(),
 )
 def test_every_answer_is_what_the_conditions_say_row_by_row(
     tmp_path_factory: pytest.TempPathFactory,
     files: list[tuple[list[Row], int, bool]],
     question: Question,
+    in_parts: bool,
 ) -> None:
     shelf = Shelf(tmp_path_factory.mktemp("files"))
     every: list[Row] = []
@@ -215,7 +221,7 @@ def test_every_answer_is_what_the_conditions_say_row_by_row(
     if question.among is not None:
         column, values = question.among
         kept = [row for row in kept if row[column] in values.to_pylist()]
-    found = shelf.answer(question)
+    found = shelf.answer(question, in_parts)
     assert found.schema == question.answer
     expected = pa.Table.from_pylist(kept, schema=SCHEMA).select(question.columns)
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
@@ -293,14 +299,65 @@ def test_a_file_that_is_not_what_its_manifest_says_is_not_read_here(
 
 
 @pytest.mark.parametrize("length", [0, 4, 100, -1])
-def test_a_file_cut_short_or_of_noise_is_not_read_here(tmp_path: Path, length: int) -> None:
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_file_cut_short_or_of_noise_is_not_read_here(
+    tmp_path: Path, length: int, in_parts: bool
+) -> None:
     shelf = Shelf(tmp_path)
     shelf.file(numbers(1, 2))
     file = tmp_path / "0.parquet"
     sound = file.read_bytes()
-    file.write_bytes(sound[:length].ljust(len(sound), b"x"))
+    for content in (sound[:length].ljust(len(sound), b"x"), sound[:length]):
+        file.write_bytes(content)
+        with pytest.raises(NotPlain):
+            shelf.answer(asked(where=[("number", ">", 0)]), in_parts)
+
+
+class Counting(ObjectStores):
+    """A store that counts the bytes that are read of data files."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.count = 0
+
+    def read(self, path: str) -> bytes:
+        content = super().read(path)
+        self.count += len(content) * path.endswith(".parquet")
+        return content
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        self.count += length
+        return super().read_range(path, start, length)
+
+
+def test_of_a_large_file_only_the_columns_are_read_that_are_asked_for(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    chance = Random(1)
+    words = [{**row, "word": chance.randbytes(150).hex()} for row in numbers(*range(5000))]
+    shelf.file(words, group=1000)
+    length = (tmp_path / "0.parquet").stat().st_size
+    store = Counting()
+    files = LedgerFiles(store)
+    assert length > files.whole
+    question = asked(where=[("number", "=", 700)])
+    for _ in range(2):  # a part is not read twice either
+        assert files.answer("t", shelf.now(), question)["number"].to_pylist() == [700]
+        assert 0 < store.count < length / 4
+
+
+def test_a_store_that_fails_in_the_middle_of_a_large_file_leaves_it_to_spark(
+    tmp_path: Path,
+) -> None:
+    class Failing(ObjectStores):
+        def read_range(self, path: str, start: int, length: int) -> bytes:
+            raise FileNotFoundError(path)
+
+    shelf = Shelf(tmp_path)
+    shelf.file(numbers(1, 2))
+    files = LedgerFiles(Failing({}))
+    files.whole = 0
     with pytest.raises(NotPlain):
-        shelf.answer(asked())
+        files.answer("t", shelf.now(), asked(where=[("number", ">", 0)]))
 
 
 @pytest.mark.parametrize("odd", [{"content": 1}, {"key_metadata": b"k"}, {"manifest_path": "/no"}])

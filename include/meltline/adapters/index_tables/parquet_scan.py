@@ -7,27 +7,32 @@ else `NotPlain` is raised, and Spark is asked instead.
 """
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
-from threading import Lock
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from meltline.adapters.index_tables import hash_prints
+from meltline.adapters.index_tables.file_parts import (
+    REMEMBERED,
+    FileParts,
+    NotPlain,
+    RangedFile,
+    TableFiles,
+)
 from meltline.adapters.index_tables.scan_query import Bounds, Question, ordered, shaped
 from meltline.adapters.manifests.avro_container import AvroFile, Record
-from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import EntryStatus
 
 _LARGEST = 256 * 1024 * 1024  # bytes of files that one answer may take (two seconds, in memory)
-_REMEMBERED = 128 * 1024 * 1024  # bytes of files kept in memory; none of them ever changes
+_WHOLE = 512 * 1024  # bytes: of a larger file only those columns are read that a question needs
 _THREADS = 8
 _SMALL = 2 * 1024 * 1024  # bytes that are decoded before threads would have started
 _FIELD_ID = b"PARQUET:field_id"
@@ -43,10 +48,6 @@ _FILE = {
 
 Part = TypeVar("Part")
 Outcome = TypeVar("Outcome")
-
-
-class NotPlain(Exception):
-    """This is not to be read here, for a reason that matters to nobody: Spark reads it."""
 
 
 @dataclass(frozen=True)
@@ -101,30 +102,21 @@ class DataFile:
         return Bounds(low, high, self.nulls.get(number), self.rows)
 
 
-class TableFiles(Protocol):
-    """The files of the ledger's tables: see `ObjectReader` and `ObjectWriter`."""
-
-    def read(self, path: str) -> bytes: ...
-
-    def write(self, path: str, content: bytes) -> datetime: ...
-
-
 class LedgerFiles:
     """Answers questions from the tables' files, and remembers files it has read.
 
     Attributes:
         largest: Bytes of files that one answer may take.
+        whole: A larger file is read in parts, by who needs only some of its columns.
     """
 
     largest = _LARGEST
+    whole = _WHOLE
 
-    def __init__(self, store: TableFiles, remembered: int = _REMEMBERED) -> None:
+    def __init__(self, store: TableFiles, remembered: int = REMEMBERED) -> None:
         """Takes the store, and how many bytes of files to remember."""
-        self._store = store
-        self._remembered = remembered
-        self._contents: OrderedDict[str, bytes] = OrderedDict()
+        self._parts = FileParts(store, remembered)
         self._manifests: dict[str, dict[str, Sequence[DataFile]]] = {}
-        self._lock = Lock()
 
     def answer(self, name: str, table: TableNow, question: Question) -> pa.Table:
         """The rows of a table's snapshot that a question is about.
@@ -141,25 +133,35 @@ class LedgerFiles:
         if sum(file.length for file in files) > self.largest:
             raise NotPlain
         ids = {column: number for column, (number, _) in table.fields.items()}
-        contents = self._fetched(files)
-        threads = sum(map(len, contents)) > _SMALL
-        parts = _each(lambda content: _read(content, ids, question), contents, threads)
+        large = [file for file in files if self._is_large(file, question)]
+        contents = self._fetched([f for f in files if not self._is_large(f, question)])
+        readers: list[Callable[[], pq.ParquetFile]] = [
+            *(partial(pq.ParquetFile, pa.BufferReader(content)) for content in contents),
+            *(partial(self._ranged, file) for file in large),
+        ]
+        threads = bool(large) or sum(map(len, contents)) > _SMALL
+        parts = _each(lambda reader: _read(reader, ids, question), readers, threads)
         return pa.concat_tables([question.answer.empty_table(), *parts])
 
     def keep(self, path: str, content: bytes) -> None:
         """Remembers a file that was written or read just now."""
-        with self._lock:
-            self._contents[path] = content
-            self._contents.move_to_end(path)  # what was not asked for the longest goes first
-            size = sum(map(len, self._contents.values()))
-            while size > self._remembered:
-                size -= len(self._contents.popitem(last=False)[1])
+        self._parts.keep(path, 0, content)
+
+    def _is_large(self, file: DataFile, question: Question) -> bool:
+        return bool(question.tested) and file.length > self.whole
+
+    def _ranged(self, file: DataFile) -> pq.ParquetFile:
+        held = self._parts.held(file.path, file.length)
+        if held:
+            return pq.ParquetFile(pa.BufferReader(held))
+        source = pa.PythonFile(RangedFile(self._parts, file.path, file.length), mode="r")
+        return pq.ParquetFile(source, pre_buffer=True)
 
     def _fetched(self, files: Sequence[DataFile]) -> list[bytes]:
-        contents = {file.path: self._contents.get(file.path, b"") for file in files}
+        contents = {file.path: self._parts.held(file.path, file.length) for file in files}
         missing = [path for path, content in contents.items() if not content]
-        contents |= zip(missing, _each(self._stored, missing), strict=True)
-        all_fit = sum(map(len, contents.values())) <= self._remembered
+        contents |= zip(missing, _each(self._parts.whole, missing), strict=True)
+        all_fit = self._parts.fits(sum(map(len, contents.values())))
         for file in files:
             if len(contents[file.path]) != file.length:
                 raise NotPlain
@@ -167,19 +169,13 @@ class LedgerFiles:
                 self.keep(file.path, contents[file.path])
         return [contents[file.path] for file in files]
 
-    def _stored(self, path: str) -> bytes:
-        try:
-            return self._store.read(path)
-        except (FileNotFoundError, StoreRefused) as refused:
-            raise NotPlain from refused
-
     def _files(self, name: str, table: TableNow) -> Sequence[DataFile]:
         """The snapshot's data files. They must be as many, and of as many rows, as it says."""
-        listed = _records(self._stored(table.manifest_list), _LISTED)
+        listed = _records(self._parts.whole(table.manifest_list), _LISTED)
         paths = [row["manifest_path"] for row in listed if _is_live(row)]
         entries = self._manifests.get(name, {})
         new = [path for path in paths if path not in entries]
-        entries |= zip(new, _each(lambda path: _entries(self._stored(path)), new), strict=True)
+        entries |= zip(new, _each(lambda path: _entries(self._parts.whole(path)), new), strict=True)
         self._manifests[name] = {path: entries[path] for path in paths}  # and none of the past
         files = [file for path in paths for file in entries[path]]
         if (len(files), sum(file.rows for file in files)) != (table.files, table.rows):
@@ -269,10 +265,12 @@ def _as_parquet() -> Iterator[None]:
         raise NotPlain from damaged
 
 
-def _read(content: bytes, ids: Mapping[str, int], question: Question) -> pa.Table:
+def _read(
+    opened: Callable[[], pq.ParquetFile], ids: Mapping[str, int], question: Question
+) -> pa.Table:
     """The rows of one file that are in the answer."""
     with _as_parquet():
-        file = pq.ParquetFile(pa.BufferReader(content))
+        file = opened()
         names = _names(file.schema_arrow, ids)
         groups = _groups(file.metadata, names, question)
     if not question.tested:
@@ -301,11 +299,22 @@ def _groups(metadata: Any, names: Mapping[str, str], question: Question) -> list
     first = metadata.row_group(0)
     leaves = {first.column(n).path_in_schema: n for n in range(first.num_columns)}
     leaf_of = {c: leaves[names[c]] for c in question.tested if names.get(c) in leaves}
+    without = _without(metadata, names, question)
     return [
         number
         for number in range(metadata.num_row_groups)
-        if question.may_be_in(_group_bounds(metadata.row_group(number), leaf_of))
+        if number not in without
+        and question.may_be_in(_group_bounds(metadata.row_group(number), leaf_of))
     ]
+
+
+def _without(metadata: Any, names: Mapping[str, str], question: Question) -> frozenset[int]:
+    """Row groups that hold none of the hashes that are asked for, as the file's footer says."""
+    if question.among is None or question.among[0] != hash_prints.COLUMN:
+        return frozenset()
+    if names.get(hash_prints.COLUMN) != hash_prints.COLUMN:
+        return frozenset()
+    return hash_prints.groups_without(metadata, question.among[1].to_numpy(zero_copy_only=False))
 
 
 def _group_bounds(group: Any, leaves: Mapping[str, int]) -> dict[str, Bounds]:

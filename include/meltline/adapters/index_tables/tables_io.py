@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
-from meltline.adapters.index_tables.parquet_scan import LedgerFiles, NotPlain, TableFiles, TableNow
+from meltline.adapters.index_tables.file_parts import NotPlain, TableFiles
+from meltline.adapters.index_tables.hash_prints import footer_prints
+from meltline.adapters.index_tables.parquet_scan import LedgerFiles, TableNow
 from meltline.adapters.index_tables.scan_query import Condition, Question
 from meltline.adapters.index_tables.schema import TABLES
 from meltline.adapters.spark.java_classes import JavaClasses
@@ -22,6 +24,7 @@ from meltline.domain.iceberg.names import quote_part
 
 _WRITERS = 2  # files that are made at a time; each is held in memory
 _GROUP_ROWS = 100_000  # of a row group: a look for some manifests passes over the others' rows
+_PRINTED_FROM = 30_000  # rows: a file of fewer is read whole
 
 Derived = TypeVar("Derived")
 
@@ -278,9 +281,10 @@ def _parquet(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     # A hash stands in one row or two: a dictionary of them makes ten bytes of each eight.
     listed = [_leaf(column) for column in rows.schema if column.name != "key_hash"]
-    pq.write_table(
-        rows, sink, compression="zstd", row_group_size=_GROUP_ROWS, use_dictionary=listed
-    )
+    with pq.ParquetWriter(sink, rows.schema, compression="zstd", use_dictionary=listed) as file:
+        file.write_table(rows, row_group_size=_GROUP_ROWS)
+        if rows.num_rows >= _PRINTED_FROM:
+            file.add_key_value_metadata(footer_prints(rows, _GROUP_ROWS))
     content: bytes = sink.getvalue().to_pybytes()
     return content
 

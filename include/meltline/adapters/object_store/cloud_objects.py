@@ -60,6 +60,11 @@ class CloudObjects:
             answer = obstore.get(store, key, options={"range": (0, length)})
             return Prefix(bytes(answer.bytes()), answer.meta["size"])
 
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        store, key = self._find(path)
+        with _refusing("read", path):
+            return bytes(obstore.get_range(store, key, start=start, length=length))
+
     def size(self, path: str) -> int | None:
         file = self.measure(path)
         return None if file is None else file.bytes

@@ -46,6 +46,10 @@ class ObjectStores:
         """The first bytes of an object, and its size. Raises as `read` does."""
         return self._of(path).read_prefix(path, length)
 
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """A part of an object; less, or StoreRefused, where it ends before. Raises as `read`."""
+        return self._of(path).read_range(path, start, length)
+
     def size(self, path: str) -> int | None:
         """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
         return self._of(path).size(path)
