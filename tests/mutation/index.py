@@ -12,6 +12,8 @@ LINES = "tests/unit/iceberg/test_lines.py"
 CHANGES = "tests/unit/manifests/test_reading_changes.py"
 ON_SPARK = "tests/spark/lives/test_lines.py"
 TABLE = "tests/unit/iceberg/test_table.py"
+PRINTS = "tests/unit/index/test_hash_prints.py"
+SCAN = "tests/contract/index/test_ledger_scan.py::test_hashes_are_found_among_many_before_and_after_spark_wrote_the_files_anew"
 FILE_LEDGER = "tests/contract/index/test_file_ledger.py"
 
 INDEX = (
@@ -152,5 +154,45 @@ INDEX = (
         'where = "WHERE array_contains(:uuids, table_uuid)"',
         "where = \"WHERE table_uuid IN ('\" + \"', '\".join(readable) + \"') OR :uuids IS NULL\"",
         (FILE_LEDGER,),
+    ),
+    Mutation(
+        "first bits of hashes are searched one place too far", "adapters/index_tables/hash_prints.py",
+        "np.searchsorted(prints, sought)", 'np.searchsorted(prints, sought, "right")', (PRINTS,),
+    ),
+    Mutation(
+        "first bits of hashes are kept in no order", "adapters/index_tables/hash_prints.py",
+        "[np.sort(hashes[start : start + group_rows] >> _CUT) for start in starts]",
+        "[hashes[start : start + group_rows] >> _CUT for start in starts]", (PRINTS,),
+    ),
+    Mutation(
+        "first bits of another file's hashes are believed", "adapters/index_tables/hash_prints.py",
+        "    return bool(len(prints)) and ends == (prints[0], prints[-1])\n",
+        "    return bool(len(prints)) and ends is not None\n", (PRINTS,),
+    ),
+    Mutation(
+        "damaged first bits of hashes are believed", "adapters/index_tables/hash_prints.py",
+        "if len(stored) <= _CHECK or stored[:_CHECK] != _checksum(content):",
+        "if len(stored) <= _CHECK:", (PRINTS,),
+    ),
+    Mutation(
+        "first bits of fewer row groups are believed", "adapters/index_tables/hash_prints.py",
+        "    if len(prints) != metadata.num_row_groups:\n", "    if not prints:\n", (PRINTS,),
+    ),
+    Mutation(
+        "first bits of more rows than there are, or fewer, are believed",
+        "adapters/index_tables/hash_prints.py",
+        "or not statistics.has_min_max or len(prints) != group.num_rows:",
+        "or not statistics.has_min_max:", (PRINTS,),
+    ),
+    Mutation(
+        "numbers of manifests are looked for among first bits of hashes",
+        "adapters/index_tables/parquet_scan.py",
+        "    if question.among is None or question.among[0] != hash_prints.COLUMN:\n",
+        "    if question.among is None:\n", (SCAN,),
+    ),
+    Mutation(
+        "a part of a file that ends early is taken for all of it", "adapters/index_tables/file_parts.py",
+        "        if len(content) != length:\n", "        if len(content) > length:\n",
+        ("tests/unit/index/test_ledger_files.py",),
     ),
 )  # fmt: skip

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
+from meltline.adapters.index_tables.parquet_scan import LedgerFiles
 from meltline.adapters.index_tables.scan_query import Condition
-from meltline.adapters.index_tables.schema import SNAPSHOTS, TABLES
+from meltline.adapters.index_tables.schema import ENTRIES, SNAPSHOTS, TABLES
 from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import SetupMissing
@@ -182,6 +184,36 @@ def test_compacted_files_are_read_as_spark_reads_them(
     assert ledger.here(EVERYTHING) == before
     write(ledger, [20])
     assert_same(ledger, QUESTIONS[::4])
+
+
+def test_hashes_are_found_among_many_before_and_after_spark_wrote_the_files_anew(
+    ledger: Watched, warehouse: Warehouse
+) -> None:
+    """Footers of files that are written here tell of most hashes that they are not there."""
+    hashes = np.random.default_rng(3).integers(-(2**63), 2**63 - 1, 220_000, np.int64)
+    nulls = {name: pa.nulls(len(hashes), ENTRIES.field(name).type) for name in ENTRIES.names}
+    for part, table_uuid in enumerate("ab"):
+        of_table = {"table_uuid": [table_uuid] * len(hashes), "key_hash": hashes + part}
+        ids = {"manifest_id": np.arange(len(hashes))}
+        ledger.append_arrow("entries", pa.table(nulls | of_table | ids, schema=ENTRIES), "")
+    some = [*hashes[[0, 99_999, 100_000, 219_999]].tolist(), 7, 8]
+    by_hash = (["table_uuid", "key_hash"], [], ("key_hash", some))
+    by_manifest = (["key_hash"], [("table_uuid", "=", "b")], ("manifest_id", [0, 150_000]))
+    absent = (["key_hash"], [], ("key_hash", range(1000)))
+
+    def look() -> list[list[str]]:
+        answers = [ledger.here(*q, table="entries") for q in (by_hash, by_manifest, absent)]
+        assert [len(answer) - 1 for answer in answers] == [4, 2, 0]  # besides the names
+        return answers
+
+    before = look()
+    assert before[0] == ledger.there(*by_hash, table="entries")
+    warehouse.sql(
+        f"CALL rewrite_data_files(table => '{LEDGER}.entries', "
+        "options => map('rewrite-all', 'true'))"
+    )
+    ledger._files = LedgerFiles(ObjectStores({}))
+    assert look() == before
 
 
 def test_deleted_rows_are_gone(ledger: Watched, warehouse: Warehouse) -> None:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.adapters.index_tables.file_parts import NotPlain
+from meltline.adapters.index_tables.file_parts import FileParts, NotPlain
 from meltline.adapters.index_tables.parquet_scan import LedgerFiles, TableNow
 from meltline.adapters.index_tables.scan_query import Op, Question
 from meltline.adapters.object_store.stores import ObjectStores
@@ -343,6 +343,14 @@ def test_of_a_large_file_only_the_columns_are_read_that_are_asked_for(tmp_path: 
     for _ in range(2):  # a part is not read twice either
         assert files.answer("t", shelf.now(), question)["number"].to_pylist() == [700]
         assert 0 < store.count < length / 4
+
+
+def test_a_part_that_ends_early_is_none(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"0123")
+    parts = FileParts(ObjectStores({}), 100)
+    assert parts.range(f"{tmp_path}/x", 1, 3) == b"123"
+    with pytest.raises(NotPlain):
+        parts.range(f"{tmp_path}/x", 1, 4)
 
 
 def test_a_store_that_fails_in_the_middle_of_a_large_file_leaves_it_to_spark(
