@@ -86,6 +86,16 @@ PLACES = (
         "for p, why in refused.items()}", "for p, why in refused.items() if not p}", NAMES,
     ),
     Mutation(
+        "places: what Spark's own reader decodes is not noted", "adapters/ingest/bulk_rows.py",
+        "        for first in list(outcomes)[:1]:\n", "        for first in ():\n",
+        ("tests/contract/index/test_reading_manifests.py",),
+    ),
+    Mutation(
+        "places: what removed files lay in is noted", "adapters/ingest/bulk_rows.py",
+        'kept = rows.filter(pc.field("status") != _DELETED).column("path")',
+        'kept = rows.column("path")', ("tests/contract/index/test_reading_manifests.py",),
+    ),
+    Mutation(
         "roots: names are not resolved", "app/safety/confinement.py",
         "return Why.LINK if folder.leads_out else None", "return None", (*NAMES, *DISK),
     ),

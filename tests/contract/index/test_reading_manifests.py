@@ -27,6 +27,9 @@ WAYS = {
     "here": ReadingLimits(),
     "on executors": ReadingLimits(here_manifests=0),
     "by Spark's own reader": ReadingLimits(here_manifests=0, bulk_entries=0, bulk_manifest=ENTRIES),
+    "by Spark's own reader, written by Spark": ReadingLimits(
+        here_manifests=0, bulk_entries=0, bulk_manifest=ENTRIES, written_here=0
+    ),
 }
 ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
 
@@ -111,6 +114,29 @@ def test_every_way_gives_the_same_rows(libraries: Callable[[str], Library], way:
     assert not [outcome.error for outcome in outcomes.values() if outcome.error]
     assert len(expected.rows()) == 5 * ENTRIES + 4 + 3
     assert other.rows() == expected.rows()
+
+
+def test_every_way_tells_where_files_lie_and_which_are_links(
+    libraries: Callable[[str], Library],
+) -> None:
+    """What is not noted is not looked for when another name of such a file is deleted."""
+    told = {way: places(libraries(way)) for way in WAYS}
+    home = libraries("here").home
+    assert told["here"] == {f"{home}data/", f"{home}data/linked/", f"{home}data/placed3.parquet"}
+    assert told == dict.fromkeys(WAYS, told["here"])
+
+
+def places(library: Library) -> set[str]:
+    """Where the files of a manifest lie: one is a link, one that was removed lies elsewhere."""
+    data = Path(library.home.removeprefix("file://"), "data")
+    (data / "linked").mkdir(parents=True, exist_ok=True)
+    link = data / "placed3.parquet"
+    if not link.is_symlink():
+        link.symlink_to(data / "linked" / "other.parquet")
+    entries = library.entries("placed", f"{library.home}data/linked/x.parquet")
+    gone = Entry(f"{library.home}data/gone/y.parquet", 1, FileKind.DATA, DELETED, 7, 7)
+    outcomes = library.read(library.write("placed", [*entries, gone]))
+    return {place for outcome in outcomes.values() for place in outcome.places}
 
 
 def test_spark_s_own_reader_takes_what_is_plain_and_leaves_the_rest(

@@ -4,7 +4,7 @@ It answers the one question the plans ask: which files do only these snapshots r
 Manifests anti-join first, then hashes of locations; a collision can only keep a file.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -20,10 +20,10 @@ from meltline.adapters.index_tables.scan_query import Condition
 from meltline.adapters.index_tables.snapshot_cache import KnownSnapshots, Split
 from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.index_tables.tombstone_rows import DepartureRows, ItemRows
+from meltline.adapters.ingest.bulk_rows import places_there
 from meltline.adapters.ingest.ingest import ManifestRows, ReadingLimits
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.domain.iceberg.files import EntryStatus, FileKind
-from meltline.domain.places import places_in
 from meltline.ports import DepartingFile, FileLedger, Neighbourhood, ObjectReader, SnapshotKey
 
 _PUSHED = 200  # ids a filter may name: row groups without them are passed over; above, a join
@@ -272,8 +272,7 @@ class ReferenceRows:
             self._tables.read(table).select(F.col(name).alias("path")) for table, name in columns
         )
         rows = reduce(DataFrame.unionByName, paths).where("path IS NOT NULL")
-        lying = rows.mapInArrow(_places(self._store), "place string").distinct()
-        return {row["place"] for row in lying.collect()}
+        return places_there(self._store, rows)
 
     def waiting_in(self, manifests: Sequence[str]) -> set[str]:
         """Files in failsafe that are one of these manifests, or alive in one of them."""
@@ -314,17 +313,6 @@ class ReferenceRows:
                 self._tables.look(table, [column], among=(column, missing)).column(0).to_pylist()
             )
         return {path for path in paths if key_hash(path) not in stored}
-
-
-def _places(
-    store: ObjectReader,
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            places = places_in(batch.column("path").to_pylist(), store.is_link)
-            yield pa.RecordBatch.from_pydict({"place": pa.array(sorted(places), pa.string())})
-
-    return read
 
 
 def _of(uuids: Collection[str]) -> tuple[Condition, ...]:

@@ -1,6 +1,7 @@
 """Rows of the ledger made from what Spark's own decoder gives, and whether they add up."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,8 +10,10 @@ from pyspark.sql import functions as F
 
 from meltline.adapters.index_tables.schema import CHANGES, ENTRIES
 from meltline.adapters.ingest.ingest_job import ReadRequest
+from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.manifests.spark_decoder import BulkManifest, bulk_entries
 from meltline.domain.iceberg.files import EntryStatus, ManifestOutcome
+from meltline.domain.places import places_in
 from meltline.ports import ObjectReader
 
 Homes = Mapping[str, Sequence[str]]
@@ -23,10 +26,53 @@ Counted = dict[int, dict[int, tuple[int, int]]]
 """Rows of each manifest by status, and their bytes; a row that is odd is none."""
 
 
-def counted_there(table: str, rows: DataFrame) -> Counted:
-    """Rows of a table of the ledger, counted by Spark."""
+@dataclass(frozen=True)
+class Decoded:
+    """What is to be known of rows for a table of the ledger, whoever writes them.
+
+    Attributes:
+        counted: By manifest; a row that is odd is not among them.
+        places: Where the files lie that they keep (`places_in`).
+    """
+
+    counted: Counted = field(default_factory=dict)
+    places: Collection[str] = ()
+
+    def outcomes(self, requests: Iterable[ReadRequest]) -> Outcomes:
+        """Of the manifests whose rows add up. The places are told with one for all of them."""
+        outcomes = {
+            r.manifest.path: outcome
+            for r in requests
+            if (outcome := _agreed(r, self.counted.get(key_hash(r.manifest.path), {})))
+        }
+        for first in list(outcomes)[:1]:
+            outcomes[first] = replace(outcomes[first], places=tuple(sorted(self.places)))
+        return outcomes
+
+
+def decoded_there(store: ObjectReader, table: str, rows: DataFrame) -> Decoded:
+    """The same of rows that Spark holds."""
     grouped = rows.groupBy("manifest_id", F.expr(_STATUS[table]).alias("status"))
-    return _counted(grouped.agg(F.count("bytes"), F.sum("bytes")).collect())
+    counted = _counted(grouped.agg(F.count("bytes"), F.sum("bytes")).collect())
+    kept = rows.where(f"{_STATUS[table]} != {_DELETED}")
+    return Decoded(counted, places_there(store, kept.select("path")))
+
+
+def places_there(store: ObjectReader, paths: DataFrame) -> set[str]:
+    """Where files lie, by a column of their paths, and those of them that are links."""
+    places = paths.mapInArrow(_places(store), "place string").distinct()
+    return {row["place"] for row in places.collect()}
+
+
+def _places(
+    store: ObjectReader,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            places = places_in(batch.column("path").to_pylist(), store.is_link)
+            yield pa.RecordBatch.from_pydict({"place": pa.array(sorted(places), pa.string())})
+
+    return read
 
 
 def in_time(table: str, rows: pa.Table) -> pa.Table:
@@ -38,14 +84,16 @@ def in_time(table: str, rows: pa.Table) -> pa.Table:
     return rows.take(pc.sort_indices(times, sort_keys=order))
 
 
-def counted_here(table: str, rows: pa.Table) -> Counted:
-    """Rows for a table of the ledger, counted in this process."""
+def decoded_here(store: ObjectReader, table: str, rows: pa.Table) -> Decoded:
+    """The same of rows that this process holds. Raises StoreRefused."""
     if table == "changes":
         status = pc.if_else(pc.is_null(rows.column("until")), _ADDED, _DELETED)
         rows = rows.append_column("status", status)
     grouped = rows.select(["manifest_id", "status", "bytes"]).group_by(["manifest_id", "status"])
     sums = grouped.aggregate([("bytes", "count"), ("bytes", "sum")])
-    return _counted(zip(*(column.to_pylist() for column in sums.columns), strict=True))
+    counted = _counted(zip(*(column.to_pylist() for column in sums.columns), strict=True))
+    kept = rows.filter(pc.field("status") != _DELETED).column("path")
+    return Decoded(counted, places_in(kept.to_pylist(), store.is_link))
 
 
 def _counted(rows: Iterable[Sequence[int]]) -> Counted:
@@ -151,7 +199,7 @@ def _expected(request: ReadRequest) -> dict[int, int]:
     )
 
 
-def agreed(request: ReadRequest, rows: Mapping[int, tuple[int, int]]) -> ManifestOutcome | None:
+def _agreed(request: ReadRequest, rows: Mapping[int, tuple[int, int]]) -> ManifestOutcome | None:
     """A manifest's outcome from its counted rows; None where they are not what its list says."""
     manifest, step = request.manifest, request.step
     counts = {status: files for status, (files, _) in rows.items()}

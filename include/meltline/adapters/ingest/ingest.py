@@ -13,14 +13,13 @@ from meltline.adapters.index_tables.rows import tuples
 from meltline.adapters.index_tables.schema import TABLES
 from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.ingest.bulk_rows import (
-    Counted,
+    Decoded,
     Homes,
     Outcomes,
-    agreed,
     bulk_rows,
-    counted_here,
-    counted_there,
     decoded,
+    decoded_here,
+    decoded_there,
     in_time,
     is_large,
     spellings,
@@ -35,6 +34,7 @@ from meltline.adapters.ingest.ingest_job import (
 from meltline.adapters.ingest.outcome_rows import outcome_of
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.manifests.spark_decoder import Step
+from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import ManifestOutcome
 from meltline.domain.iceberg.linear_history import SnapshotDelta
 from meltline.domain.iceberg.locations import Ownership, location_key
@@ -192,29 +192,27 @@ class ManifestRows:
             rows = bulk_rows(self._tables.spark, self._store, requests, homes, fronts=fronts)
             if sum(map(decoded, requests)) > self.limits.written_here:
                 self._tables.write(table, rows, marker)
-                counted = self._written_since(table, before)
+                read = self._written_since(table, before)
             else:
                 table_rows = in_time(table, rows.toArrow())
+                read = decoded_here(self._store, table, table_rows)
                 self._tables.append_arrow(table, table_rows, marker)
-                counted = counted_here(table, table_rows)
-        except (PySparkException, Py4JJavaError):  # one broken file fails the whole job
+        # One broken file fails the whole job; of whatever it is, the other way says what is wrong.
+        except (PySparkException, Py4JJavaError, StoreRefused):
             return {}
-        return {
-            r.manifest.path: outcome
-            for r in requests
-            if (outcome := agreed(r, counted.get(key_hash(r.manifest.path), {}))) is not None
-        }
+        return read.outcomes(requests)
 
-    def _written_since(self, table: str, before: int | None) -> Counted:
-        """Rows of each manifest that were appended since a snapshot of a table."""
+    def _written_since(self, table: str, before: int | None) -> Decoded:
+        """The rows that were appended since a snapshot of a table."""
         after = self._tables.current(table)
         if after is None or after == before:
-            return {}
+            return Decoded()
         reader = self._tables.spark.read.format("iceberg")
         if before is not None:
             reader = reader.option("start-snapshot-id", before)
             reader = reader.option("end-snapshot-id", after)
-        return counted_there(table, reader.load(f"{self._tables.namespace}.{table}"))
+        rows = reader.load(f"{self._tables.namespace}.{table}")
+        return decoded_there(self._store, table, rows)
 
 
 def _step(step: SnapshotDelta | None) -> Step | None:
