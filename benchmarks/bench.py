@@ -100,7 +100,7 @@ class Bench:
             with lakes[side].in_place() as lake:
                 write_listing(lake.place / SPACE, lake.root / "before")
                 self.say(f"  {name}: {side}")
-                self._settle()
+                self.settle()
                 runs[side] = work(side, lake)
                 self.say(f"  {name}: {side} took {runs[side].seconds:.2f} s")
                 write_listing(lake.place / SPACE, lake.root / "after")
@@ -109,7 +109,7 @@ class Bench:
         found = dict(zip(first_the_procedure, compared, strict=True))
         return [runs[side] for side in order], [found[side] for side in order]
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """The same start for each: settings, an empty heap, nothing left to be written back."""
         same_settings(self.spark)
         cast(Any, self.spark._jvm).System.gc()

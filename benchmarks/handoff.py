@@ -86,6 +86,7 @@ def run_handoff(bench: Bench) -> list[Outcome]:
         for night in nights():
             for side, work in ((_COPY, _rewrite_and_copy), (BARE, _hand_off)):
                 bench.say(f"  {night.name}: {side}")
+                bench.settle()
                 runs.append(work(hot, cold, night))
                 bench.say(f"  {night.name}: {side} took {runs[-1].seconds:.2f} s")
             _require_same(hot, cold, night)

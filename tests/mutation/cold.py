@@ -8,6 +8,7 @@ HANDOFF = "tests/unit/archive/test_handoff.py"
 COLD = "tests/unit/archive/test_cold.py"
 COLD_GATE = "tests/unit/archive/test_cold_gate.py"
 COPY_PROOFS = "tests/unit/archive/test_copy_proofs.py"
+TOGETHER = "tests/unit/archive/test_copies_together.py"
 COLD_WITHHELD = "tests/unit/archive/test_cold_withheld.py"
 
 COLD_COPIES = (
@@ -72,8 +73,25 @@ COLD_COPIES = (
     ),
     Mutation(
         "a copy is not read back", "adapters/archive/copies.py",
-        "        if not self.cold.proves_writes(target) and _digest(self._parts(self.cold, target)) != sent:\n",
-        "        if False:\n", (COPY_PROOFS,),
+        "            not self.cold.proves_writes(target)\n            and _digest(", "            False\n            and _digest(",
+        (COPY_PROOFS,),
+    ),
+    Mutation(
+        "copies get their names before they are on disk", "adapters/object_store/local_writes.py",
+        "        failures = self._synced(drafts)\n", "        failures = dict[str, str]()\n", (TOGETHER,),
+    ),
+    Mutation(
+        "names of copies count before they are on disk", "adapters/object_store/local_writes.py",
+        "        return failures | self._synced(drafts)\n", "        return failures\n", (TOGETHER,),
+    ),
+    Mutation(
+        "copies that no disk holds pass for whole", "adapters/archive/copy_tasks.py",
+        "        _require(begun.target, \"on disk\", failures.get(begun.target, \"on disk\"))\n", "        pass\n",
+        (TOGETHER,),
+    ),
+    Mutation(
+        "a copy on a disk of unknown kind is not synced", "adapters/object_store/local_writes.py",
+        "            if not is_joint:\n", "            if together is None:\n", (TOGETHER,),
     ),
     Mutation(
         "a path that was written twice passes for its first copy", "adapters/archive/copies.py",

@@ -112,7 +112,7 @@ READERS = (
     ),
     Mutation(
         "a write to cold waits for no turn", "adapters/archive/copies.py",
-        "        self.pace.wait()\n        self.cold.write_stream(target, hashed())\n", "        self.cold.write_stream(target, hashed())\n", (PACE,),
+        "        self.pace.wait()\n        self.cold.write_stream(target, hashed(), together)\n", "        self.cold.write_stream(target, hashed(), together)\n", (PACE,),
     ),
     Mutation(
         "rows that come as late as they may find their partition gone", "domain/retention/policy.py",

@@ -95,8 +95,10 @@ class MemoryStore:
         for start in range(0, len(whole), _PART):
             yield whole[start : start + _PART]
 
-    def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
-        """Writes an object from parts."""
+    def write_stream(
+        self, path: str, parts: Iterable[bytes], together: object | None = None
+    ) -> None:
+        """Writes an object from parts; it waits for no others to be synced with."""
         self._allowed(path)
         self.write(path, b"".join(parts))
 

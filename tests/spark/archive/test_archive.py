@@ -17,7 +17,10 @@ from pyiceberg.table import StaticTable
 
 from meltline.adapters.archive.archive import ColdArchive
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.spark_archive import SparkCrew
+from meltline.adapters.archive.copy_tasks import FileDone
+from meltline.adapters.archive.crew import LocalHands
+from meltline.adapters.archive.manifests import Need, NeededFile
+from meltline.adapters.archive.spark_archive import SparkCrew, SparkHands
 from meltline.adapters.catalogs.sql_catalog import SqlTables
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.config.load import load_config
@@ -237,6 +240,35 @@ def test_executors_ask_for_no_file_that_replaced_manifests_name(tiers: Tiers) ->
     assert done.error == ""
     assert done.files_copied == 4  # two data files, the merged manifest, the list
     assert not Path(lost).exists()
+
+
+def test_executors_bring_and_read_files_as_this_process_does(tiers: Tiers, tmp_path: Path) -> None:
+    files = []
+    for number in range(9):
+        path = tmp_path / "hot" / f"{number}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x" * number)
+        files.append(NeededFile(f"file:{path}", number + (number == 4), Need.COPY))
+    files.append(NeededFile(f"file:{tmp_path}/hot/none.parquet", 1, Need.COPY))
+    store = ObjectStores({})
+    answers = []
+    for few in (MOST, 0):
+        stores = Stores(store, store, f"file://{tmp_path}/cold-{few}")
+        hands = SparkHands(tiers.hot.spark, stores, LocalHands(stores), few)
+        brought = list(hands.bring(files))
+        damaged = Path(stores.target(files[7].path).removeprefix("file://"))
+        damaged.write_bytes(b"y" * 7)
+        again = list(hands.read_again(dict(zip(files, [b.proof for b in brought], strict=True))))
+        answers.append([_gist(done, str(few)) for done in (*brought, *again)])
+        assert damaged.read_bytes() == b"x" * 7
+        assert [bool(done.error) for done in brought] == [n in (4, 9) for n in range(10)]
+    assert answers[0] == answers[1]
+
+
+def _gist(done: FileDone, cold: str) -> tuple[object, ...]:
+    sha256 = done.proof.sha256 if done.proof else ""
+    error = done.error.replace(f"cold-{cold}", "cold")
+    return done.path, done.bytes, done.is_new, sha256, error
 
 
 @each_table

@@ -14,7 +14,7 @@ import pytest
 from meltline.adapters.archive.archive import ColdArchive
 from meltline.adapters.archive.batches import BatchLimits
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.copy_tasks import LocalCrew
+from meltline.adapters.archive.crew import LocalCrew
 from meltline.adapters.archive.manifests import TOTALS
 from meltline.domain.archive.archive import COLD_OF, Validity, read_archived
 from meltline.domain.archive.cold_paths import mirrored

@@ -9,7 +9,7 @@ import pytest
 
 from meltline.adapters.archive.archive import ColdArchive
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.copy_tasks import LocalCrew
+from meltline.adapters.archive.crew import LocalCrew
 from meltline.app.drop.drop import drop
 from meltline.app.retrieval.tiers import COLD, locate_anywhere
 from meltline.app.services import RunContext

@@ -255,7 +255,9 @@ def test_an_adopted_ledger_learns_the_newest_word_of_the_archive() -> None:
 class Corrupting(MemoryStore):
     """A store that writes other bytes than it was sent, of the same number."""
 
-    def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
+    def write_stream(
+        self, path: str, parts: Iterable[bytes], together: object | None = None
+    ) -> None:
         super().write_stream(path, [part[::-1] for part in parts])
 
 

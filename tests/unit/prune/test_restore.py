@@ -8,7 +8,7 @@ import pytest
 
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_reader import StoreCopyReader
-from meltline.adapters.archive.copy_tasks import LocalCrew
+from meltline.adapters.archive.crew import LocalCrew
 from meltline.adapters.archive.retrieval import ColdRetriever
 from meltline.app.retrieval.restore import Restored, restore
 from meltline.app.services import Retrieval

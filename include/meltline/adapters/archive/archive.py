@@ -20,7 +20,8 @@ from meltline.adapters.archive.batches import (
 )
 from meltline.adapters.archive.cold_tables import ColdCatalog, ColdTables, TablePair
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.copy_tasks import Crew, ManifestDone
+from meltline.adapters.archive.copy_tasks import ManifestDone
+from meltline.adapters.archive.crew import Crew
 from meltline.adapters.archive.manifests import ColdManifest
 from meltline.adapters.archive.mender import ColdMender
 from meltline.domain.clock import Clock

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from meltline.adapters.archive.cold_tables import TablePair
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.copy_tasks import Crew, ManifestDone, settle
+from meltline.adapters.archive.copy_tasks import ManifestDone, settle
+from meltline.adapters.archive.crew import Crew
 from meltline.adapters.archive.manifests import (
     ColdManifest,
     Need,

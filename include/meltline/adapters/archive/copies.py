@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Protocol
 
+from meltline.adapters.object_store.local_writes import Together
 from meltline.adapters.object_store.pace import Pace
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.archive.cold_proofs import CopyProof
@@ -23,6 +24,20 @@ class Brought:
 
     is_new: bool
     proof: CopyProof
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A copy that was sent to cold, and has not been looked at there.
+
+    Attributes:
+        target: Where it lies, by the time that those it was sent with are settled.
+        sha256: Of what was sent.
+    """
+
+    target: str
+    bytes: int
+    sha256: str
 
 
 class CopySource(Protocol):
@@ -44,7 +59,9 @@ class CopyTarget(Protocol):
 
     def measure(self, path: str) -> StoredObject | None: ...
 
-    def write_stream(self, path: str, parts: Iterable[bytes]) -> None: ...
+    def write_stream(
+        self, path: str, parts: Iterable[bytes], together: Together | None = None
+    ) -> None: ...
 
     def proves_writes(self, path: str) -> bool: ...
 
@@ -116,6 +133,14 @@ class Stores:
             FileNotFoundError: Hot does not have it; or StoreRefused.
             StoreRefused: Either of the two is of another length, or a store refuses.
         """
+        begun = self.begin(path, size)
+        return self.finish(begun) if isinstance(begun, Sent) else begun
+
+    def begin(self, path: str, size: int, together: Together | None = None) -> Brought | Sent:
+        """The first half of `copy`, where others that are copied meanwhile are `together` with it.
+
+        These are to be settled before the other half. Raises as `copy` does.
+        """
         target = self.target(path)
         self.pace.wait()
         present = self.cold.measure(target)
@@ -123,7 +148,11 @@ class Stores:
             return Brought(False, _unread(present, target))
         if present is not None and not self.mends:
             raise _refused(target, f"{size} bytes, as the manifest says", f"{present.bytes} bytes")
-        return Brought(True, self._put(target, self._counted(path, size), size))
+        return self._sent(target, self._counted(path, size), size, together)
+
+    def finish(self, sent: Sent) -> Brought:
+        """The other half: makes sure that cold holds what was sent."""
+        return Brought(True, self._held(sent))
 
     def prove(self, path: str, size: int, prior: CopyProof | None) -> Brought:
         """Reads a copy that is there, and its original, and has cold hold the right bytes.
@@ -187,6 +216,11 @@ class Stores:
 
     def _put(self, target: str, parts: Iterable[bytes], size: int) -> CopyProof:
         """Writes a file of cold, and makes sure that it holds what was sent."""
+        return self._held(self._sent(target, parts, size))
+
+    def _sent(
+        self, target: str, parts: Iterable[bytes], size: int, together: Together | None = None
+    ) -> Sent:
         digest = sha256()
 
         def hashed() -> Iterator[bytes]:
@@ -195,12 +229,18 @@ class Stores:
                 yield part
 
         self.pace.wait()
-        self.cold.write_stream(target, hashed())
-        sent = digest.hexdigest()
-        if not self.cold.proves_writes(target) and _digest(self._parts(self.cold, target)) != sent:
+        self.cold.write_stream(target, hashed(), together)
+        return Sent(target, size, digest.hexdigest())
+
+    def _held(self, sent: Sent) -> CopyProof:
+        target = sent.target
+        if (
+            not self.cold.proves_writes(target)
+            and _digest(self._parts(self.cold, target)) != sent.sha256
+        ):
             self.cold.delete([target])  # nobody has registered these bytes: they were just written
             raise _refused(target, "the bytes that were sent", "others when it was read again")
-        return self._measured(target, size, sent)
+        return self._measured(target, sent.bytes, sent.sha256)
 
     def _measured(self, target: str, size: int, digest: str) -> CopyProof:
         self.pace.wait()

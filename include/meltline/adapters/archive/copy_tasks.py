@@ -1,13 +1,12 @@
 """What is done for one manifest, and for one file, so that cold has them. Executors do it too."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
-from typing import Protocol
 
-from meltline.adapters.archive.copies import Brought, Stores
+from meltline.adapters.archive.copies import Brought, Sent, Stores
 from meltline.adapters.archive.delete_files import (
     Rewritten,
     rewrite_deletes,
@@ -25,15 +24,16 @@ from meltline.adapters.archive.manifests import (
     rewrite_manifest,
     same_records,
 )
+from meltline.adapters.manifests.fastavro_reader import read_manifest
+from meltline.adapters.object_store.local_writes import Together
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.discretion import cause
 from meltline.domain.errors import StoreRefused
-from meltline.domain.iceberg.files import ManifestFile
-from meltline.ports import CopyCache
+from meltline.domain.iceberg.files import EntryStatus, ManifestFile
 
 THREADS = 8  # files that one process copies at a time
-_FEW = 500  # entries that cold is asked for one by one
-_PORTION = 10_000  # files, between two questions whether to go on
+_GROUP = 500  # files that get their names together
+_GROUP_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,45 +89,6 @@ class ManifestDone:
     error: str = ""
 
 
-class Crew(Protocol):
-    """Those who rewrite manifests, and copy what they name."""
-
-    def rewrite(
-        self,
-        manifests: Sequence[ManifestFile],
-        may_go_on: Callable[[], bool],
-        replaced: Sequence[str] = (),
-    ) -> Mapping[str, ManifestDone] | None:
-        """Has cold hold each manifest, once it has all files that the manifest keeps alive.
-
-        Args:
-            manifests: As hot's lists name them.
-            may_go_on: Asked now and then; after a no nothing new is begun.
-            replaced: Manifests of registered snapshots, by their path in cold, that these may
-                repeat: cold has what they name, and need not be asked for each of those files.
-
-        Returns:
-            What came of each, by its path in hot; None where a no ended it before its time. What
-            is known of each copy is in the book by then.
-        """
-        ...
-
-    def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
-        """Has cold hold the right bytes of files, and the book know them; what is there is read.
-
-        What the book knows and the store shows unchanged is not read, where that can be trusted.
-        """
-        ...
-
-
-def is_worth_reading(manifests: Sequence[ManifestFile], few: int) -> bool:
-    """Whether manifests repeat so many entries that reading those they replaced costs less."""
-    return sum(manifest.existing_files or 0 for manifest in manifests) > few
-
-
-# --- one at a time --------------------------------------------------------------------------------
-
-
 def needs_of(stores: Stores, manifest: ManifestFile) -> tuple[list[NeededFile], str]:
     """What a manifest needs in cold; or why it cannot be handed over."""
     try:
@@ -142,33 +103,96 @@ def needs_of(stores: Stores, manifest: ManifestFile) -> tuple[list[NeededFile], 
 def files_there(stores: Stores, manifest: str) -> list[tuple[str, int]]:
     """The files, with their lengths, that a manifest of cold keeps alive; none if it is damaged."""
     try:
-        content = stores.copy_at(manifest)
-        files = needed_files(ManifestFile(manifest, 0), content) if content else ()
-        return [(file.path, file.bytes) for file in files]
+        entries = read_manifest(manifest, stores.copy_at(manifest) or b"")
+        return [(file.path, file.bytes) for file in entries if file.status != EntryStatus.DELETED]
     except Exception:  # then cold is asked for each file
         return []
 
 
-def bring(stores: Stores, file: NeededFile) -> FileDone:
-    """Has cold hold one file; says so where it cannot."""
+def bring(
+    stores: Stores,
+    files: Iterable[NeededFile],
+    threads: int = THREADS,
+    joined: Callable[[], Together] = Together,
+) -> Iterator[FileDone]:
+    """Has cold hold files; says so where it cannot. An answer for each, in their order.
+
+    Args:
+        stores: Hot's and cold's.
+        files: Each once.
+        threads: How many are copied at a time.
+        joined: Makes those that are synced together.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        for group in _groups(files):
+            with joined() as together:
+                begun = list(pool.map(partial(_begin, stores, together), group))
+                failures = together.settle()
+                yield from pool.map(partial(_finish, stores, failures), group, begun)
+
+
+def _groups(files: Iterable[NeededFile]) -> Iterator[list[NeededFile]]:
+    """Files that are settled together: what a kill leaves behind without a name is not more."""
+    group: list[NeededFile] = []
+    size = 0
+    for file in files:
+        group.append(file)
+        size += file.bytes
+        if len(group) >= _GROUP or size >= _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _begin(stores: Stores, together: Together, file: NeededFile) -> FileDone | Sent:
     try:
-        if file.need is Need.COPY:
-            brought = stores.copy(file.path, file.bytes)
-            return FileDone(file.path, file.bytes, is_new=brought.is_new, proof=brought.proof)
-        return _bring_rewritten(stores, file)
+        if file.need is not Need.COPY:
+            return _bring_rewritten(stores, file)
+        begun = stores.begin(file.path, file.bytes, together)
+        return begun if isinstance(begun, Sent) else _copied(file, begun)
     except Exception as error:
-        return FileDone(file.path, error=failure_text(file.path, error))
+        return _failed(file, error)
 
 
-def read_again(stores: Stores, file: NeededFile, prior: CopyProof | None) -> FileDone:
-    """Reads one file that cold has, and mends it where it is known for damaged; says what came."""
+def _finish(
+    stores: Stores, failures: Mapping[str, str], file: NeededFile, begun: FileDone | Sent
+) -> FileDone:
+    if isinstance(begun, FileDone):
+        return begun
+    try:
+        _require(begun.target, "on disk", failures.get(begun.target, "on disk"))
+        return _copied(file, stores.finish(begun))
+    except Exception as error:
+        return _failed(file, error)
+
+
+def _copied(file: NeededFile, brought: Brought) -> FileDone:
+    return FileDone(file.path, file.bytes, is_new=brought.is_new, proof=brought.proof)
+
+
+def _failed(file: NeededFile, error: Exception) -> FileDone:
+    return FileDone(file.path, error=failure_text(file.path, error))
+
+
+def read_again(
+    stores: Stores, files: Mapping[NeededFile, CopyProof | None], threads: int = THREADS
+) -> Iterator[FileDone]:
+    """Reads files that cold has, each with what is known of it; mends those known for damaged.
+
+    Says what came of each, in their order.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(partial(_read_again, stores), files, files.values())
+
+
+def _read_again(stores: Stores, file: NeededFile, prior: CopyProof | None) -> FileDone:
     try:
         if file.need is Need.COPY:
-            brought = stores.prove(file.path, file.bytes, prior)
-            return FileDone(file.path, file.bytes, is_new=brought.is_new, proof=brought.proof)
+            return _copied(file, stores.prove(file.path, file.bytes, prior))
         return _read_rewritten(stores, file, prior)
     except Exception as error:
-        return FileDone(file.path, error=failure_text(file.path, error))
+        return _failed(file, error)
 
 
 def _bring_rewritten(stores: Stores, file: NeededFile) -> FileDone:
@@ -292,99 +316,6 @@ def settled(stores: Stores, prior: Mapping[str, CopyProof], proof: CopyProof) ->
     For a snapshot that is new to cold that says nothing of what hot has under that path now.
     """
     return stores.mends and proof.path in prior and prior[proof.path].like(proof)
-
-
-# --- in this process ------------------------------------------------------------------------------
-
-
-class LocalCrew:
-    """Works in this process: for few files, and for tests."""
-
-    def __init__(
-        self, stores: Stores, book: CopyCache, threads: int = THREADS, few: int = _FEW
-    ) -> None:
-        self._stores = stores
-        self._book = book
-        self._threads = threads
-        self._few = few
-
-    def rewrite(
-        self,
-        manifests: Sequence[ManifestFile],
-        may_go_on: Callable[[], bool],
-        replaced: Sequence[str] = (),
-    ) -> Mapping[str, ManifestDone] | None:
-        needs = {manifest: needs_of(self._stores, manifest) for manifest in manifests}
-        files = dict.fromkeys(file for of, _ in needs.values() for file in of)
-        done = self._cold_files(files, replaced if is_worth_reading(manifests, self._few) else ())
-        missing = [file for file in files if file not in done]
-        for start in range(0, len(missing), _PORTION):
-            if not may_go_on():
-                return None
-            done |= self._bring(missing[start : start + _PORTION])
-        return self._finished(needs, done)
-
-    def _finished(
-        self,
-        needs: Mapping[ManifestFile, tuple[Sequence[NeededFile], str]],
-        done: Mapping[NeededFile, FileDone],
-    ) -> Mapping[str, ManifestDone]:
-        """What came of manifests, written once their files are there; each file counts once."""
-        credited: set[str] = set()
-        outcomes = {
-            manifest.path: self._finish(manifest, error, [done[file] for file in files], credited)
-            for manifest, (files, error) in needs.items()
-        }
-        self._book.save([outcome.proof for outcome in outcomes.values() if outcome.proof])
-        return outcomes
-
-    def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
-        return list(self._bring(files).values())
-
-    def _cold_files(
-        self, needed: Iterable[NeededFile], replaced: Sequence[str]
-    ) -> dict[NeededFile, FileDone]:
-        """What cold has by the word of its own manifests."""
-        present = {copy for path in replaced for copy in files_there(self._stores, path)}
-        return {
-            file: FileDone(file.path, file.bytes)
-            for file in (needed if present else ())
-            if file.need is Need.COPY and (self._stores.target(file.path), file.bytes) in present
-        }
-
-    def _bring(self, files: Sequence[NeededFile]) -> dict[NeededFile, FileDone]:
-        with ThreadPoolExecutor(self._threads) as pool:
-            done = dict(zip(files, pool.map(partial(bring, self._stores), files), strict=True))
-            doubtful = self._doubtful(done)
-            again = pool.map(partial(read_again, self._stores), doubtful, doubtful.values())
-            done |= zip(doubtful, again, strict=True)
-        self._book.save([d.proof for d in done.values() if d.proof and d.proof.sha256])
-        return done
-
-    def _doubtful(self, done: Mapping[NeededFile, FileDone]) -> dict[NeededFile, CopyProof | None]:
-        """What was found in cold and has to be read, with what the book knows of it."""
-        unread = {f: d.proof for f, d in done.items() if d.proof and not d.proof.sha256}
-        prior = self._book.of([proof.path for proof in unread.values()])
-        return {
-            file: prior.get(proof.path)
-            for file, proof in unread.items()
-            if not settled(self._stores, prior, proof)
-        }
-
-    def _finish(
-        self, manifest: ManifestFile, error: str, files: Sequence[FileDone], credited: set[str]
-    ) -> ManifestDone:
-        if wrong := error or _first_error(files):
-            return ManifestDone(manifest.path, error=wrong)
-        amended = {file.path: file.amended for file in files if file.is_rewritten}
-        done = write_manifest(self._stores, manifest, amended)
-        new = [file for file in files if file.is_new and file.path not in credited]
-        credited.update(file.path for file in new)
-        return with_copied(done, len(new), sum(file.bytes for file in new))
-
-
-def _first_error(files: Sequence[FileDone]) -> str:
-    return next((file.error for file in files if file.error), "")
 
 
 def with_copied(done: ManifestDone, files: int, bytes: int) -> ManifestDone:

@@ -7,7 +7,8 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 
 from meltline.adapters.archive.copies import Brought, Stores
-from meltline.adapters.archive.copy_tasks import THREADS, Crew, failure_text, settle
+from meltline.adapters.archive.copy_tasks import THREADS, failure_text, settle
+from meltline.adapters.archive.crew import Crew
 from meltline.adapters.archive.delete_files import rewritten_before
 from meltline.adapters.archive.manifests import (
     Amended,

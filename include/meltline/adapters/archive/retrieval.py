@@ -10,7 +10,7 @@ from dataclasses import replace
 from meltline.adapters.archive.batches import Pending, completed, read_pending
 from meltline.adapters.archive.cold_tables import TablePair
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.copy_tasks import Crew
+from meltline.adapters.archive.crew import Crew
 from meltline.adapters.archive.manifests import ColdManifest
 from meltline.adapters.manifests.avro_container import AvroFile
 from meltline.domain.archive.archive import Validity

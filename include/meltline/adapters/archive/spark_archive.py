@@ -1,11 +1,11 @@
-"""The archive with Spark: executors read manifests, copy files and rewrite manifests.
+"""The archive with Spark: executors copy files, and of large batches do everything.
 
-What one batch names stays on the executors and their disks; the driver gets a row for each
+What a large batch names stays on the executors and their disks; the driver gets a row for each
 manifest. Within a batch a file that many manifests name is copied once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
@@ -17,12 +17,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import (
     FileDone,
-    LocalCrew,
     ManifestDone,
-    is_worth_reading,
     settled,
     with_copied,
 )
+from meltline.adapters.archive.crew import LocalCrew, LocalHands, is_worth_reading
 from meltline.adapters.archive.manifests import NeededFile
 from meltline.adapters.archive.spark_tasks import (
     BROUGHT,
@@ -33,6 +32,7 @@ from meltline.adapters.archive.spark_tasks import (
     REQUESTS,
     WRITTEN,
     Batches,
+    Files,
     Row,
     bring_files,
     file_done,
@@ -47,28 +47,69 @@ from meltline.adapters.archive.spark_tasks import (
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.ports import CopyCache
 
-_FEW = 500  # manifests, and new files, that are done in this process
-_REPEATED = 40  # entries of files that cold has already, for one new file
+_FEW = 500  # manifests, and files to copy, that are done in this process
+_LISTED = 400_000  # entries of a batch whose files this process lists, in some 500 bytes each
 _PORTION = 50_000  # entries of a batch, between two questions whether to go on
 
-_FILES = pa.schema(
-    [("place", pa.int64()), ("path", pa.string()), ("bytes", pa.int64()), ("need", pa.string())]
-)
 _BROUGHT = ("place", "path", "hot_bytes", "need", *PROOF)
 _AMENDED = "collect_list(struct(path, bytes, lower, upper)) FILTER (WHERE is_rewritten) AS amended"
 
 
+class SparkHands:
+    """The port `Hands` on Spark's executors; a few files are done here.
+
+    Args:
+        spark: The session.
+        stores: Hot's and cold's, each with the pace of one of the tasks.
+        here: Who copies a few.
+        few: How many these are.
+    """
+
+    def __init__(self, spark: SparkSession, stores: Stores, here: LocalHands, few: int) -> None:
+        self._spark = spark
+        self._stores = stores
+        self._here = here
+        self._few = few
+
+    def bring(self, files: Sequence[NeededFile]) -> Iterable[FileDone]:
+        if len(files) <= self._few:
+            return self._here.bring(files)
+        return self._done(bring_files(self._stores), dict.fromkeys(files))
+
+    def read_again(self, files: Files) -> Iterable[FileDone]:
+        if len(files) <= self._few:
+            return self._here.read_again(files)
+        return self._done(read_files(self._stores), files)
+
+    def _done(self, work: Batches, files: Files) -> list[FileDone]:
+        rows = [
+            {"place": place, "path": f.path, "bytes": f.bytes, "need": f.need, **proof_row(proof)}
+            for place, (f, proof) in enumerate(files.items())
+        ]
+        table = pa.Table.from_pylist(rows, schema=DOUBTFUL)
+        done = spread(self._spark, self._spark.createDataFrame(table), work, BROUGHT).toArrow()
+        by_place = {row["place"]: file_done(row) for row in done.to_pylist()}
+        return [by_place[place] for place in range(len(rows))]
+
+
+def spread(spark: SparkSession, frame: DataFrame, work: Batches, schema: pa.Schema) -> DataFrame:
+    """Work done by all executors, a part each of the rows."""
+    parts = 2 * spark.sparkContext.defaultParallelism
+    return frame.repartition(parts).mapInArrow(work, from_arrow_schema(schema))
+
+
 class SparkCrew:
-    """The port `Crew` on Spark's executors; a few files are done here."""
+    """The port `Crew` on Spark's executors; few manifests are read and written here."""
 
     def __init__(
         self, spark: SparkSession, stores: Stores, book: CopyCache, few: int = _FEW
     ) -> None:
         self._spark = spark
-        self._tasks = spark.sparkContext.defaultParallelism
-        self._stores = replace(stores, pace=stores.pace.shared(self._tasks))
+        tasks = spark.sparkContext.defaultParallelism
+        self._stores = replace(stores, pace=stores.pace.shared(tasks))
         self._book = book
-        self._here = LocalCrew(stores, book)
+        hands = SparkHands(spark, self._stores, LocalHands(stores), few)
+        self._here = LocalCrew(stores, book, hands=hands)
         self._few = few
         self._kept: list[DataFrame] = []
 
@@ -96,15 +137,7 @@ class SparkCrew:
             self._release(needs, present)
 
     def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
-        if len(files) <= self._few:
-            return self._here.prove(files)
-        rows = [{"place": 0, **asdict(file)} for file in files]
-        work = self._spark.createDataFrame(pa.Table.from_pylist(rows, schema=_FILES))
-        try:
-            brought = self._settled(self._spread(work, bring_files(self._stores), BROUGHT))
-            return [file_done(row.asDict()) for row in brought.collect()]
-        finally:
-            self._release()
+        return self._here.prove(files)
 
     def _release(self, *frames: DataFrame) -> None:
         for frame in (*frames, *self._kept):
@@ -112,10 +145,9 @@ class SparkCrew:
         self._kept.clear()
 
     def _is_little(self, manifests: Sequence[ManifestFile]) -> bool:
-        """Whether jobs would take longer to start than the work takes here."""
-        new = sum(manifest.added_files or 0 for manifest in manifests)
+        """Whether jobs would take longer to start, and to hand rows over, than the work does."""
         entries = sum(manifest.entries for manifest in manifests)
-        return max(len(manifests), new, entries // _REPEATED) <= self._few
+        return len(manifests) <= self._few and entries <= _LISTED
 
     def _cold_files(self, replaced: Sequence[str]) -> DataFrame:
         """What cold has by the word of its own manifests."""
@@ -138,8 +170,7 @@ class SparkCrew:
         return self._spark.createDataFrame(pa.Table.from_pylist(rows, schema=REQUESTS))
 
     def _spread(self, frame: DataFrame, work: Batches, schema: pa.Schema) -> DataFrame:
-        """Work done by all executors, a part each of the rows."""
-        return frame.repartition(2 * self._tasks).mapInArrow(work, from_arrow_schema(schema))
+        return spread(self._spark, frame, work, schema)
 
     def _brought(
         self, needs: DataFrame, present: DataFrame, portion: int, portions: int

@@ -1,7 +1,6 @@
 """The archive's work on executors: rows in, rows out, with the stores sent along."""
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -9,7 +8,6 @@ import pyarrow as pa
 
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import (
-    THREADS,
     FileDone,
     ManifestDone,
     bring,
@@ -94,6 +92,8 @@ WRITTEN = pa.schema(
 
 Batches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Row = dict[str, Any]
+Files = Mapping[NeededFile, CopyProof | None]
+"""Each with what is known of its copy."""
 
 
 def _row_by_row(work: Callable[[Row], Iterable[Row]], schema: pa.Schema) -> Batches:
@@ -106,15 +106,17 @@ def _row_by_row(work: Callable[[Row], Iterable[Row]], schema: pa.Schema) -> Batc
     return run
 
 
-def _file_by_file(work: Callable[[NeededFile, Row], FileDone]) -> Batches:
-    """Has each file come to something (`BROUGHT`), several at a time."""
+def _file_by_file(work: Callable[[Files], Iterable[FileDone]]) -> Batches:
+    """Has each file come to something (`BROUGHT`)."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-        with ThreadPoolExecutor(THREADS) as pool:
-            for batch in batches:
-                requests = batch.to_pylist()
-                files = [NeededFile(r["path"], r["bytes"], Need(r["need"])) for r in requests]
-                yield from map(_as_brought, requests, pool.map(work, files, requests))
+        for batch in batches:
+            requests = batch.to_pylist()
+            files = [
+                (NeededFile(r["path"], r["bytes"], Need(r["need"])), proof_of(r)) for r in requests
+            ]
+            for request, done in zip(requests, work(dict(files)), strict=True):
+                yield _as_brought(request, done)
 
     return lambda batches: _in_batches(rows(batches), BROUGHT)
 
@@ -160,12 +162,12 @@ def read_named(stores: Stores) -> Batches:
 
 def bring_files(stores: Stores) -> Batches:
     """Files, each with the first manifest that needs it, to what came of them (`BROUGHT`)."""
-    return _file_by_file(lambda file, _: bring(stores, file))
+    return _file_by_file(lambda files: bring(stores, files))
 
 
 def read_files(stores: Stores) -> Batches:
     """Files that cold has, with what is known of them (`DOUBTFUL`), read again (`BROUGHT`)."""
-    return _file_by_file(lambda file, row: read_again(stores, file, proof_of(row)))
+    return _file_by_file(lambda files: read_again(stores, files))
 
 
 def _as_brought(request: Row, done: FileDone) -> Row:
@@ -199,7 +201,7 @@ def proof_row(proof: CopyProof | None) -> Row:
 
 def proof_of(row: Row) -> CopyProof | None:
     """The other way round."""
-    if row["sha256"] is None:
+    if row.get("sha256") is None:
         return None
     modified = from_millis(row["modified"])
     return CopyProof(row["target"], row["target_bytes"], row["sha256"], modified, row["etag"])

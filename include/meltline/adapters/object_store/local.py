@@ -15,10 +15,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, TypeVar
-from uuid import uuid4
 
-import xxhash
-
+from meltline.adapters.object_store.local_writes import (
+    Fill,
+    Together,
+    pour,
+    require_same,
+    write_whole,
+)
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import split_location
 from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
@@ -76,7 +80,7 @@ class LocalFiles:
     def size(self, path: str) -> int | None:
         """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
         try:
-            status = _local(path).stat()
+            status = os.stat(_local_name(path))  # noqa: PTH116 - many
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
@@ -91,7 +95,8 @@ class LocalFiles:
 
     def write(self, path: str, content: bytes) -> datetime:
         """Writes a file in one step, so that nobody reads half of it; returns its time."""
-        return self._write(path, lambda file: file.write(content))
+        target = self._written(path, lambda file: file.write(content))
+        return _time(os.stat(target))  # noqa: PTH116
 
     def stream(self, path: str) -> Iterator[bytes]:
         """The file in parts. Raises as `read` does."""
@@ -104,30 +109,21 @@ class LocalFiles:
         except (OSError, ValueError) as error:
             raise _refused("read", path, error) from error
 
-    def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
-        """Writes a file from parts, and reads it again before it gets its name."""
-        self._write(path, lambda file: _require_same(file, _pour(file, parts)))
+    def write_stream(
+        self, path: str, parts: Iterable[bytes], together: Together | None = None
+    ) -> None:
+        """Writes a file from parts, and reads it again before it gets its name. See the port."""
+        self._written(path, lambda file: require_same(file, pour(file, parts)), together)
 
-    def _write(self, path: str, fill: Callable[[BinaryIO], object]) -> datetime:
-        """Writes a file under a name of its own, and renames it when it is whole and on disk."""
+    def _written(self, path: str, fill: Fill, together: Together | None = None) -> str:
         try:
-            target = Path(_changeable_name(path))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = target.parent / f".meltline-{uuid4()}"
-            try:
-                with unfinished.open("x+b") as file:
-                    fill(file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                unfinished.replace(target)
-            except BaseException:
-                unfinished.unlink(missing_ok=True)
-                raise
-            return _time(target.stat())
+            target = _changeable_name(path)
+            write_whole(path, target, fill, together)
         except FileNotFoundError:
             raise
         except (OSError, ValueError) as error:
             raise _refused("write", path, error) from error
+        return target
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every file under a folder, at any depth, the hidden ones too.
@@ -159,7 +155,7 @@ class LocalFiles:
     def measure(self, path: str) -> StoredObject | None:
         """A file as a listing would show it; None when it would not."""
         try:
-            status = _local(path).lstat()
+            status = os.lstat(_local_name(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
@@ -221,26 +217,6 @@ def _in_shares(work: Callable[[str], Answer], paths: Sequence[str]) -> list[Answ
     shares = [paths[at : at + size] for at in range(0, len(paths), size)]
     with ThreadPoolExecutor(_THREADS) as pool:
         return [answer for answers in pool.map(worked, shares) for answer in answers]
-
-
-def _pour(file: BinaryIO, parts: Iterable[bytes]) -> str:
-    """Writes all parts; returns their digest."""
-    digest = xxhash.xxh3_128()
-    for part in parts:
-        digest.update(part)
-        file.write(part)
-    return digest.hexdigest()
-
-
-def _require_same(file: BinaryIO, expected: str) -> None:
-    """Reads a file that was just written, and holds it against the digest of what was sent."""
-    file.flush()
-    file.seek(0)
-    digest = xxhash.xxh3_128()
-    while part := file.read(_PART):
-        digest.update(part)
-    if digest.hexdigest() != expected:
-        raise OSError("what was written is not what was sent")
 
 
 def _stat(path: str) -> ObjectStat:

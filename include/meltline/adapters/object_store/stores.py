@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from meltline.adapters.object_store.cloud_objects import CloudObjects
 from meltline.adapters.object_store.local import LocalFiles
+from meltline.adapters.object_store.local_writes import Together
 from meltline.domain.iceberg.locations import split_location
 from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
 
@@ -67,8 +68,13 @@ class ObjectStores:
     def stream(self, path: str) -> Iterator[bytes]:
         return self._of(path).stream(path)
 
-    def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
-        self._of(path).write_stream(path, parts)
+    def write_stream(
+        self, path: str, parts: Iterable[bytes], together: Together | None = None
+    ) -> None:
+        if _is_local(path):
+            self.local.write_stream(path, parts, together)
+        else:
+            self.cloud.write_stream(path, parts)
 
     def real_path(self, path: str) -> str:
         return self.local.real_path(path) if _is_local(path) else path

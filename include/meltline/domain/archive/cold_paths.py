@@ -1,6 +1,7 @@
 """Where a file's copy lies in cold: at the original's path, below the cold warehouse (AR-31)."""
 
 import re
+from functools import lru_cache
 
 from meltline.domain.iceberg.locations import claim_prefix, is_odd
 
@@ -28,11 +29,20 @@ def mirrored(path: str, warehouse: str) -> str:
     """
     if is_odd(path):
         raise ValueError(f"{path!r} cannot be mirrored: it has parts that lead elsewhere")
-    place, raw = _taken_apart(path)
-    if not raw.startswith("/"):
+    folder, slash, name = path.rpartition("/")
+    if not slash:
         raise ValueError(f"{path!r} cannot be mirrored: it is no absolute path")
-    folders = raw.removeprefix("/").split("/")
-    return "/".join([warehouse.rstrip("/"), *place, *map(_spelled, folders)])
+    return _mirrored_folder(f"{folder}/", warehouse) + _spelled(name)
+
+
+@lru_cache(maxsize=4096)
+def _mirrored_folder(folder: str, warehouse: str) -> str:
+    """Where a folder's files go: millions of files, few folders."""
+    place, raw = _taken_apart(folder)
+    if not raw.startswith("/"):
+        raise ValueError(f"{folder!r} cannot be mirrored: it is no absolute path")
+    folders = raw.removeprefix("/").split("/")[:-1]
+    return "/".join([warehouse.rstrip("/"), *place, *map(_spelled, folders), ""])
 
 
 def original_of(copy: str, warehouse: str) -> str:

@@ -1,0 +1,208 @@
+"""Those who copy and rewrite what a batch needs."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_tasks import (
+    THREADS,
+    FileDone,
+    ManifestDone,
+    bring,
+    files_there,
+    needs_of,
+    read_again,
+    settled,
+    with_copied,
+    write_manifest,
+)
+from meltline.adapters.archive.manifests import Need, NeededFile
+from meltline.domain.archive.cold_proofs import CopyProof
+from meltline.domain.iceberg.files import ManifestFile
+from meltline.ports import CopyCache
+
+_FEW = 500  # entries that cold is asked for one by one
+_PORTION = 50_000  # files, between two questions whether to go on
+
+Needs = Mapping[ManifestFile, tuple[Sequence[NeededFile], str]]
+"""What each manifest needs, or why it cannot be handed over."""
+
+
+class Crew(Protocol):
+    """Those who rewrite manifests, and copy what they name."""
+
+    def rewrite(
+        self,
+        manifests: Sequence[ManifestFile],
+        may_go_on: Callable[[], bool],
+        replaced: Sequence[str] = (),
+    ) -> Mapping[str, ManifestDone] | None:
+        """Has cold hold each manifest, once it has all files that the manifest keeps alive.
+
+        Args:
+            manifests: As hot's lists name them.
+            may_go_on: Asked now and then; after a no nothing new is begun.
+            replaced: Manifests of registered snapshots, by their path in cold, that these may
+                repeat: cold has what they name, and need not be asked for each of those files.
+
+        Returns:
+            What came of each, by its path in hot; None where a no ended it before its time. What
+            is known of each copy is in the book by then.
+        """
+        ...
+
+    def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
+        """Has cold hold the right bytes of files, and the book know them; what is there is read.
+
+        What the book knows and the store shows unchanged is not read, where that can be trusted.
+        """
+        ...
+
+
+def is_worth_reading(manifests: Sequence[ManifestFile], few: int) -> bool:
+    """Whether manifests repeat so many entries that reading those they replaced costs less."""
+    return sum(manifest.existing_files or 0 for manifest in manifests) > few
+
+
+class Hands(Protocol):
+    """Those who copy and read files: an answer for each, in their order."""
+
+    def bring(self, files: Sequence[NeededFile]) -> Iterable[FileDone]:
+        """Has cold hold files."""
+        ...
+
+    def read_again(self, files: Mapping[NeededFile, CopyProof | None]) -> Iterable[FileDone]:
+        """Reads files that cold has, each with what is known of it."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalHands:
+    """Threads of this process."""
+
+    stores: Stores
+    threads: int = THREADS
+
+    def bring(self, files: Sequence[NeededFile]) -> Iterable[FileDone]:
+        return bring(self.stores, files, self.threads)
+
+    def read_again(self, files: Mapping[NeededFile, CopyProof | None]) -> Iterable[FileDone]:
+        return read_again(self.stores, files, self.threads)
+
+
+class LocalCrew:
+    """Reads and writes manifests in this process, and knows here what files these need.
+
+    Args:
+        stores: Hot's and cold's.
+        book: Remembers each copy.
+        threads: How many manifests are read and written at a time.
+        few: So many files are asked for one by one.
+        hands: Who copies files; None is this process too.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        book: CopyCache,
+        threads: int = THREADS,
+        few: int = _FEW,
+        hands: Hands | None = None,
+    ) -> None:
+        self._stores = stores
+        self._book = book
+        self._threads = threads
+        self._few = few
+        self._hands = hands or LocalHands(stores, threads)
+
+    def rewrite(
+        self,
+        manifests: Sequence[ManifestFile],
+        may_go_on: Callable[[], bool],
+        replaced: Sequence[str] = (),
+    ) -> Mapping[str, ManifestDone] | None:
+        with ThreadPoolExecutor(self._threads) as pool:
+            work = pool.map(partial(needs_of, self._stores), manifests)
+            needs = dict(zip(manifests, work, strict=True))
+            files = dict.fromkeys(file for of, _ in needs.values() for file in of)
+            repeated = replaced if is_worth_reading(manifests, self._few) else ()
+            present = set().union(*pool.map(partial(files_there, self._stores), repeated))
+        done = self._cold_files(files, present)
+        missing = [file for file in files if file not in done]
+        for start in range(0, len(missing), _PORTION):
+            if not may_go_on():
+                return None
+            done |= self._bring(missing[start : start + _PORTION])
+        return self._finished(needs, done)
+
+    def _finished(
+        self, needs: Needs, done: Mapping[NeededFile, FileDone]
+    ) -> Mapping[str, ManifestDone]:
+        """What came of manifests, written once their files are there; each file counts once."""
+
+        def finish(manifest: ManifestFile) -> ManifestDone:
+            files, error = needs[manifest]
+            return self._finish(manifest, error, [done[file] for file in files])
+
+        with ThreadPoolExecutor(self._threads) as pool:
+            finished = dict(zip(needs, pool.map(finish, needs), strict=True))
+        self._book.save([outcome.proof for outcome in finished.values() if outcome.proof])
+        credited: set[str] = set()
+        return {
+            manifest.path: _credit(outcome, [done[file] for file in needs[manifest][0]], credited)
+            for manifest, outcome in finished.items()
+        }
+
+    def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
+        return list(self._bring(files).values())
+
+    def _cold_files(
+        self, needed: Iterable[NeededFile], present: set[tuple[str, int]]
+    ) -> dict[NeededFile, FileDone]:
+        """What cold has by the word of its own manifests."""
+        return {
+            file: FileDone(file.path, file.bytes)
+            for file in (needed if present else ())
+            if file.need is Need.COPY and (self._stores.target(file.path), file.bytes) in present
+        }
+
+    def _bring(self, files: Sequence[NeededFile]) -> dict[NeededFile, FileDone]:
+        done = dict(zip(files, self._hands.bring(files), strict=True))
+        doubtful = self._doubtful(done)
+        done |= zip(doubtful, self._hands.read_again(doubtful), strict=True)
+        self._book.save([d.proof for d in done.values() if d.proof and d.proof.sha256])
+        return {file: replace(d, proof=None) for file, d in done.items()}  # the book has it now
+
+    def _doubtful(self, done: Mapping[NeededFile, FileDone]) -> dict[NeededFile, CopyProof | None]:
+        """What was found in cold and has to be read, with what the book knows of it."""
+        unread = {f: d.proof for f, d in done.items() if d.proof and not d.proof.sha256}
+        prior = self._book.of([proof.path for proof in unread.values()])
+        return {
+            file: prior.get(proof.path)
+            for file, proof in unread.items()
+            if not settled(self._stores, prior, proof)
+        }
+
+    def _finish(
+        self, manifest: ManifestFile, error: str, files: Sequence[FileDone]
+    ) -> ManifestDone:
+        if wrong := error or _first_error(files):
+            return ManifestDone(manifest.path, error=wrong)
+        amended = {file.path: file.amended for file in files if file.is_rewritten}
+        return write_manifest(self._stores, manifest, amended)
+
+
+def _credit(done: ManifestDone, files: Sequence[FileDone], credited: set[str]) -> ManifestDone:
+    """A manifest's outcome with the files that were copied for it and for none before it."""
+    if done.error:
+        return done
+    new = [file for file in files if file.is_new and file.path not in credited]
+    credited.update(file.path for file in new)
+    return with_copied(done, len(new), sum(file.bytes for file in new))
+
+
+def _first_error(files: Sequence[FileDone]) -> str:
+    return next((file.error for file in files if file.error), "")

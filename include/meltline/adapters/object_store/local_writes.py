@@ -1,0 +1,191 @@
+"""Writing local files: each is whole, read again and on disk before it gets its name."""
+
+import ctypes
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import BinaryIO, Self
+from uuid import uuid4
+
+import xxhash
+
+_PART = 4 * 1024 * 1024
+_MOUNTS = Path("/proc/self/mountinfo")
+_SYNCED_WHOLE = frozenset(("ext4", "xfs"))
+"""File systems of which `syncfs` is known to do for all files what `fsync` does for one."""
+_TELLS_ERRORS = (5, 8)  # the first Linux whose `syncfs` says that a write came to nothing
+
+Fill = Callable[[BinaryIO], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A file that is whole and has no name yet."""
+
+    path: str  # as it was asked for
+    unfinished: str
+    target: str
+
+
+class Together:
+    """Local files that go to disk at once, and get their names then.
+
+    To sync each costs several times what it costs to write a small one. Where the file system
+    cannot be synced as a whole, or would not say that it failed, each is synced alone after all.
+    May be used by several threads until it is settled; left unsettled, it takes away what has no
+    name.
+
+    Args:
+        sync: Has the file system of an open file write all to disk, or raises OSError.
+        devices: Those of which that is trusted.
+    """
+
+    def __init__(
+        self,
+        sync: Callable[[int], None] | None = None,
+        devices: Collection[int] | None = None,
+    ) -> None:
+        self._sync = sync or _sync_whole
+        self._drafts: list[_Draft] = []
+        self._folders: dict[str, bool] = {}
+        self._devices: dict[int, int] = {}  # each with a descriptor that is older than the files
+        self._joint = _synced_whole() if devices is None else devices
+        self._guard = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, odd: BaseException | None, at: TracebackType | None
+    ) -> None:
+        for draft in self._drafts:
+            _take_away(draft.unfinished)
+        for descriptor in self._devices.values():
+            os.close(descriptor)
+
+    def takes(self, folder: str) -> bool:
+        """Whether files of a folder can wait for each other. To be asked before one is written."""
+        if folder not in self._folders:
+            with self._guard:
+                device = os.stat(folder).st_dev  # noqa: PTH116
+                joint = device in self._joint
+                if joint and device not in self._devices:
+                    self._devices[device] = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+                self._folders[folder] = joint
+        return self._folders[folder]
+
+    def add(self, path: str, unfinished: str, target: str) -> None:
+        """Takes a file that is whole."""
+        self._drafts.append(_Draft(path, unfinished, target))
+
+    def settle(self) -> Mapping[str, str]:
+        """Syncs, names the files, and syncs their names.
+
+        Returns:
+            Why files have no name, by the path that was asked for.
+        """
+        drafts, self._drafts = self._drafts, []
+        failures = self._synced(drafts)
+        for draft in drafts:
+            try:
+                if draft.path not in failures:
+                    os.replace(draft.unfinished, draft.target)  # noqa: PTH105 - many
+            except OSError as error:
+                failures[draft.path] = str(error)
+            if draft.path in failures:
+                _take_away(draft.unfinished)
+        return failures | self._synced(drafts)
+
+    def _synced(self, drafts: Iterable[_Draft]) -> dict[str, str]:
+        try:
+            for descriptor in self._devices.values():
+                self._sync(descriptor)
+        except OSError as error:
+            return {draft.path: f"the disk does not hold it: {error}" for draft in drafts}
+        return {}
+
+
+def write_whole(path: str, target: str, fill: Fill, together: Together | None = None) -> None:
+    """Writes a file under a name of its own, and renames it when it is whole and on disk.
+
+    Args:
+        path: As it was asked for.
+        target: The file's name.
+        fill: Writes what it holds.
+        together: Those that it is synced and named with; None is alone, and now.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    folder = target.rpartition("/")[0]
+    if not os.path.isdir(folder):  # noqa: PTH112 - many
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    is_joint = together is not None and together.takes(folder)
+    unfinished = f"{folder}/.meltline-{uuid4()}"
+    try:
+        with open(unfinished, "x+b") as file:  # noqa: PTH123 - many
+            fill(file)
+            file.flush()
+            if not is_joint:
+                os.fsync(file.fileno())
+        if together is not None and is_joint:
+            together.add(path, unfinished, target)
+        else:
+            os.replace(unfinished, target)  # noqa: PTH105
+    except BaseException:
+        _take_away(unfinished)
+        raise
+
+
+def pour(file: BinaryIO, parts: Iterable[bytes]) -> str:
+    """Writes all parts; returns their digest."""
+    digest = xxhash.xxh3_128()
+    for part in parts:
+        digest.update(part)
+        file.write(part)
+    return digest.hexdigest()
+
+
+def require_same(file: BinaryIO, expected: str) -> None:
+    """Reads a file that was just written, and holds it against the digest of what was sent."""
+    file.flush()
+    file.seek(0)
+    digest = xxhash.xxh3_128()
+    while part := file.read(_PART):
+        digest.update(part)
+    if digest.hexdigest() != expected:
+        raise OSError("what was written is not what was sent")
+
+
+def _take_away(unfinished: str) -> None:
+    with suppress(FileNotFoundError):
+        Path(unfinished).unlink()
+
+
+def _synced_whole() -> frozenset[int]:
+    """The devices of file systems that can be synced at once; none where nobody can tell."""
+    try:
+        release = tuple(int(number) for number in os.uname().release.split(".")[:2])
+        mounts = [line.split() for line in _MOUNTS.read_text().splitlines()]
+    except (OSError, ValueError):
+        return frozenset()
+    if release < _TELLS_ERRORS:
+        return frozenset()
+    typed = ((mount[2], mount[mount.index("-") + 1]) for mount in mounts)
+    return frozenset(_device(number) for number, kind in typed if kind in _SYNCED_WHOLE)
+
+
+def _device(number: str) -> int:
+    major, _, minor = number.partition(":")
+    return os.makedev(int(major), int(minor))
+
+
+def _sync_whole(descriptor: int) -> None:
+    """Has a file system write to disk all that it holds. Raises OSError."""
+    if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
