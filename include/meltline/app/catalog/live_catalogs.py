@@ -142,19 +142,23 @@ class _Look:
         let_go = [(row, answer) for row, answer in last_seen if row.status == LET_GO]
         places = {row.metadata_location for row, _ in let_go}
         ended = _ended(let_go, self.context.clock.now())
+        # By Iceberg's UUID: no table of another one can go on from it.
+        successors = grouped([*self.states, *ended], lambda state: state.table_uuid)
         for row, answer in last_seen:
             if isinstance(answer, TableMetadata):
-                self._add_last(row, answer, ended)
+                self._add_last(row, answer, successors.setdefault(answer.table_uuid, []))
             elif not isinstance(answer, MetadataMissing):
                 self._note(row.uuid, f"{row.name}: {answer.message}")
             elif row.uuid not in standing_uuids and row.metadata_location not in places:
                 self._note_missing(row, answer)
 
     def _add_last(
-        self, row: KnownTable, state: TableMetadata, ended: Iterable[TableMetadata]
+        self, row: KnownTable, state: TableMetadata, successors: list[TableMetadata]
     ) -> None:
-        if not any(successor.continues(state) for successor in (*self.states, *ended)):
-            self.states.append(self._without_lost(state) if _is_indexed(row) else state)
+        if not any(successor.continues(state) for successor in successors):
+            last = self._without_lost(state) if _is_indexed(row) else state
+            self.states.append(last)
+            successors.append(last)
 
     def _note_missing(self, row: KnownTable, error: MetadataMissing) -> None:
         """Notes a table that is there by no other name, and that was not let go."""

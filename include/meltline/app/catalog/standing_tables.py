@@ -1,10 +1,11 @@
 """Tables as their catalogs have them at this moment, for steps that check once more."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.catalog.registrations import load_standing
+from meltline.app.catalog.metadata import Loaded
+from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.tables import ObservedTable, is_ledger, keep_requests, observed_table
 from meltline.app.services import ReadContext
 from meltline.domain.iceberg.names import TableName
@@ -24,9 +25,12 @@ class StandingTables:
         """Every catalog's listing, taken now. Raises CatalogUnlistable."""
         return {name: catalog.listing() for name, catalog in self._context.catalogs.items()}
 
-    def load(self, entry: CatalogEntry) -> TableMetadata:
-        """A table with the id of its registration. Raises as `load_state` does."""
-        return load_standing(self._context, entry.name, entry.metadata_location)
+    def load(self, entries: Iterable[CatalogEntry]) -> Loaded:
+        """Tables with the ids of their registrations, or why one could not be had.
+
+        Together: who is which registration is looked up among all that were ever seen.
+        """
+        return load_tables(self._context, entries)
 
     def observed(self, state: TableMetadata, listing: CatalogListing) -> ObservedTable:
         """A table with the properties around it."""

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import TypeAlias
 
 from meltline.app.catalog.listings import Listings
-from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.catalog.standing_tables import StandingTables
 from meltline.app.gate.gate import not_passed, require_passed
 from meltline.domain.clock import Clock
@@ -115,7 +114,7 @@ class PlanChecks:
         except MeltlineError as stop:
             outcomes |= dict.fromkeys((plan.id for plan in plans), stop)
             return []
-        looked = load_concurrently(lambda plan: self._look(plan, anew=anew), plans)
+        looked = self._look(plans, anew=anew)
         outcomes |= {
             plan.id: outcome
             for plan, outcome in zip(plans, looked, strict=True)
@@ -128,11 +127,38 @@ class PlanChecks:
             checked = [case for case in checked if case.plan.id not in refused]
         return checked
 
-    def _look(self, plan: Plan, *, anew: bool) -> CheckedPlan | Outcome:
-        """The table as it is now, or what became of the plan."""
+    def _look(self, plans: Sequence[Plan], *, anew: bool) -> list[CheckedPlan | Outcome]:
+        """The tables as they are now, or what became of each plan."""
+        listings = [self._listing(plan, anew=anew) for plan in plans]
+        listed = [
+            listing.of(plan.table) if isinstance(listing, CatalogListing) else None
+            for plan, listing in zip(plans, listings, strict=True)
+        ]
         try:
-            listing = self.listings.of(plan.table.catalog, anew=anew)
-            state = self._load(plan, listing)
+            loaded = self.tables.load(pointer for pointer in listed if pointer is not None)
+        except MeltlineError as stop:
+            return [stop for _ in plans]
+        return [
+            listing
+            if isinstance(listing, MeltlineError)
+            else self._looked_at(plan, listing, None if pointer is None else loaded[pointer])
+            for plan, listing, pointer in zip(plans, listings, listed, strict=True)
+        ]
+
+    def _listing(self, plan: Plan, *, anew: bool) -> CatalogListing | MeltlineError:
+        try:
+            return self.listings.of(plan.table.catalog, anew=anew)
+        except MeltlineError as stop:
+            return stop
+
+    def _looked_at(
+        self, plan: Plan, listing: CatalogListing, standing: TableMetadata | MeltlineError | None
+    ) -> CheckedPlan | Outcome:
+        """A plan and what stands under its table's name now; None: nothing does."""
+        if isinstance(standing, MeltlineError):
+            return standing
+        try:
+            state = self._planned(plan, standing)
             remaining = [sid for sid in plan.snapshots if sid in state.snapshots]
             if not remaining and not any(name in state.refs for name in plan.refs):
                 return self._already_gone(plan)
@@ -140,14 +166,12 @@ class PlanChecks:
         except MeltlineError as stop:
             return stop
 
-    def _load(self, plan: Plan, listing: CatalogListing) -> TableMetadata:
-        pointer = listing.of(plan.table)
-        problem = f"no table {plan.table}" if pointer is None else ""
-        if pointer is not None:
-            state = self.tables.load(pointer)
-            if state.uuid == plan.table_uuid:
-                return state
-            problem = f"another one, of {state.metadata_location}, under that name"
+    def _planned(self, plan: Plan, standing: TableMetadata | None) -> TableMetadata:
+        if standing is not None and standing.uuid == plan.table_uuid:
+            return standing
+        problem = f"no table {plan.table}"
+        if standing is not None:
+            problem = f"another one, of {standing.metadata_location}, under that name"
         raise self.plans.stale(plan, f"the planned table is gone: {problem}")
 
     def _already_gone(self, plan: Plan) -> Committed:

@@ -15,6 +15,7 @@ from meltline.app.catalog.tables import ObservedTable, observed_table
 from meltline.app.services import RunContext
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import MeltlineError, MetadataMissing
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import CatalogListing, KnownTable
 
@@ -86,10 +87,11 @@ def _ended(
 ) -> Collection[TableMetadata]:
     """Last states that no other goes on from, each metadata file once."""
     states = metadata_of(state for _, state in answers)
+    later = grouped(after, lambda state: state.table_uuid)  # only one of the same can go on
     return {
         state.metadata_location: state
         for state in states
-        if not any(later.continues(state) for later in after)
+        if not any(each.continues(state) for each in later.get(state.table_uuid, ()))
     }.values()
 
 

@@ -123,10 +123,13 @@ class PurgeRecheck:
 
     def look(self) -> None:
         """Lists the catalogs and reads what has moved since the last look; raises the same."""
-        for pointer in self._entries():
-            if pointer not in self._seen:
-                self._look_at(pointer)
-                self._seen[pointer] = None
+        moved = [pointer for pointer in self._entries() if pointer not in self._seen]
+        tables = self._inputs.tables
+        loaded = tables.load(p for p in moved if not tables.is_ledger(p.name)) if moved else {}
+        for pointer in moved:
+            if pointer in loaded:
+                self._look_at(pointer, loaded[pointer])
+            self._seen[pointer] = None
         self._add_vetoed()
 
     def references_to(self, paths: Sequence[str]) -> dict[str, str]:
@@ -204,12 +207,10 @@ class PurgeRecheck:
                 next="mend what cannot be read; the files wait in failsafe",
             )
 
-    def _look_at(self, pointer: CatalogEntry) -> None:
-        tables = self._inputs.tables
-        if tables.is_ledger(pointer.name):
-            return
+    def _look_at(self, pointer: CatalogEntry, state: TableMetadata | MeltlineError) -> None:
         try:
-            state = tables.load(pointer)
+            if isinstance(state, MeltlineError):
+                raise state
             self._remember(state)
             self._read_new(state)
         except (MeltlineError, FileNotFoundError) as error:

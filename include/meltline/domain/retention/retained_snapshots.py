@@ -158,7 +158,7 @@ def _kept_by_refs(
     for ref in refs:
         yield _ref_reason(ref), (ref.snapshot_id,)
     yield KeepReason.BRANCH, _kept_by_branches(request, refs)
-    read_to = [ref.snapshot_id for ref in refs if _ref_reason(ref) is KeepReason.CONSUMER]
+    read_to = {ref.snapshot_id for ref in refs if _ref_reason(ref) is KeepReason.CONSUMER}
     yield KeepReason.CONSUMER, still_to_read(request.state, read_to, expired_refs)
 
 
@@ -306,7 +306,8 @@ def _ends_of_going(
 ) -> Iterator[End]:
     """A branch that goes today was readable until today, by its own line (PX-8)."""
     state = request.state
-    for ref in _branches(ref for ref in state.refs.values() if ref not in refs):
+    staying = {ref.name for ref in refs}
+    for ref in _branches(ref for ref in state.refs.values() if ref.name not in staying):
         end = request.as_of
         for snapshot in state.ancestry(ref.snapshot_id):
             if snapshot.snapshot_id in on_branch:
