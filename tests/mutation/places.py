@@ -25,7 +25,8 @@ PLACES = (
     ),
     Mutation(
         "places: links to single files are passed over", "domain/places.py",
-        "if local[folder] and is_link(path):", "if not folder:", (*NAMES, *DISK),
+        "            places.update(links_among(in_folder))\n", "            pass\n",
+        (*NAMES, *DISK),
     ),
     Mutation(
         "places: a dropped table outside the roots is let go before its files can depart",
@@ -94,6 +95,14 @@ PLACES = (
         "places: what removed files lay in is noted", "adapters/ingest/bulk_rows.py",
         'kept = rows.filter(pc.field("status") != _DELETED).column("path")',
         'kept = rows.column("path")', ("tests/contract/index/test_reading_manifests.py",),
+    ),
+    Mutation(
+        "places: what a listing has not shown is no link", "adapters/object_store/local.py",
+        "        yield from filter(self.is_link, unseen.values())\n", "        return\n", DISK,
+    ),
+    Mutation(
+        "places: a listing tells of no links", "adapters/object_store/local.py",
+        "                        if is_link:\n", "                        if not is_link:\n", DISK,
     ),
     Mutation(
         "roots: names are not resolved", "app/safety/confinement.py",

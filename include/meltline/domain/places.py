@@ -32,18 +32,24 @@ def is_local(place: str) -> bool:
     return location.scheme == "file" and not location.authority
 
 
-def places_in(paths: Iterable[str], is_link: Callable[[str], bool]) -> set[str]:
-    """Where some files lie, and those local ones that are links to a file of another name."""
-    places: set[str] = set()
-    local: dict[str, bool] = {}
+def places_in(
+    paths: Iterable[str], links_among: Callable[[Sequence[str]], Iterable[str]]
+) -> set[str]:
+    """Where some files lie, and those local ones that are links to a file of another name.
+
+    Args:
+        paths: The files.
+        links_among: Tells which of some local names, all of one folder, are links.
+    """
+    by_folder: dict[str, list[str]] = {}
     for path in paths:
-        folder = path.rpartition("/")[0]
-        if folder not in local:
-            place = place_of(path)
-            places.add(place)
-            local[folder] = is_local(place)
-        if local[folder] and is_link(path):
-            places.add(path)
+        by_folder.setdefault(path.rpartition("/")[0], []).append(path)
+    places: set[str] = set()
+    for in_folder in by_folder.values():
+        place = place_of(in_folder[0])
+        places.add(place)
+        if is_local(place):
+            places.update(links_among(in_folder))
     return places
 
 

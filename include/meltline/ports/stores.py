@@ -117,8 +117,8 @@ class ObjectReader(Protocol):
         """Every object under a folder, at any depth. A folder that is not there is empty."""
         ...
 
-    def is_link(self, path: str) -> bool:
-        """Whether a name is itself a link to a file that has another one."""
+    def links_among(self, paths: Sequence[str]) -> Iterable[str]:
+        """Those of some names, all of one folder, that are themselves links to files."""
         ...
 
 

@@ -89,7 +89,7 @@ class MemoryManifests:
             existing=counts[EntryStatus.EXISTING],
             deleted=counts[EntryStatus.DELETED],
             owners=tuple(sorted({owner for path in paths for owner in owners.owners(path)})),
-            places=tuple(sorted(places_in(live, self._tables.store.is_link))),
+            places=tuple(sorted(places_in(live, self._tables.store.links_among))),
         )
 
 
@@ -294,7 +294,7 @@ class MemoryReferences:
                 for path, _, _ in self._tables.named_by(r)
             ]
             paths += [file.path for file in self._tables.side_files.values()]
-        return places_in(paths, self._tables.store.is_link)
+        return places_in(paths, self._tables.store.links_among)
 
 
 class MemorySideFiles:

@@ -153,6 +153,10 @@ class MemoryStore:
         """Whether it is another name of a file, by whatever name of its folder."""
         return self._by_its_folder(path) in self.links
 
+    def links_among(self, paths: Sequence[str]) -> Iterable[str]:
+        """Those of some names that are links."""
+        return filter(self.is_link, paths)
+
     def _by_its_folder(self, path: str) -> str:
         """The path, its folder by the name to which no link leads."""
         folder, slash, name = path.rpartition("/")

@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
 
 def needed_through(file: Path, reference: Path) -> bool:
     """Whether a file is kept when only another name of it is referred to."""
-    places = places_in([url(file), url(reference)], STORE.is_link)
+    places = places_in([url(file), url(reference)], STORE.links_among)
     names = OtherNames(STORE, STORE, places, StoreNames())
     found = needed_by_other_names(names, [url(file)], lambda paths: {url(reference)} & set(paths))
     return url(file) in found
@@ -86,7 +86,7 @@ def test_dots_after_a_link_lead_where_the_system_says(file: Path, tmp_path: Path
     (tmp_path / "far" / "t").symlink_to(file.parents[2])
     (tmp_path / "near").symlink_to(tmp_path / "far" / "away")
     odd = f"file://{tmp_path}/near/../t/data/part=1/a.parquet"  # far/t by disk, tmp/t by text
-    places = places_in([url(file), odd], STORE.is_link)
+    places = places_in([url(file), odd], STORE.links_among)
     assert odd in OtherNames(STORE, STORE, places, StoreNames()).of(url(file))
 
 
@@ -142,7 +142,7 @@ def test_a_file_of_the_same_name_elsewhere_is_another_one(file: Path, tmp_path: 
 def test_a_place_is_a_folder_as_written_or_a_whole_store() -> None:
     assert place_of("/wh/a%20b/x") == place_of("file:/wh/a%20b/x") == "file:///wh/a%20b/"
     assert place_of("s3a://Bucket/k/x") == "s3://bucket/"
-    assert places_in(["relative/x", "s3://b/x", ""], STORE.is_link) >= {"s3://b/"}
+    assert places_in(["relative/x", "s3://b/x", ""], STORE.links_among) >= {"s3://b/"}
 
 
 def test_what_cannot_be_there_is_no_link_and_stops_nothing() -> None:
@@ -204,3 +204,38 @@ def test_a_link_in_place_of_a_file_is_not_deleted(file: Path, tmp_path: Path) ->
     deleter = StoreDeleter(STORE, Confinement([url(tmp_path)], STORE).misplaced)
     (outcome,) = deleter.delete([DepartedObject(url(link), 0, LATER)], 1000)
     assert "not deleted" in outcome.error and link.is_symlink() and file.exists()
+
+
+@pytest.mark.parametrize("others", [0, 5, 500])
+@pytest.mark.parametrize("asked", [1, 8, 9, 60])
+def test_a_listing_tells_of_the_links_that_names_would_be_told_of(
+    tmp_path: Path, asked: int, others: int
+) -> None:
+    """Files, links that lead somewhere or nowhere, folders and names that are not there."""
+    folder = tmp_path / "ä b"
+    folder.mkdir()
+    for number in range(others):
+        (folder / f"other{number}").touch()
+    for number in range(asked):
+        name = folder / f"{number}.parquet"
+        match number % 5:
+            case 0:
+                name.symlink_to(folder)
+            case 1:
+                name.symlink_to(folder / "nowhere")
+            case 2:
+                name.touch()
+            case 3:
+                name.mkdir()
+    for form in (url(folder), str(folder), f"file:{folder}", f"file://{folder}/../ä b"):
+        paths = [f"{form}/{number}.parquet" for number in range(asked)]
+        expected = {path for path in paths if STORE.is_link(path)}
+        assert len(expected) == (asked + 4) // 5 + (asked + 3) // 5
+        assert set(STORE.links_among(paths)) == expected
+
+
+def test_names_in_a_folder_that_is_none_or_nowhere_are_no_links(file: Path) -> None:
+    for folder in (file, file.with_name("nowhere"), file.with_name("a\0b")):
+        assert not list(STORE.links_among([f"{folder}/{number}" for number in range(20)]))
+    assert not list(STORE.links_among([]))
+    assert not list(STORE.links_among([f"s3://b/{number}" for number in range(20)]))

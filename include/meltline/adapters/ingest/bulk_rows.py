@@ -69,7 +69,7 @@ def _places(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            places = places_in(batch.column("path").to_pylist(), store.is_link)
+            places = places_in(batch.column("path").to_pylist(), store.links_among)
             yield pa.RecordBatch.from_pydict({"place": pa.array(sorted(places), pa.string())})
 
     return read
@@ -93,7 +93,7 @@ def decoded_here(store: ObjectReader, table: str, rows: pa.Table) -> Decoded:
     sums = grouped.aggregate([("bytes", "count"), ("bytes", "sum")])
     counted = _counted(zip(*(column.to_pylist() for column in sums.columns), strict=True))
     kept = rows.filter(pc.field("status") != _DELETED).column("path")
-    return Decoded(counted, places_in(kept.to_pylist(), store.is_link))
+    return Decoded(counted, places_in(kept.to_pylist(), store.links_among))
 
 
 def _counted(rows: Iterable[Sequence[int]]) -> Counted:

@@ -50,6 +50,7 @@ class ReadingLimits:
             take about two seconds. More of either go to executors.
         bulk_entries: From more entries on, Spark's own reader takes the large manifests.
         bulk_manifest: A large one has at least so many entries.
+        bulk_small: From more entries on, it takes small ones as well.
         driver_rows: So many rows of leaving manifests are compared in this process.
         written_here: So many decoded rows are counted and written by this process; more of them on
             executors, and counted as they stand in the ledger.
@@ -59,6 +60,7 @@ class ReadingLimits:
     here_entries: int = 100_000
     bulk_entries: int = 20_000
     bulk_manifest: int = 50
+    bulk_small: int = 60_000
     driver_rows: int = 200_000
     written_here: int = 3_000_000
 
@@ -167,9 +169,10 @@ class ManifestRows:
         of them.
         """
         outcomes: Outcomes = {}
-        if sum(map(decoded, requests)) <= self.limits.bulk_entries:
+        if (entries := sum(map(decoded, requests))) <= self.limits.bulk_entries:
             return outcomes
-        bulk = [r for r in requests if is_large(r, homes, self.limits.bulk_manifest)]
+        least = self.limits.bulk_manifest if entries <= self.limits.bulk_small else 1
+        bulk = [r for r in requests if is_large(r, homes, least)]
         for step, table in ((False, "entries"), (True, "changes")):
             of_step = [r for r in bulk if (r.step is not None) is step]
             for fronts in (True, False) if step else (False,):

@@ -220,7 +220,7 @@ class _Columns:
     ) -> ManifestOutcome:
         live = (file.path for file in entries if file.status != EntryStatus.DELETED)
         try:
-            return replace(outcome, places=tuple(sorted(places_in(live, self._store.is_link))))
+            return replace(outcome, places=tuple(sorted(places_in(live, self._store.links_among))))
         except StoreRefused as error:
             return replace(outcome, error=f"{error.message}: {error.found}")
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -31,6 +32,8 @@ _log = logging.getLogger(__name__)
 _PART = 4 * 1024 * 1024
 _THREADS = 8
 _NO_FILE = "it is no regular file"
+_A_FEW_NAMES = 8  # of a folder: they are asked for by name
+_SHOWN = 4  # names that a listing shows while one is asked for by name
 _FEW = 200  # files that one thread deletes before others have started
 
 Answer = TypeVar("Answer", ObjectStat, DeleteOutcome)
@@ -194,6 +197,24 @@ class LocalFiles:
             if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
                 return False
             raise _refused("resolve", path, error) from error
+
+    def links_among(self, paths: Sequence[str]) -> Iterator[str]:
+        """Those of some names, all of one folder, that are symbolic links.
+
+        A listing tells of many names at once. One that shows mostly others is given up; what it has
+        not shown, or not by this spelling, is asked for by name.
+        """
+        unseen = {path.rpartition("/")[2]: path for path in paths}
+        if len(unseen) > _A_FEW_NAMES:
+            folder = split_location(paths[0].rpartition("/")[0] + "/").path
+            with suppress(OSError, ValueError), os.scandir(folder) as nodes:
+                for node in islice(nodes, _SHOWN * len(unseen)):
+                    if node.name in unseen:
+                        is_link = node.is_symlink()
+                        path = unseen.pop(node.name)
+                        if is_link:
+                            yield path
+        yield from filter(self.is_link, unseen.values())
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes files, each with Hadoop's checksum file beside it, an outcome per path.

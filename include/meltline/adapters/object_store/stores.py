@@ -85,6 +85,9 @@ class ObjectStores:
     def is_link(self, path: str) -> bool:
         return _is_local(path) and self.local.is_link(path)
 
+    def links_among(self, paths: Sequence[str]) -> Iterable[str]:
+        return self.local.links_among(paths) if paths and _is_local(paths[0]) else ()
+
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object under a folder, at any depth. A folder that is not there is empty.
 

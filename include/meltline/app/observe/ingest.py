@@ -235,7 +235,7 @@ def _note_places(
     """Remembers where what is new refers to: by whatever name, those files are needed."""
     paths = [record.manifest_list for record in records if record.manifest_list]
     paths += {manifest.path for record in records for manifest in record.manifests}
-    new = places_in(paths, store.is_link)
+    new = places_in(paths, store.links_among)
     places.add(new.union(*(outcome.places for outcome in outcomes)))
 
 

@@ -64,7 +64,7 @@ def record_side_files(context: RunContext, states: Iterable[TableMetadata], now:
         if size is not None  # the engine deleted it already
     ]
     paths = [file.path for file in files]
-    context.control.places.add(places_in(paths, store.is_link))
+    context.control.places.add(places_in(paths, store.links_among))
     context.files.side_files.record(files, now)
     # One that had departed is named again: an older metadata file was registered, say.
     why = "a table's metadata names it again"

@@ -253,7 +253,7 @@ class PurgeRecheck:
         """Notes what was not named at the first look, and where that lies."""
         paths = list(paths)
         self._note(paths, by)
-        self._places |= places_in(paths, self._inputs.store.is_link)
+        self._places |= places_in(paths, self._inputs.store.links_among)
 
     def _note(self, paths: Iterable[str], by: str) -> None:
         for path in paths:
