@@ -4,7 +4,7 @@ import getpass
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -13,7 +13,7 @@ from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_cache import ArchiveBook
 from meltline.adapters.archive.permanent_store import DeepCopies
 from meltline.adapters.catalogs.catalogs import open_catalog
-from meltline.adapters.gx.engine import GreatExpectationsEngine
+from meltline.adapters.gx.engine import GreatExpectationsEngine, imported_meanwhile
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.adapters.object_store.folder_listing import FolderStores
 from meltline.adapters.object_store.pace import Pace
@@ -162,8 +162,14 @@ class Wiring:
         self._progress("starting Spark")
         return open_session(config, app, self._environ)
 
-    def services(self, app: str, run_id: str = "") -> SweepServices:
-        """Everything that steps need; starts, or joins, the process's Spark session."""
+    def services(self, app: str, run_id: str = "", *, judges: bool = False) -> SweepServices:
+        """Everything that steps need; starts, or joins, the process's Spark session.
+
+        Args:
+            app: Names the session for people.
+            run_id: Of which run this is a step.
+            judges: Whether plans will be judged for sure: what judges is loaded meanwhile.
+        """
         from meltline.adapters.file_index.file_index import spark_file_ledger  # noqa: PLC0415
         from meltline.adapters.index_tables.tables_io import LedgerTables  # noqa: PLC0415
         from meltline.adapters.orphan_scan.scanner import SparkSweeper  # noqa: PLC0415
@@ -174,7 +180,8 @@ class Wiring:
 
         context = replace(self.ledgers(), run_id=run_id)
         collect_seldom()
-        spark = self._session(app, self.config)
+        with imported_meanwhile() if judges else nullcontext():
+            spark = self._session(app, self.config)
         hot = self.config.catalogs[self.config.hot]
         ledger = (spark, self.store, spark_catalog(hot), self.config.ledger_namespace)
         book = ProofCache(LedgerTables(*ledger), self.clock)

@@ -52,6 +52,25 @@ def test_judging_prints_nothing_and_imports_great_expectations_late(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["docs"]
 
 
+def test_what_judges_can_be_imported_while_something_else_is_waited_for(tmp_path: Path) -> None:
+    script = JUDGE_IN_A_FRESH_PROCESS.replace(
+        "[result] =",
+        """from meltline.adapters.gx.engine import imported_meanwhile
+with imported_meanwhile():
+    pass
+assert "meltline.adapters.gx.docs" in sys.modules, "nobody waited for it"
+[result] =""",
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, str(tmp_path / "docs")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": ":".join(sys.path), "HOME": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_the_run_has_one_page_for_both_kinds_and_a_second_gate_adds_to_it(tmp_path: Path) -> None:
     gate = GreatExpectationsEngine(LIMITS, TTL, tmp_path / "docs", run_id="r-20261121")
     first = gate.judge(

@@ -6,9 +6,11 @@ import re
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from meltline.access import Access
@@ -148,6 +150,26 @@ class GreatExpectationsEngine:
             log.error("the page of Data Docs %s could not be written\n%s", page, trace)
             return results
         return [replace(verdict, docs=str(page)) for verdict in results]
+
+
+@contextmanager
+def imported_meanwhile() -> Iterator[None]:
+    """Imports Great Expectations in a thread while a block waits for something else, a JVM.
+
+    Its import takes three seconds. The block may import no module of a circle of modules that this
+    imports too: where two threads enter one, Python refuses one of them. An import that fails here
+    fails again, and is told of, where plans are judged.
+    """
+    _quieten_great_expectations()
+    thread = Thread(target=_import, name="import of Great Expectations", daemon=True)
+    thread.start()
+    yield
+    thread.join()
+
+
+def _import() -> None:
+    with suppress(Exception):
+        from meltline.adapters.gx import docs, validation  # noqa: F401, PLC0415
 
 
 def _failures(outcomes: "Sequence[Outcome]", facts: GateFacts) -> Iterator[FailedExpectation]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import unquote
 
+import pyspark.testing.utils  # noqa: F401 - PySpark asks it for NumPy at each call of the JVM
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 

@@ -205,7 +205,7 @@ def gate(plan: PlanName, config: ConfigPath = None, as_json: AsJson = False) -> 
             found=str(stored.state),
             next="plan again",
         )
-    context = wiring.services("gate", stored.run_id)
+    context = wiring.services("gate", stored.run_id, judges=True)
     judged, verdict = run_gate(context, [stored])[0]
     lines = [
         f"{judged.id} {judged.table}: {'passed' if verdict.passed else 'refused'}",

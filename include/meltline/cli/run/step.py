@@ -10,7 +10,7 @@ from pathlib import Path
 
 from meltline.access import Access, make_file, make_folder
 from meltline.app.run.lifecycle import run_step
-from meltline.app.run.steps import step_of
+from meltline.app.run.steps import Role, step_of
 from meltline.app.run_request import OPTIONS
 from meltline.cli.options import request, wire
 from meltline.domain.deletion.plan import PlanKind
@@ -40,11 +40,12 @@ def main(step: str, arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(step: str, options: argparse.Namespace) -> dict[str, object]:
-    wiring = wire(options.config)
+    wiring, doing = wire(options.config), step_of(step, options.kind)
     run = request(wiring, **{name: getattr(options, name) for name in OPTIONS})
-    context = replace(wiring.services(step, run.run_id), who=run.who or wiring.who)
+    services = wiring.services(step, run.run_id, judges=doing.role is Role.GATE)
+    context = replace(services, who=run.who or wiring.who)
     context.control.runs.start(RunRecord(run.run_id, run.as_of, wiring.clock.now()))
-    return run_step(step_of(step, options.kind), context, run, options.batch).as_json()
+    return run_step(doing, context, run, options.batch).as_json()
 
 
 def _write(path: Path, document: dict[str, object]) -> None:

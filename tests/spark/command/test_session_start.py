@@ -1,0 +1,36 @@
+"""What the start of a session leaves to other threads."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lake.command_home import make_home
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+import json, os, sys
+from pathlib import Path
+from meltline.adapters.spark.session import open_session
+from meltline.config.load import load_config
+
+config, before = load_config(Path(sys.argv[1]), os.environ, Path()), set(sys.modules)
+session = open_session(config, "test")
+print(json.dumps(sorted(set(sys.modules) - before)))
+session.stop()
+"""
+
+
+def test_a_session_that_starts_imports_a_driver_alone_so_that_another_thread_may_import(
+    tmp_path: Path,
+) -> None:
+    config = make_home(tmp_path).folder / "meltline.yaml"
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(config)], capture_output=True, text=True, check=True
+    )
+    modules = json.loads(done.stdout.splitlines()[-1])
+    driver = ("sqlalchemy.dialects.", "sqlalchemy.connectors", "sqlite3", "_sqlite3")
+    assert [module for module in modules if not module.startswith(driver)] == []
