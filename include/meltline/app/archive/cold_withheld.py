@@ -27,7 +27,7 @@ def without_proof(context: RunContext, due: Mapping[str, Sequence[Departure]]) -
     if not due or context.cold is None or context.copies is None or context.rows is None:
         return frozenset()
     groups = Groups(context.control.registrations.sharing())
-    beside = set[str]().union(*(groups.members(owner) for owner in due))
+    beside = groups.together(due)
     archived = {copy.table_uuid for copy in context.control.archived.all(sorted(beside))}
     doubted = refused_for_cold(context) | _unproved_before(context)
     unproved: set[str] = set()

@@ -142,7 +142,7 @@ def _to_depart(references: FileReferences, observation: Observation, uuids: set[
     """Those of some empty tables that own files which no table refers to, and that are not left."""
     if not any(key.table_uuid in uuids for key in observation.dead):
         return set()
-    beside = set[str]().union(*(observation.groups.members(uuid) for uuid in uuids))
+    beside = observation.groups.together(uuids)
     files = references.departing([k for k in observation.dead if k.table_uuid in beside])
     owners = (observation.owners.owners(file.path) for file in files if not is_odd(file.path))
     return uuids & set[str]().union(*owners)

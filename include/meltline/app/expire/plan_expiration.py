@@ -185,8 +185,7 @@ def _neighbourhood(
         and leaving[target.state.uuid] <= target.state.snapshots.keys()
         and target.state.is_linear
     }
-    members = map(groups.members, leaving)
-    return Neighbourhood(frozenset(leaving).union(*members), frozenset(linear))
+    return Neighbourhood(groups.together(leaving), frozenset(linear))
 
 
 def _assign(

@@ -54,6 +54,11 @@ class Surroundings:
         """Whether a hold lies on a table, or on what it stands in."""
         return any(is_held(properties, self.now) for _, properties in self.levels(state))
 
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """The tables that are held: many plans ask for them, each for all of its group."""
+        return frozenset(state.uuid for state in self.proof.world.states if self.is_held(state))
+
 
 @dataclass(frozen=True)
 class Case:

@@ -61,11 +61,5 @@ def _held_owners(case: Case) -> set[str]:
     """Owners of planned files on whose group a hold lies: nothing of it may be purged."""
     around = case.around
     return {
-        owner
-        for owner in case.owners
-        if any(
-            around.is_held(state)
-            for uuid in around.groups.members(owner)
-            for state in around.proof.world.registrations(uuid)
-        )
+        owner for owner in case.owners if not around.held.isdisjoint(around.groups.members(owner))
     }

@@ -196,7 +196,7 @@ def _refuse_claimed_of(context: ReadContext, row: PurgeVeto) -> None:
 def claimed_of(context: ReadContext, uuids: Collection[str]) -> list[str]:
     """Files of some tables, or of those that share files with them, that a purge has claimed."""
     groups = Groups(context.control.registrations.sharing())
-    members = {member for uuid in uuids for member in groups.members(uuid)}
+    members = groups.together(uuids)
     claimed = context.control.claims.paths()
     plans = {plan: context.control.plans.get(plan).table_uuid for plan in set(claimed.values())}
     return sorted(path for path, plan in claimed.items() if plans[plan] in members)

@@ -7,6 +7,7 @@ add up, keeps its table and its group out, and what was last known of it stays r
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from meltline.app.catalog.dropped import let_go_tables
 from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
@@ -75,12 +76,12 @@ class Observation:
     left_behind: tuple[ObservedTable, ...] = ()
     read: frozenset[str] = frozenset()
 
-    @property
+    @cached_property
     def held(self) -> frozenset[str]:
         """Tables under a hold, by UUID; one that was dropped under it is held all the same."""
         return frozenset(t.state.uuid for t in (*self.tables, *self.left_behind) if t.held)
 
-    @property
+    @cached_property
     def dead(self) -> list[SnapshotKey]:
         """Known snapshots that no table has any more: expired by us or by another tool."""
         return sorted(self.indexed - self.live, key=lambda k: (k.table_uuid, k.snapshot_id))

@@ -1,6 +1,6 @@
 """The proof before each delete batch, at the cost of what changed since the last look."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -86,6 +86,8 @@ class PurgeRecheck:
         for table in observation.tables:
             self._remember(table.state)
         self._listings: dict[str, CatalogListing] = {}
+        # A hold on each group that was asked for since the last look.
+        self._held: dict[frozenset[str], TableName | None] = {}
         self._wanted: set[str] = set()
         for table in observation.tables:
             self._seen[CatalogEntry(table.state.name, table.state.metadata_location)] = None
@@ -167,16 +169,22 @@ class PurgeRecheck:
             HoldInForce: Which table is held.
         """
         members = self._groups.members(owner)
+        if members not in self._held:
+            self._held[members] = next(self._held_of(members), None)
+        if name := self._held[members]:
+            raise HoldInForce(
+                f"{name} is under a hold: nothing of it may be purged",
+                object=str(name),
+                expected="no hold on the table, its namespaces or tables that share its files",
+                found="a hold in force",
+                next="`meltline hold list` says who holds it and why; its files wait",
+            )
+
+    def _held_of(self, members: Iterable[str]) -> Iterator[TableName]:
         for state in (state for uuid in members for state in self._states.get(uuid, {}).values()):
-            name, listing = state.name, self._listings.get(state.name.catalog)
+            listing = self._listings.get(state.name.catalog)
             if listing is not None and self._inputs.tables.observed(state, listing).held:
-                raise HoldInForce(
-                    f"{name} is under a hold: nothing of it may be purged",
-                    object=str(name),
-                    expected="no hold on the table, its namespaces or tables that share its files",
-                    found="a hold in force",
-                    next="`meltline hold list` says who holds it and why; its files wait",
-                )
+                yield state.name
 
     def _add_vetoed(self) -> None:
         """Files that somebody has asked back since the purge was planned."""
@@ -194,7 +202,7 @@ class PurgeRecheck:
         self._wanted |= {row.id for row in rows}
 
     def _entries(self) -> list[CatalogEntry]:
-        self._listings = self._inputs.tables.listings()
+        self._listings, self._held = self._inputs.tables.listings(), {}
         return [pointer for listing in self._listings.values() for pointer in listing.entries]
 
     def _refuse_blind(self, reason: str) -> None:

@@ -4,27 +4,40 @@ from collections.abc import Iterable, Mapping
 
 
 class Groups:
-    """Which tables belong together, by UUID."""
+    """Which tables belong together, by UUID; each group is one set, whoever asks for it."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._members: dict[str, set[str]] = {}
-        for first, second in pairs:
-            joined = self._members.get(first, {first}) | self._members.get(second, {second})
-            for member in joined:
-                self._members[member] = joined
+        joined: dict[str, set[str]] = {}
+        for pair in pairs:
+            first, second = (joined.setdefault(uuid, {uuid}) for uuid in pair)
+            if first is not second:
+                fewer, more = sorted((first, second), key=len)
+                more |= fewer
+                joined.update(dict.fromkeys(fewer, more))
+        groups = {id(group): frozenset(group) for group in joined.values()}
+        self._members = {uuid: groups[id(group)] for uuid, group in joined.items()}
+        self._keys = {group: min(group) for group in groups.values()}
 
     def members(self, uuid: str) -> frozenset[str]:
         """Everybody in the table's group, itself included."""
-        return frozenset(self._members.get(uuid, {uuid}))
+        return self._members.get(uuid) or frozenset({uuid})
 
     def key(self, uuid: str) -> str:
         """The group's name, for its lock: its smallest UUID."""
-        return min(self.members(uuid))
+        return self._keys[self._members[uuid]] if uuid in self._members else uuid
+
+    def together(self, uuids: Iterable[str]) -> frozenset[str]:
+        """Everybody in the groups of some tables."""
+        return frozenset[str]().union(*{self.members(uuid) for uuid in uuids})
 
     def blocked(self, reasons: Mapping[str, str]) -> dict[str, str]:
         """Spreads the reasons of some tables to all members of their groups."""
-        spread = dict(reasons)
+        first: dict[frozenset[str], str] = {}
         for uuid, reason in reasons.items():
-            for member in self.members(uuid):
-                spread.setdefault(member, f"shares files with a table that was skipped: {reason}")
-        return spread
+            first.setdefault(self.members(uuid), reason)
+        spread = {
+            member: f"shares files with a table that was skipped: {reason}"
+            for group, reason in first.items()
+            for member in group
+        }
+        return spread | dict(reasons)
