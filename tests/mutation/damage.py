@@ -15,9 +15,9 @@ LEDGER_FILES = "tests/unit/index/test_ledger_files.py"
 DAMAGE = (
     Mutation(
         "a mistake in reading the ledger's files is a question to Spark",
-        "adapters/index_tables/parquet_scan.py",
-        "        except (FileNotFoundError, StoreRefused) as refused:",
-        "        except Exception as refused:",
+        "adapters/index_tables/file_parts.py",
+        "    except (FileNotFoundError, StoreRefused) as refused:",
+        "    except Exception as refused:",
         (LEDGER_FILES,),
     ),
     Mutation(

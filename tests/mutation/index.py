@@ -14,6 +14,7 @@ ON_SPARK = "tests/spark/lives/test_lines.py"
 TABLE = "tests/unit/iceberg/test_table.py"
 PRINTS = "tests/unit/index/test_hash_prints.py"
 SCAN = "tests/contract/index/test_ledger_scan.py::test_hashes_are_found_among_many_before_and_after_spark_wrote_the_files_anew"
+GROUPS = "tests/unit/plan/test_groups.py"
 FILE_LEDGER = "tests/contract/index/test_file_ledger.py"
 
 INDEX = (
@@ -194,5 +195,20 @@ INDEX = (
         "a part of a file that ends early is taken for all of it", "adapters/index_tables/file_parts.py",
         "        if len(content) != length:\n", "        if len(content) > length:\n",
         ("tests/unit/index/test_ledger_files.py",),
+    ),
+    Mutation(
+        "a group that joins a larger one is left where it was", "domain/deletion/sharing_groups.py",
+        "                joined.update(dict.fromkeys(fewer, more))\n", "", (GROUPS,),
+    ),
+    Mutation(
+        "a hold that came since the last look does not stop a purge", "app/purge/recheck.py",
+        "self._listings, self._held = self._inputs.tables.listings(), {}",
+        "self._listings = self._inputs.tables.listings()",
+        ("tests/unit/retention/test_holds.py", "tests/unit/plan/test_guards.py"),
+    ),
+    Mutation(
+        "a hold on one of a group stops no purge of the others", "app/gate/purge_evidence.py",
+        "if not around.held.isdisjoint(around.groups.members(owner))", "if owner in around.held",
+        ("tests/unit/retention/test_holds.py", "tests/unit/plan/test_guards.py"),
     ),
 )  # fmt: skip

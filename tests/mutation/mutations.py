@@ -99,7 +99,7 @@ MUTATIONS = (
     ),
     Mutation(
         "other tables of the group are not looked at", "app/expire/plan_expiration.py",
-        "    return Neighbourhood(frozenset(leaving).union(*members), frozenset(linear))",
+        "    return Neighbourhood(groups.together(leaving), frozenset(linear))",
         "    return Neighbourhood(frozenset(leaving), frozenset(leaving))", (GUARDS, CHAIN, WRECKS),
     ),
     Mutation(
@@ -207,7 +207,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the second proof sees no new commits", "app/purge/recheck.py",
-        "                self._look_at(pointer)\n", "                pass\n", (RACES,),
+        "                self._look_at(pointer, loaded[pointer])\n", "                pass\n", (RACES,),
     ),
     Mutation(
         "failsafe does not count", "app/purge/plan_purge.py",

@@ -10,6 +10,7 @@ import pytest
 from meltline.app.doctor.doctor import examine
 from meltline.app.drop.drop import drop
 from meltline.app.purge.purge import apply_purges
+from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.retention.holds import add_hold, find_holds, remove_hold
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
@@ -236,6 +237,29 @@ def test_a_hold_added_between_plan_and_gate_is_refused_by_the_gate() -> None:
     ((judged, result),) = run_gate(services, [planned.plan])
     assert judged.state is PlanState.REFUSED
     assert [failed.expectation for failed in result.failed] == ["planned_held is 0"]
+
+
+def test_a_hold_on_a_table_that_shares_files_is_refused_by_the_gate() -> None:
+    lake, table = departed()
+    clone = lake.table("c")
+    clone.append("c1")
+    lake.control.registrations.add_sharing([(table.uuid, clone.uuid)])
+    services = lake.services()
+    (planned,) = Run(services, lake.request()).plan_purge()
+    hold(lake, "lake.air.c")
+    ((_, result),) = run_gate(services, [planned.plan])
+    assert "planned_held is 0" in [failed.expectation for failed in result.failed]
+
+
+def test_each_look_of_the_last_proof_sees_holds_anew() -> None:
+    lake, table = departed()
+    proof = PurgeRecheck.of(lake.services(), [])
+    proof.look()
+    proof.require_no_hold(table.uuid)
+    table.configure(**{"meltline.hold": "stop"})
+    proof.look()
+    with pytest.raises(HoldInForce):
+        proof.require_no_hold(table.uuid)
 
 
 def test_a_hold_that_another_engine_sets_during_a_purge_stops_the_next_table() -> None:
