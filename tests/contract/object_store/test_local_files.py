@@ -90,6 +90,16 @@ def test_a_local_file_takes_its_checksum_file_along(store: Store, tmp_path: Path
     assert listed(store, str(tmp_path)) == [f"{tmp_path}/.b.crc", f"{tmp_path}/b"]
 
 
+def test_a_name_too_long_for_a_checksum_file_is_deleted_as_any_other(tmp_path: Path) -> None:
+    longest = tmp_path / ("a" * 255)
+    longest.touch()
+    dangling = tmp_path / ".b.crc"
+    dangling.symlink_to(tmp_path / "nowhere")
+    outcomes = ObjectStores({}).delete([str(longest), f"{tmp_path}/b"])
+    assert [outcome.error for outcome in outcomes] == ["", ""]
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_no_file_is_refused_and_the_rest_of_the_batch_is_deleted(tmp_path: Path) -> None:
     store = ObjectStores({})
     for name in ("a", "b", ".c.crc/in-the-way", "c"):

@@ -258,7 +258,9 @@ def _delete(path: str) -> DeleteOutcome:
         file = _changeable_name(path)
         folder, _, name = file.rpartition("/")
         _unlink(file)
-        _unlink(f"{folder}/.{name}.crc")
+        side = f"{folder}/.{name}.crc"
+        if os.access(side, os.F_OK, follow_symlinks=False):  # most have none: to ask is cheaper
+            _unlink(side)
     except (OSError, ValueError, StoreRefused) as error:
         return DeleteOutcome(path, str(error))
     return DeleteOutcome(path)
