@@ -211,4 +211,9 @@ INDEX = (
         "if not around.held.isdisjoint(around.groups.members(owner))", "if owner in around.held",
         ("tests/unit/retention/test_holds.py", "tests/unit/plan/test_guards.py"),
     ),
+    Mutation(
+        "compaction writes the whole index anew each time", "adapters/file_index/history_tables.py",
+        "f\"'min-file-size-bytes', '{self.compact_below}'))\"", "f\"'min-file-size-bytes', '{1 << 28}'))\"",
+        ("tests/contract/index/test_ledger_scan.py",),
+    ),
 )  # fmt: skip

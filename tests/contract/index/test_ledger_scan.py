@@ -9,10 +9,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
+from meltline.adapters.file_index.entries import SnapshotRows
+from meltline.adapters.file_index.history_tables import TableUpkeep
 from meltline.adapters.index_tables.parquet_scan import LedgerFiles
 from meltline.adapters.index_tables.scan_query import Condition
 from meltline.adapters.index_tables.schema import ENTRIES, SNAPSHOTS, TABLES
 from meltline.adapters.index_tables.tables_io import LedgerTables
+from meltline.adapters.index_tables.tombstone_rows import DepartureRows
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import SetupMissing
 from meltline.domain.iceberg.files import FileKind
@@ -358,3 +361,27 @@ def test_metrics_of_files_written_here_are_what_iceberg_reads_from_them(
     assert [file["record_count"] for file in files] == [10]
     low = files[0]["readable_metrics"]["live_files"]
     assert (low["lower_bound"], low["upper_bound"], low["null_value_count"]) == (0, 90, 0)
+
+
+def test_compaction_makes_one_of_many_small_files_and_leaves_large_ones_as_they_are(
+    ledger: Watched,
+) -> None:
+    write(ledger, range(3000))
+    large = ledger.here(["manifest_list"])
+    (stays,) = _files(ledger)
+    for number in range(3000, 3060):
+        write(ledger, [number])
+    before = ledger.here(EVERYTHING)
+    assert len(before) == len(large) + 60
+    departures = DepartureRows(ledger)
+    upkeep = TableUpkeep(ledger, SnapshotRows(ledger, departures), departures, 1)
+    upkeep.compact_below = 50_000
+    assert "snapshots: 61 files compacted" in upkeep.maintain()
+    files = _files(ledger)
+    assert stays in files and len(files) == 2
+    assert ledger.here(EVERYTHING) == before
+
+
+def _files(ledger: Watched) -> list[str]:
+    rows = ledger.spark.sql(f"SELECT file_path FROM {ledger.namespace}.snapshots.files").collect()
+    return [row[0] for row in rows]

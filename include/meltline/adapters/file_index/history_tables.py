@@ -35,7 +35,11 @@ class TableUpkeep:
     Attributes:
         settle_from: So many files are worth it; and they must be half of what is there, so that
             what is rewritten for the sake of the others is not rewritten night after night.
+        compact_below: Bytes of a data file that compaction makes one with others. Larger ones stay
+            as they are: else each compaction would write the whole index anew.
     """
+
+    compact_below = 8 * 1024 * 1024
 
     def __init__(
         self,
@@ -69,7 +73,8 @@ class TableUpkeep:
             if files >= _MANY_FILES:
                 self._tables.spark.sql(
                     f"CALL {catalog}.system.rewrite_data_files(table => :table, "
-                    "options => map('min-input-files', '10'))",
+                    "options => map('min-input-files', '10', "
+                    f"'min-file-size-bytes', '{self.compact_below}'))",
                     args={"table": table},
                 )
                 done.append(f"{name}: {files} files compacted")
