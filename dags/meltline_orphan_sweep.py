@@ -49,7 +49,7 @@ with DAG(
     },
 ):
     # One task: the listing must come before the metadata, and nothing of it is kept but strays.
-    sweep = step_task(SWEEP, APPS)
+    sweep = step_task(SWEEP, APPS, is_last=True)
 
     @task(doc_md="Fails, naming what was left out and why.", retries=0,
         trigger_rule=TriggerRule.ALL_DONE)  # fmt: skip

@@ -3,10 +3,11 @@
 import getpass
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
+from importlib import import_module
 from typing import Any
 
 from meltline.adapters.archive.copies import Stores
@@ -40,6 +41,16 @@ from meltline.ports import (
     SqlEngine,
 )
 
+_OF_STEPS = (
+    "meltline.cli.run.step",
+    "meltline.adapters.file_index.file_index",
+    "meltline.adapters.file_index.pyiceberg_index_reader",
+    "meltline.adapters.manifests.fastavro_reader",
+    "meltline.adapters.orphan_scan.scanner",
+    "meltline.adapters.proofs.proof_cache",
+    "meltline.adapters.proofs.proof_reader",
+    "meltline.adapters.spark.committer",
+)
 SANDBOX_MARK = ".meltline-sandbox"
 
 
@@ -301,6 +312,27 @@ def submit_settings(environ: Mapping[str, str] = os.environ) -> tuple[tuple[str,
     from meltline.adapters.spark.session import jar_paths, java_options  # noqa: PLC0415
 
     return jar_paths(environ), java_options()
+
+
+def import_for_steps() -> None:
+    """Imports what every step of a run does, so that forks of this process need not."""
+    for module in _OF_STEPS:
+        import_module(module)
+
+
+@contextmanager
+def step_jvm(master: str, environ: Mapping[str, str] = os.environ) -> Iterator[Any]:
+    """A JVM for the steps of a run, each of which is a process of its own.
+
+    Raises:
+        SetupMissing: A jar is not there.
+    """
+    from meltline.adapters.spark.session import jvm_settings  # noqa: PLC0415 - starts slowly
+    from meltline.adapters.spark.shared_jvm import shared_jvm  # noqa: PLC0415
+
+    settings = {**jvm_settings(master, environ), "spark.ui.enabled": "false"}
+    with shared_jvm(settings) as jvm:
+        yield jvm
 
 
 def _store_properties(config: Config) -> dict[str, str]:

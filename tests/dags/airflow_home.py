@@ -55,6 +55,7 @@ class AirflowHome:
             "GX_ANALYTICS_ENABLED": "false",
             "MELTLINE_COLD_POOL": "",
             "MELTLINE_CONFIG": "",  # whatever the shell that runs the tests has set
+            "MELTLINE_DRIVER": "",
             "MELTLINE_NOW": "",
             "PATH": os.pathsep.join([str(_BIN), os.environ.get("PATH", os.defpath)]),
             "PYTHONPATH": os.pathsep.join(python_path),

@@ -287,6 +287,14 @@ class SetupMissing(MeltlineError):
     """Something a run needs is not there: Java, a jar, an initialised ledger."""
 
 
+class DriverUnavailable(MeltlineError):
+    """No driver took a run's step, and nothing of the step was run."""
+
+
+class DriverLost(MeltlineError):
+    """The driver of a run ended while it ran a step: nobody heard how far the step came."""
+
+
 class ColdMissing(UsageInvalid):
     """No cold tier is configured, and something is to go there or to come from there."""
 

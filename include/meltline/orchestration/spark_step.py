@@ -12,19 +12,24 @@ from typing import Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseXCom, Connection, Context
 from airflow.sdk.exceptions import (
+    AirflowException,
     AirflowFailException,
     AirflowNotFoundException,
     AirflowSkipException,
 )
 
-from meltline.domain.errors import SetupMissing
+from meltline.domain.errors import DriverLost, DriverUnavailable, SetupMissing
+from meltline.driver.messages import StepRequest
 from meltline.orchestration.configuration import config_path, for_good, python_path
 from meltline.orchestration.request import run_request
+from meltline.orchestration.run_driver import driver_of_run
 from meltline.private_words import in_file
 
 
 class SparkStep(SparkSubmitOperator):
-    """Submits one of the Spark apps for the run it is part of, and returns the app's summary.
+    """Runs one of the Spark apps for the run it is part of, and returns the app's summary.
+
+    The run's driver runs it where there can be one (docs/run-daily.md); else it is submitted.
 
     Only the path of `meltline.yaml` travels on the command line: the app derives its catalogs from
     there, so no secret reaches a process list, a log or XCom. Nor does who asked for it, and why:
@@ -37,6 +42,7 @@ class SparkStep(SparkSubmitOperator):
         arguments: Further words for this app alone.
         previews: Whether the step is part of a dry run.
         approvable: Whether a person's approval is passed on to the app.
+        is_last: Whether no other app of the run follows.
         conn_id: The Spark connection. It must exist: without one the provider would submit to
             YARN and say nothing.
     """
@@ -51,6 +57,7 @@ class SparkStep(SparkSubmitOperator):
         arguments: Sequence[str] = (),
         previews: bool = False,
         approvable: bool = False,
+        is_last: bool = False,
         conn_id: str = "spark_default",
         **kwargs: Any,
     ) -> None:
@@ -65,6 +72,8 @@ class SparkStep(SparkSubmitOperator):
         self.arguments = tuple(arguments)
         self.previews = previews
         self.approvable = approvable
+        self.is_last = is_last
+        self._is_tuned = bool(self.conf or self.env_vars or self.jars)
 
     def execute(self, context: Context) -> Mapping[str, Any]:  # type: ignore[override]
         """Runs the app and returns its summary.
@@ -89,8 +98,47 @@ class SparkStep(SparkSubmitOperator):
                     *request.words(),
                     *self.words(),
                 ]
-                super().execute(context)
+                if not self._ran_in_driver(context):
+                    super().execute(context)
                 return _read(summary, self.application)
+
+    def _ran_in_driver(self, context: Context) -> bool:
+        """Whether the run's driver ran the app; where there can be none, it is submitted.
+
+        Raises:
+            AirflowException: It ran, and did not end well: it may be tried again.
+        """
+        if self._is_tuned:
+            return False
+        driver = driver_of_run(context, self.conn_id, self._environment())
+        if driver is None:
+            return False
+        try:
+            code = driver.run(
+                self._step_request(),
+                self.log.info,
+                alone=context["ti"].try_number > 1,
+            )
+        except DriverUnavailable as unavailable:
+            self.log.warning("%s: %s. Next: %s", unavailable, unavailable.found, unavailable.next)
+            return False
+        except DriverLost as lost:
+            raise AirflowException(f"{lost}; found {lost.found}. Next: {lost.next}") from lost
+        if code:
+            raise AirflowException(f"{self.application} ended with exit code {code}")
+        return True
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **(self.env_vars or {})}
+
+    def _step_request(self) -> StepRequest:
+        return StepRequest(
+            application=self.application,
+            words=self.application_args or (),
+            environment=self._environment(),
+            folder=str(Path.cwd()),
+            is_last=self.is_last,
+        )
 
     def words(self) -> list[str]:
         """What this app is told beside what all of them are told."""

@@ -44,7 +44,7 @@ def lifecycle_tasks(apps: Path) -> list[Any]:
         "gate_purge": {"retries": 0},
         # One batch after the other: each of them deletes at the configured rate.
         "purge": {"approvable": True, "max_active_tis_per_dagrun": 1},
-        "report": goes_on,
+        "report": {**goes_on, "is_last": True},
     }
     tasks: list[Any] = []
     for step in STEPS:

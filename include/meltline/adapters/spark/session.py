@@ -17,6 +17,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from meltline.adapters.catalogs.sql_catalog import may_migrate
+from meltline.adapters.spark.shared_jvm import join_context
 from meltline.config.load import CatalogConfig, Config
 from meltline.config.secrets import redaction
 from meltline.domain.errors import SetupMissing
@@ -82,18 +83,27 @@ def open_session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else is to connect
     settings = {"spark.app.name": f"meltline {app}", **session_settings(config), **further}
     if "PYSPARK_GATEWAY_PORT" not in environ:  # not under spark-submit, which has set these
-        settings = {
-            "spark.master": environ.get("MELTLINE_MASTER", "local[2]"),
-            "spark.jars": ",".join(jar_paths(environ)),
-            "spark.driver.extraJavaOptions": java_options(),
-            **settings,
-        }
+        settings = {**jvm_settings(environ.get("MELTLINE_MASTER", "local[2]"), environ), **settings}
     _start_jvm(settings)
+    join_context()
     hidden = SparkConf().get(_REDACTION, "")
     builder = SparkSession.builder.config(map={**settings, _REDACTION: redaction(hidden or "")})
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def jvm_settings(master: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a JVM is started with, where nobody has started it for us.
+
+    Raises:
+        SetupMissing: A jar is not there.
+    """
+    return {
+        "spark.master": master,
+        "spark.jars": ",".join(jar_paths(environ)),
+        "spark.driver.extraJavaOptions": java_options(),
+    }
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:

@@ -1,0 +1,43 @@
+"""`python -m meltline.driver FOLDER MASTER`: listens, leaves itself behind, and waits for steps."""
+
+import os
+import socket
+import sys
+import traceback
+from pathlib import Path
+from threading import Thread
+
+from meltline.driver.place import DriverPlace
+from meltline.driver.server import Driver
+from meltline.wiring import import_for_steps, step_jvm, to_stderr
+
+
+def main(folder: str, master: str) -> None:
+    """Returns at once in the process that was called; goes on in one that nobody waits for."""
+    place = DriverPlace(Path(folder))
+    os.close(os.pidfd_open(os.getpid()))  # where the kernel has none, nobody is told to wait
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place.socket))
+        listener.listen()
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        try:
+            _serve(place, listener, master)
+        except Exception:  # said before the socket closes, and left for the task that waits there
+            to_stderr(traceback.format_exc())
+            sys.exit(1)
+        place.remove()
+
+
+def _serve(place: DriverPlace, listener: socket.socket, master: str) -> None:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else is to connect
+    imports = Thread(target=import_for_steps)
+    imports.start()
+    with step_jvm(master) as gateway:
+        imports.join()  # before the first fork: threads do not survive it
+        Driver(listener, place.token(), gateway).serve()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
