@@ -141,6 +141,26 @@ def test_plans_are_filtered_by_run_state_and_table(ledger: ControlLedger) -> Non
     }
 
 
+def test_a_plan_is_held_against_the_sizes_of_its_tables_last_ones(ledger: ControlLedger) -> None:
+    of_kind = {"kind": PlanKind.EXPIRE, "state": PlanState.APPLIED}
+    for number, changes in enumerate(
+        [
+            {"bytes": 1},
+            {"bytes": 2},
+            {"bytes": 3, "table_uuid": "u-2"},
+            {"bytes": 4, "kind": PlanKind.PURGE},
+            {"bytes": 5, "state": PlanState.STALE},
+            {"bytes": 0},
+            {"bytes": 6},
+        ]
+    ):
+        at = NOW + timedelta(minutes=number)
+        add_plan(ledger, a_plan(**{**of_kind, "created_at": at, **changes}))
+    plan = add_plan(ledger, a_plan(**of_kind, bytes=7, created_at=NOW + timedelta(hours=1)))
+    assert [*ledger.plans.sizes_before(plan, 10)] == [6, 2, 1]
+    assert [*ledger.plans.sizes_before(plan, 2)] == [6, 2]
+
+
 def test_a_move_keeps_the_base_and_replaces_the_note(ledger: ControlLedger) -> None:
     plan = a_passed_plan(ledger)
     applying = ledger.plans.move(plan, PlanState.APPLYING, committed_base="v7", note="intent")

@@ -12,7 +12,7 @@ from meltline.app.gate.needed_snapshots import cut_off, planned_unread, promised
 from meltline.app.gate.plan_bases import Base, differing_heads, read_bases, staying_heads
 from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
-from meltline.domain.deletion.plan import Plan, PlanState
+from meltline.domain.deletion.plan import Plan
 from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
 from meltline.domain.retention.policy import effective_retention
@@ -218,12 +218,7 @@ def _delete_ratio(proof: Proof, plan: Plan, distinct: Mapping[str, int]) -> floa
 
 def _growth(ledger: PlanReader, plan: Plan) -> float:
     """The plan's size against the median of the table's last ones; 0 where there are too few."""
-    applied = ledger.find(table_uuid=plan.table_uuid, states=[PlanState.APPLIED])
-    earlier = [
-        previous.bytes
-        for previous in applied
-        if previous.kind is plan.kind and previous.id != plan.id and previous.bytes
-    ][:_HISTORY]
+    earlier = ledger.sizes_before(plan, _HISTORY)
     if len(earlier) < _ENOUGH_HISTORY:
         return 0.0
     return plan.bytes / max(1.0, median(earlier))

@@ -53,6 +53,13 @@ class PlanReader(Protocol):
         """Plans, newest first; an empty filter lets all pass."""
         ...
 
+    def sizes_before(self, plan: Plan, limit: int) -> Sequence[int]:
+        """Bytes of other applied plans of its kind and table, newest first, where there are any.
+
+        Not the plans: a table's past may have named more snapshots than a gate can read each day.
+        """
+        ...
+
 
 class PlanLedger(PlanReader, Protocol):
     """Stores headers, and moves plans."""

@@ -71,6 +71,11 @@ class MemoryPlans:
         plans.sort(key=lambda plan: plan.created_at, reverse=True)
         return plans[:limit]
 
+    def sizes_before(self, plan: Plan, limit: int) -> Sequence[int]:
+        applied = self.find(table_uuid=plan.table_uuid, states=[PlanState.APPLIED])
+        others = (other for other in applied if other.kind is plan.kind and other.id != plan.id)
+        return [other.bytes for other in others if other.bytes][:limit]
+
     def move(
         self,
         plan: Plan,

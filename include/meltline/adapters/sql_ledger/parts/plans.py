@@ -79,6 +79,14 @@ class PlanRows:
             query = query.where(plans.c.table_uuid == table_uuid)
         return self.database.records(Plan, query)
 
+    def sizes_before(self, plan: Plan, limit: int) -> Sequence[int]:
+        c = plans.c
+        query = _newest_first().with_only_columns(c.bytes).limit(limit)
+        query = query.where(c.table_uuid == plan.table_uuid, c.kind == plan.kind, c.id != plan.id)
+        query = query.where(c.state == PlanState.APPLIED, c.bytes != 0)
+        with self.database.reading() as connection:
+            return connection.execute(query).scalars().all()
+
     def move(
         self,
         plan: Plan,
