@@ -1,6 +1,6 @@
 """What is done for one manifest, and for one file, so that cold has them. Executors do it too."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,10 +20,10 @@ from meltline.adapters.archive.manifests import (
     NeededFile,
     Totals,
     is_readable,
-    needed_files,
     rewrite_manifest,
     same_records,
 )
+from meltline.adapters.archive.turned_manifests import Turned, examined
 from meltline.adapters.manifests.fastavro_reader import read_manifest
 from meltline.adapters.object_store.local_writes import Together
 from meltline.domain.archive.cold_proofs import CopyProof
@@ -89,15 +89,30 @@ class ManifestDone:
     error: str = ""
 
 
-def needs_of(stores: Stores, manifest: ManifestFile) -> tuple[list[NeededFile], str]:
-    """What a manifest needs in cold; or why it cannot be handed over."""
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a manifest needs in cold.
+
+    Attributes:
+        files: What cold is not known to have, each once.
+        turned: Its copy, where that can be written once cold has these.
+        error: Why it cannot be handed over; empty where it can.
+    """
+
+    files: Sequence[NeededFile] = ()
+    turned: Turned | None = None
+    error: str = ""
+
+
+def needs_of(
+    stores: Stores, manifest: ManifestFile, present: Collection[tuple[str, int]] = frozenset()
+) -> Needs:
+    """What a manifest needs, but for what cold surely has: by path there, with its length."""
     try:
-        files = list(needed_files(manifest, stores.read(manifest.path)))
-        for file in files:
-            stores.target(file.path)  # one that cannot be mirrored is refused here
-        return files, ""
+        read = examined(manifest, stores.read(manifest.path), stores.warehouse, present)
+        return Needs(read.missing, read.turned)
     except Exception as error:  # libraries say in many ways that a file is not what it should be
-        return [], failure_text(manifest.path, error)
+        return Needs(error=failure_text(manifest.path, error))
 
 
 def files_there(stores: Stores, manifest: str) -> list[tuple[str, int]]:
@@ -258,18 +273,27 @@ def _made_before(stores: Stores, file: NeededFile, source: str, copy: bytes) -> 
 
 
 def write_manifest(
-    stores: Stores, manifest: ManifestFile, amended: Mapping[str, Amended]
+    stores: Stores,
+    manifest: ManifestFile,
+    amended: Mapping[str, Amended],
+    turned: Turned | None = None,
 ) -> ManifestDone:
     """Has cold hold one manifest, of which it has all files; says so where it cannot."""
     try:
-        content = stores.read(manifest.path)
-        rewritten, totals = rewrite_manifest(manifest, content, stores.warehouse, amended)
-        brought = settle(stores, manifest.path, rewritten)
+        new = turned or _turned(stores, manifest, amended)
+        brought = settle(stores, manifest.path, new.content)
         length = brought.proof.bytes
         copied = (1, length) if brought.is_new else (0, 0)
-        return ManifestDone(manifest.path, length, totals, *copied, proof=brought.proof)
+        return ManifestDone(manifest.path, length, new.totals, *copied, proof=brought.proof)
     except Exception as error:
         return ManifestDone(manifest.path, error=failure_text(manifest.path, error))
+
+
+def _turned(stores: Stores, manifest: ManifestFile, amended: Mapping[str, Amended]) -> Turned:
+    content = stores.read(manifest.path)
+    if not amended and (turned := examined(manifest, content, stores.warehouse).turned):
+        return turned
+    return Turned(*rewrite_manifest(manifest, content, stores.warehouse, amended))
 
 
 def settle(stores: Stores, path: str, content: bytes) -> Brought:

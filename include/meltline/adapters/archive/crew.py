@@ -11,6 +11,7 @@ from meltline.adapters.archive.copy_tasks import (
     THREADS,
     FileDone,
     ManifestDone,
+    Needs,
     bring,
     files_there,
     needs_of,
@@ -19,16 +20,13 @@ from meltline.adapters.archive.copy_tasks import (
     with_copied,
     write_manifest,
 )
-from meltline.adapters.archive.manifests import Need, NeededFile
+from meltline.adapters.archive.manifests import NeededFile
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.ports import CopyCache
 
 _FEW = 500  # entries that cold is asked for one by one
 _PORTION = 50_000  # files, between two questions whether to go on
-
-Needs = Mapping[ManifestFile, tuple[Sequence[NeededFile], str]]
-"""What each manifest needs, or why it cannot be handed over."""
 
 
 class Crew(Protocol):
@@ -125,13 +123,12 @@ class LocalCrew:
         replaced: Sequence[str] = (),
     ) -> Mapping[str, ManifestDone] | None:
         with ThreadPoolExecutor(self._threads) as pool:
-            work = pool.map(partial(needs_of, self._stores), manifests)
-            needs = dict(zip(manifests, work, strict=True))
-            files = dict.fromkeys(file for of, _ in needs.values() for file in of)
             repeated = replaced if is_worth_reading(manifests, self._few) else ()
             present = set().union(*pool.map(partial(files_there, self._stores), repeated))
-        done = self._cold_files(files, present)
-        missing = [file for file in files if file not in done]
+            work = pool.map(lambda one: needs_of(self._stores, one, present), manifests)
+            needs = dict(zip(manifests, work, strict=True))
+        missing = list(dict.fromkeys(file for of in needs.values() for file in of.files))
+        done: dict[NeededFile, FileDone] = {}
         for start in range(0, len(missing), _PORTION):
             if not may_go_on():
                 return None
@@ -139,35 +136,25 @@ class LocalCrew:
         return self._finished(needs, done)
 
     def _finished(
-        self, needs: Needs, done: Mapping[NeededFile, FileDone]
+        self, needs: Mapping[ManifestFile, Needs], done: Mapping[NeededFile, FileDone]
     ) -> Mapping[str, ManifestDone]:
         """What came of manifests, written once their files are there; each file counts once."""
+        files = {manifest: [done[file] for file in of.files] for manifest, of in needs.items()}
 
         def finish(manifest: ManifestFile) -> ManifestDone:
-            files, error = needs[manifest]
-            return self._finish(manifest, error, [done[file] for file in files])
+            return self._finish(manifest, needs[manifest], files[manifest])
 
         with ThreadPoolExecutor(self._threads) as pool:
             finished = dict(zip(needs, pool.map(finish, needs), strict=True))
         self._book.save([outcome.proof for outcome in finished.values() if outcome.proof])
         credited: set[str] = set()
         return {
-            manifest.path: _credit(outcome, [done[file] for file in needs[manifest][0]], credited)
+            manifest.path: _credit(outcome, files[manifest], credited)
             for manifest, outcome in finished.items()
         }
 
     def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
         return list(self._bring(files).values())
-
-    def _cold_files(
-        self, needed: Iterable[NeededFile], present: set[tuple[str, int]]
-    ) -> dict[NeededFile, FileDone]:
-        """What cold has by the word of its own manifests."""
-        return {
-            file: FileDone(file.path, file.bytes)
-            for file in (needed if present else ())
-            if file.need is Need.COPY and (self._stores.target(file.path), file.bytes) in present
-        }
 
     def _bring(self, files: Sequence[NeededFile]) -> dict[NeededFile, FileDone]:
         done = dict(zip(files, self._hands.bring(files), strict=True))
@@ -187,12 +174,12 @@ class LocalCrew:
         }
 
     def _finish(
-        self, manifest: ManifestFile, error: str, files: Sequence[FileDone]
+        self, manifest: ManifestFile, needs: Needs, files: Sequence[FileDone]
     ) -> ManifestDone:
-        if wrong := error or _first_error(files):
+        if wrong := needs.error or _first_error(files):
             return ManifestDone(manifest.path, error=wrong)
         amended = {file.path: file.amended for file in files if file.is_rewritten}
-        return write_manifest(self._stores, manifest, amended)
+        return write_manifest(self._stores, manifest, amended, needs.turned)
 
 
 def _credit(done: ManifestDone, files: Sequence[FileDone], credited: set[str]) -> ManifestDone:

@@ -82,13 +82,18 @@ def needed_files(manifest: ManifestFile, content: bytes) -> Iterator[NeededFile]
         MetadataUnreadable: It is not what its list says, or names a file that cannot be copied.
     """
     needed: dict[str, NeededFile] = {}
-    for record in _records(manifest, content):
-        file = record["data_file"]
-        if record["status"] != EntryStatus.DELETED:
-            need = NeededFile(file["file_path"], file["file_size_in_bytes"], _need(manifest, file))
-            if needed.setdefault(need.path, need) != need:
-                raise _refused(manifest, "one length for each file", f"two for {need.path}")
+    for record, _ in entries(manifest, content):
+        note_needed(needed, manifest, record)
     yield from needed.values()
+
+
+def note_needed(needed: dict[str, NeededFile], manifest: ManifestFile, record: Record) -> None:
+    """Takes in what one entry needs, by path. Raises MetadataUnreadable as `needed_files` does."""
+    file = record["data_file"]
+    if record["status"] != EntryStatus.DELETED:
+        need = NeededFile(file["file_path"], file["file_size_in_bytes"], _need(manifest, file))
+        if needed.setdefault(need.path, need) != need:
+            raise _refused(manifest, "one length for each file", f"two for {need.path}")
 
 
 def rewrite_manifest(
@@ -105,10 +110,10 @@ def rewrite_manifest(
     Raises:
         MetadataUnreadable: It is not what its list says, or has a path that cannot be mirrored.
     """
-    records = list(_records(manifest, content))
+    records = [record for record, _ in entries(manifest, content)]
     live: dict[str, int] = {}
     rows = 0
-    with _refusing(manifest):
+    with refusing(manifest):
         for record in records:
             file = record["data_file"]
             path = file["file_path"]
@@ -125,7 +130,7 @@ def totals_of(path: str, content: bytes) -> Totals:
     """What a manifest of cold keeps alive. Raises MetadataUnreadable where it is none."""
     live: dict[str, int] = {}
     rows = 0
-    for record in _records(ManifestFile(path, len(content)), content):
+    for record, _ in entries(ManifestFile(path, len(content)), content):
         file = record["data_file"]
         if record["status"] != EntryStatus.DELETED:
             live[file["file_path"]] = file["file_size_in_bytes"]
@@ -133,17 +138,17 @@ def totals_of(path: str, content: bytes) -> Totals:
     return Totals(len(live), sum(live.values()), rows)
 
 
-def _records(manifest: ManifestFile, content: bytes) -> Iterator[Record]:
-    """The entries of a manifest, its length and counts held against its list."""
+def entries(manifest: ManifestFile, content: bytes) -> Iterator[tuple[Record, bytes]]:
+    """The entries of a manifest, each with its bytes; length and counts held against its list."""
     if manifest.bytes and len(content) != manifest.bytes:
         raise _refused(manifest, f"{manifest.bytes} bytes", f"{len(content)} bytes")
     counted: Counter[int] = Counter()
-    with _refusing(manifest):
-        for record in AvroFile.read(content).records():
+    with refusing(manifest):
+        for record, encoded in AvroFile.read(content).encoded_records():
             if record["data_file"].get("key_metadata") is not None:
                 raise ValueError("an entry of an encrypted file")
             counted[record["status"]] += 1
-            yield record
+            yield record, encoded
     for status, count in {
         EntryStatus.ADDED: manifest.added_files,
         EntryStatus.EXISTING: manifest.existing_files,
@@ -224,7 +229,7 @@ def rewrite_list(
     Raises:
         MetadataUnreadable: It is not an Avro file that follows the spec.
     """
-    with _refusing(ManifestFile(path, len(content))):
+    with refusing(ManifestFile(path, len(content))):
         file = AvroFile.read(content)
         rows = list(file.records())
         totals = []
@@ -244,7 +249,7 @@ def listed_manifests(path: str, content: bytes) -> dict[str, ColdManifest]:
     Raises:
         MetadataUnreadable: It is not one that was written here.
     """
-    with _refusing(ManifestFile(path, len(content))):
+    with refusing(ManifestFile(path, len(content))):
         file = AvroFile.read(content)
         totals: Sequence[Sequence[int]] = json.loads(file.header[TOTALS])
         return {
@@ -278,7 +283,8 @@ def same_records(content: bytes, peer: bytes) -> bool:
 
 
 @contextmanager
-def _refusing(manifest: ManifestFile) -> Iterator[None]:
+def refusing(manifest: ManifestFile) -> Iterator[None]:
+    """What libraries say of damaged bytes, as MetadataUnreadable."""
     try:
         yield
     except MetadataUnreadable:

@@ -140,12 +140,12 @@ def read_needs(stores: Stores) -> Batches:
     """Manifests (`REQUESTS`) to the files that they need (`NEEDS`), or why they cannot be read."""
 
     def needs(row: Row) -> Iterator[Row]:
-        files, error = needs_of(stores, _ref(row))
-        for file in files:
+        read = needs_of(stores, _ref(row))
+        for file in read.files:
             target = stores.target(file.path) if file.need is Need.COPY else None
             yield {"place": row["place"], **asdict(file), "target": target, "error": None}
-        if error:
-            yield {"place": row["place"], "error": error}
+        if read.error:
+            yield {"place": row["place"], "error": read.error}
 
     return _row_by_row(needs, NEEDS)
 

@@ -88,38 +88,50 @@ class AvroFile:
         Raises:
             ValueError: The header has no schema, or a block does not follow the format.
         """
-        schema = self._schema()
+        return (record for record, _ in self.encoded_records())
+
+    def encoded_records(self) -> Iterator[tuple[Record, bytes]]:
+        """The same, each with the bytes that it is made of."""
+        schema = self.schema()
         for block in self.blocks():
             content = unpack(self.codec, block.packed)
             if block.records > len(content):  # of records without fields there is no end
                 raise ValueError(f"{block.records} records in {len(content)} bytes")
-            source = io.BytesIO(content)
+            source, start = io.BytesIO(content), 0
             for _ in range(block.records):
-                yield _decoded(source, schema)
-            if source.read(1):
+                record = _decoded(source, schema)
+                end = source.tell()
+                yield record, content[start:end]
+                start = end
+            if start != len(content):
                 raise ValueError("a block does not hold the records it announces")
 
     def with_records(self, records: Iterable[Record], extra: Mapping[str, bytes]) -> bytes:
         """A file that differs in its records, and in further entries of its header."""
-        schema = self._schema()
+        schema = self.schema()
+        return self.with_encoded((_encoded(record, schema) for record in records), extra)
+
+    def with_encoded(self, records: Iterable[bytes], extra: Mapping[str, bytes]) -> bytes:
+        """The same, of records that are encoded already."""
         output = io.BytesIO()
         _write_header(output, {**self.header, **extra}, self.sync)
-        count, block = 0, io.BytesIO()
+        parts, size = list[bytes](), 0
         for record in records:
-            fastavro.schemaless_writer(block, schema, record)
-            count += 1
-            if block.tell() >= _BLOCK:
-                self._write_block(output, count, block.getvalue())
-                count, block = 0, io.BytesIO()
-        if count:
-            self._write_block(output, count, block.getvalue())
+            parts.append(record)
+            size += len(record)
+            if size >= _BLOCK:
+                self._write_block(output, len(parts), b"".join(parts))
+                parts, size = [], 0
+        if parts:
+            self._write_block(output, len(parts), b"".join(parts))
         return output.getvalue()
 
     def _write_block(self, output: BinaryIO, count: int, content: bytes) -> None:
         packed = pack(self.codec, content)
         output.write(as_number(count) + as_number(len(packed)) + packed + self.sync)
 
-    def _schema(self) -> Any:
+    def schema(self) -> Any:
+        """The schema of its records, without logical types. Raises ValueError where it has none."""
         try:
             return fastavro.parse_schema(_plain(json.loads(self.header["avro.schema"])))
         except Exception as noise:  # of a schema that is none fastavro says anything
@@ -132,6 +144,12 @@ def _decoded(source: BinaryIO, schema: Any) -> Record:
     except Exception as noise:  # of bytes that are no record fastavro says anything
         raise ValueError(f"no record: {type(noise).__name__}: {noise}") from noise
     return record
+
+
+def _encoded(record: Record, schema: Any) -> bytes:
+    output = io.BytesIO()
+    fastavro.schemaless_writer(output, schema, record)
+    return output.getvalue()
 
 
 def as_number(number: int) -> bytes:

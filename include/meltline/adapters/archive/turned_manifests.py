@@ -1,0 +1,169 @@
+"""Manifests of data files, turned to cold in the pass that tells what they need.
+
+An entry whose path alone changes is not encoded anew: its bytes are taken as they are, around
+the path. So statistics are decoded once and never encoded, and what a writer wrote stays.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from meltline.adapters.archive.manifests import (
+    Need,
+    NeededFile,
+    Totals,
+    entries,
+    note_needed,
+    refusing,
+)
+from meltline.adapters.manifests.avro_container import AvroFile, Record, as_number
+from meltline.domain.archive.cold_paths import mirrored
+from meltline.domain.iceberg.files import EntryStatus, ManifestFile
+
+_CONTINUED = bytes(range(0x80, 0x100))  # of a number's bytes all but the last
+_NUMBERS = ("int", "long")
+_DATA = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A manifest as it is in cold, and what it keeps alive."""
+
+    content: bytes
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a manifest needs in cold.
+
+    Attributes:
+        missing: The files that it keeps alive and cold is not known to have, each once.
+        turned: Its copy, where no file has to be rewritten before that can be written.
+    """
+
+    missing: tuple[NeededFile, ...]
+    turned: Turned | None
+
+
+def examined(
+    manifest: ManifestFile,
+    content: bytes,
+    warehouse: str,
+    present: Collection[tuple[str, int]] = frozenset(),
+) -> Examined:
+    """Reads a manifest once.
+
+    Args:
+        manifest: As its list names it.
+        content: The original.
+        warehouse: The folder of the cold catalog.
+        present: Files that cold surely has, by path there, with their lengths.
+
+    Raises:
+        MetadataUnreadable: It is not what its list says, or names a file that cannot be copied.
+    """
+    needed: dict[str, NeededFile] = {}
+    targets: dict[str, str] = {}
+    rows = 0
+    turn: _Turn | None = None
+    with refusing(manifest):
+        file = AvroFile.read(content)
+        turn = _Turn.of(file.schema())
+    for record, encoded in entries(manifest, content):
+        note_needed(needed, manifest, record)
+        with refusing(manifest):
+            path = record["data_file"]["file_path"]
+            target = targets[path] = mirrored(path, warehouse)
+            if turn and not turn.take(record, encoded, target):
+                turn = None
+        if record["status"] != EntryStatus.DELETED:
+            rows += record["data_file"]["record_count"] if _is_data(record) else 0
+    totals = Totals(len(needed), sum(file.bytes for file in needed.values()), rows)
+    turned = Turned(file.with_encoded(turn.records, {}), totals) if turn else None
+    missing = (
+        file
+        for file in needed.values()
+        if file.need is not Need.COPY or (targets[file.path], file.bytes) not in present
+    )
+    return Examined(tuple(missing), turned)
+
+
+def _is_data(record: Record) -> bool:
+    return (record["data_file"].get("content") or _DATA) == _DATA
+
+
+class _Turn:
+    """Entries on their way to cold.
+
+    Attributes:
+        records: Those so far, encoded.
+    """
+
+    def __init__(self, plain: int, nullable: list[tuple[bool, str]]) -> None:
+        """Takes what comes before a path: how many numbers, and which of them may be null."""
+        self._plain = plain
+        self._nullable = nullable
+        self.records: list[bytes] = []
+
+    @classmethod
+    def of(cls, schema: Any) -> "_Turn | None":
+        """For entries of a schema; None where more than numbers comes before a path."""
+        plain, nullable = 0, list[tuple[bool, str]]()
+        for is_file, name, kind in _before_path(schema):
+            if kind in _NUMBERS:
+                plain += 1
+            elif isinstance(kind, list) and len(kind) == 2 and "null" in kind:
+                if not any(_bare(branch) in _NUMBERS for branch in kind):
+                    return None
+                nullable.append((is_file, name))
+            else:
+                return None
+        return cls(plain, nullable)
+
+    def take(self, record: Record, encoded: bytes, target: str) -> bool:
+        """Takes one more; returns False where its path alone would not be enough.
+
+        Of what lies before the path as many numbers must end as the schema has there: so the
+        bytes that were found are the path, and nothing that only looks like it.
+        """
+        file = record["data_file"]
+        if not _is_data(record) or file.get("referenced_data_file"):
+            return False
+        path = file["file_path"].encode()
+        sought = as_number(len(path)) + path
+        front, found, tail = encoded.partition(sought)
+        if not found or len(front.translate(None, _CONTINUED)) != self._numbers(record):
+            return False
+        if not front or front[-1] >= 0x80:
+            return False
+        new = target.encode()
+        self.records.append(b"".join((front, as_number(len(new)), new, tail)))
+        return True
+
+    def _numbers(self, record: Record) -> int:
+        """How many numbers come before a path: of what may be null also which branch it is."""
+        file = record["data_file"]
+        given = sum(
+            (file if is_file else record)[name] is not None for is_file, name in self._nullable
+        )
+        return self._plain + len(self._nullable) + given
+
+
+def _before_path(schema: Any) -> list[tuple[bool, str, Any]]:
+    """The fields before a path: whether they are the file's or the entry's, name, and type."""
+    before: list[tuple[bool, str, Any]] = []
+    for outer in schema["fields"]:
+        if outer["name"] != "data_file":
+            before.append((False, outer["name"], _bare(outer["type"])))
+            continue
+        for inner in outer["type"]["fields"]:
+            if inner["name"] == "file_path":
+                return before
+            before.append((True, inner["name"], _bare(inner["type"])))
+    raise ValueError("entries without a path")
+
+
+def _bare(kind: Any) -> Any:
+    """A type without what is said about it."""
+    return kind["type"] if isinstance(kind, dict) and kind.get("type") in _NUMBERS else kind
