@@ -98,6 +98,18 @@ def test_a_copy_that_cannot_have_its_name_stops_no_other(disk: Disk, tmp_path: P
     assert not disk.unfinished()
 
 
+def test_large_copies_wait_for_no_others(disk: Disk, tmp_path: Path) -> None:
+    large, small = tmp_path / "large.parquet", tmp_path / "small.parquet"
+    large.write_bytes(b"x" * 200_000)
+    small.write_bytes(b"x")
+    sizes = {small: 1, large: 200_000}
+    files = [NeededFile(f"file://{path}", size, Need.COPY) for path, size in sizes.items()]
+    store = ObjectStores({})
+    stores = Stores(store, store, f"file://{disk.root}")
+    assert [d.is_new for d in bring(stores, files, joined=disk.together)] == [True, True]
+    assert disk.syncs == [["large.parquet"], ["large.parquet", "small.parquet"]]
+
+
 def test_what_was_not_settled_is_taken_away(disk: Disk) -> None:
     with disk.together() as together:
         path = f"file://{disk.root}/folder/x.parquet"

@@ -33,7 +33,7 @@ from meltline.domain.iceberg.files import EntryStatus, ManifestFile
 
 THREADS = 8  # files that one process copies at a time
 _GROUP = 500  # files that get their names together
-_GROUP_BYTES = 64 * 1024 * 1024
+_SMALL = 128 * 1024  # bytes: of larger ones a sync costs little, and a kill would leave much
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,33 +138,21 @@ def bring(
         threads: How many are copied at a time.
         joined: Makes those that are synced together.
     """
+    waiting = list(files)
     with ThreadPoolExecutor(threads) as pool:
-        for group in _groups(files):
+        for start in range(0, len(waiting), _GROUP):
+            group = waiting[start : start + _GROUP]
             with joined() as together:
                 begun = list(pool.map(partial(_begin, stores, together), group))
                 failures = together.settle()
                 yield from pool.map(partial(_finish, stores, failures), group, begun)
 
 
-def _groups(files: Iterable[NeededFile]) -> Iterator[list[NeededFile]]:
-    """Files that are settled together: what a kill leaves behind without a name is not more."""
-    group: list[NeededFile] = []
-    size = 0
-    for file in files:
-        group.append(file)
-        size += file.bytes
-        if len(group) >= _GROUP or size >= _GROUP_BYTES:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
 def _begin(stores: Stores, together: Together, file: NeededFile) -> FileDone | Sent:
     try:
         if file.need is not Need.COPY:
             return _bring_rewritten(stores, file)
-        begun = stores.begin(file.path, file.bytes, together)
+        begun = stores.begin(file.path, file.bytes, together if file.bytes <= _SMALL else None)
         return begun if isinstance(begun, Sent) else _copied(file, begun)
     except Exception as error:
         return _failed(file, error)
