@@ -45,10 +45,12 @@ def departures(rows: "pa.Table") -> list[Departure]:
 
 def newest_rows(rows: "pa.Table") -> "pa.Table":
     """Of rows of `departures` the newest of each file: it says what has become of it."""
+    import numpy as np  # noqa: PLC0415 - starts slowly
     import pyarrow as pa  # noqa: PLC0415 - starts slowly
 
     rows = rows.sort_by([("written_ns", "descending")])
-    numbered = pa.table({"key": rows.column("key_hash"), "number": range(rows.num_rows)})
+    numbers = np.arange(rows.num_rows)  # not a range: of that each would be an object for a moment
+    numbered = pa.table({"key": rows.column("key_hash"), "number": numbers})
     newest = numbered.group_by("key").aggregate([("number", "min")])
     return rows.take(newest.column("number_min"))
 

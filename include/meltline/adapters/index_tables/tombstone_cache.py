@@ -60,9 +60,14 @@ class TombstoneCache:
         chosen = pa.array(hashes, pa.int64())
         return TombstoneCache(self.rows.filter(pc.is_in(self.rows.column("key_hash"), chosen)))
 
-    def _is_among(self, column: str, values: Collection[str]) -> pa.Array:
-        texts = self.rows.column(column).cast(pa.string())
-        return pc.is_in(texts, pa.array([str(text) for text in values], pa.string()))
+    def _is_among(self, column: str, values: Collection[str]) -> pa.ChunkedArray:
+        """By the few texts that there are: as many as rows would take most of the memory."""
+        wanted = pa.array([str(text) for text in values], pa.string())
+        chunks = [
+            pc.is_in(chunk.dictionary, value_set=wanted).take(chunk.indices)
+            for chunk in self.rows.column(column).chunks
+        ]
+        return pc.fill_null(pa.chunked_array(chunks, pa.bool_()), fill_value=False)
 
     @property
     def hashes(self) -> pa.Array:
@@ -72,7 +77,7 @@ class TombstoneCache:
     @property
     def plans(self) -> set[str]:
         """The plans they departed by."""
-        return set(pc.unique(self.rows.column("plan_id").cast(pa.string())).to_pylist())
+        return set(pc.unique(self.rows.column("plan_id")).to_pylist())
 
     def newest_of(self, rows: pa.Table) -> pa.Table:
         """Of full rows of the table those that this book is made of, each once."""
