@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from meltline.adapters.spark.java_classes import JavaClasses
 from meltline.adapters.spark.session import spark_identifier
 from meltline.adapters.spark.snapshot_reader import AS_JSON
 from meltline.config.load import CatalogConfig
@@ -29,6 +30,7 @@ class SparkRowComparer:
     ) -> None:
         """Takes the catalogs of both sides, the folder of cold, and what is read as a whole."""
         self._whole_below = whole_below
+        self._java = JavaClasses(spark)
         self._spark = spark
         self._catalogs = catalogs
         self._warehouse = warehouse
@@ -73,14 +75,12 @@ class SparkRowComparer:
 
     def _bytes(self, sample: RowSample) -> int:
         """The snapshot's size by its summary; what does not say is as large as can be."""
-        rows = (
-            self._spark.table(f"{self._name(sample.hot)}.snapshots")
-            .where(F.col("snapshot_id") == sample.snapshot_id)
-            .select(F.col("summary")["total-files-size"])
-            .collect()
+        table = self._java("org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
+            self._spark._jsparkSession, self._name(sample.hot)
         )
-        size = rows[0][0] if rows else None
-        return int(size) if size is not None else self._whole_below
+        snapshot = table.snapshot(sample.snapshot_id)
+        size = None if snapshot is None else snapshot.summary().get("total-files-size")
+        return self._whole_below if size is None else int(size)
 
     def _at(self, table: TableName, sample: RowSample, part: str = "") -> DataFrame:
         past = self._spark.read.option("versionAsOf", sample.snapshot_id)
@@ -92,8 +92,10 @@ class SparkRowComparer:
 
 def rows_differ(hot: DataFrame, cold: DataFrame) -> bool:
     """Whether one side has a row more, or more often, than the other; the order does not count."""
-    hot_rows, cold_rows = _as_json(hot), _as_json(cold)
-    return bool(hot_rows.exceptAll(cold_rows).take(1) or cold_rows.exceptAll(hot_rows).take(1))
+    sides = [_as_json(hot).select("row", F.lit(1).alias("times"))]
+    sides += [_as_json(cold).select("row", F.lit(-1).alias("times"))]
+    counted = sides[0].unionAll(sides[1]).groupBy("row").agg(F.sum("times").alias("times"))
+    return bool(counted.where("times <> 0").take(1))
 
 
 def _as_json(rows: DataFrame) -> DataFrame:
