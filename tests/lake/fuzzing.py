@@ -19,7 +19,7 @@ from random import Random
 from types import FrameType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from meltline.adapters.archive.manifests import is_readable
+from meltline.adapters.archive.rewriting.manifests import is_readable
 from meltline.adapters.manifests import fastavro_reader as index
 from meltline.adapters.manifests import pyiceberg_reader as gate
 from meltline.domain.errors import MeltlineError

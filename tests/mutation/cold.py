@@ -8,7 +8,7 @@ HANDOFF = "tests/unit/archive/test_handoff.py"
 COLD = "tests/unit/archive/test_cold.py"
 COLD_GATE = "tests/unit/archive/test_cold_gate.py"
 COPY_PROOFS = "tests/unit/archive/test_copy_proofs.py"
-TURNED = "tests/unit/archive/test_turned_manifests.py"
+TURNED = "tests/unit/archive/rewriting/test_turned_manifests.py"
 TOGETHER = "tests/unit/archive/test_copies_together.py"
 COLD_WITHHELD = "tests/unit/archive/test_cold_withheld.py"
 
@@ -95,12 +95,12 @@ COLD_COPIES = (
         "            if not is_joint:\n", "            if together is None:\n", (TOGETHER,),
     ),
     Mutation(
-        "what looks like a path passes for one", "adapters/archive/turned_manifests.py",
+        "what looks like a path passes for one", "adapters/archive/rewriting/turned_manifests.py",
         "        if not found or len(front.translate(None, _CONTINUED)) != self._numbers(record):\n", "        if not found:\n",
         (TURNED,),
     ),
     Mutation(
-        "a file that cold has in another length passes for it", "adapters/archive/turned_manifests.py",
+        "a file that cold has in another length passes for it", "adapters/archive/rewriting/turned_manifests.py",
         " (targets[file.path], file.bytes) not in present\n", " targets[file.path] not in dict(present)\n",
         (TURNED,),
     ),

@@ -19,7 +19,7 @@ from meltline.adapters.archive.archive import ColdArchive
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import FileDone
 from meltline.adapters.archive.crew import LocalHands
-from meltline.adapters.archive.manifests import Need, NeededFile
+from meltline.adapters.archive.rewriting.manifests import Need, NeededFile
 from meltline.adapters.archive.spark_archive import SparkCrew, SparkHands
 from meltline.adapters.catalogs.sql_catalog import SqlTables
 from meltline.adapters.object_store.stores import ObjectStores

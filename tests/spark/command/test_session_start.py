@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lake.command_home import make_home
+from tests.command_home import make_home
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ import pytest
 
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import FileDone, bring
-from meltline.adapters.archive.manifests import Need, NeededFile
+from meltline.adapters.archive.rewriting.manifests import Need, NeededFile
 from meltline.adapters.object_store.local_writes import Together
 from meltline.adapters.object_store.stores import ObjectStores
 

@@ -18,7 +18,7 @@ import pytest
 import meltline as meltline_in_python
 from meltline.cli.main import run
 from meltline.domain.units import format_instant
-from tests.lake.command_home import COMMITS, TABLE, Home, committed_at, make_home
+from tests.command_home import COMMITS, TABLE, Home, committed_at, make_home
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAVY = ("pyspark", "py4j", "pyarrow", "great_expectations", "airflow", "pandas")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from meltline.cli.main import run
-from tests.lake.command_home import TABLE, make_home
+from tests.command_home import TABLE, make_home
 
 ROOT = Path(__file__).resolve().parents[3]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

@@ -22,8 +22,8 @@ from meltline.adapters.archive.cold_tables import ColdCatalog, ColdTables, Table
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import ManifestDone
 from meltline.adapters.archive.crew import Crew
-from meltline.adapters.archive.manifests import ColdManifest
 from meltline.adapters.archive.mender import ColdMender
+from meltline.adapters.archive.rewriting.manifests import ColdManifest
 from meltline.domain.clock import Clock
 from meltline.domain.discretion import cause
 from meltline.domain.errors import MeltlineError

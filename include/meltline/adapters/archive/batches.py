@@ -7,7 +7,7 @@ from meltline.adapters.archive.cold_tables import TablePair
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import ManifestDone, settle
 from meltline.adapters.archive.crew import Crew
-from meltline.adapters.archive.manifests import (
+from meltline.adapters.archive.rewriting.manifests import (
     ColdManifest,
     Need,
     NeededFile,

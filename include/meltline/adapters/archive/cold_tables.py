@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.manifests import ColdManifest, listed_manifests
+from meltline.adapters.archive.rewriting.manifests import ColdManifest, listed_manifests
 from meltline.domain.archive.archive import COLD_OF, ArchivedSnapshot, read_archived
 from meltline.domain.archive.cold_document import (
     Addition,

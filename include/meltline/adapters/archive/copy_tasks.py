@@ -7,14 +7,14 @@ from functools import partial
 from hashlib import sha256
 
 from meltline.adapters.archive.copies import Brought, Sent, Stores
-from meltline.adapters.archive.delete_files import (
+from meltline.adapters.archive.rewriting.delete_files import (
     Rewritten,
     rewrite_deletes,
     rewritten_before,
     same_deletes,
     source_digest,
 )
-from meltline.adapters.archive.manifests import (
+from meltline.adapters.archive.rewriting.manifests import (
     Amended,
     Need,
     NeededFile,
@@ -23,7 +23,7 @@ from meltline.adapters.archive.manifests import (
     rewrite_manifest,
     same_records,
 )
-from meltline.adapters.archive.turned_manifests import Turned, examined
+from meltline.adapters.archive.rewriting.turned_manifests import Turned, examined
 from meltline.adapters.manifests.fastavro_reader import read_manifest
 from meltline.adapters.object_store.local_writes import Together
 from meltline.domain.archive.cold_proofs import CopyProof

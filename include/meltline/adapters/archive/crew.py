@@ -20,7 +20,7 @@ from meltline.adapters.archive.copy_tasks import (
     with_copied,
     write_manifest,
 )
-from meltline.adapters.archive.manifests import NeededFile
+from meltline.adapters.archive.rewriting.manifests import NeededFile
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.ports import CopyCache

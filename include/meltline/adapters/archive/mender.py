@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from meltline.adapters.archive.copies import Brought, Stores
 from meltline.adapters.archive.copy_tasks import THREADS, failure_text, settle
 from meltline.adapters.archive.crew import Crew
-from meltline.adapters.archive.delete_files import rewritten_before
-from meltline.adapters.archive.manifests import (
+from meltline.adapters.archive.rewriting.delete_files import rewritten_before
+from meltline.adapters.archive.rewriting.manifests import (
     Amended,
     ColdManifest,
     Need,

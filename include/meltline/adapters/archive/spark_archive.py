@@ -22,7 +22,7 @@ from meltline.adapters.archive.copy_tasks import (
     with_copied,
 )
 from meltline.adapters.archive.crew import LocalCrew, LocalHands, is_worth_reading
-from meltline.adapters.archive.manifests import NeededFile
+from meltline.adapters.archive.rewriting.manifests import NeededFile
 from meltline.adapters.archive.spark_tasks import (
     BROUGHT,
     COPIES,

@@ -16,7 +16,7 @@ from meltline.adapters.archive.copy_tasks import (
     read_again,
     write_manifest,
 )
-from meltline.adapters.archive.manifests import Amended, Need, NeededFile, Totals
+from meltline.adapters.archive.rewriting.manifests import Amended, Need, NeededFile, Totals
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.domain.units import from_millis, to_millis

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from meltline.adapters.archive.manifests import (
+from meltline.adapters.archive.rewriting.manifests import (
     Need,
     NeededFile,
     Totals,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meltline.adapters.archive.manifests import (
+from meltline.adapters.archive.rewriting.manifests import (
     Amended,
     ColdManifest,
     Need,

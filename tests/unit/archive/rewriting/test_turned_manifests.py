@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meltline.adapters.archive.manifests import needed_files, rewrite_manifest, same_records
-from meltline.adapters.archive.turned_manifests import Examined, examined
+from meltline.adapters.archive.rewriting.manifests import (
+    needed_files,
+    rewrite_manifest,
+    same_records,
+)
+from meltline.adapters.archive.rewriting.turned_manifests import Examined, examined
 from meltline.adapters.manifests.avro_container import AvroFile
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.errors import MetadataUnreadable

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
-from meltline.adapters.archive.delete_files import REWRITABLE
+from meltline.adapters.archive.rewriting.delete_files import REWRITABLE
 from meltline.adapters.manifests.avro_container import AvroFile, Record
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.discretion import cause

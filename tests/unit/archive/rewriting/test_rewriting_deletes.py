@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from meltline.adapters.archive.delete_files import (
+from meltline.adapters.archive.rewriting.delete_files import (
     REWRITABLE,
     rewrite_deletes,
     rewritten_before,

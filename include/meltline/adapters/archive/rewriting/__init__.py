@@ -1,0 +1,1 @@
+"""Manifests of cold: those of hot with other paths."""
