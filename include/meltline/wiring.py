@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib import import_module
+from threading import Thread
 from typing import Any
 
 from meltline.adapters.archive.copies import Stores
@@ -314,15 +315,14 @@ def submit_settings(environ: Mapping[str, str] = os.environ) -> tuple[tuple[str,
     return jar_paths(environ), java_options()
 
 
-def import_for_steps() -> None:
-    """Imports what every step of a run does, so that forks of this process need not."""
+def _import_for_steps() -> None:
     for module in _OF_STEPS:
         import_module(module)
 
 
 @contextmanager
 def step_jvm(master: str, environ: Mapping[str, str] = os.environ) -> Iterator[Any]:
-    """A JVM for the steps of a run, each of which is a process of its own.
+    """A JVM for the steps of a run, each a fork of this process, which imports what they need.
 
     Raises:
         SetupMissing: A jar is not there.
@@ -331,7 +331,10 @@ def step_jvm(master: str, environ: Mapping[str, str] = os.environ) -> Iterator[A
     from meltline.adapters.spark.shared_jvm import shared_jvm  # noqa: PLC0415
 
     settings = {**jvm_settings(master, environ), "spark.ui.enabled": "false"}
+    imports = Thread(target=_import_for_steps)  # not before: two threads would import the same
+    imports.start()
     with shared_jvm(settings) as jvm:
+        imports.join()  # before the first fork: a thread does not survive it
         yield jvm
 
 

@@ -5,11 +5,10 @@ import socket
 import sys
 import traceback
 from pathlib import Path
-from threading import Thread
 
 from meltline.driver.place import DriverPlace
 from meltline.driver.server import Driver
-from meltline.wiring import import_for_steps, step_jvm, to_stderr
+from meltline.wiring import step_jvm, to_stderr
 
 
 def main(folder: str, master: str) -> None:
@@ -32,10 +31,7 @@ def main(folder: str, master: str) -> None:
 
 def _serve(place: DriverPlace, listener: socket.socket, master: str) -> None:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else is to connect
-    imports = Thread(target=import_for_steps)
-    imports.start()
     with step_jvm(master) as gateway:
-        imports.join()  # before the first fork: threads do not survive it
         Driver(listener, place.token(), gateway).serve()
 
 
