@@ -207,7 +207,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the second proof sees no new commits", "app/purge/recheck.py",
-        "                self._look_at(pointer, loaded[pointer])\n", "                pass\n", (RACES,),
+        "            self._look_at(pointer, loaded[pointer])\n", "            pass\n", (RACES,),
     ),
     Mutation(
         "failsafe does not count", "app/purge/plan_purge.py",
@@ -455,5 +455,11 @@ MUTATIONS = (
         "a recovery is promised without looking whether the lists are there", "app/catalog/ways_back.py",
         "    if description is None or not _lists_are_there(*readers, description.snapshot):\n",
         "    if description is None:\n", (WAYS_BACK,),
+    ),
+    Mutation(
+        "a recovery is promised of what a table still has", "app/catalog/ways_back.py",
+        "    if state := standing_with(context, name, [table], number):\n",
+        "    if (state := standing_with(context, name, [table], number)) and not number:\n",
+        (WAYS_BACK,),
     ),
 )  # fmt: skip

@@ -125,12 +125,15 @@ class PurgeRecheck:
 
     def look(self) -> None:
         """Lists the catalogs and reads what has moved since the last look; raises the same."""
-        moved = [pointer for pointer in self._entries() if pointer not in self._seen]
         tables = self._inputs.tables
-        loaded = tables.load(p for p in moved if not tables.is_ledger(p.name)) if moved else {}
+        moved = [
+            pointer
+            for pointer in self._entries()
+            if pointer not in self._seen and not tables.is_ledger(pointer.name)
+        ]
+        loaded = tables.load(moved) if moved else {}
         for pointer in moved:
-            if pointer in loaded:
-                self._look_at(pointer, loaded[pointer])
+            self._look_at(pointer, loaded[pointer])
             self._seen[pointer] = None
         self._add_vetoed()
 
