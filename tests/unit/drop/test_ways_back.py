@@ -231,3 +231,16 @@ def test_a_new_table_of_the_name_does_not_hide_the_dropped_ones_last_state() -> 
     name, snapshot_id, _ = promised(refused(lake))
     assert (name, snapshot_id) == (NAME, head)
     assert bring_back(lake, snapshot_id).snapshot.snapshot_id == head
+
+
+def test_a_last_state_that_stands_under_its_name_again_is_not_promised_a_second_time() -> None:
+    lake, table = kept_for_no_day()
+    head = table.head
+    drop(lake.services(), NAME)
+    lake.on(4).run()
+    recover(lake.services(), NAME, NAME, reason="needed", snapshot_id=head)
+    look(lake.on(5))
+    ways = refused(lake).next
+    assert ways.startswith(f"{NAME} still has its last state, snapshot {head}: `meltline branch`")
+    with pytest.raises(UsageInvalid, match="has not expired"):
+        bring_back(lake, head)

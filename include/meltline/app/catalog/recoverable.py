@@ -22,6 +22,8 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
 from meltline.ports import CatalogListing, KnownTable, ObjectReader, PlanReader, RegistrationReader
 
+REACH = "`meltline branch`, `meltline tag` and `meltline rollback` reach it"
+
 
 @dataclass(frozen=True)
 class Description:
@@ -65,12 +67,11 @@ def describe(context: ReadContext, name: TableName, snapshot_id: int | None) -> 
     dropped = [table for table in all_dropped if table.drop.object.table_name == name]
     rows = context.control.registrations.all()
     lost = _lost(rows, name, listing, all_dropped)
-    uuids = {row.uuid for row in rows if row.name == name}
-    uuids |= {table.state.uuid for table in dropped}
+    uuids = _uuids_of(rows, name, dropped)
     if snapshot_id is None:
         _require_noticed(name, lost)
     else:
-        _require_expired(context, uuids, dropped, snapshot_id)
+        _require_expired(context, name, dropped, snapshot_id)
     over = [table for table in dropped if not table.drop.is_restorable(context.clock.now())]
     expirations = list(_expirations(context.control.plans, uuids))
     sources = [*expirations, *_standing(over, expirations)]
@@ -215,7 +216,7 @@ def _require_noticed(name: TableName, lost: Sequence[KnownTable]) -> None:
 
 
 def _require_expired(
-    context: ReadContext, uuids: Collection[str], dropped: Sequence[DroppedTable], snapshot_id: int
+    context: ReadContext, name: TableName, dropped: Sequence[DroppedTable], snapshot_id: int
 ) -> None:
     """Refuses a snapshot that there are better ways to."""
     now = context.clock.now()
@@ -224,11 +225,28 @@ def _require_expired(
             raise _has_not_expired(
                 table.state, snapshot_id, f"`meltline undrop {table.drop.object}` brings it back"
             )
-    for row in context.control.registrations.all():
+    if state := standing_with(context, name, dropped, snapshot_id):
+        raise _has_not_expired(state, snapshot_id, REACH)
+
+
+def standing_with(
+    context: ReadContext, name: TableName, dropped: Iterable[DroppedTable], snapshot_id: int
+) -> TableMetadata | None:
+    """What has or had a name, stands, and has a snapshot that `recover` then refuses."""
+    rows = context.control.registrations.all()
+    uuids = _uuids_of(rows, name, dropped)
+    for row in rows:
         state = _standing_state(context, row) if row.uuid in uuids else None
         if state and snapshot_id in state.snapshots:
-            ways = "`meltline branch`, `meltline tag` and `meltline rollback` reach it"
-            raise _has_not_expired(state, snapshot_id, ways)
+            return state
+    return None
+
+
+def _uuids_of(
+    rows: Iterable[KnownTable], name: TableName, dropped: Iterable[DroppedTable]
+) -> set[str]:
+    """Every registration that has or had a name, also under the name of a dropped table."""
+    return {row.uuid for row in rows if row.name == name} | {t.state.uuid for t in dropped}
 
 
 def _standing_state(context: ReadContext, row: KnownTable) -> TableMetadata | None:

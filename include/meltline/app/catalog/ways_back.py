@@ -5,7 +5,7 @@ from datetime import datetime
 
 from meltline.app.catalog.dropped import DroppedTable, dropped_namespaces, dropped_tables
 from meltline.app.catalog.metadata import load_concurrently
-from meltline.app.catalog.recoverable import last_state, safe_until
+from meltline.app.catalog.recoverable import REACH, last_state, safe_until, standing_with
 from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import Drop
 from meltline.domain.errors import MeltlineError, NotDropped, ObjectDropped, OutsideRetention
@@ -115,8 +115,12 @@ def _last_of(context: ReadContext, table: DroppedTable) -> str:
     readers = (context.store, context.manifests)
     if description is None or not _lists_are_there(*readers, description.snapshot):
         return ""
+    name, number = table.drop.object.table_name, description.snapshot.snapshot_id
+    # Who has recovered it under its own name, or cloned it back, has it: no command makes another.
+    if state := standing_with(context, name, [table], number):
+        return f"{state.name} still has its last state, snapshot {number}: {REACH}"
     until = safe_until(context, table, description)
-    command = recovery_of(f"{table.drop.object}@{description.snapshot.snapshot_id}")
+    command = recovery_of(f"{name}@{number}")
     if until is None:
         return f"{command} may still find its files: from now on any run may purge them"
     return f"{command} makes a new table of its last state, until {format_instant(until)} at least"
