@@ -187,6 +187,20 @@ def test_a_merged_manifest_asks_for_no_file_that_those_it_replaced_name(few: int
     assert tiers.reachable() <= tiers.copies().keys()
 
 
+def test_a_batch_asks_for_no_file_that_an_earlier_one_of_its_night_has_brought() -> None:
+    tiers = Tiers(limits=BatchLimits(snapshots=1), few=0)
+    table = tiers.table()
+    for number in range(4):
+        table.append(f"f{number}", merge=True)
+    night = Process()
+    done = tiers.hand_off(tiers.request(table), process=night)
+    assert [one.error for one in done.values()] == [""] * 4
+    asked = Counter(call.split()[1] for call in night.calls if call.startswith("measure"))
+    once = asked[cold_path(table.data("f3"))]
+    assert {asked[cold_path(table.data(f"f{number}"))] for number in range(4)} == {once}
+    assert tiers.reachable() <= tiers.copies().keys()
+
+
 def test_a_damaged_manifest_in_cold_vouches_for_no_file() -> None:
     tiers = Tiers(few=0)
     table = tiers.table()

@@ -193,10 +193,12 @@ class _Round:
         """Registers the snapshots of one table that are whole in cold."""
         table = group[0].table
         ready: list[Ready] = []
+        beside: tuple[str, ...] = ()
         for pending in group:
             try:
                 pending.require_whole(fresh)
                 ready.append(completed(self._stores, self._crew, pending, self._known, credit))
+                beside = tuple(pending.targets.values())
             except (MeltlineError, FileNotFoundError) as error:
                 yield _failed(table.name, pending.chosen, error)
         if not ready:
@@ -207,6 +209,8 @@ class _Round:
         except Exception as error:  # nor may one table stop the others here
             yield from (_failed(table.name, whole.chosen, error) for whole in ready)
             return
+        if not self._stores.mends:
+            self._near[table.request.cold] = beside  # the next batch repeats what these have
         for whole in ready:
             yield table.name, replace(whole.done, cold_location=location)
 
