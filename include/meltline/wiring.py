@@ -43,7 +43,6 @@ from meltline.ports import (
 )
 
 _OF_STEPS = (
-    "meltline.cli.run.step",
     "meltline.adapters.file_index.file_index",
     "meltline.adapters.file_index.pyiceberg_index_reader",
     "meltline.adapters.manifests.fastavro_reader",
@@ -315,14 +314,16 @@ def submit_settings(environ: Mapping[str, str] = os.environ) -> tuple[tuple[str,
     return jar_paths(environ), java_options()
 
 
-def _import_for_steps() -> None:
-    for module in _OF_STEPS:
-        import_module(module)
-
-
 @contextmanager
-def step_jvm(master: str, environ: Mapping[str, str] = os.environ) -> Iterator[Any]:
+def step_jvm(
+    master: str, imports: Callable[[], None], environ: Mapping[str, str] = os.environ
+) -> Iterator[Any]:
     """A JVM for the steps of a run, each a fork of this process, which imports what they need.
+
+    Args:
+        master: Of Spark.
+        imports: Imports what is not built here, while the JVM starts.
+        environ: Names the jars.
 
     Raises:
         SetupMissing: A jar is not there.
@@ -330,11 +331,16 @@ def step_jvm(master: str, environ: Mapping[str, str] = os.environ) -> Iterator[A
     from meltline.adapters.spark.session import jvm_settings  # noqa: PLC0415 - starts slowly
     from meltline.adapters.spark.shared_jvm import shared_jvm  # noqa: PLC0415
 
+    def import_all() -> None:
+        imports()
+        for module in _OF_STEPS:
+            import_module(module)
+
     settings = {**jvm_settings(master, environ), "spark.ui.enabled": "false"}
-    imports = Thread(target=_import_for_steps)  # not before: two threads would import the same
-    imports.start()
+    importing = Thread(target=import_all)  # not before: two threads would import the same
+    importing.start()
     with shared_jvm(settings) as jvm:
-        imports.join()  # before the first fork: a thread does not survive it
+        importing.join()  # before the first fork: a thread does not survive it
         yield jvm
 
 

@@ -12,8 +12,9 @@ from meltline.domain.errors import DriverLost, DriverUnavailable
 from meltline.driver.messages import StepRequest, receive
 from meltline.driver.place import DriverPlace, DriverPlaces
 
-_START_SECONDS = 180  # until a new driver takes its first step
-_ANSWER_SECONDS = 10  # until one that waits does
+_DRIVER = "meltline.cli.run.driver"  # what is run; nothing of it is imported here
+_START_SECONDS = 180  # until a new driver is ready
+_ANSWER_SECONDS = 10  # until one that waits says that it is
 _TAIL = 4000  # characters of a log
 
 Log = Callable[[str], object]
@@ -59,7 +60,7 @@ class RunDriver:
             place = self.places.new(self.key)
             with place.log.open("wb") as output:
                 subprocess.run(
-                    [sys.executable, "-m", "meltline.driver", str(place.folder), self.master],
+                    [sys.executable, "-P", "-m", _DRIVER, str(place.folder), self.master],
                     env=dict(environment),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
@@ -72,29 +73,12 @@ class RunDriver:
 
 
 def _answer(place: DriverPlace, step: StepRequest, log: Log, seconds: float) -> int:
-    reading, writing = os.pipe()
-    with (
-        os.fdopen(reading, encoding="utf-8", errors="replace") as output,
-        socket.socket(socket.AF_UNIX) as connection,
-    ):
-        try:
-            connection.settimeout(seconds)
-            connection.connect(str(place.socket))
-            begun = place.printed()
-            replace(step, token=place.token()).send(connection, writing)
-            answer = receive(connection)
-        except (OSError, ValueError) as error:
-            raise _unavailable(str(place.folder), f"{error}; {_tail(place)}") from error
-        finally:
-            os.close(writing)
-        if not answer or not answer.get("accepted"):
-            raise _unavailable(str(place.folder), _tail(place))
+    with socket.socket(socket.AF_UNIX) as connection:
+        request = replace(step, token=_greeted(place, connection, seconds))
         # Whatever ends this function from now on closes the connection, and so ends the step.
-        connection.settimeout(None)
-        for line in output:
-            log(line.rstrip("\n"))
-        code = _exit_code(connection)
-    for line in place.printed()[len(begun) :].splitlines():
+        before = len(place.printed())
+        code = _ran(connection, request, log)
+    for line in place.printed()[before:].splitlines():
         log(line)  # what the JVM said meanwhile
     if code is None:
         raise DriverLost(
@@ -105,6 +89,35 @@ def _answer(place: DriverPlace, step: StepRequest, log: Log, seconds: float) -> 
             next="try the step again: it begins in a driver of its own",
         )
     return code
+
+
+def _greeted(place: DriverPlace, connection: socket.socket, seconds: float) -> str:
+    """Waits until a driver is ready for a step; returns its token. Raises DriverUnavailable."""
+    try:
+        connection.settimeout(seconds)
+        connection.connect(str(place.socket))
+        token, greeting = place.token(), receive(connection)
+    except (OSError, ValueError) as error:
+        raise _unavailable(str(place.folder), f"{error}; {_tail(place)}") from error
+    if greeting is None:
+        raise _unavailable(str(place.folder), _tail(place))
+    return token
+
+
+def _ran(connection: socket.socket, request: StepRequest, log: Log) -> int | None:
+    """Has a step run to its end; its exit code, or None where nobody told it."""
+    connection.settimeout(None)
+    reading, writing = os.pipe()
+    with os.fdopen(reading, encoding="utf-8", errors="replace") as output:
+        try:
+            request.send(connection, writing)
+        except OSError:
+            return None
+        finally:
+            os.close(writing)
+        for line in output:
+            log(line.rstrip("\n"))
+    return _exit_code(connection)
 
 
 def _exit_code(connection: socket.socket) -> int | None:

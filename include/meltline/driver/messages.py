@@ -1,6 +1,7 @@
 """What a step and its driver say to each other: one JSON document a line, and open files."""
 
 import json
+import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -45,9 +46,14 @@ def receive_request(connection: socket.socket) -> tuple[StepRequest, int]:
         OSError: The connection is gone.
     """
     first, files, _, _ = socket.recv_fds(connection, 1, 1)
-    if len(files) != 1:
-        raise ValueError("no file to print to")
-    return StepRequest(**_document(first + _line(connection))), files[0]
+    try:
+        if len(files) != 1:
+            raise ValueError("no file to print to")
+        return StepRequest(**_document(first + _line(connection))), files[0]
+    except BaseException:
+        for file in files:  # or whoever reads what is printed would wait for more
+            os.close(file)
+        raise
 
 
 def send(connection: socket.socket, **answer: Any) -> None:

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hmac import compare_digest
@@ -47,14 +47,12 @@ class Driver:
         token: What it wants to hear first.
         gateway: Its JVM.
         idle: Seconds that it waits for the next step.
-        run: Runs a step in the fork; returns its exit code.
     """
 
     listener: socket.socket
     token: str
     gateway: Gateway
     idle: float = IDLE_SECONDS
-    run: "Callable[[StepRequest, Mapping[str, str]], int] | None" = None
 
     def serve(self) -> None:
         """Takes steps until there are none, or one did not end well."""
@@ -69,18 +67,19 @@ class Driver:
                     return
 
     def _goes_on_after(self, connection: socket.socket) -> bool:
+        if not self.gateway.is_alive():
+            return False  # not greeted: the step starts a driver of its own
         connection.settimeout(_PATIENCE)
         try:
+            # A caller that has waited too long is gone by now, and has its step run elsewhere: so
+            # it is asked for only now, and nobody's request is taken who did not hear this.
+            send(connection, ready=True)
             request, output = receive_request(connection)
         except (ValueError, TypeError, OSError):
             return True  # whoever it was, it was none of our steps
         try:
             if not compare_digest(request.token.encode(), self.token.encode()):
                 return True
-            if not self.gateway.is_alive():
-                return False  # not accepted: the step starts a driver of its own
-            with suppress(OSError):
-                send(connection, accepted=True)
             code = self._forked(request, connection, output)
         finally:
             os.close(output)
@@ -126,7 +125,7 @@ class Driver:
             os.close(output)
             connection.close()  # or the driver's end would not be seen while the step goes on
             self.listener.close()
-            code = (self.run or run_app)(request, self.gateway.variables)
+            code = _run_app(request, self.gateway.variables)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -136,7 +135,7 @@ class Driver:
             os._exit(code)
 
 
-def run_app(request: StepRequest, gateway: Mapping[str, str]) -> int:
+def _run_app(request: StepRequest, gateway: Mapping[str, str]) -> int:
     """Runs an app as `python APPLICATION WORDS` would, in this process; returns its exit code."""
     os.environ.clear()
     os.environ.update({**request.environment, **gateway})
@@ -160,6 +159,4 @@ def _says_something(connection: socket.socket) -> bool:
 def _turn_away(listener: socket.socket) -> None:
     """Another step of the run at the same time starts a driver of its own."""
     with suppress(OSError):
-        connection, _ = listener.accept()
-        with connection:
-            send(connection, accepted=False)
+        listener.accept()[0].close()

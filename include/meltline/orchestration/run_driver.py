@@ -11,14 +11,13 @@ from airflow.sdk import Connection, Context
 from meltline.domain.errors import UsageInvalid
 from meltline.driver.client import RunDriver
 from meltline.driver.place import DriverPlaces, run_key
-from meltline.orchestration.configuration import config_path
 
 DRIVER = "MELTLINE_DRIVER"
 _EXECUTOR = "LocalExecutor"
 
 
 def driver_of_run(
-    context: Context, conn_id: str, environment: Mapping[str, str]
+    context: Context, connection: Connection, config: Path, environment: Mapping[str, str]
 ) -> RunDriver | None:
     """The driver for a task's run; None where each step is to be submitted on its own.
 
@@ -27,7 +26,8 @@ def driver_of_run(
 
     Args:
         context: Of the task.
-        conn_id: The Spark connection.
+        connection: To Spark.
+        config: `meltline.yaml`.
         environment: Of the step.
 
     Raises:
@@ -35,11 +35,11 @@ def driver_of_run(
         OSError: The configuration cannot be read.
     """
     places = DriverPlaces.of_user(os.environ) if _may_share() else None
-    master = _local_master(Connection.get(conn_id))
+    master = _local_master(connection)
     if places is None or master is None:
         return None
     run = context["dag_run"]
-    key = run_key((run.dag_id, run.run_id), master, Path(config_path()), environment)
+    key = run_key((run.dag_id, run.run_id), master, config, environment)
     return RunDriver(places, key, master)
 
 

@@ -1,5 +1,6 @@
 """One step of the lifecycle as an Airflow task: a Spark app whose summary becomes the XCom."""
 
+import inspect
 import json
 import os
 import sys
@@ -19,11 +20,15 @@ from airflow.sdk.exceptions import (
 )
 
 from meltline.domain.errors import DriverLost, DriverUnavailable, SetupMissing
+from meltline.driver.client import RunDriver
 from meltline.driver.messages import StepRequest
 from meltline.orchestration.configuration import config_path, for_good, python_path
 from meltline.orchestration.request import run_request
 from meltline.orchestration.run_driver import driver_of_run
 from meltline.private_words import in_file
+
+_SUBMIT_WORDS = inspect.signature(SparkSubmitOperator.__init__).parameters.keys()
+"""What a site may say of a submission; the run's driver knows nothing of it."""
 
 
 class SparkStep(SparkSubmitOperator):
@@ -73,7 +78,7 @@ class SparkStep(SparkSubmitOperator):
         self.previews = previews
         self.approvable = approvable
         self.is_last = is_last
-        self._is_tuned = bool(self.conf or self.env_vars or self.jars)
+        self._is_tuned = not kwargs.keys().isdisjoint(_SUBMIT_WORDS)
 
     def execute(self, context: Context) -> Mapping[str, Any]:  # type: ignore[override]
         """Runs the app and returns its summary.
@@ -88,37 +93,40 @@ class SparkStep(SparkSubmitOperator):
                 raise AirflowSkipException("a dry run changes nothing")
             if not self.approvable:
                 request = replace(request, approve="")
-            self._prepare()
+            config, connection = config_path(), self._prepared()
             with TemporaryDirectory(prefix="meltline-") as folder:
                 summary = Path(folder, "summary.json")
                 self.application_args = [
                     in_file(Path(folder, "words.json"), request.words(private=True)),
-                    f"--config={config_path()}",
+                    f"--config={config}",
                     f"--summary={summary}",
                     *request.words(),
                     *self.words(),
                 ]
-                if not self._ran_in_driver(context):
+                environment = {**os.environ, **(self.env_vars or {})}
+                driver = self._driver(context, connection, Path(config), environment)
+                if driver is None or not self._ran(driver, context, environment):
                     super().execute(context)
                 return _read(summary, self.application)
 
-    def _ran_in_driver(self, context: Context) -> bool:
-        """Whether the run's driver ran the app; where there can be none, it is submitted.
+    def _driver(
+        self, context: Context, connection: Connection, config: Path, environment: Mapping[str, str]
+    ) -> RunDriver | None:
+        """The run's driver; none where a site has said how the app is to be submitted."""
+        if self._is_tuned:
+            return None
+        return driver_of_run(context, connection, config, environment)
+
+    def _ran(self, driver: RunDriver, context: Context, environment: Mapping[str, str]) -> bool:
+        """Whether the driver took the app; if so, it has ended well.
 
         Raises:
-            AirflowException: It ran, and did not end well: it may be tried again.
+            AirflowException: It did not end well: it may be tried again.
         """
-        if self._is_tuned:
-            return False
-        driver = driver_of_run(context, self.conn_id, self._environment())
-        if driver is None:
-            return False
+        words, folder = self.application_args or (), str(Path.cwd())
+        step = StepRequest(self.application, words, environment, folder, self.is_last)
         try:
-            code = driver.run(
-                self._step_request(),
-                self.log.info,
-                alone=context["ti"].try_number > 1,
-            )
+            code = driver.run(step, self.log.info, alone=context["ti"].try_number > 1)
         except DriverUnavailable as unavailable:
             self.log.warning("%s: %s. Next: %s", unavailable, unavailable.found, unavailable.next)
             return False
@@ -128,27 +136,15 @@ class SparkStep(SparkSubmitOperator):
             raise AirflowException(f"{self.application} ended with exit code {code}")
         return True
 
-    def _environment(self) -> dict[str, str]:
-        return {**os.environ, **(self.env_vars or {})}
-
-    def _step_request(self) -> StepRequest:
-        return StepRequest(
-            application=self.application,
-            words=self.application_args or (),
-            environment=self._environment(),
-            folder=str(Path.cwd()),
-            is_last=self.is_last,
-        )
-
     def words(self) -> list[str]:
         """What this app is told beside what all of them are told."""
         return list(self.arguments)
 
-    def _prepare(self) -> None:
+    def _prepared(self) -> Connection:
         # Here and not above: parsing the DAG must not import Spark.
         from meltline.wiring import submit_settings  # noqa: PLC0415
 
-        self._require_connection()
+        connection = self._required_connection()
         jars, options = submit_settings(os.environ)
         self.jars = ",".join(jars)
         self.conf = {
@@ -162,10 +158,11 @@ class SparkStep(SparkSubmitOperator):
             "PYTHONPATH": python_path(),
             **(self.env_vars or {}),
         }
+        return connection
 
-    def _require_connection(self) -> None:
+    def _required_connection(self) -> Connection:
         try:
-            Connection.get(self.conn_id)
+            connection: Connection = Connection.get(self.conn_id)
         except AirflowNotFoundException as missing:
             raise SetupMissing(
                 f"there is no Airflow connection {self.conn_id}",
@@ -175,6 +172,7 @@ class SparkStep(SparkSubmitOperator):
                 next=f"add it, or set AIRFLOW_CONN_{self.conn_id.upper()}="
                 """'{"conn_type": "spark", "host": "local[*]"}'""",
             ) from missing
+        return connection
 
 
 def _read(summary: Path, application: str) -> Mapping[str, Any]:

@@ -54,7 +54,7 @@ class Run:
         every = []
         for process in psutil.process_iter(["cmdline"]):
             words = process.info["cmdline"] or []
-            if "meltline.driver" in words and str(self.places.root) in " ".join(words):
+            if "meltline.cli.run.driver" in words and str(self.places.root) in " ".join(words):
                 every.append(process)
         return every
 

@@ -23,16 +23,21 @@ def local(**more: Any) -> str:
     return json.dumps({"conn_type": "spark", "host": "local[2]", **more})
 
 
-def driver(config: Path, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> Any:
+def driver(
+    config: Path, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, **told: Any
+) -> Any:
     """What a task of one run is told, in an environment that is the usual one but for this."""
-    from meltline.orchestration.run_driver import driver_of_run
+    from airflow.sdk import Connection
+
+    from meltline.orchestration.spark_step import SparkStep
 
     config.write_text("hot: lake")
     usual = {CONNECTION: local(), "MELTLINE_DRIVER": "", "XDG_RUNTIME_DIR": str(config.parent)}
     for name, setting in {**usual, **environ}.items():
         monkeypatch.setenv(name, setting)
     context: Any = {"dag_run": SimpleNamespace(dag_id="d", run_id="r")}
-    return driver_of_run(context, "spark_default", {})
+    step = SparkStep(task_id="observe", application="observe.py", **told)
+    return step._driver(context, Connection.get("spark_default"), config, {})
 
 
 @pytest.mark.usefixtures("airflow")
@@ -63,6 +68,15 @@ def test_elsewhere_each_step_is_submitted(
     config: Path, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert driver(config, environ, monkeypatch) is None
+
+
+@pytest.mark.usefixtures("airflow")
+@pytest.mark.parametrize("told", [{"driver_memory": "8g"}, {"conf": {"spark.x": "y"}}])
+def test_a_step_of_which_a_site_says_how_it_is_submitted_is(
+    config: Path, told: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert driver(config, {}, monkeypatch, doc_md="of Airflow itself") is not None
+    assert driver(config, {}, monkeypatch, **told) is None
 
 
 def test_another_word_is_refused(

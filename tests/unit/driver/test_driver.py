@@ -7,17 +7,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
+from typing import ClassVar
 
 import pytest
 
 from meltline.domain.errors import DriverLost, DriverUnavailable
-from meltline.driver.client import RunDriver
+from meltline.driver.client import RunDriver, _answer
 from meltline.driver.messages import StepRequest
 from meltline.driver.place import DriverPlace, DriverPlaces, run_key
+from meltline.driver.server import Driver
 
 KEY = "run"
 _PATIENCE = 20  # seconds
@@ -38,6 +41,15 @@ place.log.touch()
 gateway = SimpleNamespace(variables={"JVM": "here"}, is_alive=lambda: jvm == "alive")
 Driver(listener, place.token(), gateway, float(idle)).serve()
 """
+
+
+class Jvm:
+    """One that is there."""
+
+    variables: ClassVar[Mapping[str, str]] = {}
+
+    def is_alive(self) -> bool:
+        return True
 
 
 @dataclass
@@ -181,8 +193,25 @@ def test_it_takes_no_step_when_its_jvm_has_ended(drivers: Drivers) -> None:
 def test_who_does_not_know_the_token_runs_nothing(drivers: Drivers, tmp_path: Path) -> None:
     place = drivers.start()
     (place.folder / "token").write_text("another")
-    with pytest.raises(DriverUnavailable):
+    with pytest.raises(DriverLost):
         drivers.run(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_step_that_was_given_up_before_the_driver_was_ready_is_not_begun(
+    drivers: Drivers, tmp_path: Path
+) -> None:
+    place = drivers.places.new(KEY)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place.socket))
+        listener.listen()
+        given_up = drivers.request(f"open({str(tmp_path / 'ran')!r}, 'w')")
+        with pytest.raises(DriverUnavailable):
+            _answer(place, given_up, print, seconds=0.1)
+        with ThreadPoolExecutor(1) as pool:
+            later = pool.submit(_answer, place, drivers.request(""), print, _PATIENCE)
+            Driver(listener, place.token(), Jvm(), idle=1).serve()
+        assert later.result() == 0  # a driver that has begun a step without a task ends with it
     assert not (tmp_path / "ran").exists()
 
 

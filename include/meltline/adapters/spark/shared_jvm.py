@@ -12,6 +12,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 _END_SECONDS = 10
+_REMEMBERS_NOTHING = {"spark.sql.iceberg.executor-cache.enabled": "false"}
+"""Deletes that one step has read are read again by another: Iceberg keeps them for a JVM."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ def shared_jvm(settings: Mapping[str, str]) -> Iterator[SharedJvm]:
         settings: What `spark-submit` is told; nothing secret, since its command line shows it.
     """
     conf = SparkConf(loadDefaults=False)
-    for key, setting in settings.items():
+    for key, setting in {**settings, **_REMEMBERS_NOTHING}.items():
         conf.set(key, setting)
     gateway: Any = launch_gateway(conf)  # type: ignore[no-untyped-call]
     parameters = gateway.gateway_parameters
@@ -60,9 +62,9 @@ def shared_jvm(settings: Mapping[str, str]) -> Iterator[SharedJvm]:
 def join_context() -> None:
     """Makes the context of the JVM this process's own, where a process before has made one.
 
-    The session is a new one: it has no catalogs, no views and no settings of those before. What
-    all sessions of a JVM share is thrown away: a frame that a step has persisted does not answer
-    the question of the next one.
+    The session is a new one: it has no view of those before, and opens its own catalogs. What all
+    sessions of a JVM share is thrown away: a frame that a step has persisted does not answer the
+    question of the next one.
     """
     if SparkContext._active_spark_context is not None:
         return

@@ -1,4 +1,4 @@
-"""`python -m meltline.driver FOLDER MASTER`: listens, leaves itself behind, and waits for steps."""
+"""`python -m meltline.cli.run.driver FOLDER MASTER`: leaves itself behind, and waits for steps."""
 
 import os
 import socket
@@ -31,8 +31,13 @@ def main(folder: str, master: str) -> None:
 
 def _serve(place: DriverPlace, listener: socket.socket, master: str) -> None:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else is to connect
-    with step_jvm(master) as gateway:
+    with step_jvm(master, imports=_import_steps) as gateway:
         Driver(listener, place.token(), gateway).serve()
+
+
+def _import_steps() -> None:
+    """What apps import; not above, since a JVM takes its time to start meanwhile."""
+    import meltline.cli.run.step  # noqa: F401, PLC0415
 
 
 if __name__ == "__main__":
