@@ -48,7 +48,7 @@ RULES = (
     Rule("lines of a function, p90", figures.function_lengths, 21),
     # Fewer than 2 and 1 percent: these are rounded to one decimal.
     Rule("% of functions with a complexity above 10", figures.complex_functions, 1.9),
-    Rule("% of functions that take a bag of every port", figures.bag_takers, 10, ratchet=10.4),
+    Rule("% of functions that take a bag of every port", figures.bag_takers, 10),
     Rule("% of names that say nothing", figures.empty_names, 0.9),
     Rule("fmt: skip", figures.unformatted, 0),
     Rule("rooms of one layer in a circle of imports", structure.circles, 0),
