@@ -18,6 +18,11 @@ from benchmarks.days import (
     run_small_commits,
     warm_up,
 )
+from benchmarks.ends.departures import run_departures
+from benchmarks.ends.growth import run_both_sizes
+from benchmarks.ends.live import run_live
+from benchmarks.ends.snapshots import run_snapshots
+from benchmarks.ends.tables import run_tables
 from benchmarks.engine import SETTINGS, start_session
 from benchmarks.fleet import run_fleet
 from benchmarks.handoff import run_handoff
@@ -70,16 +75,29 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "past": Benchmark(run_past, warm=False),
     "handoff": Benchmark(run_handoff, warm=False),
 }
-_ALL = [name for name in BENCHMARKS if name != "first-day"]  # next-day runs the first day too
+ENDS: Mapping[str, Benchmark] = {
+    "ends-live": Benchmark(run_live, warm=False),
+    "ends-tables": Benchmark(run_tables, warm=False),
+    "ends-snapshots": Benchmark(run_snapshots, warm=False),
+    "ends-departures": Benchmark(run_departures, warm=False),
+}
+"""What is run at two sizes, each in a process of its own."""
+_EACH = {
+    "all": [name for name in BENCHMARKS if name != "first-day"],  # next-day runs the first day too
+    "ends": list(ENDS),
+}
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("name", choices=[*BENCHMARKS, "all"])
+    parser.add_argument("name", choices=[*BENCHMARKS, *ENDS, *_EACH])
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full size")
     parser.add_argument("--days", type=int, default=2, help="how many next days to run")
     parser.add_argument(
         "--columns", type=int, default=12, help="of the tables; 1 for files without statistics"
+    )
+    parser.add_argument(
+        "--once", action="store_true", help="an end at this size alone, not at a quarter of it too"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the ratios, as SVG")
@@ -96,12 +114,15 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Runs what was asked for; 1 when a side deleted other files than the procedure."""
     asked = _parser().parse_args(arguments)
-    if asked.name == "all":
-        report = _each_alone([a for a in arguments if a != "all"])
-        print(figures_table(report.figures))
+    others = [argument for argument in arguments if argument != asked.name]
+    if asked.name in _EACH:
+        report = _each_alone(_EACH[asked.name], others)
+    elif asked.name in ENDS and not asked.once:
+        report = run_both_sizes(asked.name, asked.scale, others)
     else:
         report = _run(asked)
-        print(figures_table(report.figures))
+    print(figures_table(report.figures))
+    if asked.name not in _EACH:
         print(details(report))
     if asked.json:
         asked.json.write_text(report.as_json(), encoding="utf-8")
@@ -111,7 +132,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(asked: argparse.Namespace) -> Report:
-    benchmark = BENCHMARKS[asked.name]
+    benchmark = {**BENCHMARKS, **ENDS}[asked.name]
     memory = asked.memory or benchmark.memory
     options = benchmark.java_options if asked.java_options is None else asked.java_options
     parent = asked.keep or asked.folder
@@ -140,11 +161,11 @@ def _run(asked: argparse.Namespace) -> Report:
     )
 
 
-def _each_alone(arguments: Sequence[str]) -> Report:
+def _each_alone(names: Sequence[str], arguments: Sequence[str]) -> Report:
     """Each benchmark in a process of its own: memory is measured, and must not be another's."""
     with tempfile.TemporaryDirectory(prefix="meltline-bench-") as folder:
         reports = []
-        for name in _ALL:
+        for name in names:
             target = Path(folder, f"{name}.json")
             # What is given last wins, so that only the whole is written where it was asked for.
             command = [sys.executable, "-m", "benchmarks", *arguments, name, "--json", str(target)]

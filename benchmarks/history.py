@@ -28,13 +28,13 @@ class Past:
     Attributes:
         commits: Equal commits in their order; the later groups are later days'.
         keep: How many of the newest snapshots the retention window promises.
-        day: What comes on each day after it.
+        day: What comes on each day after it; nothing, if not said.
         as_of: The logical date of the first run.
     """
 
     commits: tuple[Commits, ...]
     keep: int
-    day: DaySize
+    day: DaySize = DaySize(0, 0, 0)
     as_of: datetime = TODAY
 
     @property

@@ -27,7 +27,7 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.units import to_millis
 
 _DAYS = 30
-_WINDOW = timedelta(days=7)
+MANY_WINDOW = timedelta(days=7)
 _GIB = 1024**3
 _MOST_GIB = 4.0
 _LEFT_OUT = (
@@ -73,10 +73,10 @@ def run_many_snapshots(bench: Bench) -> list[Outcome]:
     """Loads the fleet's metadata, computes every keep set, and names what is expired."""
     shape = Shape.of(bench.scale)
     bench.say(f"many-snapshots: writing the metadata of {shape.snapshots:,} snapshots")
-    lake = Lake(bench.place("many"), "many", bench.spark, _WINDOW).create()
+    lake = Lake(bench.place("many"), "many", bench.spark, MANY_WINDOW).create()
     with lake.in_place():
         counts = list(shape.counts())
-        expected = _write_fleet(lake, counts)
+        expected = write_tables(lake, counts)
         lake.init()
         bench.say("  planning")
         run, found = _plan(bench, lake)
@@ -118,7 +118,7 @@ def _plan(bench: Bench, lake: Lake) -> tuple[Run, int]:
 # --- the fleet ---------------------------------------------------------------------------------
 
 
-def _write_fleet(lake: Lake, counts: list[int]) -> int:
+def write_tables(lake: Lake, counts: list[int]) -> int:
     """Writes and registers the tables; returns how many snapshots the window does not promise."""
     create_table(lake, "model")
     lake.spark.sql(f"INSERT INTO {lake.table('model')} VALUES (1)")
@@ -129,7 +129,7 @@ def _write_fleet(lake: Lake, counts: list[int]) -> int:
         name = f"m{number:03d}"
         head = f"{lake.place}/{SPACE}/{name}/metadata/00001-{_uuid(name)}.metadata.json"
         Path(head).parent.mkdir(parents=True)
-        _write_metadata(Path(head), model, f"file://{lake.place}/{SPACE}/{name}", name, count)
+        write_metadata(Path(head), model, f"file://{lake.place}/{SPACE}/{name}", name, count)
         registered.append((lake.name, SPACE, name, f"file://{head}"))
     with closing(sqlite3.connect(lake.db)) as connection, connection:
         connection.executemany(
@@ -138,7 +138,7 @@ def _write_fleet(lake: Lake, counts: list[int]) -> int:
             registered,
         )
     lake.spark.sql(f"DROP TABLE {lake.table('model')}")
-    return sum(_expired(count) for count in counts)
+    return sum(expired_among(count) for count in counts)
 
 
 def _require_as_written(lake: Lake, counts: list[int]) -> None:
@@ -153,21 +153,31 @@ def _uuid(name: str) -> UUID:
     return uuid5(UUID(int=0), name)
 
 
+def first_id(name: str) -> int:
+    """The id of a table's first snapshot; the others' follow. Of 62 bits, far apart by table."""
+    return (_uuid(name).int >> 86) << 20
+
+
+def manifest_list_of(name: str, id: str) -> str:
+    """What the manifest list of a table's snapshot is called."""
+    return f"snap-{id}-1-{_uuid(name)}.avro"
+
+
 def _millis(count: int) -> list[int]:
     """Commits lie evenly over the days before today."""
     newest, apart = to_millis(TODAY), _DAYS * 86_400_000 / count
     return [newest - int(apart * (count - position - 0.5)) for position in range(count)]
 
 
-def _expired(count: int) -> int:
+def expired_among(count: int) -> int:
     """Those whose successor came before the window."""
-    start = to_millis(TODAY - _WINDOW)
+    start = to_millis(TODAY - MANY_WINDOW)
     return sum(successor < start for successor in _millis(count)[1:])
 
 
-def _write_metadata(target: Path, model: Document, location: str, name: str, count: int) -> None:
+def write_metadata(target: Path, model: Document, location: str, name: str, count: int) -> None:
     """Writes snapshot after snapshot, so that a long history needs no memory here."""
-    base = (_uuid(name).int >> 86) << 20  # ids of 62 bits, far apart between tables
+    base = first_id(name)
     times = _millis(count)
     document = {
         **model,
@@ -201,7 +211,7 @@ def _write_metadata(target: Path, model: Document, location: str, name: str, cou
 def _snapshot_forms(model: Document, location: str, name: str) -> tuple[str, str]:
     """The first snapshot and every later one as JSON, with its numbers to be filled in."""
     summary = json.dumps(model["summary"]).replace("%", "%%")
-    manifest_list = f"{location}/metadata/snap-%d-1-{_uuid(name)}.avro"
+    manifest_list = f"{location}/metadata/{manifest_list_of(name, '%d')}"
     start = '{"sequence-number": %d, "snapshot-id": %d, "timestamp-ms": %d, '
     end = f'"summary": {summary}, "manifest-list": "{manifest_list}", "schema-id": 0}}'
     return start + end, f', {start}"parent-snapshot-id": %d, {end}'

@@ -64,7 +64,7 @@ def run_purge(bench: Bench) -> list[Outcome]:
 def _compare(bench: Bench, store: Store) -> Outcome:
     stores = ObjectStores(store.properties)
     watched = _Watched(stores)
-    deleter = StoreDeleter(watched, Confinement([store.root], stores).misplaced)  # type: ignore[arg-type]
+    deleter = StoreDeleter(watched, Confinement([store.root], stores).misplaced)
     took: dict[str, list[float]] = {PROCEDURE: [], BARE: []}
     for number in range(_ROUNDS):
         bench.say(f"purge: {store.count:,} files on {store.name}, round {number + 1}")

@@ -59,10 +59,11 @@ def stage(catalog_db: Path, table: str, when: Callable[[int], datetime]) -> None
     folder, _, name = old.rpartition("/")
     new = f"{folder}/{int(name.partition('-')[0]) + 1:05d}-{uuid4()}.metadata.json"
     Path(new.removeprefix("file:")).write_text(json.dumps(document), encoding="utf-8")
-    _point(catalog_db, table, old, new)
+    point(catalog_db, table, old, new)
 
 
-def _point(catalog_db: Path, table: str, old: str, new: str) -> None:
+def point(catalog_db: Path, table: str, old: str, new: str) -> None:
+    """Points the catalog at another metadata file of a `namespace.table`."""
     namespace, _, name = table.rpartition(".")
     with closing(sqlite3.connect(catalog_db, timeout=30)) as connection, connection:
         changed = connection.execute(

@@ -98,7 +98,7 @@ def _sweep_now(bench: Bench, side: str, lake: Lake) -> Run:
         with watch.timing("plan purge"):
             run.plan_purge()
         with watch.timing("gate purge"):
-            run.summary.gated(judge(run.services, run.planned))
+            run.summary.gated(judge(run.context, run.planned))
         with watch.timing("purge"):
             purged = run.purge()
     require_done(run.summary)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS
+from benchmarks.__main__ import BENCHMARKS, ENDS
 from benchmarks.commits import Commits, write_files
 from benchmarks.compare import compare, write_listing
 from benchmarks.history import DaySize, Past, long_history, next_day_size, small_commits
@@ -176,7 +176,7 @@ def test_a_step_that_takes_more_than_twice_as_long_on_the_big_table_misses_its_g
 def test_every_benchmark_has_a_row_on_the_page() -> None:
     page = Path(__file__).resolve().parents[3] / "docs" / "benchmarks.md"
     rows = re.findall(r"^\| `([a-z-]+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert set(rows) == set(BENCHMARKS)
+    assert set(rows) - set(ENDS) == set(BENCHMARKS)
 
 
 def test_a_goal_is_met_from_its_side() -> None:

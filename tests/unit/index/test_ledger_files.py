@@ -483,3 +483,14 @@ def test_no_more_is_read_than_one_answer_may_take(tmp_path: Path) -> None:
     assert files.answer("t", now, asked(where=[("number", "<", 2)])).num_rows == 2
     with pytest.raises(NotPlain):
         files.answer("t", now, asked())
+
+
+def test_who_holds_the_whole_answer_anyway_reads_it_however_large_it_is(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    for value in range(3):
+        shelf.file(numbers(value))
+    files, now = LedgerFiles(ObjectStores({})), shelf.now()
+    files.largest = files.whole = 1
+    found = files.answer("t", now, asked(), of_any_size=True)
+    assert found.num_rows == 3
+    assert found.equals(LedgerFiles(ObjectStores({})).answer("t", now, asked()))

@@ -6,11 +6,12 @@ of them is worked out once, and then the rows are grouped by location.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -94,22 +95,28 @@ def weigh(
         parts.append(codes.on_lines(LineUses(weighing.lines), changes, recorded))
     files = pa.concat_tables([*parts, codes.side_files(weighing.side_files)])
     names, uses = codes.uses()
-    departures = _departed(departed, weighing.at)
+    owners, departures = _departed(departed, weighing.at)
     hashes = {path: key_hash(path) for path in weighing.paths}
-    total = _Sum(names, weighing.at, hashes)
-    parts = 1 << (files.num_rows // batch).bit_length()
-    for part in range(parts):
-        total.add(_part(files, part, parts).join(uses, "code"), _part(departures, part, parts))
+    total = _Sum(names, owners, hashes)
+    parts = 1 << (max(files.num_rows, departures.num_rows) // batch).bit_length()
+    for used, gone in zip(_parted(files, parts), _parted(departures, parts), strict=True):
+        total.add(used.join(uses, "code"), gone)
     return total.holdings()
 
 
-def _part(rows: pa.Table, part: int, parts: int) -> pa.Table:
-    """The rows of a share of the locations: only one at a time is joined and grouped.
+def _parted(rows: pa.Table, parts: int) -> Iterator[pa.Table]:
+    """The rows in shares of the locations: only one at a time is joined and grouped.
 
     `parts` is a power of two, and the share is told by a hash's low bits: all rows of one location
     are in one part, so that grouping part by part is grouping them all.
     """
-    return rows.filter(pc.equal(pc.bit_wise_and(rows["key"], parts - 1), part))
+    if parts == 1:
+        yield rows
+        return
+    share = pc.bit_wise_and(rows["key"], parts - 1).to_numpy().astype(np.uint16)
+    order = np.argsort(share, kind="stable")  # of so short numbers in proportion to how many
+    for numbers in np.split(order, np.cumsum(np.bincount(share, minlength=parts))[:-1]):
+        yield rows.take(numbers)
 
 
 class _Codes:
@@ -206,14 +213,29 @@ def _columns(rows: Collection[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Ar
     return [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
 
 
-def _departed(rows: pa.Table, at: datetime) -> pa.Table:
-    """What had departed by then, each file once: `key`, and the newest that is known of it."""
-    newest = newest_rows(rows)
-    standing = pc.and_(
-        pc.not_equal(newest["state"].cast(pa.string()), str(DepartureState.CANCELLED)),
-        pc.less_equal(newest["departed_at"], pa.scalar(at, _TIME)),
+def _departed(rows: pa.Table, at: datetime) -> tuple[list[str], pa.Table]:
+    """What had departed by then, each file once, and its owners by their numbers in there.
+
+    Of each file its `key`, `bytes`, number of the `owner`, when it `departed_at`, and whether it
+    was `deleted` by then. Texts are told as numbers: they would take most of the memory.
+    """
+    owners = rows["owner"].cast(pa.string()).dictionary_encode()  # all parts by one dictionary
+    numbers = pa.chunked_array([part.indices for part in owners.chunks], pa.int32())
+    states = rows["state"].cast(pa.string())
+    deleted = pc.and_(
+        pc.equal(states, str(DepartureState.DELETED)),
+        pc.less_equal(rows["recorded_at"], pa.scalar(at, _TIME)),
     )
-    return newest.filter(standing).drop_columns("written_ns").rename_columns({"key_hash": "key"})
+    standing = pc.and_(
+        pc.not_equal(states, str(DepartureState.CANCELLED)),
+        pc.less_equal(rows["departed_at"], pa.scalar(at, _TIME)),
+    )
+    numbered = rows.select(["key_hash", "bytes", "departed_at", "written_ns"])
+    for name, column in (("owner", numbers), ("deleted", deleted), ("standing", standing)):
+        numbered = numbered.append_column(name, column)
+    newest = newest_rows(numbered).rename_columns({"key_hash": "key"})
+    names = owners.chunk(0).dictionary.to_pylist() if owners.num_chunks else []
+    return names, newest.filter(newest["standing"]).drop_columns(["written_ns", "standing"])
 
 
 def _in_use(used: pa.Table, departures: pa.Table) -> pa.Table:
@@ -230,9 +252,10 @@ def _in_use(used: pa.Table, departures: pa.Table) -> pa.Table:
 class _Sum:
     """What the parts come to together. No file is in two of them."""
 
-    def __init__(self, names: list[str], at: datetime, hashes: Mapping[str, int]) -> None:
+    def __init__(self, names: list[str], owners: Sequence[str], hashes: Mapping[str, int]) -> None:
+        """Takes tables and owners of what departed by their numbers, and what is asked for."""
         self._names = names
-        self._at = at
+        self._departed_from = owners
         self._asked = hashes
         self._owned: Counter[tuple[str, Stage]] = Counter()
         self._foreign: Counter[str] = Counter()
@@ -279,14 +302,10 @@ class _Sum:
 
     def _add_departed(self, departures: pa.Table) -> None:
         """Bytes of what had departed by then, and was deleted by then or not."""
-        deleted = pc.and_(
-            pc.equal(departures["state"].cast(pa.string()), str(DepartureState.DELETED)),
-            pc.less_equal(departures["recorded_at"], pa.scalar(self._at, _TIME)),
-        )
-        rows = departures.append_column("deleted", deleted).group_by(["owner", "deleted"])
+        rows = departures.group_by(["owner", "deleted"])
         for row in rows.aggregate([("bytes", "sum")]).to_pylist():
             stage = Stage.DELETED if row["deleted"] else Stage.FAILSAFE
-            self._owned[row["owner"], stage] += row["bytes_sum"]
+            self._owned[self._departed_from[row["owner"]], stage] += row["bytes_sum"]
 
     def _add_links(self, used: pa.Table, each: pa.Table) -> None:
         """Tables that refer to a file together now, and owners with those that refer to theirs."""

@@ -118,8 +118,16 @@ class LedgerFiles:
         self._parts = FileParts(store, remembered)
         self._manifests: dict[str, dict[str, Sequence[DataFile]]] = {}
 
-    def answer(self, name: str, table: TableNow, question: Question) -> pa.Table:
+    def answer(
+        self, name: str, table: TableNow, question: Question, *, of_any_size: bool = False
+    ) -> pa.Table:
         """The rows of a table's snapshot that a question is about.
+
+        Args:
+            name: Of the table.
+            table: As it is now.
+            question: What is asked.
+            of_any_size: Whether files may be read however large they are together.
 
         Raises:
             NotPlain: They cannot be read here, or Spark reads them faster.
@@ -130,11 +138,12 @@ class LedgerFiles:
             for file in self._files(name, table)
             if question.may_be_in({c: file.bounds(*field) for c, field in fields.items()})
         ]
-        if sum(file.length for file in files) > self.largest:
+        if sum(file.length for file in files) > self.largest and not of_any_size:
             raise NotPlain
+        in_parts = of_any_size or bool(question.tested)
         ids = {column: number for column, (number, _) in table.fields.items()}
-        large = [file for file in files if self._is_large(file, question)]
-        contents = self._fetched([f for f in files if not self._is_large(f, question)])
+        large = [file for file in files if in_parts and file.length > self.whole]
+        contents = self._fetched([f for f in files if not in_parts or f.length <= self.whole])
         readers: list[Callable[[], pq.ParquetFile]] = [
             *(partial(pq.ParquetFile, pa.BufferReader(content)) for content in contents),
             *(partial(self._ranged, file) for file in large),
@@ -146,9 +155,6 @@ class LedgerFiles:
     def keep(self, path: str, content: bytes) -> None:
         """Remembers a file that was written or read just now."""
         self._parts.keep(path, 0, content)
-
-    def _is_large(self, file: DataFile, question: Question) -> bool:
-        return bool(question.tested) and file.length > self.whole
 
     def _ranged(self, file: DataFile) -> pq.ParquetFile:
         held = self._parts.held(file.path, file.length)

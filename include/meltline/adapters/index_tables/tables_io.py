@@ -78,6 +78,8 @@ class LedgerTables:
         columns: Sequence[str],
         where: Sequence[Condition] = (),
         among: tuple[str, pa.Array | Collection[int]] | None = None,
+        *,
+        of_any_size: bool = False,
     ) -> pa.Table:
         """Rows of a table as it is now: these columns, in the types of `TABLES`.
 
@@ -89,11 +91,13 @@ class LedgerTables:
             columns: Those of the answer.
             where: Conditions that all hold. Null is never equal, less or more.
             among: A column, and numbers (however many) of which its value must be one.
+            of_any_size: Whether it is read here however large the files are: for who holds all of
+                the answer in this process. Spark does not hand over more than a gigabyte.
 
         Raises:
             SetupMissing: The table is not there.
         """
-        local = self.look_here(table, columns, where, among)
+        local = self.look_here(table, columns, where, among, of_any_size=of_any_size)
         if local is not None:
             return local
         question = Question.of(TABLES[table], columns, where, among)
@@ -105,6 +109,8 @@ class LedgerTables:
         columns: Sequence[str],
         where: Sequence[Condition] = (),
         among: tuple[str, pa.Array | Collection[int]] | None = None,
+        *,
+        of_any_size: bool = False,
     ) -> pa.Table | None:
         """What `look` gives, or None where it would ask Spark: for who has less to ask there."""
         question = Question.of(TABLES[table], columns, where, among)
@@ -115,7 +121,7 @@ class LedgerTables:
         schema = self._java("SchemaParser").toJson(loaded.schema())
         try:
             now = TableNow.of(schema, self._java("SnapshotParser").toJson(current))
-            return self._files.answer(table, now, question)
+            return self._files.answer(table, now, question, of_any_size=of_any_size)
         except NotPlain:
             return None
 

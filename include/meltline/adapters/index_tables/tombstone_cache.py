@@ -30,7 +30,7 @@ class TombstoneCache:
     def of(cls, rows: pa.Table) -> "TombstoneCache":
         """From all rows of the table, of which the newest of each file wins."""
         for name in _CODED:
-            coded = rows.column(name).combine_chunks().dictionary_encode()
+            coded = rows.column(name).dictionary_encode()  # all parts by one dictionary
             rows = rows.set_column(rows.schema.get_field_index(name), name, coded)
         return cls(newest_rows(rows))
 

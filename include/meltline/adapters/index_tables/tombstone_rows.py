@@ -79,7 +79,7 @@ class DepartureRows:
         return self._tables.once(
             "departures",
             "book",
-            lambda: TombstoneCache.of(self._tables.look("departures", COLUMNS)),
+            lambda: TombstoneCache.of(self._tables.look("departures", COLUMNS, of_any_size=True)),
         )
 
     def waiting(self) -> TombstoneCache:
