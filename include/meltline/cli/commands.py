@@ -25,9 +25,9 @@ COMMANDS: Mapping[str, str] = {
     "gate": "run.lifecycle.gate",
     "apply": "run.lifecycle.apply_plan",
     "run": "run.lifecycle.run",
-    "storage": "inspect.storage",
-    "explain": "inspect.explain",
-    "doctor": "inspect.doctor",
+    "storage": "storage.storage",
+    "explain": "explain.explain",
+    "doctor": "doctor.doctor",
     "tag": "tables.refs.tag",
     "untag": "tables.refs.untag",
     "tags": "tables.refs.tags",
@@ -61,7 +61,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "show": (
         "Show what is stored.",
-        {"plan": "inspect.show_plan"},
+        {"plan": "plans.show_plan"},
     ),
     "policy": (
         "How long the past lives.",

@@ -1,0 +1,15 @@
+"""What is wrong with a lake and its ledgers, without a JVM."""
+
+from meltline.app.doctor.doctor import examine
+from meltline.cli.options import AsJson, ConfigPath, wire
+from meltline.cli.output import answer_rows
+
+
+def doctor(config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """Everything that keeps a table out, holds a run back, or endangers files."""
+    findings = examine(wire(config).ledgers())
+    rows = [[f.level, f.code, f.object, f.message, f.fix] for f in findings]
+    columns = ("level", "code", "object", "message", "fix")
+    document, nothing = {"findings": findings}, "Nothing to report."
+    answer_rows(document, columns, rows, as_json=as_json, nothing=nothing)
+    return 1 if any(finding.level == "error" for finding in findings) else 0

@@ -1,0 +1,64 @@
+"""Why files and snapshots are kept, without a JVM."""
+
+from typing import Annotated
+
+import typer
+
+from meltline.app.services import ReadContext
+from meltline.app.storage.explain import Explanation, explain_path, explain_table
+from meltline.cli.options import AsJson, ConfigPath, ready
+from meltline.cli.output import console, print_json, print_rows, shown_instant
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.names import TableName, split_snapshot
+
+
+def explain(
+    subject: Annotated[str, typer.Argument(metavar="PATH | TABLE | TABLE@SNAPSHOT")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Why a file, a table's snapshots, or one snapshot is kept, and until when."""
+    context = ready(config)
+    answer = _explain(context, subject)
+    if as_json:
+        print_json(answer if isinstance(answer, Explanation) else {"snapshots": answer})
+    else:
+        _print(answer if isinstance(answer, list) else [answer])
+    return 0
+
+
+def _print(explanations: list[Explanation]) -> None:
+    rows = [
+        [
+            e.path,
+            e.stage,
+            ", ".join(e.keep_reasons) or "-",
+            ", ".join(e.referenced_by[:3]) or "-",
+            shown_instant(e.since),
+            shown_instant(e.due_at),
+        ]
+        for e in explanations
+    ]
+    print_rows("", ("path", "stage", "kept because", "named by", "since", "until"), rows)
+    for line in dict.fromkeys(line for e in explanations for line in e.writers):
+        console().print(f"writer: {line}")
+    for sentence in sorted({s for e in explanations for s in e.consumers}):
+        console().print(f"{sentence}.", markup=False)
+
+
+def _explain(context: ReadContext, subject: str) -> Explanation | list[Explanation]:
+    if "/" in subject:
+        return explain_path(context, subject)
+    table, snapshot_id = split_snapshot(subject)
+    try:
+        name = TableName.parse(table)
+    except ValueError as error:
+        raise UsageInvalid(
+            f"{subject} is neither a path nor a table",
+            object=subject,
+            expected="a path, catalog.namespace.table, or catalog.namespace.table@snapshot",
+            found=subject,
+            next=str(error),
+        ) from error
+    explanations = explain_table(context, name, snapshot_id)
+    return explanations if snapshot_id is None else explanations[0]
