@@ -40,6 +40,7 @@ from benchmarks.results import (
     report_of,
 )
 from benchmarks.sweep import run_sweep
+from benchmarks.whole_process import run_whole_process
 from meltline.adapters.spark.session import java_options
 
 
@@ -74,6 +75,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "purge": Benchmark(run_purge, warm=False),
     "past": Benchmark(run_past, warm=False),
     "handoff": Benchmark(run_handoff, warm=False),
+    "whole-process": Benchmark(run_whole_process, warm=False),
 }
 ENDS: Mapping[str, Benchmark] = {
     "ends-live": Benchmark(run_live, warm=False),

@@ -1,6 +1,7 @@
 """What every benchmark works with: a folder, the session, and who is told about progress."""
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,6 @@ Work = Callable[[str, Lake], Run]
 """What a side does on its twin, which is in place."""
 
 SIDES = (PROCEDURE, BARE, GATED)
-_CATALOGS = {PROCEDURE: "procedure", BARE: "bare", GATED: "gated"}
 
 
 @dataclass
@@ -66,15 +66,23 @@ class Bench:
     def new_lake(self, place: Path) -> Lake:
         """An empty lake, the procedure's."""
         self._lakes += 1
-        return Lake(place, f"{_CATALOGS[PROCEDURE]}{self._lakes}", self.spark).create()
+        return Lake(place, self._catalog(PROCEDURE), self.spark).create()
 
-    def twins(self, lake: Lake, write_data: Callable[[Path], None] | None) -> dict[str, Lake]:
+    def _catalog(self, side: str) -> str:
+        return f"{re.sub(r'[^a-z]+', '_', side)}{self._lakes}"
+
+    def twins(
+        self,
+        lake: Lake,
+        write_data: Callable[[Path], None] | None,
+        sides: Sequence[str] = SIDES,
+    ) -> dict[str, Lake]:
         """A lake for each side; the given one is the procedure's."""
         lakes = {PROCEDURE: lake}
-        for side in SIDES:
+        for side in sides:
             if side != PROCEDURE:
                 self.say(f"  making the twin for {side}")
-                lakes[side] = lake.twin(f"{_CATALOGS[side]}{self._lakes}", write_data)
+                lakes[side] = lake.twin(self._catalog(side), write_data)
         for side, twin in lakes.items():
             if side != PROCEDURE:
                 with twin.in_place():

@@ -35,12 +35,14 @@ class Story:
 
     Attributes:
         rewrite: Changes a table's metadata folder, once its history is built.
+        sides: Who gets a twin.
     """
 
     bench: Bench
     name: str
     past: Past
     rewrite: Callable[[Path], None] | None = None
+    sides: Sequence[str] = SIDES
     lakes: dict[str, Lake] = field(default_factory=dict)
     days: list[Commits] = field(default_factory=list)
 
@@ -60,7 +62,7 @@ class Story:
             self.write(lake.place)
             bench.say("  reading it with stock Iceberg")
             require_as_generated(lake, past.commits)
-        self.lakes = bench.twins(lake, self.write)
+        self.lakes = bench.twins(lake, self.write, self.sides)
 
     def write(self, place: Path) -> None:
         """Writes the data files of the first run below a lake's place."""

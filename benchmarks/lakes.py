@@ -160,6 +160,17 @@ class Lake:
         other._configure()
         return other
 
+    def leave_at_default(self, limit: str) -> int:
+        """Takes a limit out of the configuration, and returns what Meltline sets by itself."""
+        path = self.root / "meltline.yaml"
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = [line for line in lines if not line.strip().startswith(f"{limit}:")]
+        assert len(kept) == len(lines) - 1, f"{limit} is not set once in {path}"
+        path.write_text("".join(kept), encoding="utf-8")
+        limits = load_config(path, {}, self.root).limits
+        value: int = getattr(limits, limit.replace("-", "_"))
+        return value
+
     @contextmanager
     def in_place(self) -> Iterator["Lake"]:
         """For as long, this twin's lake lies at the place that its files name."""

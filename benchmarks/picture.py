@@ -40,7 +40,8 @@ def draw(figures: Sequence[Figure]) -> str:
         f'<rect class="ground" width="{_WIDTH}" height="{height}"/>',
         '<text class="title" x="16" y="28">'
         "How many times as fast as Iceberg's own procedures</text>",
-        '<text class="soft" x="16" y="48">the same files deleted, in one warm session;'
+        '<text class="soft" x="16" y="48">the same files deleted;'
+        " in one warm session, but for the whole process;"
         " a bar across marks the goal; logarithmic</text>",
         *(_grid(step, top, height) for step in _STEPS if step <= top),
     ]

@@ -194,6 +194,7 @@ def _run_lines(run: Run) -> list[str]:
     return [
         *lines,
         f"    peak memory: {peak}",
+        f"    CPU time: {seen.cpu_seconds:,.1f} s",
         f"    read: {seen.read_bytes / _MIB:,.1f} MiB",
         f"    opened{' at least' if seen.overflown else ''}: {opened or 'nothing'}",
     ]

@@ -1,7 +1,8 @@
-"""Watches a run from a process of its own: memory, bytes read, files opened.
+"""Watches a run from a process of its own: memory, CPU time, bytes read, files opened.
 
 `python -m benchmarks.watch PID FOLDER...` says `ready`, watches until its input ends, and writes
-what it saw as JSON. It samples the process tree of PID and counts opens below the folders.
+what it saw as JSON. It samples the process tree of PID and counts opens below the folders. What
+its own parent has used before does not count; of another process everything does.
 """
 
 import ctypes
@@ -23,6 +24,7 @@ _IN_OPEN, _IN_CREATE, _IN_Q_OVERFLOW = 0x20, 0x100, 0x4000
 _IN_ISDIR, _IN_ONLYDIR = 0x40000000, 0x01000000
 _EVENT = struct.Struct("iIII")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
 _CHECKSUM = "checksum files"
 _KINDS = {
     "metadata files": re.compile(r"\.metadata\.json(\.gz)?$"),
@@ -42,12 +44,28 @@ class Seen:
             peak. Pages that processes share count in each of them.
         read_bytes: Bytes that all of them read from files and pipes.
         opened: How often files were opened, by kind; "at least" when `overflown`.
+        cpu_seconds: CPU time of all of them, up to the last sample.
     """
 
     peak_bytes: Mapping[str, int]
     read_bytes: int
     opened: Mapping[str, int]
     overflown: bool
+    cpu_seconds: float = 0.0
+
+    def then(self, later: "Seen") -> "Seen":
+        """What was seen of both, one after the other."""
+        parts = dict.fromkeys([*self.peak_bytes, *later.peak_bytes])
+        return Seen(
+            {
+                part: max(self.peak_bytes.get(part, 0), later.peak_bytes.get(part, 0))
+                for part in parts
+            },
+            self.read_bytes + later.read_bytes,
+            dict(Counter(self.opened) + Counter(later.opened)),
+            self.overflown or later.overflown,
+            self.cpu_seconds + later.cpu_seconds,
+        )
 
 
 @dataclass
@@ -58,14 +76,16 @@ class Watch:
 
 
 @contextmanager
-def watching(folders: Sequence[Path]) -> Iterator[Watch]:
-    """Watches this process, its children, and the folders; what is opened in the last counts apart.
+def watching(folders: Sequence[Path], process: int | None = None) -> Iterator[Watch]:
+    """Watches a process, its children, and the folders; what is opened in the last counts apart.
 
     Args:
         folders: Those of the tables, and last that of the ledger; each with all below it.
+        process: One that has just been started; None for this process, from now on.
     """
     watch = Watch()
-    command = [sys.executable, "-m", "benchmarks.watch", str(os.getpid()), *map(str, folders)]
+    root = str(process or os.getpid())
+    command = [sys.executable, "-m", "benchmarks.watch", root, *map(str, folders)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -86,12 +106,15 @@ class _Processes:
     def __init__(self, root: int) -> None:
         self._root = root
         self._read: dict[int, tuple[int, int]] = {}  # first and newest count, by process
+        self._ticks: tuple[int, int] | None = None  # first and most, of all of them
         self.peaks: Counter[str] = Counter()
-        self._started = False
+        self._started = root != os.getppid()
 
     def sample(self) -> None:
         now: Counter[str] = Counter()
-        for pid, part in self._tree():
+        ticks = 0
+        for pid, part, used in self._tree():
+            ticks += used
             with suppress(OSError, ValueError, IndexError):
                 pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
                 count = int(Path(f"/proc/{pid}/io").read_text().split()[1])
@@ -101,23 +124,33 @@ class _Processes:
         now["together"] = now.total()
         for part, size in now.items():
             self.peaks[part] = max(self.peaks[part], size)
+        first, most = self._ticks or (ticks * (not self._started), 0)
+        self._ticks = first, max(most, ticks)
         self._started = True
 
     @property
     def read_bytes(self) -> int:
         return sum(newest - first for first, newest in self._read.values())
 
-    def _tree(self) -> Iterator[tuple[int, str]]:
+    @property
+    def cpu_seconds(self) -> float:
+        first, most = self._ticks or (0, 0)
+        return (most - first) / _TICKS
+
+    def _tree(self) -> Iterator[tuple[int, str, int]]:
+        """Each process, what it is, and its ticks with those of children that it has buried."""
         children: dict[int, list[int]] = {}
+        ticks: dict[int, int] = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 with suppress(OSError, ValueError, IndexError):
-                    parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-                    children.setdefault(int(parent), []).append(int(entry.name))
+                    stat = (entry / "stat").read_text().rpartition(")")[2].split()
+                    children.setdefault(int(stat[1]), []).append(int(entry.name))
+                    ticks[int(entry.name)] = sum(map(int, stat[11:15]))
         waiting = [(self._root, "driver")]
         while waiting:
             pid, part = waiting.pop()
-            yield pid, part
+            yield pid, part, ticks.get(pid, 0)
             for child in children.get(pid, ()):
                 if child != os.getpid():
                     is_java = _program(child) == "java"
@@ -202,6 +235,7 @@ def main(arguments: Sequence[str]) -> None:
                 "read_bytes": processes.read_bytes,
                 "opened": opens.opened,
                 "overflown": opens.overflown,
+                "cpu_seconds": processes.cpu_seconds,
             }
         )
     )

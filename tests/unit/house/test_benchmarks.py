@@ -1,8 +1,12 @@
 """The benchmarks' own parts: histories, comparison, watching, figures, the picture."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
@@ -11,13 +15,14 @@ from benchmarks.__main__ import BENCHMARKS, ENDS
 from benchmarks.commits import Commits, write_files
 from benchmarks.compare import compare, write_listing
 from benchmarks.history import DaySize, Past, long_history, next_day_size, small_commits
-from benchmarks.lakes import WINDOW
+from benchmarks.lakes import WINDOW, Lake
 from benchmarks.past import longer, medians, sizes
 from benchmarks.picture import draw
-from benchmarks.results import Figure, figures_table
-from benchmarks.sides import Stopwatch
+from benchmarks.results import Figure, Outcome, figures_table, read_report, report_of
+from benchmarks.sides import Run, Stopwatch
 from benchmarks.single_entries import one_entry_a_block
-from benchmarks.watch import watching
+from benchmarks.watch import Seen, watching
+from benchmarks.whole_process import ended_of, limit_alone
 from meltline.adapters.manifests.avro_container import AvroFile
 from meltline.adapters.manifests.fastavro_reader import read_manifest, read_manifest_list
 from meltline.domain.iceberg.files import EntryStatus, FileKind
@@ -151,6 +156,65 @@ def test_opens_are_counted_by_kind_and_the_ledgers_apart(tmp_path: Path) -> None
     assert watched.seen.read_bytes >= 300_000
     assert watched.seen.peak_bytes["driver"] > 0
     assert watched.seen.peak_bytes["together"] >= watched.seen.peak_bytes["driver"]
+
+
+BUSY = "import time\nwhile time.process_time() < 0.4: pass\n"
+
+
+def test_cpu_time_of_a_process_counts_from_its_start_with_its_childrens(tmp_path: Path) -> None:
+    both = f"import subprocess, sys\n{BUSY}subprocess.run([sys.executable, '-c', {BUSY!r}])"
+    last = f"{both}\nimport time\ntime.sleep(0.5)"  # until it is sampled once more
+    with (
+        subprocess.Popen([sys.executable, "-c", last]) as process,
+        watching([tmp_path], process.pid) as watched,
+    ):
+        process.wait()
+    assert 0.7 <= watched.seen.cpu_seconds < 5  # whole ticks count
+
+
+def test_of_this_process_only_what_it_uses_while_it_is_watched_counts(tmp_path: Path) -> None:
+    before = sum(os.times()[:2])
+    with watching([tmp_path]) as watched:
+        pass
+    assert watched.seen.cpu_seconds < before
+
+
+def test_two_watches_one_after_the_other_are_as_one() -> None:
+    first = Seen({"driver": 5, "jvm": 1}, 10, {"manifests": 1}, overflown=True, cpu_seconds=1.5)
+    then = Seen({"driver": 3, "workers": 2}, 5, {"manifests": 2}, overflown=False, cpu_seconds=1)
+    assert first.then(then) == Seen(
+        {"driver": 5, "jvm": 1, "workers": 2}, 15, {"manifests": 3}, overflown=True, cpu_seconds=2.5
+    )
+
+
+def test_what_was_seen_of_two_watches_is_read_back_from_the_report(tmp_path: Path) -> None:
+    seen = Seen({"driver": 5}, 10, {"manifests": 1}, overflown=False, cpu_seconds=1.5)
+    run = Run("side", 1.0, {"first": 1.0}, seen.then(seen), "something")
+    report = report_of([Outcome("name", 1.0, "size", (Figure("a", 1.0),), (run,))], {})
+    (tmp_path / "report.json").write_text(report.as_json(), encoding="utf-8")
+    assert read_report(tmp_path / "report.json") == report
+
+
+def test_a_limit_that_is_left_at_its_default_is_taken_out_of_the_configuration(
+    tmp_path: Path,
+) -> None:
+    lake = Lake(tmp_path, "twin", cast(Any, None))
+    lake.root.mkdir()
+    config = lake.root / "meltline.yaml"
+    before = "hot: lake\ncatalogs: {lake: {type: sql, uri: sqlite:///c.db, warehouse: w}}\n"
+    limits = "limits:\n  max-growth: 9\n"
+    config.write_text(f"{before}{limits}  delete-keys-per-second: 7\n", encoding="utf-8")
+    assert lake.leave_at_default("delete-keys-per-second") == 3000
+    assert config.read_text(encoding="utf-8") == before + limits
+    with pytest.raises(AssertionError, match="is not set once"):
+        lake.leave_at_default("delete-keys-per-second")
+
+
+def test_what_a_command_did_is_counted_over_its_tables_and_its_limit_is_arithmetic() -> None:
+    table = {"snapshots_expired": 2, "files_purged": 30}
+    ended = ended_of({"tables": [table, table]}, 1.5, Seen({}, 0, {}, overflown=False))
+    assert (ended.seconds, ended.snapshots, ended.files) == (1.5, 4, 60)
+    assert "60 files take 20.0 s" in limit_alone(ended.files, 3)
 
 
 @pytest.mark.parametrize("scale", [0.00001, 0.001, 0.05, 1.0])
