@@ -14,6 +14,7 @@ ON_SPARK = "tests/spark/lives/test_lines.py"
 TABLE = "tests/unit/iceberg/test_table.py"
 PRINTS = "tests/unit/index/test_hash_prints.py"
 SCAN = "tests/contract/index/test_ledger_scan.py::test_hashes_are_found_among_many_before_and_after_spark_wrote_the_files_anew"
+ALL_HERE = "tests/contract/index/test_ledger_scan.py::test_departures_are_all_read_here_however_many_they_are"
 GROUPS = "tests/unit/plan/test_groups.py"
 FILE_LEDGER = "tests/contract/index/test_file_ledger.py"
 
@@ -28,6 +29,28 @@ INDEX = (
         "a departure is set aside while its snapshot is still known",
         "adapters/file_index/history_tables.py",
         '        self._move("snapshots", _keys(lists), hash_column="list_hash")\n', "", (SETTLING,),
+    ),
+    Mutation(
+        "more departures than Spark hands over are asked of it", "adapters/index_tables/tombstone_rows.py",
+        'self._tables.look("departures", COLUMNS, of_any_size=True)',
+        'self._tables.look("departures", COLUMNS)', (ALL_HERE,),
+    ),
+    Mutation(
+        "files are too large for who takes them whole", "adapters/index_tables/parquet_scan.py",
+        "> self.largest and not of_any_size:", "> self.largest:",
+        ("tests/unit/index/test_ledger_files.py",),
+    ),
+    Mutation(
+        "the row of a departure that was written first tells of it", "adapters/index_tables/rows.py",
+        "    is_newest[:-1] = sorted_keys[1:] != sorted_keys[:-1]\n",
+        "    is_newest[1:] = sorted_keys[1:] != sorted_keys[:-1]\n",
+        ("tests/unit/index/test_many_departures.py",),
+    ),
+    Mutation(
+        "files are weighed as what departed from another owner", "adapters/file_index/storage_usage.py",
+        "            self._owned[self._departed_from[row[\"owner\"]], stage]",
+        "            self._owned[self._departed_from[0], stage]",
+        ("tests/unit/index/test_many_departures.py",),
     ),
     Mutation(
         "files of a plan under way are set aside", "adapters/index_tables/tombstone_cache.py",
@@ -49,7 +72,7 @@ INDEX = (
     ),
     Mutation(
         "a removal that was never recorded sets a file aside", "adapters/file_index/history_tables.py",
-        'self._snapshots.spans(self._tables.look("changes", REACH, removed))', 'self._tables.look("changes", REACH, removed)',
+        'self._snapshots.spans(of_removed(REACH))', 'of_removed(REACH)',
         (SETTLING,),
     ),
     Mutation(

@@ -18,7 +18,7 @@ from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.index_tables.tombstone_rows import DepartureRows
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import SetupMissing
-from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.files import Departure, DepartureState, FileKind
 from tests.spark.setups.warehouse import LEDGER, Warehouse
 
 pytestmark = pytest.mark.spark
@@ -55,6 +55,11 @@ QUESTIONS: Sequence[Asked] = [
     (["snapshot_id"], [], ("parent_id", [1, 2, 3])),
     (["live_bytes"], [], ("live_bytes", range(-5000, 5000))),
 ]
+
+
+def departure(number: int) -> Departure:
+    path, waits = f"file:///lake/t/{number}.parquet", DepartureState.FAILSAFE
+    return Departure(path, FileKind.DATA, 1, "a", "e1", NOW, NOW, waits, NOW)
 
 
 class Watched(LedgerTables):
@@ -248,6 +253,16 @@ def test_what_is_too_large_is_left_to_spark(ledger: Watched) -> None:
     assert ledger.look_here("snapshots", ["snapshot_id"]) is None
     assert len(_said(ledger.look("snapshots", ["snapshot_id"]))) == 1 + 10
     assert ledger.by_spark == before + 1
+
+
+def test_departures_are_all_read_here_however_many_they_are(ledger: Watched) -> None:
+    departures = DepartureRows(ledger)
+    departures.record({"m": [departure(number) for number in range(10)]})
+    ledger._files.largest = ledger._files.whole = 1
+    before = ledger.by_spark
+    fresh = DepartureRows(ledger)
+    assert fresh.book().rows.num_rows == fresh.waiting().rows.num_rows == 10
+    assert ledger.by_spark == before
 
 
 def test_a_file_that_cannot_be_read_here_is_left_to_spark_and_its_words(

@@ -5,7 +5,7 @@ Manifests anti-join first, then hashes of locations; a collision can only keep a
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -158,12 +158,11 @@ class ReferenceRows:
             for u, t in tips.items()
             if u not in stay or stay[u].sequence_number < t.sequence_number
         }
-        rows = [self._tables.look("changes", CHANGES, _of(ending))] if ending else []
+        look = partial(self._tables.look, "changes", CHANGES, of_any_size=True)
+        rows = [look(_of(ending))] if ending else []
         if removing := sorted(tips.keys() - ending):
             oldest = pc.min(leaving.rows.column("sequence_number")).as_py()
-            rows.append(
-                self._tables.look("changes", CHANGES, (*_of(removing), ("until", ">", oldest)))
-            )
+            rows.append(look((*_of(removing), ("until", ">", oldest))))
         spans = self._snapshots.spans(pa.concat_tables(rows))
         ended = pc.and_(leaving.points.meets(spans), pc.invert(staying.points.meets(spans)))
         return _rows(spans.filter(ended))

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import uuid4
 
 import pyarrow as pa
@@ -154,13 +155,12 @@ class TableUpkeep:
         """
         oldest = KnownSnapshots(self._snapshots.rows()).on_lines.numbers("min")
         removed: Sequence[Condition] = [("until", "not null", None)]
-        ends = self._tables.look("changes", ("table_uuid", "until"), removed)
+        of_removed = partial(self._tables.look, "changes", where=removed, of_any_size=True)
+        ends = of_removed(("table_uuid", "until"))
         # A span has two rows: that the file was added, and that it was removed.
         if not self._pays(_ended_before(ends, oldest).num_rows, self._spans_there()):
             return ""
-        over = _ended_before(
-            self._snapshots.spans(self._tables.look("changes", REACH, removed)), oldest
-        )
+        over = _ended_before(self._snapshots.spans(of_removed(REACH)), oldest)
         self._move("changes", over.select(_SPAN))
         return f"{over.num_rows} files that no snapshot of a line can refer to again set aside"
 
