@@ -6,10 +6,11 @@ Memory is measured, and must not be another size's; and what gives may take its 
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.results import Figure, Outcome, Report, read_report, report_of
+from benchmarks.sides import Run
 
 TIMES = 4
 MOST = 1.3 * TIMES
@@ -39,18 +40,21 @@ def growth(small: Outcome, large: Outcome) -> Outcome:
     """How many times as much time and memory each step took on the larger size."""
     before = {run.side: run for run in small.runs}
     name = f"{large.name.removeprefix('ends-')} x{TIMES}"
-    figures = []
-    for run in large.runs:
-        if then := before.get(run.side):
-            driver = run.seen.peak_bytes["driver"] / then.seen.peak_bytes["driver"]
-            if run.seconds >= _SOONEST:
-                figures.append(_grown(f"{name}, {run.side}, time", run.seconds / then.seconds))
-            figures.append(_grown(f"{name}, {run.side}, driver's memory", driver))
+    figures = [
+        Figure(f"{name}, {run.side}, {what}", ratio, MOST, at_most=True)
+        for run in large.runs
+        if run.side in before
+        for what, ratio in _grown(before[run.side], run)
+    ]
     return Outcome(large.name, large.scale, f"{large.size}; beside a quarter", tuple(figures))
 
 
-def _grown(name: str, ratio: float) -> Figure:
-    return Figure(name, ratio, MOST, at_most=True)
+def _grown(before: Run, run: Run) -> Iterator[tuple[str, float]]:
+    if run.seconds >= _SOONEST:
+        yield "time", run.seconds / before.seconds
+        if before.seen.cpu_seconds:
+            yield "CPU time", run.seen.cpu_seconds / before.seen.cpu_seconds
+    yield "driver's memory", run.seen.peak_bytes["driver"] / before.seen.peak_bytes["driver"]
 
 
 def _one_size(name: str, scale: float, arguments: Sequence[str], folder: Path) -> Report:

@@ -23,7 +23,13 @@ from tests.lake.avro_files import Entry, Manifest, list_bytes, manifest_bytes
 def outcome(**steps: tuple[float, int]) -> Outcome:
     """Steps with their seconds and the driver's memory."""
     runs = tuple(
-        Run(name, seconds, {}, Seen({"driver": memory}, 0, {}, overflown=False), "done")
+        Run(
+            name,
+            seconds,
+            {},
+            Seen({"driver": memory}, 0, {}, overflown=False, cpu_seconds=2 * seconds),
+            "done",
+        )
         for name, (seconds, memory) in steps.items()
     )
     return Outcome("ends-live", 1.0, "many", (), runs)
@@ -34,8 +40,10 @@ def test_what_grows_with_a_square_misses_its_goal() -> None:
     met = {figure.name: (figure.value, figure.met) for figure in grown.figures}
     assert met == {
         "live x4, a, time": (16.0, False),
+        "live x4, a, CPU time": (16.0, False),
         "live x4, a, driver's memory": (4.0, True),
         "live x4, b, time": (4.0, True),
+        "live x4, b, CPU time": (4.0, True),
         "live x4, b, driver's memory": (16.0, False),
     }
 
